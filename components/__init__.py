@@ -1,0 +1,1 @@
+"""One folder per pipeline step: the plain functions, and the KFP component that calls them."""

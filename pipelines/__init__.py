@@ -1,0 +1,1 @@
+"""The DAG, and what is done with it: compile, submit, watch."""

@@ -1,0 +1,46 @@
+"""The Trainyard distribution: what replicas, pipeline steps and Dataflow workers install."""
+
+from setuptools import find_packages, setup
+
+setup(
+    name="trainyard",
+    version="0.1.0",
+    description="One DAG from raw data to a served, versioned TensorFlow model, on Vertex AI or a laptop.",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.12",
+    packages=find_packages(include=["pipelines*", "components*", "trainer*", "vertex_local*"]),
+    package_data={"": ["*.html", "*.css", "*.js"]},
+    install_requires=[
+        "apache-beam[gcp]==2.77.0",
+        "google-cloud-aiplatform>=1.165,<2",
+        "google-cloud-pipeline-components==2.22.0",
+        "keras==3.15.1",
+        "kfp==2.17.0",
+        "numpy",
+        "psutil",
+        "rich",
+        "tensorboard",
+        "tensorflow==2.21.0",
+        "waitress",
+        "werkzeug",
+    ],
+    extras_require={
+        "dev": [
+            "import-linter",
+            "mypy",
+            "pre-commit",
+            "pytest",
+            "pytest-timeout",
+            "ruff",
+            "types-psutil",
+            "types-PyYAML",
+            "types-requests",
+        ]
+    },
+    entry_points={
+        "console_scripts": [
+            "trainyard=pipelines.cli:main",
+            "vertex-local=vertex_local.cli:main",
+        ]
+    },
+)

@@ -1,0 +1,1 @@
+"""One module per workload: its features, model and metrics."""
