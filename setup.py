@@ -5,7 +5,7 @@ from setuptools import find_packages, setup
 setup(
     name="trainyard",
     version="0.1.0",
-    description="One DAG from raw data to a served, versioned TensorFlow model, on Vertex AI or a laptop.",
+    description="One DAG from raw data to a served, versioned model, on Vertex AI or a laptop.",
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",
     packages=find_packages(include=["pipelines*", "components*", "trainer*", "vertex_local*"]),

@@ -1,7 +1,7 @@
-"""Vertex AI's REST API for light steps and commands: no SDK import, an answer in a third of a second.
+"""Vertex AI's REST API for light steps and commands: an answer without importing the SDK.
 
-This is the one place that knows about the emulator: where `VERTEX_EMULATOR_HOST` is set, requests go to
-`http://HOST` without credentials; otherwise to the region's endpoint with the default credentials.
+This is the one place that knows about the emulator: where `VERTEX_EMULATOR_HOST` is set, requests
+go to `http://HOST` without credentials; otherwise to the region, with the default credentials.
 """
 
 import os
@@ -50,7 +50,7 @@ class VertexApi:
         return self._call("DELETE", f"{self.base_url}/v1/{name}")
 
     def list(self, path: str, *, filter: str = "") -> Iterator[Json]:
-        """Yields every resource of a collection below the parent (`customJobs`) or an absolute path.
+        """Yields every resource of a collection below the parent (`customJobs`) or of a path.
 
         The answer's items are under the collection's own name, `models` also for `:listVersions`.
         """
@@ -93,7 +93,7 @@ class VertexApi:
         return response
 
     def log_entries(self, filter: str, *, page_token: str = "") -> tuple[list[Json], str]:
-        """One page of Cloud Logging's entries for `filter`, oldest first, and the next page's token."""
+        """One page of Cloud Logging's entries, oldest first, and the next page's token."""
         body = {
             "resourceNames": ["/".join(self.parent.split("/")[:2])],
             "filter": filter,
@@ -115,7 +115,7 @@ class VertexApi:
 
 
 def connect(project: str, location: str) -> VertexApi:
-    """An API for one project and location, on Vertex AI or on the emulator that the environment names."""
+    """An API for one project and location, on Vertex AI or the environment's emulator."""
     parent = f"projects/{project}/locations/{location}"
     emulator = os.environ.get(EMULATOR_VARIABLE)
     if emulator:
