@@ -1,0 +1,78 @@
+"""Errors as Google's APIs answer them: an HTTP code, a status word and a message."""
+
+from typing import Any
+
+# google.rpc.Code, which a failed long-running operation carries instead of the HTTP code.
+RPC_CODES = {
+    "CANCELLED": 1,
+    "UNKNOWN": 2,
+    "INVALID_ARGUMENT": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "ABORTED": 10,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+}
+
+
+class ApiError(Exception):
+    """What a handler raises to answer with an error; `code` is the HTTP code."""
+
+    def __init__(self, *, code: int, status: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.message = message
+
+    def to_body(self) -> dict[str, Any]:
+        """The answer's body: `{"error": {"code", "message", "status"}}`."""
+        return {"error": {"code": self.code, "message": self.message, "status": self.status}}
+
+    def to_rpc_status(self) -> dict[str, Any]:
+        """A `google.rpc.Status`, for the `error` field of operations, jobs and tasks."""
+        return {"code": RPC_CODES.get(self.status, RPC_CODES["UNKNOWN"]), "message": self.message}
+
+
+def not_found(name: str) -> ApiError:
+    """There is no resource of this name."""
+    return ApiError(code=404, status="NOT_FOUND", message=f"{name} is not found.")
+
+
+def already_exists(name: str) -> ApiError:
+    """The name is taken."""
+    return ApiError(code=409, status="ALREADY_EXISTS", message=f"{name} already exists.")
+
+
+def invalid_argument(message: str) -> ApiError:
+    """The request itself is wrong."""
+    return ApiError(code=400, status="INVALID_ARGUMENT", message=message)
+
+
+def failed_precondition(message: str) -> ApiError:
+    """The request is right, but not in the resource's present state."""
+    return ApiError(code=400, status="FAILED_PRECONDITION", message=message)
+
+
+def unavailable(message: str) -> ApiError:
+    """Something the request needs is not running."""
+    return ApiError(code=503, status="UNAVAILABLE", message=message)
+
+
+def deadline_exceeded(message: str) -> ApiError:
+    """The answer did not come in time."""
+    return ApiError(code=504, status="DEADLINE_EXCEEDED", message=message)
+
+
+def resource_exhausted(message: str) -> ApiError:
+    """No space left."""
+    return ApiError(code=429, status="RESOURCE_EXHAUSTED", message=message)
+
+
+def internal(message: str) -> ApiError:
+    """The service failed."""
+    return ApiError(code=500, status="INTERNAL", message=message)

@@ -1,0 +1,50 @@
+"""Checks requests by Vertex AI's own protos, so that what is refused there is refused here."""
+
+import logging
+import threading
+from typing import Any
+
+from vertex_local.errors import ApiError, invalid_argument
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+
+def parse(type_name: str, body: Json) -> Json:
+    """Checks `body` against `aiplatform_v1.types.<type_name>`; returns its canonical JSON.
+
+    Canonical: camelCase names, enum values by name, int64 as strings, no default values.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, with the field that is unknown or has the wrong type.
+    """
+    from google.cloud.aiplatform_v1 import types
+    from google.protobuf import json_format
+
+    message = getattr(types, type_name).pb()()
+    try:
+        json_format.ParseDict(body, message)
+    except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
+        raise _invalid_payload(type_name, error) from None
+    canonical: Json = json_format.MessageToDict(message)
+    return canonical
+
+
+def warm_up() -> threading.Thread:
+    """Imports the protos in the background: it takes a second, and reads need not wait for it."""
+    thread = threading.Thread(target=_import_protos, name="import-protos", daemon=True)
+    thread.start()
+    return thread
+
+
+def _import_protos() -> None:
+    try:
+        parse("Model", {})
+    except Exception:
+        logger.exception("google.cloud.aiplatform_v1 cannot be imported; writes will fail")
+
+
+def _invalid_payload(type_name: str, error: Exception) -> ApiError:
+    problem = str(error).split("\n", maxsplit=1)[0].removeprefix("Failed to parse ")
+    return invalid_argument(f"Invalid JSON payload for {type_name}: {problem.rstrip('.')}.")

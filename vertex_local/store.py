@@ -1,0 +1,155 @@
+"""Resources as JSON in one SQLite file: what was acknowledged survives the process."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from vertex_local.errors import already_exists, not_found
+
+Json = dict[str, Any]
+Resources = list[Json]
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS resources (
+    position INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    collection TEXT NOT NULL,
+    body TEXT NOT NULL,
+    created TEXT NOT NULL,
+    updated TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS resources_by_collection ON resources (collection, position);
+CREATE TABLE IF NOT EXISTS ids (last INTEGER NOT NULL);
+INSERT INTO ids SELECT 1000 WHERE NOT EXISTS (SELECT 1 FROM ids);
+"""
+
+
+def now() -> str:
+    """The present moment as Google writes it: `2026-01-31T12:00:00.123456Z`."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def collection_of(name: str) -> str:
+    """`projects/P/locations/L/models` for `projects/P/locations/L/models/5`."""
+    return name.rpartition("/")[0]
+
+
+class Store:
+    """Thread-safe resources by name; one process at a time (the service's lock sees to it)."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.RLock()
+        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL")
+        self._connection.execute("PRAGMA synchronous = NORMAL")
+        self._connection.executescript(SCHEMA)
+
+    def insert(self, name: str, body: Json) -> None:
+        """Adds a resource.
+
+        Raises:
+            ApiError: ALREADY_EXISTS.
+        """
+        created = now()
+        row = (name, collection_of(name), json.dumps(body), created, created)
+        with self._transaction() as connection:
+            try:
+                connection.execute(
+                    "INSERT INTO resources (name, collection, body, created, updated) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    row,
+                )
+            except sqlite3.IntegrityError:
+                raise already_exists(name) from None
+
+    def find(self, name: str) -> Json | None:
+        """The resource, or None."""
+        with self._lock:
+            row = self._connection.execute(
+                "SELECT body FROM resources WHERE name = ?", (name,)
+            ).fetchone()
+        return _decode(row[0]) if row else None
+
+    def get(self, name: str) -> Json:
+        """The resource.
+
+        Raises:
+            ApiError: NOT_FOUND.
+        """
+        body = self.find(name)
+        if body is None:
+            raise not_found(name)
+        return body
+
+    def list(self, collection: str) -> Resources:
+        """The resources directly in `projects/P/locations/L/customJobs`, oldest first."""
+        return self._bodies("WHERE collection = ?", collection)
+
+    def list_kind(self, kind: str) -> Resources:
+        """The resources of a kind (`customJobs`) in every project and location, oldest first."""
+        return self._bodies("WHERE collection GLOB ?", f"projects/*/{kind}")
+
+    def update(self, name: str, change: Callable[[Json], None]) -> Json:
+        """Lets `change` alter the resource, as one atomic step; if it raises, nothing changes."""
+        with self._transaction() as connection:
+            body = self.get(name)
+            change(body)
+            connection.execute(
+                "UPDATE resources SET body = ?, updated = ? WHERE name = ?",
+                (json.dumps(body), now(), name),
+            )
+        return body
+
+    def delete(self, name: str) -> None:
+        """Removes a resource.
+
+        Raises:
+            ApiError: NOT_FOUND.
+        """
+        with self._transaction() as connection:
+            cursor = connection.execute("DELETE FROM resources WHERE name = ?", (name,))
+            if cursor.rowcount == 0:
+                raise not_found(name)
+
+    def next_id(self) -> str:
+        """A number that was never given out before, also across restarts."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE ids SET last = last + 1")
+            row = connection.execute("SELECT last FROM ids").fetchone()
+        return str(row[0])
+
+    def close(self) -> None:
+        """Closes the file; the store cannot be used afterwards."""
+        with self._lock:
+            self._connection.close()
+
+    def _bodies(self, where: str, value: str) -> Resources:
+        with self._lock:
+            rows = self._connection.execute(
+                f"SELECT body FROM resources {where} ORDER BY position", (value,)
+            ).fetchall()
+        return [_decode(row[0]) for row in rows]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._connection.in_transaction:  # nested: the outer one commits
+                yield self._connection
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+
+def _decode(text: str) -> Json:
+    body: Json = json.loads(text)
+    return body
