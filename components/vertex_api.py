@@ -49,7 +49,7 @@ class VertexApi:
         """Deletes the resource `name`; answers a long-running operation."""
         return self._call("DELETE", f"{self.base_url}/v1/{name}")
 
-    def list(self, path: str, *, filter: str = "") -> Iterator[Json]:
+    def list_resources(self, path: str, *, filter: str = "") -> Iterator[Json]:
         """Yields every resource of a collection below the parent (`customJobs`) or of a path.
 
         The answer's items are under the collection's own name, `models` also for `:listVersions`.

@@ -1,0 +1,1 @@
+"""The endpoint that serves a model: reused when it exists."""

@@ -1,0 +1,40 @@
+"""KFP component: plan the training job and describe the model it will leave."""
+
+from typing import NamedTuple
+
+from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
+from kfp import dsl
+
+from components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def plan_training(
+    workload: str,
+    cluster: str,
+    train: str,
+    image: str,
+    examples: dsl.Input[dsl.Dataset],
+    model: dsl.Output[UnmanagedContainerModel],
+) -> NamedTuple(
+    "Plan", worker_pool_specs=list, base_output_directory=str, timeout=str, explanation=str
+):
+    """Turns the cluster's shape into worker pools; the model is the `model/` the job will write."""
+    import json
+    import logging
+
+    from components.plan_training.cluster_spec import ClusterSpec
+    from components.plan_training.plan import plan_training, serving_container
+
+    plan = plan_training(
+        workload,
+        cluster=ClusterSpec.from_json(cluster),
+        train=json.loads(train),
+        image=image,
+        examples_uri=examples.uri,
+    )
+    logging.getLogger("plan_training").info(plan.explanation)
+    base_output_directory = model.uri
+    model.uri = f"{base_output_directory}/model"
+    model.metadata["containerSpec"] = serving_container(image)
+    return (plan.worker_pool_specs, base_output_directory, plan.timeout, plan.explanation)

@@ -1,0 +1,87 @@
+"""The request for a training job, and for the container that will serve what it trains."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from components.plan_training.cluster_spec import ClusterSpec
+
+SERVING_PORT = 8080
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """What `CustomTrainingJobOp` is given, and a sentence that explains it."""
+
+    worker_pool_specs: list[Json]
+    timeout: str
+    explanation: str
+
+
+def plan_training(
+    workload: str, *, cluster: ClusterSpec, train: Json, image: str, examples_uri: str
+) -> TrainingPlan:
+    """Plans a job that trains `workload` on `examples_uri` with the flags of `train`."""
+    container = {
+        "imageUri": image,
+        "command": ["python", "-m", "trainer.task"],
+        "args": trainer_args(
+            {
+                "workload": workload,
+                "examples_dir": examples_uri,
+                "strategy": cluster.strategy,
+                **train,
+            }
+        ),
+    }
+    return TrainingPlan(
+        worker_pool_specs=worker_pools(cluster, container=container),
+        timeout=f"{cluster.timeout_seconds}s",
+        explanation=f"{cluster} ({cluster.strategy}) on {cluster.machine}, {json.dumps(train)}",
+    )
+
+
+def worker_pools(cluster: ClusterSpec, *, container: Json) -> list[Json]:
+    """Vertex AI's worker pools, in its order: chief, worker, ps; later empty pools are left out.
+
+    Counts are strings: a number inside a structure reaches the job as `2.0` under kfp.local, and
+    a proto reads both. https://cloud.google.com/vertex-ai/docs/training/distributed-training
+    """
+    counts = [1, cluster.workers, cluster.parameter_servers]
+    while not counts[-1]:
+        counts.pop()
+    return [
+        {
+            "machineSpec": {"machineType": cluster.machine},
+            "replicaCount": str(count),
+            "containerSpec": container,
+        }
+        if count
+        else {}
+        for count in counts
+    ]
+
+
+def trainer_args(flags: Json) -> list[str]:
+    """`{"batch_size": 128, "fresh": True}` as `["--batch-size=128", "--fresh"]`."""
+    args = []
+    for name, value in flags.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            args.append(flag)
+        elif value is not False and value is not None:
+            args.append(f"{flag}={value}")
+    return args
+
+
+def serving_container(image: str) -> Json:
+    """The container spec of the model: how Vertex AI starts and asks the prediction server."""
+    return {
+        "imageUri": image,
+        "command": ["python", "-m", "trainer.serve"],
+        "ports": [{"containerPort": SERVING_PORT}],
+        "healthRoute": "/health",
+        "predictRoute": "/predict",
+    }

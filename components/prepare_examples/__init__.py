@@ -1,0 +1,1 @@
+"""Raw data, fetched and verified, becomes sharded TFRecords of tf.train.Example."""

@@ -1,0 +1,57 @@
+"""Files that appear whole and verified, or not at all."""
+
+import gzip
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from components.prepare_examples.errors import ChecksumError
+
+CHUNK_BYTES = 1 << 20
+
+
+def sha256_of(path: Path) -> str:
+    """The hexadecimal SHA-256 of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
+    """Writes `chunks` to `path` in one step, after their SHA-256 has been checked (None: any).
+
+    Raises:
+        ChecksumError: the content is another one; nothing is left behind.
+    """
+    digest = hashlib.sha256()
+    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for chunk in chunks:
+                digest.update(chunk)
+                file.write(chunk)
+        if sha256 is not None and digest.hexdigest() != sha256:
+            raise ChecksumError(
+                f"{path.name} has SHA-256 {digest.hexdigest()}, expected {sha256}: "
+                "truncated or tampered with, deleted"
+            )
+        os.replace(partial, path)
+    finally:
+        Path(partial).unlink(missing_ok=True)
+
+
+def gunzip(archive: Path, path: Path, *, sha256: str | None) -> None:
+    """Unpacks `archive` to `path`, in one step and verified as by `save`."""
+    try:
+        with gzip.open(archive, "rb") as file:
+            save(chunks_of(file), path, sha256=sha256)
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise ChecksumError(f"{archive.name} is not a whole gzip file: {error}") from error
+
+
+def chunks_of(file: gzip.GzipFile | IO[bytes]) -> Iterator[bytes]:
+    """The rest of an open file, a megabyte at a time."""
+    while chunk := file.read(CHUNK_BYTES):
+        yield chunk

@@ -1,0 +1,1 @@
+"""Ends and removes everything of a run but what succeeded and somebody keeps."""

@@ -1,0 +1,136 @@
+"""The configuration of a run: one function per named run, and settings from the command line."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.plan_training.cluster_spec import ClusterSpec
+
+GROUPS = ("cluster", "train", "thresholds")
+
+
+class ConfigError(ValueError):
+    """A setting that is not allowed; the message names it, and what is allowed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything a run is told. `train` holds flags of `python -m trainer.task`."""
+
+    workload: str
+    model_name: str
+    endpoint_name: str
+    cluster: ClusterSpec = field(default_factory=ClusterSpec)
+    train: dict[str, Any] = field(default_factory=dict)
+    thresholds: dict[str, float] = field(default_factory=dict)
+    serving_machine: str = "n1-standard-4"
+
+    def __post_init__(self) -> None:
+        for name, value in self.thresholds.items():
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise ConfigError(f"thresholds.{name} is {value!r}; it must be a number")
+        for name in ("model_name", "endpoint_name", "serving_machine"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be a text")
+
+    def parameters(self) -> dict[str, str]:
+        """The pipeline's parameters; structures travel as JSON strings, for kfp.local mangles
+        the numbers inside them otherwise.
+        """
+        return {
+            "workload": self.workload,
+            "cluster": self.cluster.to_json(),
+            "train": json.dumps(self.train, sort_keys=True),
+            "thresholds": json.dumps(self.thresholds, sort_keys=True),
+            "model_name": self.model_name,
+            "endpoint_name": self.endpoint_name,
+            "serving_machine": self.serving_machine,
+        }
+
+
+def mnist() -> RunConfig:
+    """MNIST on a parameter-server cluster of four processes."""
+    return RunConfig(
+        workload="mnist",
+        model_name="mnist",
+        endpoint_name="mnist",
+        cluster=ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1),
+        train={"epochs": 3, "batch_size": 128},
+        thresholds={"accuracy": 0.985},
+    )
+
+
+RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist}
+
+
+def named_run(name: str) -> RunConfig:
+    """The configuration of a named run.
+
+    Raises:
+        ConfigError: no run has that name; says which there are.
+    """
+    if name not in RUNS:
+        raise ConfigError(f"unknown workload {name!r}; there are {', '.join(RUNS)}")
+    return RUNS[name]()
+
+
+def read_cluster(path: Path) -> ClusterSpec:
+    """Reads a cluster file (configs/clusters)."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the cluster file {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} must hold keys and values, as `workers: 2`")
+    try:
+        return ClusterSpec.from_dict(content)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
+    """Applies `KEY=VALUE` settings in order; a key in a group is written `train.epochs`."""
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting!r} has no value; write KEY=VALUE, as train.epochs=5")
+        try:
+            config = _with_setting(config, key, yaml.safe_load(value))
+        except (ValueError, yaml.YAMLError) as error:
+            raise ConfigError(f"--set {setting}: {error}") from error
+    return config
+
+
+def setting_keys(config: RunConfig) -> list[str]:
+    """The keys that `--set` takes for this run."""
+    plain = [f.name for f in dataclasses.fields(config) if f.name not in (*GROUPS, "workload")]
+    cluster = [f"cluster.{f.name}" for f in dataclasses.fields(ClusterSpec)]
+    train = [f"train.{flag}" for flag in trainer_flags()]
+    return [*plain, *cluster, *train, *(f"thresholds.{name}" for name in config.thresholds)]
+
+
+def trainer_flags() -> list[str]:
+    """The trainer's flags that a run may set: all but those that the pipeline sets."""
+    from trainer.config import TrainConfig
+
+    planned = {"workload", "examples_dir", "output_dir", "strategy"}
+    return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in planned]
+
+
+def _with_setting(config: RunConfig, key: str, value: Any) -> RunConfig:
+    if key not in setting_keys(config):
+        raise ConfigError(f"unknown key {key!r}; allowed are {', '.join(setting_keys(config))}")
+    group, _, name = key.rpartition(".")
+    if not group:
+        return dataclasses.replace(config, **{name: value})
+    if group == "cluster":
+        cluster = dataclasses.replace(config.cluster, **{name: value})
+        return dataclasses.replace(config, cluster=cluster)
+    return dataclasses.replace(config, **{group: {**getattr(config, group), name: value}})

@@ -1,0 +1,119 @@
+"""The pipeline: raw data to a served, versioned model.
+
+1. prepare_examples   raw data to sharded TFRecords (Apache Beam)
+2. plan_training      the cluster's shape to Vertex AI's worker pools
+3. train              a custom job: one process or VM per replica
+4. evaluate           metrics on the test split, and the verdict
+5. if passed:
+   find_parent_model, upload_model   a new version of the model
+   ensure_endpoint, deploy_model     on an endpoint that is reused
+   predict                           the endpoint answers as the model did offline
+   promote                           the version becomes the default
+6. teardown           always: what the run made and nobody keeps
+"""
+
+from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
+from google_cloud_pipeline_components.v1.endpoint import ModelDeployOp
+from google_cloud_pipeline_components.v1.model import ModelUploadOp
+from kfp import dsl
+
+from components.endpoint.component import ensure_endpoint
+from components.evaluate.component import evaluate
+from components.image import IMAGE
+from components.model_version.component import find_parent_model, promote
+from components.plan_training.component import plan_training
+from components.predict.component import predict
+from components.prepare_examples.component import prepare_examples
+from components.teardown.component import teardown
+
+
+@dsl.pipeline(
+    name="train-and-deploy",
+    description="Raw data to a served, versioned TensorFlow model, torn down at the end.",
+)
+def train_and_deploy(
+    project: str,
+    location: str,
+    run: str,
+    workload: str,
+    cluster: str,
+    train: str,
+    thresholds: str,
+    model_name: str,
+    endpoint_name: str,
+    data_dir: str = "",
+    serving_machine: str = "n1-standard-4",
+    keep_endpoint: bool = False,
+):
+    """Trains `workload` and, if its metrics pass the thresholds, serves it as a new version.
+
+    Args:
+        project: Google Cloud project of every resource.
+        location: Region of every resource.
+        run: Name of this run; its PipelineJob carries it as the label `trainyard_run`.
+        workload: What to train, for example `mnist`.
+        cluster: The cluster's shape, a JSON object (configs/clusters).
+        train: Flags of `python -m trainer.task`, a JSON object.
+        thresholds: Least value for each metric that gates the deployment, a JSON object.
+        model_name: Display name of the model in the registry; an existing one gets a new version.
+        endpoint_name: Display name of the endpoint; an existing one is reused.
+        data_dir: Folder of raw data files; empty: they are downloaded.
+        serving_machine: Machine type of the prediction server.
+        keep_endpoint: Leave the model deployed when the run has succeeded.
+    """
+    where = {"project": project, "location": location}
+    exit_task = teardown(run=run, keep_endpoint=keep_endpoint, **where)
+    exit_task.set_display_name("teardown").set_caching_options(False)
+
+    with dsl.ExitHandler(exit_task, name="run"):
+        prepared = prepare_examples(workload=workload, data_dir=data_dir)
+        plan = plan_training(
+            workload=workload,
+            cluster=cluster,
+            train=train,
+            image=IMAGE,
+            examples=prepared.outputs["examples"],
+        )
+        trained = CustomTrainingJobOp(
+            display_name=f"train-{workload}",
+            worker_pool_specs=plan.outputs["worker_pool_specs"],
+            base_output_directory=plan.outputs["base_output_directory"],
+            timeout=plan.outputs["timeout"],
+            persistent_resource_id="",  # kfp.local cannot resolve GCPC's default placeholder
+            **where,
+        ).set_display_name("train")
+        evaluated = evaluate(
+            workload=workload,
+            thresholds=thresholds,
+            examples=prepared.outputs["examples"],
+            model=plan.outputs["model"],
+        ).after(trained)
+
+        with dsl.If(evaluated.outputs["verdict"] == "passed", name="if-passed"):
+            parent = find_parent_model(display_name=model_name, **where)
+            uploaded = ModelUploadOp(
+                display_name=model_name,
+                parent_model=parent.outputs["parent_model"],
+                unmanaged_container_model=plan.outputs["model"],
+                **where,
+            ).set_display_name("upload-model")
+            endpoint = ensure_endpoint(display_name=endpoint_name, run=run, **where)
+            deployed = ModelDeployOp(
+                model=uploaded.outputs["model"],
+                endpoint=endpoint.outputs["endpoint"],
+                deployed_model_display_name=run,
+                traffic_split={"0": "100"},
+                dedicated_resources_machine_type=serving_machine,
+                dedicated_resources_min_replica_count=1,
+                dedicated_resources_max_replica_count=1,
+            ).set_display_name("deploy-model")
+            checked = predict(
+                endpoint=endpoint.outputs["endpoint"],
+                golden=evaluated.outputs["golden"],
+                **where,
+            ).after(deployed)
+            promoted = promote(
+                model=uploaded.outputs["model"], endpoint=endpoint.outputs["endpoint"], **where
+            ).after(checked)
+            for task in (parent, uploaded, endpoint, deployed, checked, promoted):
+                task.set_caching_options(False)
