@@ -1,6 +1,11 @@
 """Errors as Google's APIs answer them: an HTTP code, a status word and a message."""
 
+import errno
+import logging
+import sqlite3
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 # google.rpc.Code, which a failed long-running operation carries instead of the HTTP code.
 RPC_CODES = {
@@ -76,3 +81,16 @@ def resource_exhausted(message: str) -> ApiError:
 def internal(message: str) -> ApiError:
     """The service failed."""
     return ApiError(code=500, status="INTERNAL", message=message)
+
+
+def of_exception(error: Exception) -> ApiError:
+    """What a handler's or an operation's exception is answered as; the unexpected is logged."""
+    if isinstance(error, ApiError):
+        return error
+    full_disk = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if full_disk or (isinstance(error, sqlite3.Error) and "disk is full" in str(error)):
+        return resource_exhausted(f"No space left where the service keeps its files: {error}")
+    logger.error("Internal error", exc_info=error)
+    if isinstance(error, OSError):
+        return internal(f"The service cannot use a file or folder: {error}")
+    return internal("Internal error. The service's log has the traceback.")

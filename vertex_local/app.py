@@ -1,0 +1,156 @@
+"""The WSGI application: finds a request's handler, checks the request, answers as Google does."""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
+from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
+from werkzeug.wrappers import Request, Response
+
+from vertex_local import console
+from vertex_local.errors import ApiError, invalid_argument, of_exception, unavailable
+from vertex_local.routes import Call, Json, Route
+from vertex_local.service import Service
+
+logger = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 64 * 1024 * 1024
+OUR_HOSTS = ("127.0.0.1", "localhost")
+SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+SAFE_MODEL = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
+STATUS_WORDS = {404: "NOT_FOUND", 405: "UNIMPLEMENTED", 413: "INVALID_ARGUMENT"}
+
+
+class SegmentConverter(BaseConverter):
+    """Part of a path segment: up to the next `/`, or the `:` before a custom method."""
+
+    regex = "[^/:]+"
+
+
+class Application:
+    """Answers HTTP requests from the routes of the resource modules."""
+
+    def __init__(self, service: Service, routes: Iterable[Route]) -> None:
+        self._service = service
+        self._map = Map(
+            [_rule(route) for route in routes],
+            converters={"default": SegmentConverter},
+            strict_slashes=False,
+            merge_slashes=False,
+        )
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        """The WSGI entry."""
+        started = time.monotonic()
+        request = Request(environ)
+        response = self._answer(request)
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        logger.log(
+            logging.DEBUG if request.method == "GET" else logging.INFO,
+            "%s %s %d %.0f ms",
+            request.method,
+            request.path,
+            response.status_code,
+            1000 * (time.monotonic() - started),
+        )
+        return response(environ, start_response)
+
+    def _answer(self, request: Request) -> Response:
+        try:
+            _refuse_foreign(request)
+            if self._service.closing.is_set():
+                raise unavailable("The service is shutting down.")
+            if request.path == "/" and request.method in ("GET", "HEAD"):
+                return console.page(self._service)
+            return _json_response(self._dispatch(request))
+        except HTTPException as error:
+            return _http_error(request, error)
+        except Exception as error:
+            known = of_exception(error)
+            return _json_response(known.to_body(), code=known.code)
+
+    def _dispatch(self, request: Request) -> Json:
+        adapter: MapAdapter = self._map.bind_to_environ(request.environ)
+        handler, args = adapter.match()
+        for name, value in args.items():
+            _check_id(name, value)
+        call = Call(args=dict(args), query=request.args.to_dict(), body=_body(request))
+        answer: Json = handler(self._service, call)
+        return answer
+
+
+def _rule(route: Route) -> Rule:
+    pattern = route.pattern if route.pattern.startswith("/") else f"/v1/{route.pattern}"
+    return Rule(pattern, methods=[route.method], endpoint=route.handler)
+
+
+def _refuse_foreign(request: Request) -> None:
+    """A web page must reach the service neither by a name of its own nor by a cross-site POST."""
+    host = request.headers.get("Host", "")
+    if urlsplit(f"//{host}").hostname not in OUR_HOSTS:
+        raise ApiError(
+            code=403,
+            status="PERMISSION_DENIED",
+            message=f'Host "{host}" is refused; use http://127.0.0.1:PORT or localhost.',
+        )
+    origin = request.headers.get("Origin")
+    if origin is not None and origin != f"http://{host}":
+        raise ApiError(
+            code=403,
+            status="PERMISSION_DENIED",
+            message=f'Requests from pages of another origin ("{origin}") are refused.',
+        )
+
+
+def _check_id(name: str, value: str) -> None:
+    allowed = SAFE_MODEL if name == "model" else SAFE_ID
+    if not allowed.fullmatch(value):
+        raise invalid_argument(
+            f'{name} "{value}" in the path is not valid; it must match {allowed.pattern}.'
+        )
+
+
+def _body(request: Request) -> Json:
+    request.max_content_length = MAX_BODY_BYTES
+    data = request.get_data(cache=False)
+    if not data:
+        return {}
+    try:
+        body = json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise invalid_argument(f"The body is not valid JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise invalid_argument(f"The body must be a JSON object, not {type(body).__name__}.")
+    return body
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _http_error(request: Request, error: HTTPException) -> Response:
+    code = error.code or 500
+    messages = {
+        404: f"{request.path} is not a path of this service.",
+        405: f"{request.method} is not supported on {request.path}.",
+        413: f"The body is larger than {MAX_BODY_BYTES} bytes.",
+    }
+    status = STATUS_WORDS.get(code, "INVALID_ARGUMENT")
+    message = messages.get(code, error.description or error.name)
+    known = ApiError(code=code, status=status, message=message)
+    response = _json_response(known.to_body(), code=code)
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        response.headers["Allow"] = ", ".join(error.valid_methods)
+    if isinstance(error, RequestEntityTooLarge):
+        response.headers["Connection"] = "close"
+    return response
+
+
+def _json_response(body: Json, *, code: int = 200) -> Response:
+    text = json.dumps(body, ensure_ascii=False) + "\n"
+    return Response(text, status=code, content_type="application/json; charset=utf-8")

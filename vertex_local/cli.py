@@ -1,0 +1,111 @@
+"""`vertex-local serve` and `vertex-local stop`."""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from vertex_local import lock
+
+EXAMPLE = """\
+example:
+  vertex-local serve --root .trainyard/vertex
+  curl http://127.0.0.1:8085/v1/projects/demo/locations/local/models
+  vertex-local stop --root .trainyard/vertex
+
+and with Google's own SDK:
+  from google.auth.credentials import AnonymousCredentials
+  aiplatform.init(project="demo", location="local", api_transport="rest",
+                  api_endpoint="http://127.0.0.1:8085", credentials=AnonymousCredentials())
+
+Open http://127.0.0.1:8085/ in a browser to see runs, jobs, models and endpoints.
+"""
+USAGE_ERROR = 2
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    if arguments.command == "stop":
+        return _stop(arguments.root, timeout_seconds=arguments.timeout)
+    return _serve(arguments.root, port=arguments.port, is_verbose=arguments.verbose)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vertex-local",
+        description="Vertex AI's REST API on this machine: pipelines, jobs, models, endpoints.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="serve | stop")
+    serve = commands.add_parser("serve", help="run the service until Ctrl-C or `stop`")
+    _add_root(serve)
+    serve.add_argument("--port", type=_port, help="default: 8085, or another if that is taken")
+    serve.add_argument("--host", choices=["127.0.0.1"], default="127.0.0.1", help="loopback only")
+    serve.add_argument("--verbose", action="store_true", help="log every request")
+    stop = commands.add_parser("stop", help="end the service that runs on a root folder")
+    _add_root(stop)
+    stop.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="default: %(default)s"
+    )
+    return parser
+
+
+def _add_root(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--root", type=Path, required=True, metavar="DIR", help="folder of the service's state"
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 65535:  # noqa: PLR2004
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; allowed are 1 to 65535")
+    return int(text)
+
+
+def _serve(root: Path, *, port: int | None, is_verbose: bool) -> int:
+    from vertex_local import server
+
+    logging.basicConfig(
+        level=logging.DEBUG if is_verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        server.serve(root, port=port, on_ready=_say_ready)
+    except (lock.RootTakenError, server.PortTakenError) as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"The root folder {root} cannot be used: {error}")
+    return 0
+
+
+def _say_ready(url: str) -> None:
+    print(f"vertex-local is ready at {url}", flush=True)
+
+
+def _stop(root: Path, *, timeout_seconds: float) -> int:
+    pid = lock.holder(root)
+    if pid is None:
+        print(f"No service runs on {root}.")
+        return 0
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout_seconds
+    while lock.holder(root) == pid:
+        if time.monotonic() > deadline:
+            return _fail(f"The service (pid {pid}) has not ended after {timeout_seconds:.0f} s.")
+        time.sleep(0.05)
+    print(f"The service on {root} has ended.")
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"vertex-local: {message}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+if __name__ == "__main__":
+    sys.exit(main())

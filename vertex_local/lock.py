@@ -1,0 +1,73 @@
+"""One service per root folder: a lock that ends with the process, and where the service answers."""
+
+import fcntl
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+
+class RootTakenError(Exception):
+    """Another service runs on the same root folder."""
+
+
+class RootLock:
+    """An exclusive lock on ROOT/lock, held until the process ends; the file names its pid."""
+
+    def __init__(self, root: Path) -> None:
+        self._file: IO[str] = open(root / "lock", "a+", encoding="utf-8")  # noqa: SIM115
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise RootTakenError(_taken_message(root)) from None
+        self._file.truncate(0)
+        self._file.write(f"{os.getpid()}\n")
+        self._file.flush()
+
+
+def holder(root: Path) -> int | None:
+    """The pid of the service that runs on this root now, or None."""
+    try:
+        with open(root / "lock", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = file.read().strip()
+                return int(text) if text.isdigit() else None
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def announce(root: Path, *, port: int, url: str) -> None:
+    """Writes ROOT/server.json in one step."""
+    target = root / "server.json"
+    temporary = root / "server.json.tmp"
+    temporary.write_text(json.dumps({"pid": os.getpid(), "port": port, "url": url}) + "\n")
+    temporary.replace(target)
+
+
+def withdraw(root: Path) -> None:
+    """Removes ROOT/server.json."""
+    with suppress(FileNotFoundError):
+        (root / "server.json").unlink()
+
+
+def announced(root: Path) -> dict[str, Any]:
+    """What ROOT/server.json says, or {}."""
+    try:
+        content: dict[str, Any] = json.loads((root / "server.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content
+
+
+def _taken_message(root: Path) -> str:
+    url = announced(root).get("url")
+    where = f"at {url}" if url else "and is just starting or stopping"
+    return (
+        f"A service already runs on {root} {where}. Use it, or end it with "
+        f"`vertex-local stop --root {root}`, or choose another --root."
+    )

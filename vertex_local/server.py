@@ -1,0 +1,148 @@
+"""The service process: takes its root folder and a port, serves, and shuts down in order."""
+
+import importlib
+import importlib.util
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, ModuleType
+
+import waitress
+
+from vertex_local import lock, protos
+from vertex_local.app import MAX_BODY_BYTES, Application
+from vertex_local.service import Service
+from vertex_local.store import Store
+
+logger = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+DEFAULT_PORT = 8085
+THREADS = 16
+CLOSE_TIMEOUT_SECONDS = 20.0
+# In the order in which they recover after a restart.
+MODULE_NAMES = ("operations", "models", "endpoints", "jobs", "pipelines", "logs")
+
+
+class PortTakenError(Exception):
+    """The port that was asked for is in use."""
+
+
+def serve(root: Path, *, port: int | None, on_ready: Callable[[str], None]) -> None:
+    """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
+
+    Raises:
+        lock.RootTakenError: another service runs on this root.
+        PortTakenError: `port` was given and is in use.
+    """
+    root = root.resolve()
+    root.mkdir(parents=True, exist_ok=True)
+    held = lock.RootLock(root)
+    listener = _listen(port)
+    stop = _stop_on_signals()
+    service = _service(root, listener)
+    modules = resource_modules()
+    for module in modules:
+        _call_if_defined(module, "recover", service)
+    server = _start_http(service, modules, listener)
+    protos.warm_up()
+    lock.announce(root, port=listener.getsockname()[1], url=service.url)
+    on_ready(service.url)
+    stop.wait()
+    _shut_down(service, modules, server)
+    del held
+
+
+def resource_modules() -> list[ModuleType]:
+    """The modules that hold a kind of resource each: ROUTES, and recover and close if needed."""
+    names = [f"{__package__}.{name}" for name in MODULE_NAMES]
+    return [importlib.import_module(name) for name in names if importlib.util.find_spec(name)]
+
+
+def _service(root: Path, listener: socket.socket) -> Service:
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    return Service(root=root, store=Store(root / "vertex.db"), url=url)
+
+
+def _listen(port: int | None) -> socket.socket:
+    try:
+        return _bind(DEFAULT_PORT if port is None else port)
+    except OSError as error:
+        if port is not None:
+            raise PortTakenError(
+                f"Port {port} cannot be used on {HOST}: {error.strerror}. "
+                "Choose another --port, or leave it out to get a free one."
+            ) from None
+    return _bind(0)
+
+
+def _bind(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(
+            128
+        )  # from here on connections queue up, so it answers once it is announced
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        logger.info("Stopping on %s", signal.Signals(signum).name)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+    return stop
+
+
+def _start_http(
+    service: Service, modules: list[ModuleType], listener: socket.socket
+) -> "waitress.server.TcpWSGIServer":
+    routes = [route for module in modules for route in getattr(module, "ROUTES", [])]
+    server = waitress.create_server(
+        Application(service, routes),
+        sockets=[listener],
+        threads=THREADS,
+        max_request_body_size=MAX_BODY_BYTES + 1,
+        channel_timeout=300,
+        ident="vertex-local",
+    )
+    threading.Thread(target=server.run, name="http", daemon=True).start()
+    return server
+
+
+def _shut_down(
+    service: Service, modules: list[ModuleType], server: "waitress.server.TcpWSGIServer"
+) -> None:
+    """Ends every process within a bounded time; a supervisor that is left sees this one die."""
+    service.closing.set()
+    lock.withdraw(service.root)
+    closers = [
+        threading.Thread(target=_call_if_defined, args=(module, "close", service), daemon=True)
+        for module in modules
+    ]
+    for closer in closers:
+        closer.start()
+    for closer in closers:
+        closer.join(CLOSE_TIMEOUT_SECONDS)
+        if closer.is_alive():
+            logger.warning("A module did not close within %.0f s", CLOSE_TIMEOUT_SECONDS)
+    server.trigger.pull_trigger(server.close)
+
+
+def _call_if_defined(module: ModuleType, function: str, service: Service) -> None:
+    """Calls `module.function(service)`; one module's failure does not stop the others."""
+    try:
+        getattr(module, function, lambda service: None)(service)
+    except Exception:
+        logger.exception("%s.%s failed", module.__name__, function)
