@@ -1,0 +1,184 @@
+"""Groups of processes that end together, and never outlive this service.
+
+Each group has a supervisor process of its own (`supervisor.py`); the service talks to it through
+a pipe and reads what it writes to FOLDER/state.json. Nothing here signals a pid but that of the
+supervisor, a child of this process.
+"""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from vertex_local.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE, write_json
+
+Json = dict[str, Any]
+
+SUPERVISOR_LOG = "supervisor.log"
+STOP_MARGIN_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """One process to run. `python` and `python3` mean the interpreter of this service.
+
+    Attributes:
+        name: How messages and state call it: `chief/0`.
+        command: The program and its arguments; no shell is involved.
+        env: Added to the service's own environment.
+        cwd: The working directory; the service's own if None.
+        log_path: Where stdout and stderr are appended.
+        is_primary: Its exit decides. Where no process is primary, all that are no service do.
+        is_service: It is ended when the deciding ones have ended; that it ends early is no matter.
+    """
+
+    name: str
+    command: list[str]
+    env: dict[str, str]
+    cwd: str | None
+    log_path: Path
+    is_primary: bool = False
+    is_service: bool = False
+
+
+class Group:
+    """A running group; `start` makes one."""
+
+    def __init__(self, folder: Path, supervisor: "subprocess.Popen[bytes]") -> None:
+        self.folder = folder
+        self.pid = supervisor.pid
+        self._supervisor = supervisor
+        self._final: Json = {}
+        self._has_ended = threading.Event()
+        self._stdin_lock = threading.Lock()
+        threading.Thread(target=self._reap, name=f"group {folder.name}", daemon=True).start()
+
+    def state(self) -> Json:
+        """The group's state now: `state`, `message` and `replicas` by name.
+
+        `state` is running, succeeded, failed, cancelled or timed_out; it is running until the
+        last process is gone.
+        """
+        return self._final or read_state(self.folder)
+
+    def wait(self, timeout_seconds: float | None = None) -> Json:
+        """Waits until every process is gone or the time has passed, and returns the state."""
+        self._has_ended.wait(timeout_seconds)
+        return self.state()
+
+    def stop(self, grace_seconds: float = 10) -> Json:
+        """Ends the group and returns its state once all is gone.
+
+        Every process group gets SIGTERM, and SIGKILL when the grace has passed. A group that has
+        ended keeps its state.
+        """
+        with self._stdin_lock, suppress(OSError, ValueError):
+            assert self._supervisor.stdin is not None
+            self._supervisor.stdin.write(f"stop {grace_seconds}\n".encode())
+            self._supervisor.stdin.flush()
+        if not self._has_ended.wait(grace_seconds + STOP_MARGIN_SECONDS):
+            self._supervisor.kill()  # and with it, by PR_SET_PDEATHSIG, the replicas
+            self._has_ended.wait()
+        return self.state()
+
+    def _reap(self) -> None:
+        code = self._supervisor.wait()
+        self._final = self._final_state(code)
+        self._has_ended.set()
+        with self._stdin_lock, suppress(OSError):
+            assert self._supervisor.stdin is not None
+            self._supervisor.stdin.close()
+
+    def _final_state(self, code: int) -> Json:
+        try:
+            state = read_state(self.folder)
+        except (OSError, ValueError) as error:
+            return {"state": "failed", "message": f"its state is lost: {error}", "replicas": {}}
+        if state["state"] == "running":
+            log = self.folder / SUPERVISOR_LOG
+            message = f"its supervisor ended with code {code} before the processes did; see {log}"
+            return {**state, "state": "failed", "message": message}
+        return state
+
+
+def start(folder: Path, specs: list[ProcessSpec], *, timeout_seconds: float | None) -> Group:
+    """Starts a group whose state lives in `folder`, and returns at once.
+
+    A process that cannot be started ends the group: `state()` says which, and why.
+
+    Raises:
+        ValueError: two processes of one name, an empty command, or nothing but services.
+        OSError: the folder cannot be written, or no supervisor started.
+    """
+    _check(specs)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_plan(folder / GROUP_FILE, specs, timeout_seconds)
+    replica: Json = {
+        "pid": None,
+        "state": "starting",
+        "exit_code": None,
+        "started": "",
+        "ended": "",
+    }
+    replicas = {spec.name: replica for spec in specs}
+    write_json(folder / STATE_FILE, {"state": "running", "message": "", "replicas": replicas})
+    with (folder / SUPERVISOR_LOG).open("ab") as log:
+        supervisor = subprocess.Popen(
+            [sys.executable, "-m", "vertex_local.supervisor", str(folder.resolve())],
+            cwd=Path(__file__).parents[1],  # importable from a checkout, too
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C in the terminal is for the service
+        )
+    return Group(folder, supervisor)
+
+
+def read_state(folder: Path) -> Json:
+    """The state that a group's folder tells, also after a restart of the service."""
+    state: Json = json.loads((folder / STATE_FILE).read_text())
+    return state
+
+
+def await_end(folder: Path, *, timeout_seconds: float) -> bool:
+    """Waits until no supervisor is at work in `folder`; for groups of an earlier service.
+
+    Such a supervisor ends its group by itself as soon as its service is gone.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while (folder / LOCK_FILE).exists():
+        with (folder / LOCK_FILE).open("a") as lock, suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _check(specs: list[ProcessSpec]) -> None:
+    names = [spec.name for spec in specs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"process names must differ, and these do not: {', '.join(names)}")
+    for spec in specs:
+        if not spec.command or not spec.command[0]:
+            raise ValueError(f"{spec.name} has no command: give a program and its arguments")
+    if all(spec.is_service for spec in specs):
+        raise ValueError("at least one process must not be a service: the group ends with it")
+
+
+def _write_plan(path: Path, specs: list[ProcessSpec], timeout_seconds: float | None) -> None:
+    cwd = os.getcwd()
+    replicas = [
+        {**asdict(spec), "cwd": spec.cwd or cwd, "log_path": str(spec.log_path.absolute())}
+        for spec in specs
+    ]
+    path.touch(mode=0o600)  # environments may hold secrets
+    path.write_text(json.dumps({"timeout_seconds": timeout_seconds, "replicas": replicas}))
