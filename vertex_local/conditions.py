@@ -1,0 +1,126 @@
+"""Evaluates a `dsl.If` condition, or says why it cannot.
+
+kfp.local takes a condition that it cannot evaluate for false, and the run succeeds without the
+guarded steps. It also pastes values into the text and calls `eval`. Here the values stay values,
+and what cannot be evaluated is an error.
+"""
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+TOKEN = re.compile(
+    r"""(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?P<operator>&&|\|\||!(?!=))""", re.VERBOSE
+)
+PYTHON_OPERATORS = {"&&": " and ", "||": " or ", "!": " not "}
+
+CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None}
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "double": float,
+    "float": float,
+    "string": str,
+    "bool": bool,
+}
+COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+class ConditionError(ValueError):
+    """A condition that cannot be evaluated; the message holds the condition and the reason."""
+
+
+def evaluate(condition: str, values: Mapping[str, Any]) -> bool:
+    """Whether a compiled condition holds for its inputs' values.
+
+    The condition is the part of CEL that the KFP compiler writes:
+    `!(inputs.parameter_values['a'] == 'b') && int(inputs.parameter_values['n']) > 2`.
+
+    Raises:
+        ConditionError: it is malformed, reads an unknown input, or compares unlike things.
+    """
+    try:
+        tree = ast.parse(TOKEN.sub(_to_python, condition).strip(), mode="eval")
+        result = _value(tree.body, values)
+    except SyntaxError:
+        reason = "its syntax is not understood (a quote in a compared string does that)"
+        raise ConditionError(f"condition `{condition}` cannot be evaluated: {reason}") from None
+    except (ValueError, TypeError) as error:
+        raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
+    if not isinstance(result, bool):
+        raise ConditionError(f"condition `{condition}` is {result!r}, neither true nor false")
+    return result
+
+
+def _to_python(match: re.Match[str]) -> str:
+    return match["string"] or PYTHON_OPERATORS[match["operator"]]
+
+
+def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name) if name in CONSTANTS:
+            return CONSTANTS[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, values)
+        case ast.Call(func=ast.Name(id=name), args=[argument]) if name in FUNCTIONS:
+            return FUNCTIONS[name](_value(argument, values))
+        case ast.Subscript(slice=ast.Constant(value=str() as name), value=source) if (
+            ast.unparse(source) == "inputs.parameter_values"
+        ):
+            return _input(name, values)
+    return _boolean(node, values)
+
+
+def _boolean(node: ast.expr, values: Mapping[str, Any]) -> bool:
+    match node:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return all(_truth(part, values) for part in parts)
+        case ast.BoolOp(op=ast.Or(), values=parts):
+            return any(_truth(part, values) for part in parts)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _truth(operand, values)
+        case ast.Compare(left=left, ops=[comparison], comparators=[right]):
+            return _compare(comparison, _value(left, values), _value(right, values))
+    raise ValueError(f"`{ast.unparse(node)}` is not supported")
+
+
+def _truth(node: ast.expr, values: Mapping[str, Any]) -> bool:
+    value = _value(node, values)
+    if not isinstance(value, bool):
+        raise ValueError(f"`{ast.unparse(node)}` is {value!r}, neither true nor false")
+    return value
+
+
+def _input(name: str, values: Mapping[str, Any]) -> Any:
+    if name not in values:
+        raise ValueError(f"it reads {name!r}, which has no value")
+    return values[name]
+
+
+def _compare(comparison: ast.cmpop, left: Any, right: Any) -> bool:
+    if None not in (left, right) and _kind(left) != _kind(right):
+        raise ValueError(
+            f"it compares {left!r} ({_kind(left)}) with {right!r} ({_kind(right)}); "
+            "give both sides the same type"
+        )
+    if type(comparison) not in COMPARISONS:
+        raise ValueError(f"`{type(comparison).__name__}` is not supported")
+    return COMPARISONS[type(comparison)](left, right)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else type(value).__name__
