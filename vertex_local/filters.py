@@ -1,4 +1,4 @@
-"""`filter`, `orderBy`, `pageSize` and `pageToken` of list requests."""
+"""Query parameters: `filter`, `orderBy`, `pageSize`, `pageToken`; `updateMask`."""
 
 import fnmatch
 import re
@@ -39,6 +39,22 @@ def paginate(call: Call, key: str, resources: list[Json]) -> Json:
     if end < len(chosen):
         answer["nextPageToken"] = str(end)
     return answer
+
+
+def update_mask(call: Call, allowed: tuple[str, ...]) -> list[str]:
+    """The fields that `updateMask` names, in camelCase.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT if it is missing or names a field that cannot be changed.
+    """
+    mask = [camel_case(field.strip()) for field in call.query.get("updateMask", "").split(",")]
+    for field in mask:
+        if field not in allowed:
+            raise invalid_argument(
+                f'updateMask field "{field}" cannot be updated here; allowed are '
+                f"{', '.join(allowed)}."
+            )
+    return mask
 
 
 def camel_case(field: str) -> str:

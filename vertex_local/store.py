@@ -57,7 +57,7 @@ class Store:
         """
         created = now()
         row = (name, collection_of(name), json.dumps(body), created, created)
-        with self._transaction() as connection:
+        with self.atomic() as connection:
             try:
                 connection.execute(
                     "INSERT INTO resources (name, collection, body, created, updated) "
@@ -96,7 +96,7 @@ class Store:
 
     def update(self, name: str, change: Callable[[Json], None]) -> Json:
         """Lets `change` alter the resource, as one atomic step; if it raises, nothing changes."""
-        with self._transaction() as connection:
+        with self.atomic() as connection:
             body = self.get(name)
             change(body)
             connection.execute(
@@ -111,17 +111,32 @@ class Store:
         Raises:
             ApiError: NOT_FOUND.
         """
-        with self._transaction() as connection:
+        with self.atomic() as connection:
             cursor = connection.execute("DELETE FROM resources WHERE name = ?", (name,))
             if cursor.rowcount == 0:
                 raise not_found(name)
 
     def next_id(self) -> str:
         """A number that was never given out before, also across restarts."""
-        with self._transaction() as connection:
+        with self.atomic() as connection:
             connection.execute("UPDATE ids SET last = last + 1")
             row = connection.execute("SELECT last FROM ids").fetchone()
         return str(row[0])
+
+    @contextmanager
+    def atomic(self) -> Iterator[sqlite3.Connection]:
+        """Several steps as one: all of them are kept, or none if one raises. May be nested."""
+        with self._lock:
+            if self._connection.in_transaction:  # nested: the outer one commits
+                yield self._connection
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
 
     def close(self) -> None:
         """Closes the file; the store cannot be used afterwards."""
@@ -134,20 +149,6 @@ class Store:
                 f"SELECT body FROM resources {where} ORDER BY position", (value,)
             ).fetchall()
         return [_decode(row[0]) for row in rows]
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            if self._connection.in_transaction:  # nested: the outer one commits
-                yield self._connection
-                return
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
 
 
 def _decode(text: str) -> Json:

@@ -1,0 +1,301 @@
+"""Endpoints: deploy model versions as processes, split the traffic, predict."""
+
+import logging
+import re
+import shutil
+import threading
+from typing import Any
+
+from vertex_local import models, operations, protos, traffic
+from vertex_local.errors import (
+    ApiError,
+    already_exists,
+    failed_precondition,
+    invalid_argument,
+    not_found,
+)
+from vertex_local.filters import paginate, update_mask
+from vertex_local.routes import Call, Json, Route
+from vertex_local.service import Service, now
+from vertex_local.serving import ServingProcess, serving_spec
+
+logger = logging.getLogger(__name__)
+
+# CreateEndpointRequest.endpoint_id
+ENDPOINT_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
+# DeployedModel.id: "1-10 characters, and valid characters are [0-9]"; "0" means the new one.
+DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
+OUTPUT_ONLY_FIELDS = ("name", "deployedModels", "trafficSplit", "createTime", "updateTime", "etag")
+UPDATES = ("displayName", "description", "labels", "trafficSplit")
+INTERRUPTED = ApiError(
+    code=409, status="ABORTED", message="interrupted: the service stopped or it was cancelled"
+)
+
+
+def create(service: Service, call: Call) -> Json:
+    """POST endpoints adds one; it serves nothing until a model is deployed to it."""
+    given = protos.parse("Endpoint", call.body)
+    if not given.get("displayName"):
+        raise invalid_argument("displayName is required.")
+    endpoint_id = call.query.get("endpointId") or call.query.get("endpoint_id")
+    if endpoint_id and not ENDPOINT_ID.fullmatch(endpoint_id):
+        raise invalid_argument(f'endpointId "{endpoint_id}" must match {ENDPOINT_ID.pattern}.')
+    name = f"{call.parent}/endpoints/{endpoint_id or service.store.next_id()}"
+    kept = {field: value for field, value in given.items() if field not in OUTPUT_ONLY_FIELDS}
+    created = now()
+    endpoint = {"name": name, **kept, "createTime": created, "updateTime": created}
+    service.store.insert(name, endpoint)
+    return operations.finished(
+        service,
+        name,
+        metadata_type="CreateEndpointOperationMetadata",
+        response_type="Endpoint",
+        response=endpoint,
+    )
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET endpoints/E."""
+    return service.store.get(_name(call))
+
+
+def list_endpoints(service: Service, call: Call) -> Json:
+    """GET endpoints."""
+    return paginate(call, "endpoints", service.store.list(f"{call.parent}/endpoints"))
+
+
+def update(service: Service, call: Call) -> Json:
+    """PATCH endpoints/E changes what `updateMask` names; a traffic split is checked."""
+    given = protos.parse("Endpoint", call.body)
+    fields = update_mask(call, UPDATES)
+
+    def change(endpoint: Json) -> None:
+        if "trafficSplit" in fields:
+            deployed = endpoint.get("deployedModels", [])
+            traffic.check(given.get("trafficSplit", {}), [one["id"] for one in deployed])
+        for field in fields:
+            empty: Any = {} if field in ("labels", "trafficSplit") else ""
+            endpoint[field] = given.get(field, empty)
+        endpoint["updateTime"] = now()
+
+    return service.store.update(_name(call), change)
+
+
+def delete(service: Service, call: Call) -> Json:
+    """DELETE endpoints/E, which must have no deployed models."""
+    name = _name(call)
+    with service.store.atomic():
+        deployed = service.store.get(name).get("deployedModels", [])
+        if deployed:
+            ids = ", ".join(one["id"] for one in deployed)
+            raise failed_precondition(f"{name} has deployed models ({ids}); undeploy them first.")
+        service.store.delete(name)
+    shutil.rmtree(service.root / "endpoints" / call.args["endpoint"], ignore_errors=True)
+    return operations.finished(
+        service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
+    )
+
+
+def deploy_model(service: Service, call: Call) -> Json:
+    """POST …:deployModel starts the version's process; done when that is healthy."""
+    name = _name(call)
+    request = protos.parse("DeployModelRequest", {**call.body, "endpoint": name})
+    endpoint = service.store.get(name)
+    asked = request.get("deployedModel", {})
+    model = models.resolve(service, asked.get("model", ""))
+    deployed_id = _new_deployed_id(service, endpoint, asked.get("id", ""))
+    split = request.get("trafficSplit", {})
+    traffic.after_deploy(endpoint, new_id=deployed_id, asked=split)
+    deployed = {
+        **asked,
+        "id": deployed_id,
+        "model": model["name"],
+        "modelVersionId": model["versionId"],
+        "displayName": asked.get("displayName") or model["displayName"],
+        "createTime": now(),
+    }
+    process = _process(service, name, deployed, model)
+
+    def work(cancelled: threading.Event) -> Json:
+        _deploy(service, name, deployed=deployed, split=split, process=process, stop=cancelled)
+        return {"deployedModel": deployed}
+
+    return operations.start(
+        service,
+        name,
+        metadata_type="DeployModelOperationMetadata",
+        response_type="DeployModelResponse",
+        work=work,
+    )
+
+
+def undeploy_model(service: Service, call: Call) -> Json:
+    """POST …:undeployModel takes a deployed model away and ends its process."""
+    name = _name(call)
+    request = protos.parse("UndeployModelRequest", {**call.body, "endpoint": name})
+    deployed_id = request.get("deployedModelId", "")
+    split = request.get("trafficSplit", {})
+
+    def change(endpoint: Json) -> None:
+        deployed = endpoint.get("deployedModels", [])
+        if deployed_id not in [one["id"] for one in deployed]:
+            raise not_found(f'deployedModelId "{deployed_id}" of {name}')
+        endpoint["trafficSplit"] = traffic.after_undeploy(
+            endpoint, deployed_id=deployed_id, asked=split
+        )
+        endpoint["deployedModels"] = [one for one in deployed if one["id"] != deployed_id]
+        endpoint["updateTime"] = now()
+
+    service.store.update(name, change)
+
+    def work(cancelled: threading.Event) -> Json:
+        process = service.running.pop(_key(name, deployed_id), None)
+        if process is not None:
+            process.stop()
+        return {}
+
+    return operations.start(
+        service,
+        name,
+        metadata_type="UndeployModelOperationMetadata",
+        response_type="UndeployModelResponse",
+        work=work,
+    )
+
+
+def predict(service: Service, call: Call) -> Json:
+    """POST …:predict asks a deployed model, chosen by the traffic split."""
+    endpoint = service.store.get(_name(call))
+    body = _predict_body(call)
+    deployed_id = traffic.choose(endpoint.get("trafficSplit", {}))
+    chosen = [one for one in endpoint.get("deployedModels", []) if one["id"] == deployed_id]
+    if not chosen:
+        raise failed_precondition(
+            f"{endpoint['name']} has no deployed model that gets traffic; deploy one first."
+        )
+    deployed = chosen[0]
+    process = service.running.get(_key(endpoint["name"], deployed["id"]))
+    if process is None:
+        raise not_found(f'Deployed model "{deployed["id"]}" of {endpoint["name"]}')
+    answer = process.predict(body)
+    return {
+        "predictions": answer["predictions"],
+        "deployedModelId": deployed["id"],
+        "model": deployed["model"],
+        "modelVersionId": deployed["modelVersionId"],
+        "modelDisplayName": deployed["displayName"],
+    }
+
+
+def recover(service: Service) -> None:
+    """Starts the processes of all deployed models again, in the background."""
+    for endpoint in service.store.list_kind("endpoints"):
+        for deployed in endpoint.get("deployedModels", []):
+            version = f"{deployed['model']}@{deployed['modelVersionId']}"
+            model = models.resolve(service, version)
+            process = _process(service, endpoint["name"], deployed, model)
+            service.running[_key(endpoint["name"], deployed["id"])] = process
+            threading.Thread(target=_restart, args=(service, process), daemon=True).start()
+
+
+def close(service: Service) -> None:
+    """Ends the processes of all deployed models, at the same time."""
+    serving = [one for one in list(service.running.values()) if isinstance(one, ServingProcess)]
+    threads = [threading.Thread(target=one.stop, daemon=True) for one in serving]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _deploy(
+    service: Service,
+    name: str,
+    *,
+    deployed: Json,
+    split: traffic.Split,
+    process: ServingProcess,
+    stop: threading.Event,
+) -> None:
+    """Starts the process, and only when it is healthy adds the deployed model to the endpoint."""
+    key = _key(name, deployed["id"])
+    if service.running.setdefault(key, process) is not process:
+        raise already_exists(f'Deployed model "{deployed["id"]}" of {name}')
+
+    def change(endpoint: Json) -> None:
+        models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
+        new_split = traffic.after_deploy(endpoint, new_id=deployed["id"], asked=split)
+        endpoint["trafficSplit"] = new_split
+        endpoint["deployedModels"] = [*endpoint.get("deployedModels", []), deployed]
+        endpoint["updateTime"] = now()
+
+    try:
+        process.start(is_interrupted=lambda: stop.is_set() or service.closing.is_set())
+        if stop.is_set() or service.closing.is_set():
+            raise INTERRUPTED
+        service.store.update(name, change)
+    except BaseException:
+        process.stop()
+        service.running.pop(key, None)
+        raise
+
+
+def _restart(service: Service, process: ServingProcess) -> None:
+    try:
+        process.start(is_interrupted=service.closing.is_set)
+    except Exception as error:
+        logger.warning("A deployed model could not be started again: %s", error)
+
+
+def _process(service: Service, name: str, deployed: Json, model: Json) -> ServingProcess:
+    endpoint_id = name.rpartition("/")[2]
+    return ServingProcess(
+        serving_spec(model, endpoint_id=endpoint_id, deployed_id=deployed["id"]),
+        folder=service.root / "endpoints" / endpoint_id / deployed["id"],
+        title=f"Deployed model {deployed['id']} ({model['displayName']}@{model['versionId']})",
+    )
+
+
+def _new_deployed_id(service: Service, endpoint: Json, asked: str) -> str:
+    if not asked:
+        return service.store.next_id()
+    if not DEPLOYED_ID.fullmatch(asked) or asked == traffic.NEW:
+        raise invalid_argument(
+            f'deployedModel.id "{asked}" is not valid; it must be 1 to 10 digits, and not "0".'
+        )
+    if asked in [one["id"] for one in endpoint.get("deployedModels", [])]:
+        raise already_exists(f'Deployed model "{asked}" of {endpoint["name"]}')
+    return asked
+
+
+def _predict_body(call: Call) -> Json:
+    """The body as it came: through the proto, every integer would become a float."""
+    unknown = set(call.body) - {"instances", "parameters"}
+    if unknown:
+        raise invalid_argument(
+            f'Unknown name "{min(unknown)}"; allowed are "instances" and "parameters".'
+        )
+    if not isinstance(call.body.get("instances"), list):
+        raise invalid_argument('"instances" is required, and must be a list.')
+    return call.body
+
+
+def _name(call: Call) -> str:
+    return f"{call.parent}/endpoints/{call.args['endpoint']}"
+
+
+def _key(name: str, deployed_id: str) -> str:
+    return f"{name}/deployedModels/{deployed_id}"
+
+
+COLLECTION = "projects/<project>/locations/<location>/endpoints"
+ROUTES = [
+    Route("POST", COLLECTION, create),
+    Route("GET", COLLECTION, list_endpoints),
+    Route("GET", f"{COLLECTION}/<endpoint>", get),
+    Route("PATCH", f"{COLLECTION}/<endpoint>", update),
+    Route("DELETE", f"{COLLECTION}/<endpoint>", delete),
+    Route("POST", f"{COLLECTION}/<endpoint>:deployModel", deploy_model),
+    Route("POST", f"{COLLECTION}/<endpoint>:undeployModel", undeploy_model),
+    Route("POST", f"{COLLECTION}/<endpoint>:predict", predict),
+]

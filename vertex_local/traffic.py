@@ -1,0 +1,71 @@
+"""Traffic splits of an endpoint: percentages by deployed model's id. Pure functions."""
+
+import random
+from typing import Any
+
+from vertex_local.errors import failed_precondition, invalid_argument
+
+Json = dict[str, Any]
+Split = dict[str, int]
+
+WHOLE = 100
+NEW = "0"  # DeployModelRequest.traffic_split: how it calls the model that is being deployed
+
+
+def check(split: Split, deployed_ids: list[str]) -> None:
+    """Raises INVALID_ARGUMENT unless the percentages of known ids add up to 100; {} is allowed."""
+    for deployed_id, percentage in split.items():
+        if deployed_id not in deployed_ids:
+            known = ", ".join(deployed_ids) or "none"
+            raise invalid_argument(
+                f'trafficSplit names "{deployed_id}", which is not deployed here; allowed: {known}.'
+            )
+        if not 0 <= percentage <= WHOLE:
+            raise invalid_argument(
+                f'trafficSplit of "{deployed_id}" is {percentage}; it must be 0 to 100.'
+            )
+    if split and sum(split.values()) != WHOLE:
+        raise invalid_argument(f"trafficSplit adds up to {sum(split.values())}; it must be 100.")
+
+
+def after_deploy(endpoint: Json, *, new_id: str, asked: Split) -> Split:
+    """The split once `new_id` is deployed.
+
+    What was asked for, with "0" as the new one; else as it was, all of it for the first model.
+    """
+    others = [deployed["id"] for deployed in endpoint.get("deployedModels", [])]
+    if asked:
+        check(asked, [*others, NEW])
+        return {new_id if key == NEW else key: value for key, value in asked.items()}
+    current: Split = endpoint.get("trafficSplit", {})
+    return current if others else {new_id: WHOLE}
+
+
+def after_undeploy(endpoint: Json, *, deployed_id: str, asked: Split) -> Split:
+    """The split once `deployed_id` is gone: it must have no traffic, or lose it to `asked`.
+
+    Raises:
+        ApiError: FAILED_PRECONDITION if it would take traffic with it; INVALID_ARGUMENT.
+    """
+    others = [d["id"] for d in endpoint.get("deployedModels", []) if d["id"] != deployed_id]
+    if not others:
+        return {}
+    if asked:
+        remaining = {key: value for key, value in asked.items() if (key, value) != (deployed_id, 0)}
+        check(remaining, others)
+        return remaining
+    current: Split = endpoint.get("trafficSplit", {})
+    if current.get(deployed_id, 0):
+        raise failed_precondition(
+            f"Deployed model {deployed_id} has {current[deployed_id]}% of the traffic; give a "
+            f"trafficSplit over the others ({', '.join(others)}), or move its traffic first."
+        )
+    return {key: value for key, value in current.items() if key != deployed_id}
+
+
+def choose(split: Split) -> str | None:
+    """A deployed model's id, by weighted chance; None if nobody gets traffic."""
+    weights = {key: value for key, value in split.items() if value > 0}
+    if not weights:
+        return None
+    return random.choices(list(weights), list(weights.values()))[0]
