@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
@@ -26,9 +25,9 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
         ChecksumError: the content is another one; nothing is left behind.
     """
     digest = hashlib.sha256()
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with partial.open("wb") as file:
             for chunk in chunks:
                 digest.update(chunk)
                 file.write(chunk)
@@ -39,7 +38,7 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
             )
         os.replace(partial, path)
     finally:
-        Path(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def gunzip(archive: Path, path: Path, *, sha256: str | None) -> None:

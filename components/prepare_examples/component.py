@@ -1,0 +1,35 @@
+"""The KFP component: raw data to a dataset of TFRecords."""
+
+from kfp import dsl
+from kfp.dsl import Dataset, Output
+
+from components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def prepare_examples(
+    workload: str,
+    data_dir: str,
+    examples: Output[Dataset],
+    max_examples: int = 0,
+    trust_files: bool = False,
+):
+    """Fetches and verifies a workload's raw data, and writes it as sharded TFRecords.
+
+    Args:
+        workload: which data.
+        data_dir: cache of the raw files, a folder or gs://; empty for the default.
+        examples: the dataset, a folder with manifest.json.
+        max_examples: only the first examples of each split, this many in all; 0 for all.
+        trust_files: use the files in `data_dir` unverified and fetch none.
+    """
+    from components.prepare_examples.prepare import describe, prepare
+
+    manifest = prepare(
+        workload,
+        output_dir=examples.path,
+        data_dir=data_dir,
+        max_examples=max_examples,
+        trust_files=trust_files,
+    )
+    examples.metadata.update(describe(manifest))

@@ -1,0 +1,72 @@
+"""Which examples go into which file."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from components.prepare_examples.errors import DataError
+
+SPLITS = ("train", "eval", "test")
+DEFAULT_NUM_SHARDS = {"train": 4, "eval": 1, "test": 2}
+
+
+class Rows(NamedTuple):
+    """Rows `start` to `stop` of a part of the raw data (MNIST: `train` or `t10k`)."""
+
+    part: str
+    start: int
+    stop: int
+
+
+class Shard(NamedTuple):
+    """One output file: its name, its split and the rows it is made of.
+
+    Flat and made of plain values: it travels through Beam, the data itself never does.
+    """
+
+    file: str
+    split: str
+    part: str
+    start: int
+    stop: int
+
+
+def limit_splits(splits: Mapping[str, Rows], max_examples: int) -> dict[str, Rows]:
+    """Keeps the first rows of each split, in proportion, `max_examples` in all (0: every row).
+
+    Raises:
+        DataError: a split is empty, or the limit leaves one so.
+    """
+    sizes = {name: rows.stop - rows.start for name, rows in splits.items()}
+    for name, size in sizes.items():
+        if size < 1:
+            raise DataError(f"the {name} split would be empty: the raw files hold too few examples")
+    if max_examples == 0 or max_examples >= sum(sizes.values()):
+        return dict(splits)
+    if max_examples < len(splits):
+        raise DataError(
+            f"max_examples is {max_examples}; allowed are 0 for all, or at least {len(splits)}, "
+            "one for each split"
+        )
+    total = sum(sizes.values())
+    kept = {name: max(1, size * max_examples // total) for name, size in sizes.items()}
+    kept["train"] = max_examples - sum(kept[name] for name in kept if name != "train")
+    return {name: rows._replace(stop=rows.start + kept[name]) for name, rows in splits.items()}
+
+
+def plan_shards(splits: Mapping[str, Rows], num_shards: Mapping[str, int]) -> list[Shard]:
+    """Cuts each split into shards of equal size, give or take one; none is empty.
+
+    Raises:
+        DataError: a number of shards is not positive.
+    """
+    shards = []
+    for split, (part, start, stop) in splits.items():
+        count = num_shards.get(split, DEFAULT_NUM_SHARDS[split])
+        if count < 1:
+            raise DataError(f"the number of {split} shards is {count}; it must be at least 1")
+        count = min(count, stop - start)
+        cuts = [start + (stop - start) * index // count for index in range(count + 1)]
+        for index in range(count):
+            file = f"{split}-{index:05d}-of-{count:05d}.tfrecord.gz"
+            shards.append(Shard(file, split, part, cuts[index], cuts[index + 1]))
+    return shards

@@ -1,0 +1,22 @@
+"""What preparing a workload takes: its splits, and the records of a shard."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.prepare_examples import mnist
+from components.prepare_examples.shards import Rows, Shard
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload's reader; a new one is a module like `mnist` and an entry below."""
+
+    split_rule: str
+    splits: Callable[[Path], dict[str, Rows]]
+    records: Callable[[Path, Shard], Iterator[bytes]]
+
+
+WORKLOADS = {
+    "mnist": Workload(split_rule=mnist.SPLIT_RULE, splits=mnist.splits, records=mnist.records),
+}
