@@ -32,6 +32,7 @@ setup(
             "pytest",
             "pytest-timeout",
             "ruff",
+            "setuptools>=77,<81",
             "types-psutil",
             "types-PyYAML",
             "types-requests",

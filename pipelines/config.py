@@ -39,9 +39,7 @@ class RunConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be a text")
 
     def parameters(self) -> dict[str, str]:
-        """The pipeline's parameters; structures travel as JSON strings, for kfp.local mangles
-        the numbers inside them otherwise.
-        """
+        """The pipeline's parameters; structures as JSON, which kfp.local does not mangle."""
         return {
             "workload": self.workload,
             "cluster": self.cluster.to_json(),

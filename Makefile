@@ -1,0 +1,58 @@
+# Every target sets up what it needs: on a fresh machine with Python 3.11, make and git,
+# `make run-local` is all it takes.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKLOAD ?= mnist
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run-local test lint format compile bench console lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv from requirements.lock (the other targets do this themselves)
+
+$(READY): requirements.lock setup.py
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Trainyard needs Python 3.11: make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+run-local: $(READY) ## run the whole pipeline on this machine (WORKLOAD=mnist, ARGS="--no-cache")
+	$(BIN)/trainyard run $(WORKLOAD) $(ARGS)
+
+test: $(READY) ## run every test
+	$(BIN)/pytest $(ARGS)
+
+lint: $(READY) ## check format, style, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+compile: $(READY) ## write the pipeline for Vertex AI to dist/
+	$(BIN)/trainyard compile
+
+console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
+	$(BIN)/vertex-local serve --root .trainyard/vertex
+
+bench: $(READY) ## run every benchmark; one JSON object a line
+	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean: ## remove what was built and run; downloads and .venv stay
+	-[ ! -x $(BIN)/vertex-local ] || $(BIN)/vertex-local stop --root .trainyard/vertex
+	rm -rf dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .trainyard/runs .trainyard/vertex
+
+lock: ## pin the newest versions that setup.py allows, with hashes
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile setup.py --extra dev --generate-hashes --python-version 3.11 --upgrade \
+		--no-annotate --custom-compile-command "make lock" --output-file requirements.lock

@@ -1,0 +1,105 @@
+"""Shows a run as it goes: live lines on a terminal, plain lines elsewhere."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from pipelines.watch import RunView, TaskView
+
+PLAIN_INTERVAL_SECONDS = 5.0
+MARKS = {"SUCCEEDED": "[green]✓[/]", "FAILED": "[red]✗[/]"}
+
+
+def display_for(console: Console) -> "LiveDisplay | PlainDisplay":
+    """Live lines where `console` is a terminal, else plain ones."""
+    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+
+
+class PlainDisplay:
+    """A line when a task starts, one when it ends, and training progress every few seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._states: dict[str, str] = {}
+        self._progress_at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def show(self, view: RunView) -> None:
+        """Prints what has changed since the last view."""
+        for task in view.tasks:
+            if self._states.get(task.name) != task.state:
+                self._states[task.name] = task.state
+                self._changed(task)
+        self._training(view)
+
+    def _changed(self, task: TaskView) -> None:
+        if task.state == "RUNNING":
+            self._console.print(f"  … {task.name}", highlight=False)
+        elif task.state in MARKS:
+            self._console.print(ended_line(task), highlight=False)
+
+    def _training(self, view: RunView) -> None:
+        now = time.monotonic()
+        if view.training and now - self._progress_at >= PLAIN_INTERVAL_SECONDS:
+            self._progress_at = now
+            self._console.print(f"      {view.training}", highlight=False)
+
+
+class LiveDisplay(PlainDisplay):
+    """A spinner for each running task, with a bar and figures for training."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._live = Progress(
+            TextColumn(" "),
+            SpinnerColumn(finished_text=" "),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._rows: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def _changed(self, task: TaskView) -> None:
+        if task.state == "RUNNING":
+            self._rows[task.name] = self._live.add_task(task.name, total=None, note="")
+        elif task.name in self._rows:
+            self._live.remove_task(self._rows.pop(task.name))
+        if task.state in MARKS:
+            self._console.print(ended_line(task), highlight=False)
+
+    def _training(self, view: RunView) -> None:
+        row = self._rows.get("train")
+        if row is not None and view.training:
+            progress = view.training
+            self._live.update(
+                row, completed=progress.step, total=progress.total_steps, note=progress.figures
+            )
+
+
+def ended_line(task: TaskView) -> str:
+    """One line for a task that has ended."""
+    took = "from the cache" if task.is_cached else f"{task.seconds:.1f} s"
+    return f"  {MARKS[task.state]} {task.name:<20} {took}"

@@ -1,0 +1,104 @@
+"""What a run leaves to read: `summary.json`, and the same as a table."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pipelines.watch import RunView
+
+COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The result of one run; written as `summary.json` with these keys, `seconds` wall clock."""
+
+    run: str
+    state: str
+    workload: str
+    verdict: str
+    metrics: dict[str, float]
+    model_version: str
+    tasks: list[dict[str, Any]]
+    seconds: float
+    error: str = ""
+
+    def write(self, folder: Path) -> None:
+        """Writes `FOLDER/summary.json` and points `latest` beside the folder to it."""
+        path = folder / "summary.json"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self.__dict__, indent=2) + "\n")
+        temporary.replace(path)
+        link = folder.parent / f".latest-{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.name)
+        link.replace(folder.parent / "latest")
+
+
+def summarize(view: RunView, *, run: str, workload: str, seconds: float) -> Summary:
+    """Puts a run's last view together."""
+    evaluated = view.outputs.get("evaluate", {})
+    return Summary(
+        run=run,
+        state=view.state.removeprefix("PIPELINE_STATE_"),
+        workload=workload,
+        verdict=str(evaluated.get("verdict", "")),
+        metrics=_numbers(evaluated.get("metrics", {})),
+        model_version=short_name(str(view.outputs.get("promote", {}).get("Output", ""))),
+        tasks=[
+            {
+                "name": task.name,
+                "state": task.state,
+                "seconds": task.seconds,
+                "cached": task.is_cached,
+            }
+            for task in view.tasks
+        ],
+        seconds=round(seconds, 2),
+        error=view.error,
+    )
+
+
+def short_name(resource_name: str) -> str:
+    """`5@2` of `projects/P/locations/L/models/5@2`."""
+    return resource_name.rsplit("/", 1)[-1]
+
+
+def render(summary: Summary, *, thresholds: dict[str, float], facts: dict[str, str]) -> Group:
+    """The summary for a person: tasks with seconds, metrics, and where things are."""
+    table = Table(box=None, pad_edge=False)
+    for heading, justify in (("task", "left"), ("state", "left"), ("seconds", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for task in summary.tasks:
+        state = task["state"].lower().replace("_", " ") + (" (cached)" if task["cached"] else "")
+        style = COLOURS.get(task["state"], "dim")
+        table.add_row(task["name"], Text(state, style=style), f"{task['seconds']:.1f}")
+    table.add_row("whole run", Text(summary.state.lower(), style="bold"), f"{summary.seconds:.1f}")
+    return Group("", table, "", _facts(summary, thresholds=thresholds, facts=facts))
+
+
+def _facts(
+    summary: Summary, *, thresholds: dict[str, float], facts: dict[str, str]
+) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    for name, least in thresholds.items():
+        if name in summary.metrics:
+            value = summary.metrics[name]
+            grid.add_row(f"test {name}", f"[bold]{value:.4f}[/] (at least {least:g} asked)")
+    for label, value in facts.items():
+        grid.add_row(label, Text(value, overflow="fold"))
+    return grid
+
+
+def _numbers(metadata: dict[str, Any]) -> dict[str, float]:
+    return {
+        name: value
+        for name, value in metadata.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }

@@ -1,0 +1,172 @@
+"""Reads and changes single resources: jobs, models and endpoints."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.model_version.registry import (
+    LRO_TIMEOUT_SECONDS,
+    find_model,
+    list_versions,
+    undeploy,
+)
+from components.vertex_api import Json, VertexApi, VertexError
+from pipelines.report import short_name
+from pipelines.watch import message_of
+
+REPLICA_POOLS = ("chief", "worker", "ps", "evaluator")
+
+
+class ResourceError(ValueError):
+    """No such resource, or a bad argument; the message says what there is."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows to print under headings."""
+
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def jobs_table(api: VertexApi) -> Table:
+    """Training jobs, newest first."""
+    jobs = sorted(api.list_resources("customJobs"), key=lambda job: job["createTime"], reverse=True)
+    rows: list[tuple[str, ...]] = [
+        (short_name(job["name"]), _state(job, "JOB_STATE_"), _when(job), job["displayName"])
+        for job in jobs
+    ]
+    return Table(("JOB_ID", "STATUS", "CREATED", "NAME"), rows)
+
+
+def get_job(api: VertexApi, job_id: str) -> Json:
+    """One training job as Vertex AI answers it."""
+    return api.get(f"{api.parent}/customJobs/{job_id}")
+
+
+def cancel_job(api: VertexApi, job_id: str) -> None:
+    """Asks for the end of a training job; harmless when it has ended."""
+    api.post(f"{api.parent}/customJobs/{job_id}:cancel", {})
+
+
+def job_log(api: VertexApi, job_id: str, *, replica: str | None = None) -> Iterator[str]:
+    """Lines of a job's log, of all replicas or of one (`worker/1`)."""
+    get_job(api, job_id)
+    query = f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"'
+    if replica:
+        query += f' AND resource.labels.task_name="{worker_pool_task(replica)}"'
+    page_token = ""
+    while True:
+        entries, next_token = api.log_entries(query, page_token=page_token)
+        yield from map(message_of, entries)
+        if not next_token or (next_token == page_token or not entries):
+            return
+        page_token = next_token
+
+
+def worker_pool_task(replica: str) -> str:
+    """Vertex AI's name of a replica: `worker/1` is `workerpool1-1`."""
+    role, slash, index = replica.partition("/")
+    if role not in REPLICA_POOLS or not slash or not index.isdigit():
+        roles = ", ".join(f"{role}/0" for role in REPLICA_POOLS)
+        raise ResourceError(f"--replica {replica!r} is not a task; write it as one of {roles}")
+    return f"workerpool{REPLICA_POOLS.index(role)}-{index}"
+
+
+def models_table(api: VertexApi) -> Table:
+    """Models with their versions, oldest first."""
+    rows: list[tuple[str, ...]] = []
+    for model in sorted(api.list_resources("models"), key=lambda model: model["createTime"]):
+        for version in list_versions(api, model["name"].partition("@")[0]):
+            aliases = ", ".join(version.get("versionAliases", []))
+            created = _when(version, "versionCreateTime")
+            rows.append((model["displayName"], version["versionId"], aliases, created))
+    return Table(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
+
+
+def get_model(api: VertexApi, name: str) -> Json:
+    """A model by display name or id, with `@version` or `@alias` if another than the default."""
+    return api.get(model_name(api, name))
+
+
+def delete_model(api: VertexApi, name: str) -> str:
+    """Deletes a model, or one version of it (`mnist@2`); answers what was deleted."""
+    full_name = model_name(api, name)
+    if "@" not in full_name:
+        operation = api.delete(full_name)
+    else:
+        version = api.get(full_name)["versionId"]
+        full_name = f"{full_name.partition('@')[0]}@{version}"
+        operation = api.delete(f"{full_name}:deleteVersion")
+    api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    return short_name(full_name)
+
+
+def model_name(api: VertexApi, name: str) -> str:
+    """The resource name for a display name or id, with its `@version` kept."""
+    base, at, version = name.partition("@")
+    found = find_model(api, base) or f"{api.parent}/models/{base}"
+    return f"{found}{at}{version}"
+
+
+def endpoints_table(api: VertexApi) -> Table:
+    """Endpoints with what is deployed to each and its share of the traffic."""
+    rows: list[tuple[str, ...]] = []
+    for endpoint in api.list_resources("endpoints"):
+        split = endpoint.get("trafficSplit", {})
+        serving = ", ".join(
+            f"{short_name(deployed['model'])}@{deployed.get('modelVersionId', '?')} "
+            f"{split.get(deployed['id'], 0)}%"
+            for deployed in endpoint.get("deployedModels", [])
+        )
+        rows.append((endpoint["displayName"], short_name(endpoint["name"]), serving or "-"))
+    return Table(("ENDPOINT", "ID", "SERVES"), rows)
+
+
+def predict(api: VertexApi, name: str, instances: list[Any]) -> list[Any]:
+    """Predictions of an endpoint, by display name or id."""
+    answer = api.post(f"{_endpoint_name(api, name)}:predict", {"instances": instances})
+    predictions: list[Any] = answer["predictions"]
+    return predictions
+
+
+def read_instances(path: Path) -> list[Any]:
+    """Instances from a JSON file: a list, or an object with the key `instances`."""
+    try:
+        content = json.loads(path.read_text())
+    except OSError as error:
+        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ResourceError(f"{path} is not JSON: {error}") from error
+    instances = content.get("instances") if isinstance(content, dict) else content
+    if not isinstance(instances, list) or not instances:
+        raise ResourceError(f'{path} must hold a list of instances, or {{"instances": [...]}}')
+    return instances
+
+
+def delete_endpoint(api: VertexApi, name: str) -> str:
+    """Undeploys everything from an endpoint and deletes it; answers its id."""
+    full_name = _endpoint_name(api, name)
+    for deployed in api.get(full_name).get("deployedModels", []):
+        undeploy(api, full_name, deployed_model_id=deployed["id"])
+    api.wait(api.delete(full_name), timeout_seconds=LRO_TIMEOUT_SECONDS)
+    return short_name(full_name)
+
+
+def _endpoint_name(api: VertexApi, name: str) -> str:
+    endpoints = list(api.list_resources("endpoints"))
+    for endpoint in endpoints:
+        if name in (endpoint["displayName"], short_name(endpoint["name"])):
+            return str(endpoint["name"])
+    known = ", ".join(endpoint["displayName"] for endpoint in endpoints) or "none"
+    raise VertexError(code=404, status="NOT_FOUND", message=f"no endpoint {name!r}; there: {known}")
+
+
+def _state(resource: Json, prefix: str) -> str:
+    return str(resource.get("state", "")).removeprefix(prefix)
+
+
+def _when(resource: Json, key: str = "createTime") -> str:
+    return str(resource.get(key, ""))[:19].replace("T", " ")

@@ -1,0 +1,176 @@
+"""One run, start to end: compile, submit, follow, tear down, summarise."""
+
+import contextlib
+import datetime
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from components.vertex_api import VertexApi, VertexError, connect
+from pipelines.compile import compile_pipeline, default_image
+from pipelines.config import RunConfig
+from pipelines.display import display_for
+from pipelines.report import Summary, render, summarize
+from pipelines.target import Target
+from pipelines.vertex import submit
+from pipelines.watch import RunView, follow, leaf_tasks, view_of, wait_until_final
+
+logger = logging.getLogger(__name__)
+
+CANCEL_TIMEOUT_SECONDS = 180
+
+
+class Interrupted(Exception):  # noqa: N818 - not an error: the user asked for it
+    """Ctrl-C or SIGTERM arrived while the run went on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to run, apart from what."""
+
+    image: str | None = None
+    use_cache: bool = True
+    keep_endpoint: bool = False
+    service_account: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How a run ended; `is_interrupted` when the user stopped it."""
+
+    summary: Summary
+    view: RunView
+    is_interrupted: bool
+
+
+def new_run_name(workload: str) -> str:
+    """A name that sorts by time: `mnist-20261121-093015`."""
+    return f"{workload}-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}"
+
+
+def execute(
+    config: RunConfig, *, target: Target, run: str, options: RunOptions, console: Console
+) -> RunResult:
+    """Runs the pipeline on `target` to its end, however it ends; everything is torn down then."""
+    began = time.monotonic()
+    folder = target.run_dir(run)
+    folder.mkdir(parents=True)
+    pipeline = compile_pipeline(options.image or default_image())
+    template = folder / "pipeline.yaml"
+    template.write_text(pipeline)
+    task_names = leaf_tasks(pipeline)
+    api = connect(target.project, target.location)
+    with _interruptible(), _torn_down(api, run=run, keep_endpoint=options.keep_endpoint):
+        try:
+            _submit(config, template=template, target=target, run=run, options=options)
+            view = _show(api, run=run, task_names=task_names, console=console)
+            is_interrupted = False
+        except Interrupted:
+            console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
+            view = _cancel(api, run=run, task_names=task_names)
+            is_interrupted = True
+    summary = summarize(view, run=run, workload=config.workload, seconds=time.monotonic() - began)
+    summary.write(folder)
+    return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
+
+
+def print_result(result: RunResult, *, config: RunConfig, target: Target, console: Console) -> None:
+    """Prints the summary: tasks, metrics, and where to look."""
+    summary = result.summary
+    training = result.view.outputs.get("plan-training", {})
+    facts = {
+        "verdict": summary.verdict,
+        "reasons": str(result.view.outputs.get("evaluate", {}).get("reasons", "")),
+        "model version": summary.model_version,
+        "TensorBoard logs": _below(training.get("base_output_directory"), "logs"),
+        "report": str(result.view.outputs.get("evaluate", {}).get("report", {}).get("uri", "")),
+        "run folder": str(target.run_dir(summary.run)),
+        "error": summary.error,
+    }
+    facts = {label: value for label, value in facts.items() if value}
+    console.print(render(summary, thresholds=config.thresholds, facts=facts))
+
+
+def _submit(
+    config: RunConfig, *, template: Path, target: Target, run: str, options: RunOptions
+) -> None:
+    parameters = {
+        **config.parameters(),
+        "project": target.project,
+        "location": target.location,
+        "run": run,
+        "data_dir": f"{target.data_root}/{config.workload}" if target.data_root else "",
+        "keep_endpoint": options.keep_endpoint,
+    }
+    submit(
+        template,
+        target=target,
+        run=run,
+        parameters=parameters,
+        enable_caching=None if options.use_cache else False,
+        service_account=options.service_account,
+    )
+
+
+def _show(api: VertexApi, *, run: str, task_names: list[str], console: Console) -> RunView:
+    with display_for(console) as display:
+        for view in follow(api, run=run, task_names=task_names):
+            display.show(view)
+    return view
+
+
+def _cancel(api: VertexApi, *, run: str, task_names: list[str]) -> RunView:
+    name = f"{api.parent}/pipelineJobs/{run}"
+    try:
+        api.post(f"{name}:cancel", {})
+        job = wait_until_final(api, run=run, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
+    except VertexError as error:
+        if error.status != "NOT_FOUND":  # the interruption came before the submission
+            raise
+        job = {"state": "PIPELINE_STATE_CANCELLED"}
+    return view_of(job, task_names=task_names)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Turns the first SIGINT or SIGTERM into `Interrupted`; later ones do not disturb teardown."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
+        raise Interrupted
+
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _torn_down(api: VertexApi, *, run: str, keep_endpoint: bool) -> Iterator[None]:
+    """Tears the run down once more at the end: the exit task may not have come to it."""
+    from components.teardown.teardown import TeardownError, teardown
+
+    try:
+        yield
+    finally:
+        try:
+            state = api.get(f"{api.parent}/pipelineJobs/{run}").get("state")
+            is_success = state == "PIPELINE_STATE_SUCCEEDED"
+            teardown(api, run=run, succeeded=is_success, keep_endpoint=keep_endpoint)
+        except (TeardownError, VertexError, OSError) as error:
+            logger.error("teardown of %s is not complete: %s", run, error)
+
+
+def _below(folder: object, name: str) -> str:
+    return f"{folder}/{name}" if folder else ""

@@ -1,0 +1,85 @@
+"""Where runs go: a project and region of Vertex AI, or the folder of this machine's service."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+STATE_DIR_VARIABLE = "TRAINYARD_DIR"
+LOCAL_PROJECT = "local"
+DEFAULT_LOCATION = "us-central1"
+
+
+class TargetError(ValueError):
+    """The target lacks something it needs; the message says what to set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A project and region, and the roots below which a run's files go.
+
+    `pipeline_root` and `data_root` are local folders or gs:// addresses.
+    """
+
+    project: str
+    location: str
+    pipeline_root: str
+    data_root: str
+    state_dir: Path
+
+    @property
+    def parent(self) -> str:
+        """The resource name below which everything is: `projects/P/locations/L`."""
+        return f"projects/{self.project}/locations/{self.location}"
+
+    def run_dir(self, run: str) -> Path:
+        """The local folder of one run: its summary, the compiled pipeline, the log."""
+        return self.state_dir / "runs" / run
+
+
+def default_state_dir() -> Path:
+    """The folder that holds all local state: `$TRAINYARD_DIR`, or `.trainyard` here."""
+    return Path(os.environ.get(STATE_DIR_VARIABLE, ".trainyard")).absolute()
+
+
+def local_target(state_dir: Path, *, data_dir: str | None = None) -> Target:
+    """The service on this machine, with all state below `state_dir`."""
+    return Target(
+        project=LOCAL_PROJECT,
+        location=DEFAULT_LOCATION,
+        pipeline_root=str(state_dir / "runs"),
+        data_root=str(Path(data_dir).absolute() if data_dir else state_dir / "cache"),
+        state_dir=state_dir,
+    )
+
+
+def vertex_target(
+    state_dir: Path,
+    *,
+    project: str | None,
+    location: str | None,
+    pipeline_root: str | None,
+    data_dir: str | None = None,
+) -> Target:
+    """Vertex AI; what is not given comes from the environment.
+
+    Raises:
+        TargetError: no project or no bucket is known; says how to name one.
+    """
+    project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
+    if not project:
+        raise TargetError(
+            "--on vertex needs a project: give --project, or set GOOGLE_CLOUD_PROJECT"
+        )
+    root = pipeline_root or os.environ.get("TRAINYARD_PIPELINE_ROOT", "")
+    if not root.startswith("gs://"):
+        raise TargetError(
+            f"--on vertex needs a bucket for the run's files, not {root!r}: give --pipeline-root "
+            "gs://BUCKET/FOLDER, or set TRAINYARD_PIPELINE_ROOT"
+        )
+    return Target(
+        project=project,
+        location=location or os.environ.get("GOOGLE_CLOUD_REGION") or DEFAULT_LOCATION,
+        pipeline_root=root.rstrip("/"),
+        data_root=data_dir or "",
+        state_dir=state_dir,
+    )

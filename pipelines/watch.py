@@ -1,0 +1,201 @@
+"""Follows a pipeline run: what each task does now, until the run has ended."""
+
+import datetime
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from components.labels import RUN_LABEL
+from components.vertex_api import Json, VertexApi
+from trainer.progress import Progress, parse_progress
+
+FINAL_STATES = {
+    "PIPELINE_STATE_SUCCEEDED",
+    "PIPELINE_STATE_FAILED",
+    "PIPELINE_STATE_CANCELLED",
+}
+TASK_STATES = {"SKIPPED": "SUCCEEDED"}  # Vertex AI shows a task answered from the cache as skipped
+NOT_RUN = "NOT_RUN"
+LEAST_DELAY_SECONDS = 0.2
+MOST_DELAY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskView:
+    """One pipeline task as a person would tell it: PENDING, RUNNING, SUCCEEDED, FAILED, NOT_RUN."""
+
+    name: str
+    state: str = NOT_RUN
+    seconds: float = 0.0
+    is_cached: bool = False
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """A pipeline run at one moment; `outputs` maps task and output name to a value or metadata."""
+
+    state: str
+    tasks: tuple[TaskView, ...]
+    outputs: dict[str, dict[str, Any]]
+    error: str = ""
+    training: Progress | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the run has ended."""
+        return self.state in FINAL_STATES
+
+    def is_running(self, task: str) -> bool:
+        """Whether the task `task` runs now."""
+        return any(view.name == task and view.state == "RUNNING" for view in self.tasks)
+
+
+def follow(api: VertexApi, *, run: str, task_names: list[str]) -> Iterator[RunView]:
+    """Yields the run each time something has changed; the last view is final."""
+    training = TrainingLog(api, run=run)
+    before: RunView | None = None
+    delay_seconds = LEAST_DELAY_SECONDS
+    while before is None or not before.is_final:
+        job = api.get(f"{api.parent}/pipelineJobs/{run}")
+        view = view_of(job, task_names=task_names)
+        if view.is_running("train"):
+            view = view_of(job, task_names=task_names, training=training.latest())
+        if view != before:
+            yield view
+            delay_seconds = LEAST_DELAY_SECONDS
+        before = view
+        if not view.is_final:
+            time.sleep(delay_seconds)
+            delay_seconds = min(delay_seconds * 1.2, MOST_DELAY_SECONDS)
+
+
+def view_of(job: Json, *, task_names: list[str], training: Progress | None = None) -> RunView:
+    """Reads a PipelineJob; tasks come in the order of `task_names`, without their groups."""
+    details = {d["taskName"]: d for d in job.get("jobDetail", {}).get("taskDetails", [])}
+    return RunView(
+        state=job.get("state", "PIPELINE_STATE_PENDING"),
+        tasks=tuple(_task_view(name, details.get(name, {})) for name in task_names),
+        outputs={name: _outputs(details[name]) for name in task_names if name in details},
+        error=job.get("error", {}).get("message", ""),
+        training=training,
+    )
+
+
+def leaf_tasks(pipeline: str) -> list[str]:
+    """Names of the tasks of a compiled pipeline (YAML text) that do something, first to last."""
+    spec = next(document for document in yaml.safe_load_all(pipeline) if "root" in document)
+    names: list[str] = []
+
+    def walk(dag: Json) -> None:
+        for name, task in _in_order(dag["tasks"]):
+            component = spec["components"][task["componentRef"]["name"]]
+            if "dag" in component:
+                walk(component["dag"])
+            else:
+                names.append(name)
+
+    walk(spec["root"]["dag"])
+    return names
+
+
+class TrainingLog:
+    """The newest progress line of a run's training job, read as its log grows."""
+
+    def __init__(self, api: VertexApi, *, run: str) -> None:
+        self._api = api
+        self._run = run
+        self._job_id = ""
+        self._page_token = ""
+        self._latest: Progress | None = None
+
+    def latest(self) -> Progress | None:
+        """Reads what is new and answers the last progress; None before the first line."""
+        if not self._job_id:
+            self._job_id = self._find_job()
+        if self._job_id:
+            self._read()
+        return self._latest
+
+    def _find_job(self) -> str:
+        jobs = self._api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{self._run}"')
+        return next((str(job["name"]).rsplit("/", 1)[-1] for job in jobs), "")
+
+    def _read(self) -> None:
+        entries, self._page_token = self._api.log_entries(
+            f'resource.type="ml_job" AND resource.labels.job_id="{self._job_id}" AND '
+            'resource.labels.task_name="workerpool0-0"',
+            page_token=self._page_token,
+        )
+        for entry in entries:
+            self._latest = parse_progress(message_of(entry)) or self._latest
+
+
+def message_of(entry: Json) -> str:
+    """The text of one entry of Cloud Logging."""
+    return str(entry.get("textPayload") or entry.get("jsonPayload", {}).get("message", ""))
+
+
+def wait_until_final(
+    api: VertexApi, *, run: str, timeout_seconds: float, clock: Callable[[], float] = time.monotonic
+) -> Json:
+    """The PipelineJob once it has ended.
+
+    Raises:
+        TimeoutError: it had not ended in time; says its state.
+    """
+    deadline = clock() + timeout_seconds
+    while True:
+        job = api.get(f"{api.parent}/pipelineJobs/{run}")
+        if job.get("state") in FINAL_STATES:
+            return job
+        if clock() > deadline:
+            raise TimeoutError(f"run {run} is {job.get('state')} after {timeout_seconds:.0f} s")
+        time.sleep(LEAST_DELAY_SECONDS)
+
+
+def _task_view(name: str, detail: Json) -> TaskView:
+    state = detail.get("state", NOT_RUN)
+    return TaskView(
+        name=name,
+        state=TASK_STATES.get(state, state),
+        seconds=_seconds(detail),
+        is_cached=state == "SKIPPED",
+        error=detail.get("error", {}).get("message", ""),
+    )
+
+
+def _outputs(detail: Json) -> dict[str, Any]:
+    """Output parameters by name, and for each output artifact its metadata and address."""
+    metadata = detail.get("execution", {}).get("metadata", {})
+    outputs = {
+        key.removeprefix("output:"): value
+        for key, value in metadata.items()
+        if key.startswith("output:")
+    }
+    for name, artifacts in detail.get("outputs", {}).items():
+        for artifact in artifacts.get("artifacts", []):
+            outputs[name] = {"uri": artifact.get("uri", ""), **artifact.get("metadata", {})}
+    return outputs
+
+
+def _seconds(detail: Json) -> float:
+    if "startTime" not in detail or "endTime" not in detail:
+        return 0.0
+    start, end = (
+        datetime.datetime.fromisoformat(detail[key]).timestamp() for key in ("startTime", "endTime")
+    )
+    return round(end - start, 2)
+
+
+def _in_order(tasks: Json) -> list[tuple[str, Json]]:
+    """Tasks such that each comes after those it depends on; exit tasks come last of their group."""
+    ordered: dict[str, Json] = {}
+    while len(ordered) < len(tasks):
+        for name, task in tasks.items():
+            if name not in ordered and set(task.get("dependentTasks", [])) <= set(ordered):
+                ordered[name] = task
+    return list(ordered.items())
