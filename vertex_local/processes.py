@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vertex_local.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE, write_json
+from vertex_local.files import write_json
+from vertex_local.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE
 
 Json = dict[str, Any]
 
@@ -79,14 +80,18 @@ class Group:
         Every process group gets SIGTERM, and SIGKILL when the grace has passed. A group that has
         ended keeps its state.
         """
-        with self._stdin_lock, suppress(OSError, ValueError):
-            assert self._supervisor.stdin is not None
-            self._supervisor.stdin.write(f"stop {grace_seconds}\n".encode())
-            self._supervisor.stdin.flush()
+        self.request_stop(grace_seconds)
         if not self._has_ended.wait(grace_seconds + STOP_MARGIN_SECONDS):
             self._supervisor.kill()  # and with it, by PR_SET_PDEATHSIG, the replicas
             self._has_ended.wait()
         return self.state()
+
+    def request_stop(self, grace_seconds: float = 10) -> None:
+        """Begins what `stop` does and does not wait for it."""
+        with self._stdin_lock, suppress(OSError, ValueError):
+            assert self._supervisor.stdin is not None
+            self._supervisor.stdin.write(f"stop {grace_seconds}\n".encode())
+            self._supervisor.stdin.flush()
 
     def _reap(self) -> None:
         code = self._supervisor.wait()

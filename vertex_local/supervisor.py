@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vertex_local import linux
+from vertex_local.files import last_lines, now, write_json
 
 GROUP_FILE = "group.json"
 STATE_FILE = "state.json"
 LOCK_FILE = "supervisor.lock"
+INTERRUPTED = "interrupted: the service stopped"
 
 END_GRACE_SECONDS = 3.0
 STRAYS_TIMEOUT_SECONDS = 10.0
-NUM_LAST_LINES = 20
-LAST_LINES_BYTES = 4000
 
 
 @dataclass
@@ -122,7 +122,7 @@ class Supervisor:
             )
         replica.pid = replica.process.pid
         replica.state = "running"
-        replica.started = _now()
+        replica.started = now()
 
     def _decide(self) -> None:
         """Settles the outcome as soon as the exits so far allow it."""
@@ -156,11 +156,11 @@ class Supervisor:
         return None if due == float("inf") else max(0.0, due - time.monotonic())
 
     def _check_time(self) -> None:
-        now = time.monotonic()
-        if now >= self._kill_at:
+        moment = time.monotonic()
+        if moment >= self._kill_at:
             self._kill_at = float("inf")
             self._signal_all(signal.SIGKILL)
-        if self._outcome is None and now >= self._deadline:
+        if self._outcome is None and moment >= self._deadline:
             running = [replica.name for replica in self._replicas if replica.is_alive]
             verb = "was" if len(running) == 1 else "were"
             self._end(
@@ -179,7 +179,7 @@ class Supervisor:
             received = os.read(0, 4096)
             self._stdin_is_open = bool(received)
             if not received:
-                self._end("failed", "interrupted: the service stopped", grace_seconds=0)
+                self._end("failed", INTERRUPTED, grace_seconds=0)
             *lines, self._commands = (self._commands + received).split(b"\n")
             for line in lines:
                 self._obey(line.decode(errors="replace"))
@@ -211,7 +211,7 @@ class Supervisor:
         if code < 0:  # as shells and containers count it
             replica.exit_code = 128 - code
             replica.killed_by = linux.signal_name(-code)
-        replica.ended = _now()
+        replica.ended = now()
         if code == 0:
             replica.state = "succeeded"
         else:
@@ -225,25 +225,6 @@ class Supervisor:
             write_json(self._state_path, body)
         except OSError as error:  # a full disk must not leave processes behind
             sys.stderr.write(f"cannot write {self._state_path}: {error}\n")
-
-
-def write_json(path: Path, body: dict[str, Any]) -> None:
-    """Writes a file that is complete whenever somebody reads it."""
-    draft = path.with_name(f"{path.name}.tmp")
-    draft.write_text(json.dumps(body, indent=1))
-    draft.replace(path)
-
-
-def last_lines(path: Path) -> str:
-    """The last lines of a log, within limits; of a progress bar only what it showed last."""
-    try:
-        with path.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LAST_LINES_BYTES))
-            text = log.read().decode(errors="replace")
-    except OSError:
-        return ""
-    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
-    return "\n".join(lines[-NUM_LAST_LINES:])[-LAST_LINES_BYTES:]
 
 
 def _open_log(path: Path) -> BinaryIO:
@@ -282,12 +263,6 @@ def _environment(env: dict[str, str]) -> dict[str, str]:
     merged = {**os.environ, "PYTHONUNBUFFERED": "1", **env}
     merged["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), merged.get("PATH", "")])
     return merged
-
-
-def _now() -> str:
-    now = time.time()
-    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
-    return f"{seconds}.{int(now % 1 * 1000):03d}Z"
 
 
 def main() -> None:

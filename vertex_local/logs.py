@@ -1,0 +1,199 @@
+"""Cloud Logging's `entries:list`, for the logs of custom jobs' replicas.
+
+A page token holds how far each replica's file has been read, so following a growing log costs
+only what is new: a follower passes the last token again until there is none.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from vertex_local.errors import invalid_argument
+from vertex_local.jobs import KIND, is_unfinished, job_folder
+from vertex_local.routes import Call, Json, Route
+from vertex_local.service import Service
+
+DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 50, 1000
+MAX_LINE_BYTES = 16 * 1024
+CHUNK_BYTES = 1024 * 1024
+DEFAULT_SEVERITY = "INFO"
+
+TERM = re.compile(r'\s*(?:AND\s+)?(?P<field>[\w.]+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<bare>[\w-]+))')
+TYPE_FIELD = "resource.type"
+JOB_FIELD = "resource.labels.job_id"
+TASK_FIELD = "resource.labels.task_name"
+ALLOWED = (
+    f'allowed is {TYPE_FIELD}="ml_job" AND {JOB_FIELD}="ID", and AND {TASK_FIELD}="workerpool0-0"'
+)
+TASK_NAME = re.compile(r"workerpool(\d+)-(\d+)")
+TOKEN = re.compile(r"v1(?::workerpool\d+-\d+=\d{1,18})*")
+
+# A level's name, after the time and the replica's name if they are there: `INFO:root:…`,
+# `chief/0 WARNING …`, `2026-01-31 12:00:00,123 [ERROR] …`; or glog's and TensorFlow's letter.
+LEVEL = re.compile(
+    r"""(?:[\d:.,/TZ+-]+\s+)* (?:[a-z]+/\d+:?\s+)? [\[<(]?
+        (?:(?P<word>DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)\b
+         |(?P<letter>[IWEF](?=\d{4}\s)|(?<=[\d:]\s)[IWEF](?=\s)))""",
+    re.VERBOSE,
+)
+SEVERITIES = {
+    "WARN": "WARNING",
+    "FATAL": "CRITICAL",
+    "I": "INFO",
+    "W": "WARNING",
+    "E": "ERROR",
+    "F": "CRITICAL",
+}
+
+
+def list_entries(service: Service, call: Call) -> Json:
+    """POST /v2/entries:list: each replica's lines in order; replicas share a page.
+
+    `nextPageToken` is there as long as more may come: while the job runs, or lines are left.
+    """
+    terms = _terms(str(call.body.get("filter", "")))
+    page_size = _page_size(call.body)
+    _check_order(str(call.body.get("orderBy", "")))
+    offsets = _offsets(str(call.body.get("pageToken", "")))
+    job = _find_job(service, _projects(call.body), terms[JOB_FIELD])
+    if job is None:
+        return {}
+    is_running = is_unfinished(job)  # asked first: what ended before the reading is read whole
+    paths = _log_paths(job_folder(service, terms[JOB_FIELD]), terms.get(TASK_FIELD, ""))
+    entries: list[Json] = []
+    is_exhausted = True
+    for position, path in enumerate(paths):
+        share = math.ceil((page_size - len(entries)) / (len(paths) - position))
+        lines, offset, reached_end = read_lines(
+            path, offsets.get(path.stem, 0), max_lines=share, is_growing=is_running
+        )
+        entries.extend(_entry(job["name"], path.stem, start, text) for start, text in lines)
+        offsets[path.stem] = offset
+        is_exhausted = is_exhausted and reached_end
+    answer: Json = {"entries": entries} if entries else {}
+    if is_running or not is_exhausted:
+        answer["nextPageToken"] = ":".join(["v1", *(f"{k}={v}" for k, v in offsets.items())])
+    return answer
+
+
+def read_lines(
+    path: Path, offset: int, *, max_lines: int, is_growing: bool
+) -> tuple[list[tuple[int, str]], int, bool]:
+    """Lines from a byte offset on: (offset, text) of each, where to go on, whether that is the end.
+
+    The last line of a growing file is left for later unless it is complete.
+    """
+    found: list[tuple[int, str]] = []
+    with path.open("rb") as file:
+        file.seek(offset)
+        for raw, is_complete in _raw_lines(file):
+            if len(found) == max_lines or (is_growing and not is_complete):
+                return found, offset, not is_complete and is_growing
+            found.append((offset, _text(raw)))
+            offset = file.tell()
+    return found, offset, True
+
+
+def severity(text: str) -> str:
+    """The level that a line names at its beginning, else INFO."""
+    match = LEVEL.match(text)
+    if match is None:
+        return DEFAULT_SEVERITY
+    name = match["word"] or match["letter"]
+    return SEVERITIES.get(name, name)
+
+
+def _raw_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Each line, cut after MAX_LINE_BYTES, and whether its end was there."""
+    while raw := file.readline(MAX_LINE_BYTES + 1):
+        end = raw
+        while not end.endswith(b"\n"):
+            end = file.readline(CHUNK_BYTES)
+            if not end:
+                break
+        yield raw, bool(end)
+
+
+def _text(raw: bytes) -> str:
+    is_cut = len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n")
+    text = raw[:MAX_LINE_BYTES].decode(errors="replace") if is_cut else raw.decode(errors="replace")
+    last_shown = text.rstrip("\r\n").rpartition("\r")[2]  # a progress bar overwrites itself
+    return f"{last_shown}… (cut)" if is_cut else last_shown
+
+
+def _entry(job_name: str, task_name: str, offset: int, text: str) -> Json:
+    _, project, _, _, _, job_id = job_name.split("/")
+    return {
+        "logName": f"projects/{project}/logs/{task_name}",
+        "resource": {"type": "ml_job", "labels": {"job_id": job_id, "task_name": task_name}},
+        "severity": severity(text),
+        "textPayload": text,
+        "insertId": f"{task_name}-{offset:012d}",
+    }
+
+
+def _find_job(service: Service, projects: list[str], job_id: str) -> Json | None:
+    for job in service.store.list_kind(KIND):
+        _, project, _, _, _, found_id = job["name"].split("/")
+        if found_id == job_id and project in projects:
+            return job
+    return None
+
+
+def _log_paths(folder: Path, task_name: str) -> list[Path]:
+    paths = [path for path in folder.glob("workerpool*.log") if TASK_NAME.fullmatch(path.stem)]
+    chosen = [path for path in paths if task_name in ("", path.stem)]
+    return sorted(chosen, key=lambda path: [int(n) for n in re.findall(r"\d+", path.stem)])
+
+
+def _terms(text: str) -> dict[str, str]:
+    terms: dict[str, str] = {}
+    position = 0
+    while text[position:].strip():
+        match = TERM.match(text, position)
+        if match is None:
+            raise invalid_argument(f"filter {text!r} is not understood; {ALLOWED}.")
+        value = match["bare"] if match["quoted"] is None else match["quoted"]
+        if terms.setdefault(match["field"], value) != value:
+            raise invalid_argument(f"filter {text!r} asks for two values of {match['field']}.")
+        position = match.end()
+    unknown = sorted(set(terms) - {TYPE_FIELD, JOB_FIELD, TASK_FIELD})
+    if unknown:
+        raise invalid_argument(f"filter field {unknown[0]!r} is not supported; {ALLOWED}.")
+    if terms.get(TYPE_FIELD, "ml_job") != "ml_job" or JOB_FIELD not in terms:
+        raise invalid_argument(f"filter {text!r} does not name a job; {ALLOWED}.")
+    return terms
+
+
+def _projects(body: Json) -> list[str]:
+    names = body.get("resourceNames")
+    if not isinstance(names, list) or not names:
+        raise invalid_argument('resourceNames is required; give ["projects/PROJECT"].')
+    parts = [str(name).split("/") for name in names]
+    if any(len(part) != 2 or part[0] != "projects" for part in parts):  # noqa: PLR2004
+        raise invalid_argument(f'resourceNames {names} is not valid; give ["projects/PROJECT"].')
+    return [project for _, project in parts]
+
+
+def _page_size(body: Json) -> int:
+    size: Any = body.get("pageSize") or DEFAULT_PAGE_SIZE
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise invalid_argument(f"pageSize {size!r} is not valid; it must be a whole number.")
+    return min(size, MAX_PAGE_SIZE)
+
+
+def _check_order(order_by: str) -> None:
+    if order_by not in ("", "timestamp", "timestamp asc"):
+        raise invalid_argument(f'orderBy "{order_by}" is not supported; use "timestamp asc".')
+
+
+def _offsets(token: str) -> dict[str, int]:
+    if token and not TOKEN.fullmatch(token):
+        raise invalid_argument(f'pageToken "{token}" is not one that this service has answered.')
+    pairs = (part.split("=") for part in token.split(":")[1:])
+    return {task: int(offset) for task, offset in pairs}
+
+
+ROUTES = [Route("POST", "/v2/entries:list", list_entries)]
