@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from components.prepare_examples.errors import DataError
 from components.vertex_api import VertexApi, VertexError, connect
 from pipelines import resources
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
@@ -47,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
         return code
     except (ConfigError, TargetError, resources.ResourceError) as error:
         return _fail(str(error), code=EXIT_USAGE)
-    except (VertexError, ServiceError, OSError) as error:
+    except (DataError, VertexError, ServiceError, OSError) as error:
         return _fail(str(error), code=EXIT_FAILED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -203,8 +205,6 @@ def _run(arguments: argparse.Namespace) -> int:
     config, target, console = _config(arguments), _target(arguments), Console()
     run = new_run_name(config.workload)
     console.print(f"[bold]{run}[/]: {config.cluster} ({config.cluster.strategy})", highlight=False)
-    if arguments.on == "local":
-        _fetch(config, target)
     options = RunOptions(
         image=arguments.image,
         use_cache=not arguments.no_cache,
@@ -212,21 +212,25 @@ def _run(arguments: argparse.Namespace) -> int:
         service_account=arguments.service_account,
     )
     with _service(arguments, target) as service:
+        if service:
+            _fetch(config, target)
         result = execute(config, target=target, run=run, options=options, console=console)
-        print_result(result, config=config, target=target, console=console)
-        if service and arguments.keep_endpoint and result.summary.model_version:
+        is_kept = arguments.keep_endpoint and result.is_promoted
+        if service and is_kept:
             service.keep()
+        print_result(result, config=config, target=target, is_kept=is_kept, console=console)
+    return _exit_code(result)
+
+
+def _exit_code(result: Any) -> int:
     if result.is_interrupted:
         return EXIT_INTERRUPTED
-    _print_next(result.summary.state, arguments, service)
     if result.summary.state != "SUCCEEDED":
         return EXIT_FAILED
-    return 0 if result.summary.verdict == "passed" else EXIT_GATED
+    return 0 if result.is_promoted else EXIT_GATED
 
 
 def _config(arguments: argparse.Namespace) -> RunConfig:
-    import dataclasses
-
     config = named_run(arguments.workload)
     if arguments.cluster:
         config = dataclasses.replace(config, cluster=read_cluster(arguments.cluster))
@@ -235,16 +239,9 @@ def _config(arguments: argparse.Namespace) -> RunConfig:
 
 def _fetch(config: RunConfig, target: Target) -> None:
     """Has the raw data at hand before anything starts: a bad download is found in seconds."""
-    from components.prepare_examples.fetch import FetchError, fetch
+    from components.prepare_examples.fetch import fetch
 
-    try:
-        fetch(config.workload, Path(target.data_root) / config.workload)
-    except FetchError as error:
-        raise ServiceError(str(error)) from error
-
-
-def _print_next(state: str, arguments: argparse.Namespace, service: LocalService | None) -> None:
-    pass
+    fetch(config.workload, Path(target.data_root) / config.workload, trust_files=config.trust_files)
 
 
 def _compile(arguments: argparse.Namespace) -> int:

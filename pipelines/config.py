@@ -29,6 +29,8 @@ class RunConfig:
     train: dict[str, Any] = field(default_factory=dict)
     thresholds: dict[str, float] = field(default_factory=dict)
     serving_machine: str = "n1-standard-4"
+    max_examples: int = 0
+    trust_files: bool = False
 
     def __post_init__(self) -> None:
         for name, value in self.thresholds.items():
@@ -37,8 +39,14 @@ class RunConfig:
         for name in ("model_name", "endpoint_name", "serving_machine"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be a text")
+        if type(self.max_examples) is not int or self.max_examples < 0:
+            raise ConfigError(
+                f"max_examples is {self.max_examples!r}; it must be a whole number, 0 for all"
+            )
+        if not isinstance(self.trust_files, bool):
+            raise ConfigError(f"trust_files is {self.trust_files!r}; it must be true or false")
 
-    def parameters(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, Any]:
         """The pipeline's parameters; structures as JSON, which kfp.local does not mangle."""
         return {
             "workload": self.workload,
@@ -48,6 +56,8 @@ class RunConfig:
             "model_name": self.model_name,
             "endpoint_name": self.endpoint_name,
             "serving_machine": self.serving_machine,
+            "max_examples": self.max_examples,
+            "trust_files": self.trust_files,
         }
 
 

@@ -3,7 +3,10 @@
 import contextlib
 import datetime
 import logging
+import os
+import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,6 +51,11 @@ class RunResult:
     view: RunView
     is_interrupted: bool
 
+    @property
+    def is_promoted(self) -> bool:
+        """Whether a new version of the model is the default now."""
+        return bool(self.summary.model_version)
+
 
 def new_run_name(workload: str) -> str:
     """A name that sorts by time: `mnist-20261121-093015`."""
@@ -80,21 +88,58 @@ def execute(
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
 
 
-def print_result(result: RunResult, *, config: RunConfig, target: Target, console: Console) -> None:
-    """Prints the summary: tasks, metrics, and where to look."""
-    summary = result.summary
-    training = result.view.outputs.get("plan-training", {})
+def print_result(
+    result: RunResult, *, config: RunConfig, target: Target, is_kept: bool, console: Console
+) -> None:
+    """Prints the summary: tasks, metrics, where to look, and what to try next."""
+    summary, outputs = result.summary, result.view.outputs
+    evaluated = outputs.get("evaluate", {})
+    logs = _below(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
     facts = {
         "verdict": summary.verdict,
-        "reasons": str(result.view.outputs.get("evaluate", {}).get("reasons", "")),
+        "reasons": str(evaluated.get("reasons", "")),
         "model version": summary.model_version,
-        "TensorBoard logs": _below(training.get("base_output_directory"), "logs"),
-        "report": str(result.view.outputs.get("evaluate", {}).get("report", {}).get("uri", "")),
+        "report": str(evaluated.get("report", {}).get("uri", "")),
+        "TensorBoard logs": logs,
         "run folder": str(target.run_dir(summary.run)),
         "error": summary.error,
     }
     facts = {label: value for label, value in facts.items() if value}
     console.print(render(summary, thresholds=config.thresholds, facts=facts))
+    instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""
+    commands = next_commands(summary, config=config, logs=logs, instances=instances)
+    console.print("\n[bold]Try next[/]", *(f"  {c}" for c in commands), sep="\n", soft_wrap=True)
+
+
+def next_commands(
+    summary: Summary, *, config: RunConfig, logs: str, instances: str = ""
+) -> list[str]:
+    """Three commands worth trying after a run; `instances` is the file to ask an endpoint with."""
+    if summary.state != "SUCCEEDED":
+        return [
+            _command("trainyard jobs list"),
+            _command("trainyard jobs logs JOB_ID --replica chief/0"),
+            _command(f"trainyard run {config.workload}"),
+        ]
+    ask = f"trainyard run {config.workload} --keep-endpoint"
+    if instances:
+        ask = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
+    stop = [_command("vertex-local stop --root .trainyard/vertex")] if instances else []
+    return [
+        _command("trainyard models list"),
+        _command(ask),
+        _command(f"tensorboard --logdir {logs}"),
+        *stop,
+    ]
+
+
+def _command(text: str) -> str:
+    """The command as it can be pasted here: with the folder of this environment if not on PATH."""
+    program = text.partition(" ")[0]
+    folder = Path(sys.executable).parent
+    if shutil.which(program) == str(folder / program):
+        return text
+    return os.path.relpath(folder / text)
 
 
 def _submit(

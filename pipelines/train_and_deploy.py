@@ -42,6 +42,8 @@ def train_and_deploy(
     model_name: str,
     endpoint_name: str,
     data_dir: str = "",
+    max_examples: int = 0,
+    trust_files: bool = False,
     serving_machine: str = "n1-standard-4",
     keep_endpoint: bool = False,
 ):
@@ -58,6 +60,8 @@ def train_and_deploy(
         model_name: Display name of the model in the registry; an existing one gets a new version.
         endpoint_name: Display name of the endpoint; an existing one is reused.
         data_dir: Folder of raw data files; empty: they are downloaded.
+        max_examples: Take only this many examples, over all splits; 0: all.
+        trust_files: Take the files of data_dir without a check of their SHA-256.
         serving_machine: Machine type of the prediction server.
         keep_endpoint: Leave the model deployed when the run has succeeded.
     """
@@ -66,7 +70,12 @@ def train_and_deploy(
     exit_task.set_display_name("teardown").set_caching_options(False)
 
     with dsl.ExitHandler(exit_task, name="run"):
-        prepared = prepare_examples(workload=workload, data_dir=data_dir)
+        prepared = prepare_examples(
+            workload=workload,
+            data_dir=data_dir,
+            max_examples=max_examples,
+            trust_files=trust_files,
+        )
         plan = plan_training(
             workload=workload,
             cluster=cluster,

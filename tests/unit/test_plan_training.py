@@ -1,0 +1,80 @@
+import json
+
+import pytest
+
+from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.plan import plan_training, trainer_args, worker_pools
+
+CONTAINER = {"imageUri": "image:1"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"strategy": "horovod"}, "strategy is 'horovod'", id="unknown-strategy"),
+        pytest.param({"workers": 1}, "trains on the chief alone", id="single-with-workers"),
+        pytest.param(
+            {"strategy": "parameter_server", "workers": 2}, "at least one worker", id="no-ps"
+        ),
+        pytest.param({"workers": -1}, "workers is -1", id="negative"),
+        pytest.param({"workers": 2.0}, "workers is 2.0", id="mangled-by-kfp"),
+        pytest.param({"timeout_seconds": 0}, "timeout_seconds is 0", id="no-time"),
+        pytest.param({"machine": ""}, "machine is ''", id="no-machine"),
+    ],
+)
+def test_a_shape_that_cannot_train_is_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        ClusterSpec(**values)
+
+
+def test_an_unknown_key_names_the_allowed_ones():
+    with pytest.raises(ValueError, match=r"unknown key 'worker'.*workers, parameter_servers"):
+        ClusterSpec.from_dict({"worker": 2})
+
+
+def test_a_spec_survives_the_trip_through_the_pipeline():
+    spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
+
+    assert ClusterSpec.from_json(spec.to_json()) == spec
+
+
+def test_pools_come_in_vertex_order_with_counts_as_strings():
+    spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1, machine="m")
+
+    assert worker_pools(spec, container=CONTAINER) == [
+        {"machineSpec": {"machineType": "m"}, "replicaCount": count, "containerSpec": CONTAINER}
+        for count in ("1", "2", "1")
+    ]
+
+
+def test_a_single_process_is_one_pool():
+    assert len(worker_pools(ClusterSpec(), container=CONTAINER)) == 1
+
+
+def test_flags_are_spelt_as_the_trainer_reads_them():
+    flags = {"batch_size": 128, "fresh": True, "resume": False, "steps": None}
+
+    assert trainer_args(flags) == ["--batch-size=128", "--fresh"]
+
+
+def test_the_plan_passes_examples_strategy_and_settings_to_every_replica():
+    plan = plan_training(
+        "mnist",
+        cluster=ClusterSpec(timeout_seconds=60),
+        train={"epochs": 2},
+        image="image:1",
+        examples_uri="/data/examples",
+    )
+
+    assert plan.timeout == "60s"
+    assert plan.worker_pool_specs[0]["containerSpec"] == {
+        "imageUri": "image:1",
+        "command": ["python", "-m", "trainer.task"],
+        "args": [
+            "--workload=mnist",
+            "--examples-dir=/data/examples",
+            "--strategy=single",
+            "--epochs=2",
+        ],
+    }
+    assert json.dumps({"epochs": 2}) in plan.explanation

@@ -1,0 +1,76 @@
+import json
+
+import pytest
+
+from pipelines.config import ConfigError, mnist, named_run, read_cluster, with_settings
+
+
+def test_an_unknown_workload_names_the_known_ones():
+    with pytest.raises(ConfigError, match="unknown workload 'mnits'; there are mnist"):
+        named_run("mnits")
+
+
+def test_settings_reach_every_group():
+    config = with_settings(
+        mnist(),
+        ["train.epochs=5", "thresholds.accuracy=0.9", "cluster.workers=3", "model_name=digits"],
+    )
+
+    assert config.train["epochs"] == 5
+    assert config.thresholds == {"accuracy": 0.9}
+    assert config.cluster.workers == 3
+    assert config.model_name == "digits"
+    assert mnist().train["epochs"] == 3, "settings change a copy"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        pytest.param("train.epoch=5", r"unknown key 'train.epoch'.*train.epochs", id="typo"),
+        pytest.param("workload=taxi", "unknown key 'workload'", id="not-settable"),
+        pytest.param("train.epochs", "has no value", id="no-value"),
+        pytest.param("cluster.workers=two", "workers is 'two'", id="wrong-type"),
+        pytest.param("cluster.strategy=single", "trains on the chief alone", id="contradiction"),
+        pytest.param("thresholds.accuracy=high", "must be a number", id="threshold-text"),
+        pytest.param("model_name=[a", "model_name", id="not-yaml"),
+    ],
+)
+def test_a_wrong_setting_is_named(setting, message):
+    with pytest.raises(ConfigError, match=message):
+        with_settings(mnist(), [setting])
+
+
+def test_structures_travel_as_json_text():
+    parameters = mnist().parameters()
+
+    assert json.loads(parameters["train"]) == mnist().train
+    assert json.loads(parameters["cluster"])["workers"] == 2
+
+
+def test_shipped_cluster_files_are_valid(pytestconfig):
+    files = sorted((pytestconfig.rootpath / "configs" / "clusters").glob("*.yaml"))
+
+    assert files
+    for path in files:
+        read_cluster(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("workers: [", "is not YAML", id="not-yaml"),
+        pytest.param("- 1", "must hold keys", id="a-list"),
+        pytest.param("workers: 2", "trains on the chief alone", id="bad-shape"),
+    ],
+)
+def test_a_bad_cluster_file_is_named(tmp_path, text, message):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=message):
+        read_cluster(path)
+
+
+def test_a_missing_cluster_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read the cluster file .*nowhere\.yaml"):
+        read_cluster(tmp_path / "nowhere.yaml")
