@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components import quiet
 from components.prepare_examples.files import sha256_of
 from components.prepare_examples.shards import SPLITS, Shard
 from components.prepare_examples.workloads import WORKLOADS
+from trainer import quiet
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions

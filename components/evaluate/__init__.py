@@ -1,0 +1,1 @@
+"""A trained model is measured on the test split, judged, and shown."""

@@ -1,0 +1,87 @@
+"""The step itself: measure, judge, and write what later steps and people look at."""
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.evaluate.golden import choose_golden, find_mistakes, golden_predictions
+from components.evaluate.held_out import read_test_examples
+from components.evaluate.report import render_report
+from components.evaluate.thresholds import Judgement, judge, parse_thresholds
+from trainer import quiet
+
+if TYPE_CHECKING:
+    from kfp.dsl import ClassificationMetrics, Metrics
+
+    from trainer.evaluate import Evaluation
+
+logger = logging.getLogger(__name__)
+
+
+def evaluate_model(
+    workload: str,
+    *,
+    thresholds: str,
+    examples_dir: str,
+    model_dir: str,
+    metrics: "Metrics",
+    confusion: "ClassificationMetrics",
+    golden_path: str,
+    report_path: str,
+) -> Judgement:
+    """Evaluates a model on the test split, fills the artifacts and answers the judgement.
+
+    Args:
+        workload: `mnist`.
+        thresholds: JSON, such as `{"accuracy": 0.985}`.
+        examples_dir: a prepared dataset.
+        model_dir: the SavedModel.
+        metrics: receives every metric and `num_examples`, as metadata and as a JSON file.
+        confusion: receives the confusion matrix, as metadata and as a JSON file.
+        golden_path: where the golden predictions go, JSON.
+        report_path: where the HTML page goes.
+
+    Raises:
+        ThresholdError: the thresholds are wrong; said before anything is computed if it can be.
+    """
+    required = parse_thresholds(thresholds)
+    quiet.import_tensorflow()
+    from trainer.evaluate import evaluate
+    from trainer.export import load_predictor
+
+    evaluation = evaluate(model_dir, examples_dir, split="test")
+    judgement = judge(evaluation.metrics, required)
+    predictor = load_predictor(model_dir)
+    chosen = choose_golden(read_test_examples(examples_dir, workload), len(evaluation.labels))
+    golden = golden_predictions(chosen, predictor, evaluation.labels)
+    mistakes, num_searched = find_mistakes(read_test_examples(examples_dir, workload), predictor)
+    log_metrics(metrics, evaluation)
+    log_confusion(confusion, evaluation)
+    _write(golden_path, json.dumps(golden))
+    page = render_report(
+        workload, evaluation, judgement, mistakes=mistakes, num_searched=num_searched
+    )
+    _write(report_path, page)
+    logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
+    return judgement
+
+
+def log_metrics(artifact: "Metrics", evaluation: "Evaluation") -> None:
+    """Every metric into the artifact's metadata, and into its file: no file, no cache hit."""
+    values: dict[str, Any] = {**evaluation.metrics, "num_examples": evaluation.num_examples}
+    for name, value in values.items():
+        artifact.log_metric(name, value)
+    _write(artifact.path, json.dumps(values, indent=2))
+
+
+def log_confusion(artifact: "ClassificationMetrics", evaluation: "Evaluation") -> None:
+    """The confusion matrix, rows true and columns predicted, as metadata and as a file."""
+    artifact.log_confusion_matrix(evaluation.labels, evaluation.confusion)
+    content = {"labels": evaluation.labels, "confusion": evaluation.confusion}
+    _write(artifact.path, json.dumps(content))
+
+
+def _write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")

@@ -1,0 +1,99 @@
+"""The step itself: ask the endpoint, show, compare, measure."""
+
+import json
+import logging
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.predict.asking import RETRY_DELAYS_SECONDS, Answer, request_predictions
+from components.predict.parity import check_parity
+from components.vertex_api import VertexApi, connect
+
+if TYPE_CHECKING:
+    from kfp.dsl import Metrics
+
+Json = dict[str, Any]
+
+logger = logging.getLogger(__name__)
+
+
+def predict_golden(
+    project: str, location: str, *, endpoint: str, golden_path: str, metrics: "Metrics"
+) -> None:
+    """Sends the golden instances to an endpoint, and fails unless it repeats the predictions.
+
+    Args:
+        project: of the endpoint.
+        location: of the endpoint.
+        endpoint: its resource name, `projects/…/locations/…/endpoints/ID`.
+        golden_path: instances, offline predictions and true labels, as `evaluate` writes them.
+        metrics: receives the latencies and the largest difference, as metadata and as a file.
+
+    Raises:
+        ParityError: a prediction differs.
+        VertexError: the endpoint answered with an error.
+    """
+    golden = json.loads(Path(golden_path).read_text())
+    values = check_endpoint(connect(project, location), endpoint, golden)
+    for name, value in values.items():
+        metrics.log_metric(name, value)
+    Path(metrics.path).parent.mkdir(parents=True, exist_ok=True)
+    Path(metrics.path).write_text(json.dumps(values, indent=2))
+
+
+def check_endpoint(
+    api: VertexApi,
+    endpoint: str,
+    golden: Mapping[str, Any],
+    *,
+    retry_delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
+) -> dict[str, float]:
+    """Asks for all golden instances at once, then for each alone; answers the measurements.
+
+    The batch goes first, so that the single requests do not measure the model's first call.
+    """
+    instances, offline, labels = golden["instances"], golden["predictions"], golden["labels"]
+
+    def ask(some: Sequence[Any]) -> Answer:
+        return request_predictions(api, endpoint, some, retry_delays_seconds=retry_delays_seconds)
+
+    batch = ask(instances)
+    logger.info("%s, model version %s", endpoint, batch.model_version or "unknown")
+    logger.info("%s", format_table(batch.predictions, labels))
+    differences = [check_parity(batch.predictions, offline, labels)]
+    singles = [ask([instance]) for instance in instances]
+    alone = [prediction for answer in singles for prediction in answer.predictions]
+    differences.append(check_parity(alone, offline, labels))
+    values = _measurements(batch, singles, max(differences))
+    logger.info(
+        "as offline: the largest difference of a probability is %.2g; one instance takes %.1f ms "
+        "(median), %.1f ms at most",
+        values["max_probability_difference"],
+        values["latency_ms_median"],
+        values["latency_ms_max"],
+    )
+    return values
+
+
+def format_table(predictions: Sequence[Json], labels: Sequence[str]) -> str:
+    """The predictions as a table in plain text."""
+    lines = [f"{'index':>5}  {'class':<10} {'probability':>11}  {'true label':<10}  ok"]
+    for index, (prediction, label) in enumerate(zip(predictions, labels, strict=False)):
+        predicted = str(prediction.get("label", prediction.get("class")))
+        probability = max(prediction.get("probabilities") or [float("nan")])
+        mark = "yes" if predicted == label else "no"
+        lines.append(f"{index:>5}  {predicted:<10} {probability:>11.6f}  {label:<10}  {mark}")
+    return "\n".join(lines)
+
+
+def _measurements(batch: Answer, singles: Sequence[Answer], difference: float) -> dict[str, float]:
+    latencies = [answer.milliseconds for answer in singles]
+    return {
+        "num_requests": 1 + len(singles),
+        "latency_ms_median": statistics.median(latencies),
+        "latency_ms_max": max(latencies),
+        "batch_latency_ms": batch.milliseconds,
+        "max_probability_difference": difference,
+    }
