@@ -59,7 +59,7 @@ class VertexApi:
         query = {"filter": filter} if filter else {}
         while True:
             answer = self.get(path, **query)
-            items = next((v for k, v in answer.items() if k != "nextPageToken"), [])
+            items: list[Json] = next((v for k, v in answer.items() if k != "nextPageToken"), [])
             yield from items
             if not answer.get("nextPageToken"):
                 return

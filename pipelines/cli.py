@@ -200,7 +200,8 @@ def _api(arguments: argparse.Namespace) -> Iterator[VertexApi]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pipelines.run import RunOptions, execute, new_run_name, print_result
+    from pipelines.epilogue import print_result
+    from pipelines.run import RunOptions, execute, new_run_name
 
     config, target, console = _config(arguments), _target(arguments), Console()
     run = new_run_name(config.workload)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from components.plan_training.cluster_spec import ClusterSpec
+from trainer.config import TrainConfig
 
 GROUPS = ("cluster", "train", "thresholds")
 
@@ -45,6 +46,20 @@ class RunConfig:
             )
         if not isinstance(self.trust_files, bool):
             raise ConfigError(f"trust_files is {self.trust_files!r}; it must be true or false")
+        self.train_config()
+
+    def train_config(self) -> TrainConfig:
+        """The trainer's settings; the examples' folder is known only when the run goes on.
+
+        Raises:
+            ValueError: a setting of `train` is not allowed; names the flag.
+        """
+        return TrainConfig(
+            workload=self.workload,
+            examples_dir="-",
+            strategy=self.cluster.strategy,
+            **self.train,
+        )
 
     def parameters(self) -> dict[str, Any]:
         """The pipeline's parameters; structures as JSON, which kfp.local does not mangle."""
@@ -126,8 +141,6 @@ def setting_keys(config: RunConfig) -> list[str]:
 
 def trainer_flags() -> list[str]:
     """The trainer's flags that a run may set: all but those that the pipeline sets."""
-    from trainer.config import TrainConfig
-
     planned = {"workload", "examples_dir", "output_dir", "strategy"}
     return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in planned]
 
@@ -141,4 +154,5 @@ def _with_setting(config: RunConfig, key: str, value: Any) -> RunConfig:
     if group == "cluster":
         cluster = dataclasses.replace(config.cluster, **{name: value})
         return dataclasses.replace(config, cluster=cluster)
-    return dataclasses.replace(config, **{group: {**getattr(config, group), name: value}})
+    changed: Any = {**getattr(config, group), name: value}
+    return dataclasses.replace(config, **{group: changed})

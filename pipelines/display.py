@@ -1,13 +1,13 @@
 """Shows a run as it goes: live lines on a terminal, plain lines elsewhere."""
 
 import time
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from pipelines.watch import RunView, TaskView
+from pipelines.watch import TRAINING_TASK, RunView, TaskView
+from trainer.progress import format_progress
 
 PLAIN_INTERVAL_SECONDS = 5.0
 MARKS = {"SUCCEEDED": "[green]✓[/]", "FAILED": "[red]✗[/]"}
@@ -50,7 +50,7 @@ class PlainDisplay:
         now = time.monotonic()
         if view.training and now - self._progress_at >= PLAIN_INTERVAL_SECONDS:
             self._progress_at = now
-            self._console.print(f"      {view.training}", highlight=False)
+            self._console.print(f"      {format_progress(view.training)}", highlight=False)
 
 
 class LiveDisplay(PlainDisplay):
@@ -74,12 +74,7 @@ class LiveDisplay(PlainDisplay):
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def _changed(self, task: TaskView) -> None:
@@ -91,11 +86,13 @@ class LiveDisplay(PlainDisplay):
             self._console.print(ended_line(task), highlight=False)
 
     def _training(self, view: RunView) -> None:
-        row = self._rows.get("train")
+        row = self._rows.get(TRAINING_TASK)
         if row is not None and view.training:
-            progress = view.training
             self._live.update(
-                row, completed=progress.step, total=progress.total_steps, note=progress.figures
+                row,
+                completed=view.training.step,
+                total=view.training.total_steps,
+                note=format_progress(view.training),
             )
 
 

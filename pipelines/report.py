@@ -91,8 +91,8 @@ def _facts(
         if name in summary.metrics:
             value = summary.metrics[name]
             grid.add_row(f"test {name}", f"[bold]{value:.4f}[/] (at least {least:g} asked)")
-    for label, value in facts.items():
-        grid.add_row(label, Text(value, overflow="fold"))
+    for label, fact in facts.items():
+        grid.add_row(label, Text(fact, overflow="fold"))
     return grid
 
 

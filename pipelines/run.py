@@ -3,10 +3,7 @@
 import contextlib
 import datetime
 import logging
-import os
-import shutil
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ from components.vertex_api import VertexApi, VertexError, connect
 from pipelines.compile import compile_pipeline, default_image
 from pipelines.config import RunConfig
 from pipelines.display import display_for
-from pipelines.report import Summary, render, summarize
+from pipelines.report import Summary, summarize
 from pipelines.target import Target
 from pipelines.vertex import submit
 from pipelines.watch import RunView, follow, leaf_tasks, view_of, wait_until_final
@@ -88,60 +85,6 @@ def execute(
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
 
 
-def print_result(
-    result: RunResult, *, config: RunConfig, target: Target, is_kept: bool, console: Console
-) -> None:
-    """Prints the summary: tasks, metrics, where to look, and what to try next."""
-    summary, outputs = result.summary, result.view.outputs
-    evaluated = outputs.get("evaluate", {})
-    logs = _below(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
-    facts = {
-        "verdict": summary.verdict,
-        "reasons": str(evaluated.get("reasons", "")),
-        "model version": summary.model_version,
-        "report": str(evaluated.get("report", {}).get("uri", "")),
-        "TensorBoard logs": logs,
-        "run folder": str(target.run_dir(summary.run)),
-        "error": summary.error,
-    }
-    facts = {label: value for label, value in facts.items() if value}
-    console.print(render(summary, thresholds=config.thresholds, facts=facts))
-    instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""
-    commands = next_commands(summary, config=config, logs=logs, instances=instances)
-    console.print("\n[bold]Try next[/]", *(f"  {c}" for c in commands), sep="\n", soft_wrap=True)
-
-
-def next_commands(
-    summary: Summary, *, config: RunConfig, logs: str, instances: str = ""
-) -> list[str]:
-    """Three commands worth trying after a run; `instances` is the file to ask an endpoint with."""
-    if summary.state != "SUCCEEDED":
-        return [
-            _command("trainyard jobs list"),
-            _command("trainyard jobs logs JOB_ID --replica chief/0"),
-            _command(f"trainyard run {config.workload}"),
-        ]
-    ask = f"trainyard run {config.workload} --keep-endpoint"
-    if instances:
-        ask = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
-    stop = [_command("vertex-local stop --root .trainyard/vertex")] if instances else []
-    return [
-        _command("trainyard models list"),
-        _command(ask),
-        _command(f"tensorboard --logdir {logs}"),
-        *stop,
-    ]
-
-
-def _command(text: str) -> str:
-    """The command as it can be pasted here: with the folder of this environment if not on PATH."""
-    program = text.partition(" ")[0]
-    folder = Path(sys.executable).parent
-    if shutil.which(program) == str(folder / program):
-        return text
-    return os.path.relpath(folder / text)
-
-
 def _submit(
     config: RunConfig, *, template: Path, target: Target, run: str, options: RunOptions
 ) -> None:
@@ -163,14 +106,14 @@ def _submit(
     )
 
 
-def _show(api: VertexApi, *, run: str, task_names: list[str], console: Console) -> RunView:
+def _show(api: VertexApi, *, run: str, task_names: dict[str, str], console: Console) -> RunView:
     with display_for(console) as display:
         for view in follow(api, run=run, task_names=task_names):
             display.show(view)
     return view
 
 
-def _cancel(api: VertexApi, *, run: str, task_names: list[str]) -> RunView:
+def _cancel(api: VertexApi, *, run: str, task_names: dict[str, str]) -> RunView:
     name = f"{api.parent}/pipelineJobs/{run}"
     try:
         api.post(f"{name}:cancel", {})
@@ -215,7 +158,3 @@ def _torn_down(api: VertexApi, *, run: str, keep_endpoint: bool) -> Iterator[Non
             teardown(api, run=run, succeeded=is_success, keep_endpoint=keep_endpoint)
         except (TeardownError, VertexError, OSError) as error:
             logger.error("teardown of %s is not complete: %s", run, error)
-
-
-def _below(folder: object, name: str) -> str:
-    return f"{folder}/{name}" if folder else ""

@@ -106,7 +106,7 @@ def train_and_deploy(
                 unmanaged_container_model=plan.outputs["model"],
                 **where,
             ).set_display_name("upload-model")
-            endpoint = ensure_endpoint(display_name=endpoint_name, run=run, **where)
+            endpoint = ensure_endpoint(display_name=endpoint_name, run=run, **where).after(uploaded)
             deployed = ModelDeployOp(
                 model=uploaded.outputs["model"],
                 endpoint=endpoint.outputs["endpoint"],

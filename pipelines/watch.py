@@ -17,6 +17,7 @@ FINAL_STATES = {
     "PIPELINE_STATE_FAILED",
     "PIPELINE_STATE_CANCELLED",
 }
+TRAINING_TASK = "train"
 NOT_RUN = "NOT_RUN"
 TASK_STATES = {"SKIPPED": "SUCCEEDED", "NOT_TRIGGERED": NOT_RUN}  # SKIPPED: from the cache
 LEAST_DELAY_SECONDS = 0.2
@@ -54,7 +55,7 @@ class RunView:
         return any(view.name == task and view.state == "RUNNING" for view in self.tasks)
 
 
-def follow(api: VertexApi, *, run: str, task_names: list[str]) -> Iterator[RunView]:
+def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[RunView]:
     """Yields the run each time something has changed; the last view is final."""
     training = TrainingLog(api, run=run)
     before: RunView | None = None
@@ -62,7 +63,7 @@ def follow(api: VertexApi, *, run: str, task_names: list[str]) -> Iterator[RunVi
     while before is None or not before.is_final:
         job = api.get(f"{api.parent}/pipelineJobs/{run}")
         view = view_of(job, task_names=task_names)
-        if view.is_running("train"):
+        if view.is_running(TRAINING_TASK):
             view = view_of(job, task_names=task_names, training=training.latest())
         if view != before:
             yield view
@@ -73,22 +74,22 @@ def follow(api: VertexApi, *, run: str, task_names: list[str]) -> Iterator[RunVi
             delay_seconds = min(delay_seconds * 1.2, MOST_DELAY_SECONDS)
 
 
-def view_of(job: Json, *, task_names: list[str], training: Progress | None = None) -> RunView:
-    """Reads a PipelineJob; tasks come in the order of `task_names`, without their groups."""
+def view_of(job: Json, *, task_names: dict[str, str], training: Progress | None = None) -> RunView:
+    """Reads a PipelineJob; tasks come in the order of `task_names`, under their display names."""
     details = {d["taskName"]: d for d in job.get("jobDetail", {}).get("taskDetails", [])}
     return RunView(
         state=job.get("state", "PIPELINE_STATE_PENDING"),
-        tasks=tuple(_task_view(name, details.get(name, {})) for name in task_names),
-        outputs={name: _outputs(details[name]) for name in task_names if name in details},
+        tasks=tuple(_task_view(shown, details.get(key, {})) for key, shown in task_names.items()),
+        outputs={s: _outputs(details[key]) for key, s in task_names.items() if key in details},
         error=job.get("error", {}).get("message", ""),
         training=training,
     )
 
 
-def leaf_tasks(pipeline: str) -> list[str]:
-    """Names of the tasks of a compiled pipeline (YAML text) that do something, first to last."""
+def leaf_tasks(pipeline: str) -> dict[str, str]:
+    """Names and display names of the tasks of a compiled pipeline that do something, in order."""
     spec = next(document for document in yaml.safe_load_all(pipeline) if "root" in document)
-    names: list[str] = []
+    names: dict[str, str] = {}
 
     def walk(dag: Json) -> None:
         for name, task in _in_order(dag["tasks"]):
@@ -96,7 +97,7 @@ def leaf_tasks(pipeline: str) -> list[str]:
             if "dag" in component:
                 walk(component["dag"])
             else:
-                names.append(name)
+                names[name] = task.get("taskInfo", {}).get("name", name)
 
     walk(spec["root"]["dag"])
     return names
@@ -158,7 +159,7 @@ def wait_until_final(
 
 
 def _task_view(name: str, detail: Json) -> TaskView:
-    state = detail.get("state", NOT_RUN)
+    state = str(detail.get("state", NOT_RUN))
     return TaskView(
         name=name,
         state=TASK_STATES.get(state, state),

@@ -16,8 +16,14 @@ def plan_training(
     image: str,
     examples: dsl.Input[dsl.Dataset],
     model: dsl.Output[UnmanagedContainerModel],
-) -> NamedTuple(
-    "Plan", worker_pool_specs=list, base_output_directory=str, timeout=str, explanation=str
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Plan",
+    [
+        ("worker_pool_specs", list),
+        ("base_output_directory", str),
+        ("timeout", str),
+        ("explanation", str),
+    ],
 ):
     """Turns the cluster's shape into worker pools; the model is the `model/` the job will write."""
     import json

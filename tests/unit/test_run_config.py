@@ -32,6 +32,7 @@ def test_settings_reach_every_group():
         pytest.param("cluster.workers=two", "workers is 'two'", id="wrong-type"),
         pytest.param("cluster.strategy=single", "trains on the chief alone", id="contradiction"),
         pytest.param("thresholds.accuracy=high", "must be a number", id="threshold-text"),
+        pytest.param("train.batch_size=0", "--batch-size: 0 is not allowed", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
     ],
 )

@@ -10,7 +10,7 @@ components:
     dag:
       tasks:
         second: {componentRef: {name: comp-step}, dependentTasks: [first]}
-        first: {componentRef: {name: comp-step}}
+        first: {componentRef: {name: comp-step}, taskInfo: {name: The first}}
         if-passed: {componentRef: {name: comp-if}, dependentTasks: [second]}
   comp-if:
     dag:
@@ -48,11 +48,15 @@ JOB = {
         ]
     },
 }
-TASKS = ["evaluate", "predict", "promote", "teardown"]
+TASKS = {name: name for name in ("evaluate", "predict", "promote", "teardown")}
 
 
 def test_tasks_of_a_pipeline_come_in_the_order_they_run_without_their_groups():
-    assert leaf_tasks(PIPELINE) == ["first", "second", "third", "teardown"]
+    names = leaf_tasks(PIPELINE)
+
+    assert list(names) == ["first", "second", "third", "teardown"]
+    assert names["first"] == "The first"
+    assert names["second"] == "second"
 
 
 def test_a_view_tells_each_task_apart():

@@ -1,0 +1,71 @@
+"""What a run says at its end: the summary, where to look, and what to try next."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from pipelines.config import RunConfig
+from pipelines.report import Summary, render
+from pipelines.run import RunResult
+from pipelines.target import Target
+
+
+def print_result(
+    result: RunResult, *, config: RunConfig, target: Target, is_kept: bool, console: Console
+) -> None:
+    """Prints the summary: tasks, metrics, where to look, and what to try next."""
+    summary, outputs = result.summary, result.view.outputs
+    evaluated = outputs.get("evaluate", {})
+    logs = _below(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
+    facts = {
+        "verdict": summary.verdict,
+        "reasons": str(evaluated.get("reasons", "")),
+        "model version": summary.model_version,
+        "report": str(evaluated.get("report", {}).get("uri", "")),
+        "TensorBoard logs": logs,
+        "run folder": str(target.run_dir(summary.run)),
+        "error": summary.error,
+    }
+    facts = {label: value for label, value in facts.items() if value}
+    console.print(render(summary, thresholds=config.thresholds, facts=facts))
+    instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""
+    commands = next_commands(summary, config=config, logs=logs, instances=instances)
+    console.print("\n[bold]Try next[/]", *(f"  {c}" for c in commands), sep="\n", soft_wrap=True)
+
+
+def next_commands(
+    summary: Summary, *, config: RunConfig, logs: str, instances: str = ""
+) -> list[str]:
+    """Three commands worth trying after a run; `instances` is the file to ask an endpoint with."""
+    if summary.state != "SUCCEEDED":
+        return [
+            _command("trainyard jobs list"),
+            _command("trainyard jobs logs JOB_ID --replica chief/0"),
+            _command(f"trainyard run {config.workload}"),
+        ]
+    ask = f"trainyard run {config.workload} --keep-endpoint"
+    if instances:
+        ask = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
+    stop = [_command("vertex-local stop --root .trainyard/vertex")] if instances else []
+    return [
+        _command("trainyard models list"),
+        _command(ask),
+        _command(f"tensorboard --logdir {logs}"),
+        *stop,
+    ]
+
+
+def _command(text: str) -> str:
+    """The command as it can be pasted here: with the folder of this environment if not on PATH."""
+    program = text.partition(" ")[0]
+    folder = Path(sys.executable).parent
+    if shutil.which(program) == str(folder / program):
+        return text
+    return os.path.relpath(folder / text)
+
+
+def _below(folder: object, name: str) -> str:
+    return f"{folder}/{name}" if folder else ""
