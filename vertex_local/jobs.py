@@ -121,7 +121,8 @@ def recover(service: Service) -> None:
 
 def close(service: Service) -> None:
     """Cancels the running jobs and waits until their end is recorded."""
-    running = {n: job for n, job in service.running.items() if isinstance(job, RunningJob)}
+    live = list(service.running.items())
+    running = {name: job for name, job in live if isinstance(job, RunningJob)}
     for name in running:
         _cancel(service, name, grace_seconds=CLOSE_GRACE_SECONDS)
     for job in running.values():
@@ -180,7 +181,9 @@ def _common_env(service: Service, call: Call, *, job_id: str) -> dict[str, str]:
 
 def _watch(service: Service, name: str, group: processes.Group, ports: list[int]) -> None:
     try:
-        service.store.update(name, _set_running)
+        job = service.store.update(name, _set_running)
+        if job["state"] == "JOB_STATE_CANCELLING":  # asked before there was a group to stop
+            group.request_stop(CANCEL_GRACE_SECONDS)
     except Exception:
         logger.exception("The start of %s cannot be recorded", name)
     state = group.wait()

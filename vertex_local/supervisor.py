@@ -87,6 +87,9 @@ class Supervisor:
             self._read_commands(self._seconds_to_wait())
             self._check_time()
         linux.kill_all_children(timeout_seconds=STRAYS_TIMEOUT_SECONDS)
+        for replica in self._replicas:
+            if replica.state == "starting":
+                replica.state = "ended"
         state, message = self._outcome or ("failed", "nothing was started")
         self._write_state(state, message)
 

@@ -1,0 +1,233 @@
+"""Cloud Logging's entries:list over the logs of real jobs, and how single lines are read."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vertex_local.logs import MAX_LINE_BYTES, read_lines, severity
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def job(*codes: str) -> dict[str, Any]:
+    pools = [
+        {
+            "replicaCount": 1,
+            "containerSpec": {"imageUri": "image", "command": ["python", "-c", code]},
+        }
+        for code in codes
+    ]
+    return {"displayName": "mnist", "jobSpec": {"workerPoolSpecs": pools}}
+
+
+def start(service, *codes: str) -> str:
+    return service.do("POST", "customJobs", job(*codes))["name"].rpartition("/")[2]
+
+
+def finish(service, job_id: str) -> None:
+    deadline = time.monotonic() + 30
+    while service.do("GET", f"customJobs/{job_id}")["state"] != "JOB_STATE_SUCCEEDED":
+        assert time.monotonic() < deadline, f"job {job_id} did not succeed in 30 s"
+        time.sleep(0.05)
+
+
+def body_for(job_id: str, *, task_name: str = "", **fields: Any) -> dict[str, Any]:
+    terms = ['resource.type="ml_job"', f'resource.labels.job_id="{job_id}"']
+    if task_name:
+        terms.append(f'resource.labels.task_name="{task_name}"')
+    return {"resourceNames": ["projects/demo"], "filter": " AND ".join(terms), **fields}
+
+
+def page(service, job_id: str, **fields: Any) -> dict[str, Any]:
+    return service.do("POST", "/v2/entries:list", body_for(job_id, **fields))
+
+
+def texts(answer: dict[str, Any]) -> list[str]:
+    return [entry["textPayload"] for entry in answer.get("entries", [])]
+
+
+def test_the_lines_of_a_finished_job(service):
+    job_id = start(service, "print('one'); print('ERROR two')", "print('three')")
+    finish(service, job_id)
+    answer = page(service, job_id)
+    assert texts(answer)[:2] == ["one", "ERROR two"]
+    assert "nextPageToken" not in answer
+    assert answer["entries"][1] == {
+        "logName": "projects/demo/logs/workerpool0-0",
+        "resource": {
+            "type": "ml_job",
+            "labels": {"job_id": job_id, "task_name": "workerpool0-0"},
+        },
+        "severity": "ERROR",
+        "textPayload": "ERROR two",
+        "insertId": "workerpool0-0-000000000004",
+    }
+
+
+def in_turn(folder: Path, chief: str, worker: str) -> tuple[str, str]:
+    """Code for a chief that ends only after the worker has done its part."""
+    done = folder / "worker-is-done"
+    wait = f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.02)"
+    return f"{chief}\n{wait}", f"{worker}\nopen({str(done)!r}, 'w').close()"
+
+
+def test_one_replica_only(service, tmp_path):
+    job_id = start(service, *in_turn(tmp_path, "print('chief')", "print('worker')"))
+    finish(service, job_id)
+    assert texts(page(service, job_id, task_name="workerpool1-0")) == ["worker"]
+    assert texts(page(service, job_id, task_name="workerpool2-0")) == []
+    assert sorted(texts(page(service, job_id))) == ["chief", "worker"]
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 3, 50])
+def test_pages_hold_every_line_once_and_in_order(service, tmp_path, page_size):
+    codes = [
+        f"[print({name!r}, i) for i in range({n})]" for name, n in (("chief", 9), ("worker", 3))
+    ]
+    job_id = start(service, *in_turn(tmp_path, *codes))
+    finish(service, job_id)
+    found: list[str] = []
+    token = ""
+    for _ in range(30):
+        answer = page(service, job_id, pageSize=page_size, pageToken=token)
+        assert len(texts(answer)) <= page_size
+        found += texts(answer)
+        token = answer.get("nextPageToken", "")
+        if not token:
+            break
+    assert [text for text in found if "chief" in text] == [f"chief {i}" for i in range(9)]
+    assert [text for text in found if "worker" in text] == [f"worker {i}" for i in range(3)]
+    assert len(found) == 12
+
+
+def test_following_a_growing_log(service, tmp_path):
+    gate = tmp_path / "gate"
+    code = f"""
+import os, sys, time
+print("first", flush=True)
+sys.stdout.write("half ")
+sys.stdout.flush()
+while not os.path.exists({str(gate)!r}):
+    time.sleep(0.02)
+print("a line")
+sys.stdout.write("no newline at the end")
+"""
+    job_id = start(service, code)
+    found: list[str] = []
+    token = ""
+    deadline = time.monotonic() + 30
+    while "first" not in found:
+        answer = page(service, job_id, pageToken=token)
+        found += texts(answer)
+        token = answer["nextPageToken"]
+        assert time.monotonic() < deadline, "the first line did not come in 30 s"
+        time.sleep(0.05)
+    answer = page(service, job_id, pageToken=token)
+    assert texts(answer) == []
+    assert answer["nextPageToken"] == token
+    gate.touch()
+    finish(service, job_id)
+    answer = page(service, job_id, pageToken=token)
+    assert texts(answer) == ["half a line", "no newline at the end"]
+    assert "nextPageToken" not in answer
+
+
+def test_an_unknown_job_has_no_entries(service):
+    assert page(service, "999") == {}
+    job_id = start(service, "print(1)")
+    body = {**body_for(job_id), "resourceNames": ["projects/other"]}
+    assert service.do("POST", "/v2/entries:list", body) == {}
+
+
+JOB = 'resource.labels.job_id="1"'
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"filter": ""}, "does not name a job"),
+        ({"filter": f'resource.type="gce_instance" AND {JOB}'}, "does not name a job"),
+        ({"filter": f'{JOB} AND textPayload:"x"'}, "is not understood"),
+        ({"filter": f"{JOB} OR {JOB}"}, "is not understood"),
+        ({"filter": f'{JOB} AND resource.labels.job_id="2"'}, "two values"),
+        ({"filter": f'{JOB} AND severity="ERROR"'}, "'severity' is not supported"),
+        ({"filter": f'{JOB} AND task="../x"'}, "'task' is not supported"),
+        ({"resourceNames": []}, "resourceNames is required"),
+        ({"resourceNames": ["folders/1"]}, "is not valid"),
+        ({"orderBy": "timestamp desc"}, 'use "timestamp asc"'),
+        ({"pageSize": "many"}, "pageSize 'many' is not valid"),
+        ({"pageToken": "../../etc"}, "pageToken"),
+    ],
+)
+def test_what_is_not_understood_is_refused(service, fields, words):
+    response = service.call("POST", "/v2/entries:list", {**body_for("1"), **fields})
+    assert response.status_code == 400
+    assert words in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain words", "INFO"),
+        ("", "INFO"),
+        ("INFO:root:started", "INFO"),
+        ("WARNING:tensorflow:slow", "WARNING"),
+        ("ERROR two", "ERROR"),
+        ("[ERROR] two", "ERROR"),
+        ("chief/0 WARNING falling behind", "WARNING"),
+        ("2026-01-31 12:00:00,123 CRITICAL root: gone", "CRITICAL"),
+        ("2026-01-31 12:00:00.123456: W tensorflow/core/x.cc:1] hm", "WARNING"),
+        ("2026-01-31 12:00:00.123456: E external/local_xla] hm", "ERROR"),
+        ("E0101 12:00:00.000000 17 x.cc:3] hm", "ERROR"),
+        ("F0101 12:00:00.000000 17 x.cc:3] hm", "CRITICAL"),
+        ("E is a letter", "INFO"),
+        ("I think", "INFO"),
+        ("errors: 0", "INFO"),
+        ("ERRORS everywhere", "INFO"),
+    ],
+)
+def test_severity(text, expected):
+    assert severity(text) == expected
+
+
+def write(tmp_path: Path, content: bytes) -> Path:
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    return path
+
+
+def test_a_partial_line_waits_for_its_end(tmp_path):
+    path = write(tmp_path, b"one\ntwo")
+    lines, offset, reached_end = read_lines(path, 0, max_lines=10, is_growing=True)
+    assert (lines, offset, reached_end) == ([(0, "one")], 4, True)
+    lines, offset, reached_end = read_lines(path, 0, max_lines=10, is_growing=False)
+    assert (lines, offset, reached_end) == ([(0, "one"), (4, "two")], 7, True)
+
+
+def test_a_full_page_says_that_more_is_there(tmp_path):
+    path = write(tmp_path, b"one\ntwo\n")
+    assert read_lines(path, 0, max_lines=1, is_growing=False) == ([(0, "one")], 4, False)
+    assert read_lines(path, 4, max_lines=1, is_growing=False) == ([(4, "two")], 8, True)
+
+
+def test_a_very_long_line_is_cut_and_the_next_one_whole(tmp_path):
+    path = write(tmp_path, b"x" * 3_000_000 + b"\nnext\n")
+    lines, _, _ = read_lines(path, 0, max_lines=10, is_growing=False)
+    assert [text for _, text in lines] == ["x" * MAX_LINE_BYTES + "… (cut)", "next"]
+
+
+def test_bytes_that_are_not_text_are_replaced(tmp_path):
+    lines, _, _ = read_lines(write(tmp_path, b"a\xffb\n"), 0, max_lines=1, is_growing=False)
+    assert lines == [(0, "a\ufffdb")]
+
+
+def test_of_a_progress_bar_the_last_state_is_shown(tmp_path):
+    path = write(tmp_path, b" 1%\r50%\r100%\r\nend\n")
+    lines, _, _ = read_lines(path, 0, max_lines=9, is_growing=False)
+    assert [text for _, text in lines] == ["100%", "end"]
+
+
+def test_an_offset_beyond_the_end_is_harmless(tmp_path):
+    assert read_lines(write(tmp_path, b"a\n"), 99, max_lines=9, is_growing=False) == ([], 99, True)
