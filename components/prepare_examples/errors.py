@@ -9,5 +9,5 @@ class RouteError(Exception):
     """One way of fetching data failed; the next one is tried."""
 
 
-class ChecksumError(RouteError):
-    """A file arrived, and is not the one that was asked for."""
+class DamagedError(RouteError):
+    """A file arrived cut short, or is not the one that was asked for."""

