@@ -1,0 +1,204 @@
+"""The requests that Google Cloud Pipeline Components send, from the command lines they carry.
+
+Each function follows the launcher of the same operation in the wheel, under
+google_cloud_pipeline_components/container/v1; tests compare them with those launchers.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import (
+    gcp_labels_util,
+    json_util,
+)
+
+Json = dict[str, Any]
+
+LAUNCHER_PREFIX = "google_cloud_pipeline_components."
+MODEL_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/models/[^/]+")
+ENDPOINT_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/endpoints/[^/]+")
+
+
+class GcpcError(Exception):
+    """An operation cannot be carried out, or has failed; the message says why."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The command line of a launcher, parsed as the launchers do."""
+
+    type: str
+    project: str
+    location: str
+    payload: str
+    gcp_resources: str
+    executor_input: str = "{}"
+    parent_model_name: str = ""
+
+    @property
+    def parent(self) -> str:
+        """`projects/P/locations/L`."""
+        return f"projects/{self.project}/locations/{self.location}"
+
+    def spec(self) -> Json:
+        """The payload as JSON; control characters in strings are allowed, as the launchers do."""
+        try:
+            spec = json.loads(self.payload, strict=False)
+        except ValueError as error:
+            raise GcpcError(
+                f"the payload of {self.type} is not JSON ({error}): {self.payload}; "
+                "GCPC pastes values into it unquoted, so no value may hold a quote or a backslash"
+            ) from None
+        if not isinstance(spec, dict):
+            raise GcpcError(f"the payload of {self.type} is not a JSON object: {self.payload}")
+        return spec
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call below `/v1/`; no body means an empty one."""
+
+    method: str
+    path: str
+    body: Json | None = None
+
+
+def is_launch(command: list[str]) -> bool:
+    """Whether a task's command starts a GCPC launcher."""
+    return launcher_module(command).startswith(LAUNCHER_PREFIX)
+
+
+def launcher_module(command: list[str]) -> str:
+    """The module that `python -m` is to run; empty for other commands."""
+    return command[command.index("-m") + 1] if "-m" in command[:-1] else ""
+
+
+def parse_launch(command: list[str]) -> Launch:
+    """Parses the command of a GCPC task."""
+    parser = _Parser(prog=launcher_module(command), add_help=False)
+    for name in ("type", "project", "location", "payload", "gcp_resources"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--executor_input", default="{}")
+    parser.add_argument("--parent_model_name", default="")
+    arguments = command[command.index("-m") + 2 :]
+    parsed, _ = parser.parse_known_args(arguments)
+    return Launch(**vars(parsed))
+
+
+def create_custom_job(launch: Launch) -> Request:
+    """CustomTrainingJobOp."""
+    spec = launch.spec()
+    spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
+    spec = json_util.recursive_remove_empty(spec)
+    scheduling = spec.get("job_spec", {}).get("scheduling", {})
+    # max_wait_duration is accepted with FLEX_START only.
+    if scheduling.get("strategy", "FLEX_START") != "FLEX_START":
+        scheduling.pop("max_wait_duration", None)
+    return Request("POST", f"{launch.parent}/customJobs", spec)
+
+
+def upload_model(launch: Launch) -> Request:
+    """ModelUploadOp."""
+    spec = launch.spec()
+    spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
+    body: Json = {
+        "model": json_util.recursive_remove_empty({**spec, **_unmanaged_container_model(launch)})
+    }
+    if launch.parent_model_name:
+        body["parent_model"] = launch.parent_model_name.rsplit("@", 1)[0]
+    # Features of an explanation may be empty objects, which must not be removed.
+    explanation = spec.get("explanation_spec", {}).get("metadata")
+    if explanation:
+        body["model"].setdefault("explanation_spec", {})["metadata"] = explanation
+    return Request("POST", f"{launch.parent}/models:upload", body)
+
+
+def create_endpoint(launch: Launch) -> Request:
+    """EndpointCreateOp."""
+    spec = launch.spec()
+    spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
+    body = json_util.recursive_remove_empty(spec)
+    return Request("POST", f"{launch.parent}/endpoints", body)
+
+
+def deploy_model(launch: Launch) -> Request:
+    """ModelDeployOp; the endpoint's name says project and location."""
+    body = json_util.recursive_remove_empty(launch.spec())
+    endpoint = _resource_name(body, "endpoint", ENDPOINT_NAME)
+    return Request("POST", f"{endpoint}:deployModel", body)
+
+
+def get_endpoint(launch: Launch) -> Request:
+    """The endpoint that ModelUndeployOp looks the deployed model up in."""
+    return Request("GET", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
+
+
+def undeploy_model(launch: Launch, endpoint: Json) -> Request:
+    """ModelUndeployOp, with the endpoint as `get_endpoint` found it."""
+    spec = json_util.recursive_remove_empty(launch.spec())
+    full_name = _resource_name(spec, "model", MODEL_NAME)
+    name, _, version = full_name.partition("@")
+    for deployed in endpoint.get("deployedModels", []):
+        if deployed["model"] == name and version in ("", deployed.get("modelVersionId")):
+            body = {"deployed_model_id": deployed["id"]}
+            if "traffic_split" in spec:
+                body["traffic_split"] = spec["traffic_split"]
+            return Request("POST", f"{spec['endpoint']}:undeployModel", body)
+    raise GcpcError(f"model {full_name} is not deployed on {spec['endpoint']}")
+
+
+def delete_model(launch: Launch) -> Request:
+    """ModelDeleteOp; deletes every version."""
+    name = _resource_name(launch.spec(), "model", MODEL_NAME)
+    return Request("DELETE", name.rsplit("@", 1)[0])
+
+
+def delete_endpoint(launch: Launch) -> Request:
+    """EndpointDeleteOp."""
+    return Request("DELETE", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
+
+
+# UndeployModel is not among them: it needs a look at the endpoint first.
+BUILDERS: dict[str, Callable[[Launch], Request]] = {
+    "CustomJob": create_custom_job,
+    "UploadModel": upload_model,
+    "CreateEndpoint": create_endpoint,
+    "DeployModel": deploy_model,
+    "DeleteModel": delete_model,
+    "DeleteEndpoint": delete_endpoint,
+}
+SUPPORTED = (*BUILDERS, "UndeployModel")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise GcpcError(f"{self.prog}: {message}; supported operations are {', '.join(SUPPORTED)}")
+
+
+def _unmanaged_container_model(launch: Launch) -> Json:
+    """The parts of a model that an UnmanagedContainerModel artifact holds."""
+    inputs = json.loads(launch.executor_input).get("inputs", {}).get("artifacts", {})
+    artifacts = inputs.get("unmanaged_container_model", {}).get("artifacts")
+    if not artifacts:
+        return {}
+    metadata = artifacts[0].get("metadata", {})
+    to_snake_case = json_util.camel_case_to_snake_case_recursive
+    return {
+        "predict_schemata": to_snake_case(metadata.get("predictSchemata", {})),
+        "container_spec": to_snake_case(metadata.get("containerSpec", {})),
+        "artifact_uri": artifacts[0].get("uri"),
+    }
+
+
+def _resource_name(spec: Json, key: str, pattern: re.Pattern[str]) -> str:
+    name = spec.get(key, "")
+    if not isinstance(name, str) or not pattern.fullmatch(name):
+        form = pattern.pattern.replace("[^/]+", "…")
+        raise GcpcError(f"{key} {name!r} is not a resource name; it must be {form}")
+    return name

@@ -1,0 +1,255 @@
+"""The places where kfp.local must do what it does not offer; all of them are here.
+
+kfp.local has no callbacks, so attributes of its modules are replaced. Each replacement checks that
+what it replaces is there and takes the arguments it took in kfp 2.17.0, and says so if not.
+
+| replaced                                   | because |
+|--------------------------------------------|---|
+| task_executor.execute_single_task          | the journal; an exception must not skip exit tasks |
+| enhanced_dag_orchestrator.execute_task     | conditions, strictly; the same for groups of tasks |
+| ConditionEvaluator.evaluate_condition      | it takes what it cannot evaluate for false |
+| OrchestratorUtils.make_task_arguments      | the exit task's final status, with the run's name |
+| SubprocessTaskHandler                      | GCPC operations; steps that can be ended |
+| placeholder_utils.resolve_individual_…     | the run's own placeholders |
+| executor_input_utils.get_local_task_…      | two tasks of one component shared an output folder |
+| executor_input_utils.executor_input_to_…    | 3 in a structure or in a text became 3.0 |
+| task_executor.time                         | a cancel must end the pause before a retry |
+| logging_utils.color_text                   | logs without colours |
+"""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from kfp.local import (
+    executor_input_utils,
+    logging_utils,
+    placeholder_utils,
+    status,
+    subprocess_task_handler,
+)
+from kfp.local.orchestrator import enhanced_dag_orchestrator, orchestrator_utils, task_executor
+from kfp.pipeline_spec import pipeline_spec_pb2
+
+from vertex_local import placeholders
+from vertex_local.conditions import ConditionError, evaluate
+from vertex_local.pipeline_run import PipelineRun
+from vertex_local.pipeline_spec import leaf_key
+
+Json = dict[str, Any]
+Result = tuple[Json, Any]
+
+TESTED_VERSION = "2.17.0"
+FAILED: Result = ({}, status.Status.FAILURE)
+NUMBER_DOUBLE = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.NUMBER_DOUBLE
+MAX_NESTED_PLACEHOLDERS = 3
+# Their content is metadata; kfp.local's cache wants a file, which Vertex AI's does not.
+METADATA_ONLY = {
+    "system.Metrics",
+    "system.ClassificationMetrics",
+    "system.SlicedClassificationMetrics",
+}
+
+
+class UnsupportedKfpError(RuntimeError):
+    """The installed kfp is not built as this service needs it."""
+
+
+def install(run: PipelineRun, *, run_placeholders: dict[str, str], handler: type) -> None:
+    """Puts every replacement in place, for the one run of this process."""
+    hooks = Hooks(run, run_placeholders)
+    evaluator = enhanced_dag_orchestrator.ConditionEvaluator
+    utils = orchestrator_utils.OrchestratorUtils
+    _replace(task_executor, "execute_single_task", hooks.execute_single_task)
+    _replace(enhanced_dag_orchestrator, "execute_task", hooks.execute_task)
+    _replace(evaluator, "evaluate_condition", staticmethod(_true), takes=("condition", "io_store"))
+    _replace(utils, "make_task_arguments", hooks.make_task_arguments)
+    _replace(subprocess_task_handler, "SubprocessTaskHandler", handler)
+    _replace(placeholder_utils, "resolve_individual_placeholder", hooks.resolve_placeholder)
+    _replace(executor_input_utils, "get_local_task_resource_name", hooks.task_resource_name)
+    _replace(executor_input_utils, "executor_input_to_dict", hooks.executor_input_to_dict)
+    _replace(task_executor, "time", SimpleNamespace(sleep=run.sleep), takes=())
+    _replace(logging_utils, "color_text", lambda text, color: text, takes=("text", "color"))
+
+
+class Hooks:
+    """The replacements that need the run; `original` are the functions they replace."""
+
+    def __init__(self, run: PipelineRun, run_placeholders: dict[str, str]) -> None:
+        self._run = run
+        self._placeholders = run_placeholders
+        self._execute_single_task = task_executor.execute_single_task
+        self._execute_task = enhanced_dag_orchestrator.execute_task
+        self._make_arguments = orchestrator_utils.OrchestratorUtils.make_task_arguments
+        self._to_dict = executor_input_utils.executor_input_to_dict
+        self._resolve = placeholder_utils.resolve_individual_placeholder
+
+    def execute_single_task(
+        self, task_name: str, task_spec: Any, components: Json, executors: Json, **others: Any
+    ) -> Result:
+        """Runs and journals a task that does something itself."""
+        component = components[task_spec.component_ref.name]
+        executor = executors[component.executor_label]
+
+        def execute() -> tuple[Json, bool]:
+            outputs, outcome = self._execute_single_task(
+                task_name=task_name,
+                task_spec=task_spec,
+                components=components,
+                executors=executors,
+                **others,
+            )
+            _touch_metadata_artifacts(outputs)
+            return outputs, outcome == status.Status.SUCCESS
+
+        outputs, is_success = self._run.run_task(
+            leaf_key(self._run.graph, task_name),
+            task_name,
+            is_importer=executor.WhichOneof("spec") == "importer",
+            execute=execute,
+        )
+        return (outputs, status.Status.SUCCESS) if is_success else FAILED
+
+    def execute_task(
+        self, task_name: str, task_spec: Any, components: Json, io_store: Any, **others: Any
+    ) -> Result:
+        """Runs a task or a group of tasks, if its condition holds."""
+        name = task_spec.component_ref.name
+        is_group = components[name].WhichOneof("implementation") == "dag"
+        try:
+            if not self._holds(task_spec, io_store):
+                return {}, status.Status.SUCCESS
+            with self._run.in_graph(name if is_group else self._run.graph):
+                result: Result = self._execute_task(
+                    task_name=task_name,
+                    task_spec=task_spec,
+                    components=components,
+                    io_store=io_store,
+                    **others,
+                )
+                return result
+        except Exception as error:  # raised any further, the exit handler would not run
+            self._run.fail(task_name, str(error))
+            return FAILED
+
+    def make_task_arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
+        """A task's arguments, with the true final status for an exit task."""
+        arguments: Json = self._make_arguments(task_inputs_spec, io_store)
+        for name, spec in task_inputs_spec.parameters.items():
+            if spec.HasField("task_final_status"):
+                arguments[name] |= self._final_status(arguments[name]["state"])
+        if self._run.current:
+            # kfp.local refuses None where a parameter is optional; left out, it is what is meant.
+            arguments = {name: value for name, value in arguments.items() if value is not None}
+            self._run.current.inputs = arguments
+        return arguments
+
+    def resolve_placeholder(self, element: str, **others: Any) -> str:
+        """Fills the run's placeholders, kfp.local's, and those inside filled-in structures."""
+        for _ in range(MAX_NESTED_PLACEHOLDERS):
+            element = placeholders.fill(element, self._placeholders)
+            try:
+                element = self._resolve(element, **others)
+            except IndexError:
+                raise ValueError(f"{element!r} has a placeholder this service lacks") from None
+            if "{{$" not in element:
+                break
+        return element
+
+    def task_resource_name(self, component_name: str) -> str:
+        """The name of a task's output folder, and of its placeholder."""
+        task = self._run.current
+        return task.unique_name if task else component_name
+
+    def executor_input_to_dict(self, executor_input: Any, component_spec: Any) -> Json:
+        """A task's inputs as JSON, with whole numbers as such; kept for the journal."""
+        found: Json = self._to_dict(executor_input, component_spec)
+        values = found.get("inputs", {}).get("parameterValues", {})
+        declared = component_spec.input_definitions.parameters
+        for name, value in values.items():
+            if name not in declared or declared[name].parameter_type != NUMBER_DOUBLE:
+                values[name] = _with_whole_numbers(value)
+        if self._run.current:
+            self._run.current.parameters = values  # kfp.local fills their placeholders in place
+        return found
+
+    def _holds(self, task_spec: Any, io_store: Any) -> bool:
+        condition = task_spec.trigger_policy.condition
+        if not condition:
+            return True
+        if not self._run.may_start(is_exit=False):
+            return False
+        try:
+            values = self._make_arguments(task_spec.inputs, io_store)
+        except ValueError as error:
+            raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
+        return evaluate(condition, values)
+
+    def _final_status(self, state: str) -> Json:
+        if self._run.is_cancelled:
+            state = "CANCELLED"
+        final: Json = {"state": state, "pipeline_job_resource_name": self._run.name}
+        if state != "SUCCEEDED":
+            message = self._run.error_message().replace("{{$", "{{ $")  # not a placeholder
+            final["error"] = {"code": 1 if state == "CANCELLED" else 9, "message": message}
+        return final
+
+
+def _true(condition: str, io_store: Any) -> bool:
+    """`execute_task` decides: there an error can fail the task."""
+    return True
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """Protobuf's JSON values know doubles only, and those of Python print 3 as 3.0."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_with_whole_numbers(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(one) for key, one in value.items()}
+    return value
+
+
+def _touch_metadata_artifacts(outputs: Json) -> None:
+    for value in outputs.values():
+        if getattr(value, "schema_title", "") in METADATA_ONLY and value.uri.startswith("/"):
+            Path(value.uri).touch()
+
+
+def _replace(
+    owner: Any, name: str, replacement: Any, *, takes: tuple[str, ...] | None = None
+) -> None:
+    """Replaces an attribute after a look at what is replaced.
+
+    Args:
+        owner: A module or class of kfp.
+        name: The attribute.
+        replacement: What takes its place.
+        takes: The parameters that kfp passes; None for those of the replacement.
+    """
+    import kfp
+
+    place = f"{getattr(owner, '__module__', '')}.{owner.__name__}.{name}".lstrip(".")
+    if not hasattr(owner, name):
+        raise _unsupported(kfp.__version__, f"{place} is missing")
+    if takes is None:
+        takes = _named_parameters(replacement)
+    original = getattr(owner, name)
+    if takes and not set(takes) <= set(inspect.signature(original).parameters):
+        raise _unsupported(kfp.__version__, f"{place} no longer takes {', '.join(takes)}")
+    setattr(owner, name, replacement)
+
+
+def _named_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(one.name for one in parameters if one.kind is not one.VAR_KEYWORD)
+
+
+def _unsupported(version: str, problem: str) -> UnsupportedKfpError:
+    return UnsupportedKfpError(
+        f"kfp {version} cannot run pipelines here: {problem}. "
+        f"Install the version this service was written for: pip install kfp=={TESTED_VERSION}"
+    )

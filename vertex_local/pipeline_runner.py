@@ -1,0 +1,153 @@
+"""Runs one pipeline: `python -m vertex_local.pipeline_runner FOLDER --cache-dir DIR`.
+
+FOLDER/job.json holds the PipelineJob. FOLDER/events.jsonl receives the journal (`events.py`),
+FOLDER/tasks/NAME.log what each task says; this process's own output is the run's log.
+SIGTERM cancels the run: what runs is ended, exit tasks still run.
+"""
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from vertex_local import pipeline_spec, placeholders
+from vertex_local.pipeline_run import PipelineRun
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+JOB_FILE = "job.json"
+TEMP_LINK = "tmp"
+
+
+def run_pipeline(folder: Path, *, cache_dir: Path, service_url: str) -> str:
+    """Runs the pipeline of a folder to its end.
+
+    Returns:
+        SUCCEEDED, FAILED or CANCELLED.
+    """
+    job = json.loads((folder / JOB_FILE).read_text())
+    run = PipelineRun(job, folder=folder, leaves=pipeline_spec.leaves(job["pipelineSpec"]))
+    _cancel_on_signals(run)
+    run.events.write("pipeline_started")
+    temp_dir = _make_temp_dir(folder)
+    is_success = False
+    try:
+        is_success = _execute(
+            job, run, cache_dir=cache_dir, temp_dir=temp_dir, service_url=service_url
+        )
+    except Exception as error:
+        logger.exception("the pipeline cannot be run")
+        run.fail(job["pipelineSpec"]["pipelineInfo"]["name"], f"{type(error).__name__}: {error}")
+    finally:
+        remove_temp_dir(folder)
+    run.journal_untriggered()
+    state = _final_state(run, is_success)
+    run.events.write("pipeline_ended", state=state, error=run.error_message())
+    return state
+
+
+def remove_temp_dir(folder: Path) -> None:
+    """Removes what steps left in their TMPDIR; also for a runner that was killed."""
+    link = folder / TEMP_LINK
+    with suppress(OSError):
+        shutil.rmtree(link.resolve(strict=True), ignore_errors=True)
+    link.unlink(missing_ok=True)
+
+
+def _execute(
+    job: Json, run: PipelineRun, *, cache_dir: Path, temp_dir: Path, service_url: str
+) -> bool:
+    """Hands the specification to kfp.local's orchestrator; True if every task succeeded."""
+    from google.protobuf import json_format
+    from kfp import local
+    from kfp.local import status, utils
+    from kfp.local.orchestrator import enhanced_dag_orchestrator
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    from vertex_local import kfp_hooks
+    from vertex_local.task_handler import handler_for
+
+    root = job["runtimeConfig"]["gcsOutputDirectory"]
+    runner = local.SubprocessRunner(use_venv=False)
+    local.init(
+        runner,
+        pipeline_root=root,
+        workspace_root=str(temp_dir / "workspace"),
+        raise_on_error=True,
+        enable_caching=True,
+        cache_root=str(cache_dir),
+    )
+    kfp_hooks.install(
+        run,
+        run_placeholders=placeholders.of_job(job),
+        handler=handler_for(run, service_url=service_url, temp_dir=temp_dir),
+    )
+    spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
+    executors = spec.deployment_spec["executors"]
+    _, outcome = enhanced_dag_orchestrator.run_enhanced_dag(
+        pipeline_resource_name=run.job_id,
+        dag_component_spec=spec.root,
+        executors={name: utils.struct_to_executor_spec(executors[name]) for name in executors},
+        components=dict(spec.components.items()),
+        dag_arguments=job["runtimeConfig"].get("parameterValues", {}),
+        pipeline_root=root,
+        runner=runner,
+        unique_pipeline_id=run.job_id,
+        fail_stack=[],
+    )
+    return bool(outcome == status.Status.SUCCESS)
+
+
+def _final_state(run: PipelineRun, is_success: bool) -> str:
+    if run.is_cancelled:
+        return "CANCELLED"
+    return "SUCCEEDED" if is_success and not run.failures else "FAILED"
+
+
+def _cancel_on_signals(run: PipelineRun) -> None:
+    def cancel(number: int, frame: FrameType | None) -> None:
+        run.cancel()
+
+    signal.signal(signal.SIGTERM, cancel)
+    signal.signal(signal.SIGINT, cancel)
+
+
+def _make_temp_dir(folder: Path) -> Path:
+    """A folder for the steps' TMPDIR, linked from FOLDER/tmp so that it is found again.
+
+    It is not inside FOLDER: sockets in it would have too long a name (108 characters at the most).
+    """
+    path = Path(tempfile.mkdtemp(prefix="vertex-local-"))
+    (folder / TEMP_LINK).symlink_to(path)
+    return path
+
+
+def main() -> None:
+    """Runs the pipeline of the folder named on the command line; exits with 0 on success."""
+    parser = argparse.ArgumentParser(prog="python -m vertex_local.pipeline_runner")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--cache-dir", type=Path, required=True)
+    arguments = parser.parse_args()
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
+    warnings.filterwarnings("ignore", message="Task .* have no effect in the current local runner")
+    state = run_pipeline(
+        arguments.folder,
+        cache_dir=arguments.cache_dir,
+        service_url=f"http://{os.environ['VERTEX_EMULATOR_HOST']}",
+    )
+    sys.exit(0 if state == "SUCCEEDED" else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Reads compiled pipelines: checks the specification and the parameters, lists the tasks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vertex_local.errors import ApiError, invalid_argument
+
+Json = dict[str, Any]
+
+RUNS_ALWAYS = "ALL_UPSTREAM_TASKS_COMPLETED"
+ROOT = ""
+
+TYPES: dict[str, tuple[type, ...]] = {
+    "STRING": (str,),
+    "NUMBER_INTEGER": (int, float),
+    "NUMBER_DOUBLE": (int, float),
+    "BOOLEAN": (bool,),
+    "LIST": (list,),
+    "STRUCT": (dict,),
+}
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A task that does something itself, rather than holding other tasks.
+
+    Attributes:
+        key: The component of the graph it is in (`ROOT` for the pipeline itself) and its name.
+        name: Its name in that graph.
+        display_name: What its author called it.
+        is_exit: Whether it is the exit task of a `dsl.ExitHandler`.
+    """
+
+    key: str
+    name: str
+    display_name: str
+    is_exit: bool = False
+
+
+def leaf_key(dag: str, task: str) -> str:
+    """Identifies a task by the component of its graph and its name."""
+    return f"{dag}/{task}"
+
+
+def canonical(spec: Json) -> Json:
+    """Checks a specification by KFP's own proto; returns its camelCase JSON.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, with what is wrong.
+    """
+    from google.protobuf import json_format
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    try:
+        message = json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
+    except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
+        raise invalid_argument(f"pipelineSpec is not a compiled pipeline: {error}") from None
+    if not message.root.dag.tasks:
+        raise invalid_argument("pipelineSpec.root.dag has no tasks; compile it with kfp.compiler.")
+    checked: Json = json_format.MessageToDict(message)
+    _check_components(checked)
+    return checked
+
+
+def leaves(spec: Json) -> list[Leaf]:
+    """The tasks that do something, graph by graph; each graph once."""
+    found: dict[str, Leaf] = {}
+    for leaf in _leaves(spec, ROOT, spec["root"]["dag"]["tasks"], set()):
+        found.setdefault(leaf.key, leaf)
+    return list(found.values())
+
+
+def parameters(spec: Json, given: Json) -> Json:
+    """The values for a run: those given, checked by their declared types.
+
+    Optional ones that are neither given nor have a default are None.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the parameter and what is allowed.
+    """
+    declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+    for name in given:
+        if name not in declared:
+            allowed = ", ".join(sorted(declared)) or "none"
+            raise invalid_argument(
+                f'"{name}" is not a parameter of this pipeline; its parameters are: {allowed}.'
+            )
+    values = {name: _typed(name, given[name], declared[name]) for name in given}
+    for name, definition in declared.items():
+        if name in values or "defaultValue" in definition:
+            continue
+        if not definition.get("isOptional"):
+            raise invalid_argument(
+                f'parameter "{name}" ({definition["parameterType"]}) has no default; '
+                "give it in runtimeConfig.parameterValues."
+            )
+        values[name] = None
+    return values
+
+
+def _typed(name: str, value: Any, definition: Json) -> Any:
+    kind = definition["parameterType"]
+    is_right = isinstance(value, TYPES.get(kind, (object,)))
+    if kind.startswith("NUMBER"):
+        is_right = is_right and not isinstance(value, bool)
+    if kind == "NUMBER_INTEGER" and is_right:
+        is_right = value == int(value)
+    if not is_right:
+        raise invalid_argument(f'parameter "{name}" must be {kind}, and {value!r} is not.')
+    return int(value) if kind == "NUMBER_INTEGER" else value
+
+
+def _leaves(spec: Json, dag: str, tasks: Json, parents: set[str]) -> Iterator[Leaf]:
+    for name, task in tasks.items():
+        component = task["componentRef"]["name"]
+        inner = spec["components"][component].get("dag")
+        if inner is None:
+            display_name = task.get("taskInfo", {}).get("name") or name
+            is_exit = _is_exit(spec, task, tasks)
+            yield Leaf(leaf_key(dag, name), name, display_name, is_exit)
+        elif component not in parents:
+            yield from _leaves(spec, component, inner["tasks"], {*parents, component})
+
+
+def _is_exit(spec: Json, task: Json, siblings: Json) -> bool:
+    """Whether it is an exit task, rather than one with `.ignore_upstream_failure()`.
+
+    The former takes the final status, or at least waits for a group of tasks.
+    """
+    if task.get("triggerPolicy", {}).get("strategy") != RUNS_ALWAYS:
+        return False
+    inputs = task.get("inputs", {}).get("parameters", {}).values()
+    upstream = [siblings[name] for name in task.get("dependentTasks", []) if name in siblings]
+    return any("taskFinalStatus" in one for one in inputs) or any(
+        "dag" in spec["components"][one["componentRef"]["name"]] for one in upstream
+    )
+
+
+def _check_components(spec: Json) -> None:
+    graphs = {"root": spec["root"], **spec.get("components", {})}
+    executors = spec.get("deploymentSpec", {}).get("executors", {})
+    for graph, component in graphs.items():
+        for name, task in component.get("dag", {}).get("tasks", {}).items():
+            if task.get("componentRef", {}).get("name") not in spec.get("components", {}):
+                raise _dangling(f"{graph}.dag.tasks.{name}.componentRef", task.get("componentRef"))
+        label = component.get("executorLabel")
+        if label and label not in executors:
+            raise _dangling(f"components.{graph}.executorLabel", label)
+
+
+def _dangling(field: str, value: Any) -> ApiError:
+    return invalid_argument(f"pipelineSpec.{field} refers to {value!r}, which is not defined.")

@@ -1,0 +1,92 @@
+"""Carries out one task of a pipeline: a Python component or a GCPC operation."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from kfp.dsl import component_factory
+from kfp.local import status, subprocess_task_handler
+
+from vertex_local import gcpc_requests, steps
+from vertex_local.files import last_lines
+from vertex_local.gcpc import Operator
+from vertex_local.gcpc_requests import GcpcError
+from vertex_local.pipeline_run import PipelineRun, Task, TaskError
+
+
+def handler_for(run: PipelineRun, *, service_url: str, temp_dir: Path) -> type:
+    """A task handler class for kfp.local, bound to a run."""
+
+    class TaskHandler(subprocess_task_handler.SubprocessTaskHandler):  # type: ignore[misc]
+        """What kfp.local calls for each container task."""
+
+        def validate_image(self, image: str) -> None:
+            """Any image will do: the code runs in this service's interpreter."""
+
+        def validate_not_container_component(self, full_command: list[str]) -> None:
+            """Refuses what is neither a Python component nor a GCPC operation."""
+            if not (gcpc_requests.is_launch(full_command) or _is_python(full_command)):
+                raise _unsupported(full_command)
+
+        def validate_not_containerized_python_component(self, full_command: list[str]) -> None:
+            """Refuses components whose code is inside an image."""
+            prefix = component_factory.CONTAINERIZED_PYTHON_COMPONENT_COMMAND
+            if full_command[: len(prefix)] == prefix:
+                raise _unsupported(full_command)
+
+        def run(self) -> Any:
+            """Runs the task to its end."""
+            task = run.current
+            assert task is not None
+            task.has_run = True
+            task.log_path.parent.mkdir(parents=True, exist_ok=True)
+            if gcpc_requests.is_launch(self.full_command):
+                _operate(run, task, self.full_command, service_url)
+            else:
+                _run_step(run, task, self.full_command, self.env_vars, temp_dir)
+            return status.Status.SUCCESS
+
+    return TaskHandler
+
+
+def _operate(run: PipelineRun, task: Task, command: list[str], service_url: str) -> None:
+    with task.log_path.open("a", buffering=1) as log:
+
+        def say(line: str) -> None:
+            log.write(f"{line}\n")
+            sys.stdout.write(f"{line}\n")
+
+        try:
+            Operator(url=service_url, must_stop=run.must_stop, say=say).carry_out(command)
+        except GcpcError as error:
+            say(str(error))
+            raise TaskError(str(error)) from None
+
+
+def _run_step(
+    run: PipelineRun, task: Task, command: list[str], env: dict[str, str], temp_dir: Path
+) -> None:
+    code = steps.run(
+        command,
+        env=env,
+        log_path=task.log_path,
+        temp_dir=temp_dir / task.unique_name,
+        must_stop=run.must_stop,
+    )
+    if code == 0:
+        return
+    how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
+    said = last_lines(task.log_path)
+    raise TaskError(f"the step {how}. " + (f"Last lines:\n{said}" if said else "It wrote nothing."))
+
+
+def _is_python(command: list[str]) -> bool:
+    return any(component_factory.EXECUTOR_MODULE in part for part in command)
+
+
+def _unsupported(command: list[str]) -> TaskError:
+    return TaskError(
+        f"the command {' '.join(command)[:200]!r} is a container component's; this service runs "
+        "lightweight Python components and these Google Cloud Pipeline Components: "
+        f"{', '.join(gcpc_requests.SUPPORTED)}"
+    )
