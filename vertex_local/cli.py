@@ -13,12 +13,12 @@ from vertex_local import lock
 EXAMPLE = """\
 example:
   vertex-local serve --root .trainyard/vertex
-  curl http://127.0.0.1:8085/v1/projects/demo/locations/local/models
+  curl http://127.0.0.1:8085/v1/projects/demo/locations/us-central1/models
   vertex-local stop --root .trainyard/vertex
 
 and with Google's own SDK:
   from google.auth.credentials import AnonymousCredentials
-  aiplatform.init(project="demo", location="local", api_transport="rest",
+  aiplatform.init(project="demo", location="us-central1", api_transport="rest",
                   api_endpoint="http://127.0.0.1:8085", credentials=AnonymousCredentials())
 
 Open http://127.0.0.1:8085/ in a browser to see runs, jobs, models and endpoints.

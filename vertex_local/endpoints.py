@@ -9,7 +9,9 @@ from typing import Any
 from vertex_local import models, operations, protos, traffic
 from vertex_local.errors import (
     ApiError,
+    aborted,
     already_exists,
+    cancelled,
     failed_precondition,
     invalid_argument,
     not_found,
@@ -27,9 +29,6 @@ ENDPOINT_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
 DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
 OUTPUT_ONLY_FIELDS = ("name", "deployedModels", "trafficSplit", "createTime", "updateTime", "etag")
 UPDATES = ("displayName", "description", "labels", "trafficSplit")
-INTERRUPTED = ApiError(
-    code=409, status="ABORTED", message="interrupted: the service stopped or it was cancelled"
-)
 
 
 def create(service: Service, call: Call) -> Json:
@@ -116,8 +115,8 @@ def deploy_model(service: Service, call: Call) -> Json:
     }
     process = _process(service, name, deployed, model)
 
-    def work(cancelled: threading.Event) -> Json:
-        _deploy(service, name, deployed=deployed, split=split, process=process, stop=cancelled)
+    def work(stop: threading.Event) -> Json:
+        _deploy(service, name, deployed=deployed, split=split, process=process, stop=stop)
         return {"deployedModel": deployed}
 
     return operations.start(
@@ -148,7 +147,7 @@ def undeploy_model(service: Service, call: Call) -> Json:
 
     service.store.update(name, change)
 
-    def work(cancelled: threading.Event) -> Json:
+    def work(stop: threading.Event) -> Json:
         process = service.running.pop(_key(name, deployed_id), None)
         if process is not None:
             process.stop()
@@ -230,9 +229,9 @@ def _deploy(
         endpoint["updateTime"] = now()
 
     try:
-        process.start(is_interrupted=lambda: stop.is_set() or service.closing.is_set())
-        if stop.is_set() or service.closing.is_set():
-            raise INTERRUPTED
+        process.start(interruption=lambda: _interruption(service, stop))
+        if error := _interruption(service, stop):
+            raise error
         service.store.update(name, change)
     except BaseException:
         process.stop()
@@ -242,9 +241,15 @@ def _deploy(
 
 def _restart(service: Service, process: ServingProcess) -> None:
     try:
-        process.start(is_interrupted=service.closing.is_set)
+        process.start(interruption=lambda: _interruption(service, threading.Event()))
     except Exception as error:
         logger.warning("A deployed model could not be started again: %s", error)
+
+
+def _interruption(service: Service, stop: threading.Event) -> ApiError | None:
+    if service.closing.is_set():
+        return aborted("interrupted: the service stopped")
+    return cancelled("The deployment was cancelled.") if stop.is_set() else None
 
 
 def _process(service: Service, name: str, deployed: Json, model: Json) -> ServingProcess:

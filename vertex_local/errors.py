@@ -73,6 +73,16 @@ def deadline_exceeded(message: str) -> ApiError:
     return ApiError(code=504, status="DEADLINE_EXCEEDED", message=message)
 
 
+def aborted(message: str) -> ApiError:
+    """Ended from outside before it was done."""
+    return ApiError(code=409, status="ABORTED", message=message)
+
+
+def cancelled(message: str) -> ApiError:
+    """Ended because the client asked for it."""
+    return ApiError(code=499, status="CANCELLED", message=message)
+
+
 def resource_exhausted(message: str) -> ApiError:
     """No space left."""
     return ApiError(code=429, status="RESOURCE_EXHAUSTED", message=message)

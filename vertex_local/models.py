@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from vertex_local import artifacts, operations, protos, registry
@@ -59,8 +60,13 @@ def upload(service: Service, call: Call) -> Json:
 
 
 def get(service: Service, call: Call) -> Json:
-    """GET models/M[@V]."""
-    return resolve(service, _name(call))
+    """GET models/M[@V], with where it is deployed."""
+    model = resolve(service, _name(call))
+    places = [
+        {"endpoint": endpoint["name"], "deployedModelId": deployed["id"]}
+        for endpoint, deployed in _deployments(service, model["name"], [model["versionId"]])
+    ]
+    return {**model, **({"deployedModels": places} if places else {})}
 
 
 def list_models(service: Service, call: Call) -> Json:
@@ -227,15 +233,22 @@ def _insert_model(service: Service, name: str, model: Json) -> None:
     service.store.insert(name, record)
 
 
-def _refuse_deployed(service: Service, model_name: str, version_ids: list[str]) -> None:
+def _deployments(
+    service: Service, model_name: str, version_ids: list[str]
+) -> Iterator[tuple[Json, Json]]:
+    """The endpoints, with the deployed model, that serve one of these versions."""
     for endpoint in service.store.list_kind("endpoints"):
         for deployed in endpoint.get("deployedModels", []):
-            version_id = deployed["modelVersionId"]
-            if deployed["model"].partition("@")[0] == model_name and version_id in version_ids:
-                raise failed_precondition(
-                    f"{model_name}@{version_id} is deployed to {endpoint['name']} as "
-                    f"{deployed['id']}; undeploy it first."
-                )
+            if deployed["model"] == model_name and deployed["modelVersionId"] in version_ids:
+                yield endpoint, deployed
+
+
+def _refuse_deployed(service: Service, model_name: str, version_ids: list[str]) -> None:
+    for endpoint, deployed in _deployments(service, model_name, version_ids):
+        raise failed_precondition(
+            f"{model_name}@{deployed['modelVersionId']} is deployed to {endpoint['name']} as "
+            f"{deployed['id']}; undeploy it first."
+        )
 
 
 def _name(call: Call) -> str:

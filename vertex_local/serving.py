@@ -7,7 +7,6 @@ import http.client
 import json
 import logging
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +23,8 @@ from vertex_local.errors import (
     invalid_argument,
     unavailable,
 )
-from vertex_local.supervisor import last_lines
+from vertex_local.files import last_lines
+from vertex_local.ports import POOL
 
 logger = logging.getLogger(__name__)
 
@@ -97,8 +97,10 @@ class ServingProcess:
         """The log of the process: ROOT/endpoints/E/D.log."""
         return self._folder.with_name(f"{self._folder.name}.log")
 
-    def start(self, *, is_interrupted: Callable[[], bool]) -> None:
+    def start(self, *, interruption: Callable[[], ApiError | None]) -> None:
         """Starts the process and returns when it is healthy; if it fails, no process is left.
+
+        `interruption` answers an error when there is no more point in waiting.
 
         Raises:
             ApiError: with the last lines of its log, if it ended or did not get healthy in time.
@@ -106,7 +108,7 @@ class ServingProcess:
         processes.await_end(self._folder, timeout_seconds=15)
         try:
             self._launch()
-            self._await_healthy(is_interrupted)
+            self._await_healthy(interruption)
         except BaseException:
             self.stop()
             raise
@@ -116,9 +118,11 @@ class ServingProcess:
         """Ends the process; returns when it is gone."""
         with self._lock:
             self._is_stopped = True
-            group = self._group
+            group, port = self._group, self._port
         if group is not None:
             group.stop()
+        if port:
+            POOL.give_back([port])
 
     def predict(self, body: Json) -> Json:
         """Sends a request to the predict route and returns the answer.
@@ -147,7 +151,7 @@ class ServingProcess:
         with self._lock:
             if self._is_stopped:
                 raise unavailable(f"{self._title} was stopped before it started.")
-            self._port = _free_port()
+            self._port = self._port or POOL.take(1)[0]
             env = {**self._spec.env, "AIP_HTTP_PORT": str(self._port)}
             spec = processes.ProcessSpec(
                 name="server",
@@ -160,19 +164,21 @@ class ServingProcess:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._group = processes.start(self._folder, [spec], timeout_seconds=None)
 
-    def _await_healthy(self, is_interrupted: Callable[[], bool]) -> None:
+    def _await_healthy(self, interruption: Callable[[], ApiError | None]) -> None:
         deadline = time.monotonic() + self._spec.timeout_seconds
+        delay_seconds = 0.02
         while not self._answers_healthy():
             if self._has_ended():
                 raise failed_precondition(f"{self._title} ended too early.{self._last_words()}")
-            if is_interrupted():
-                raise ApiError(code=499, status="CANCELLED", message=f"{self._title}: cancelled.")
+            if error := interruption():
+                raise error
             if time.monotonic() > deadline:
                 raise deadline_exceeded(
                     f"{self._title} was not healthy on {self._spec.health_route} within "
                     f"{self._spec.timeout_seconds:.0f} s.{self._last_words()}"
                 )
-            time.sleep(0.05)
+            time.sleep(delay_seconds)
+            delay_seconds = min(1.2 * delay_seconds, 0.5)
 
     def _answers_healthy(self) -> bool:
         try:
@@ -233,13 +239,6 @@ def _expand(text: str, env: dict[str, str]) -> str:
         return match[0][1:] if match[1] else env.get(match[2], match[0])
 
     return REFERENCE.sub(value, text)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def _container_error(status: int, data: bytes) -> ApiError:

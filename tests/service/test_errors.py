@@ -1,0 +1,114 @@
+"""Errors in Google's shape, and requests that are refused."""
+
+import pytest
+from google.api_core import exceptions
+
+
+def error_of(response):
+    body = response.json()["error"]
+    assert set(body) == {"code", "message", "status"}
+    assert body["code"] == response.status_code
+    return body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "status"),
+    [
+        ("GET", "/v1/nothing", 404, "NOT_FOUND"),
+        ("GET", "models/5", 404, "NOT_FOUND"),
+        ("GET", "endpoints/5", 404, "NOT_FOUND"),
+        ("GET", "operations/5", 404, "NOT_FOUND"),
+        ("DELETE", "models/5", 404, "NOT_FOUND"),
+        ("POST", "endpoints/5:predict", 404, "NOT_FOUND"),
+        ("PUT", "models", 405, "UNIMPLEMENTED"),
+        ("GET", "models/a.b", 400, "INVALID_ARGUMENT"),
+        ("GET", "models/..%2f..%2fetc", 404, "NOT_FOUND"),
+        ("GET", "models/%2e%2e", 400, "INVALID_ARGUMENT"),
+        ("GET", "models?pageToken=x", 400, "INVALID_ARGUMENT"),
+        ("POST", "models:upload", 400, "INVALID_ARGUMENT"),
+        ("POST", "endpoints", 400, "INVALID_ARGUMENT"),
+    ],
+)
+def test_error_has_googles_shape(service, method, path, code, status):
+    error = error_of(service.call(method, path))
+    assert (error["code"], error["status"]) == (code, status)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "not valid JSON"),
+        (b'{"model": NaN}', "NaN"),
+        (b"[]", "must be a JSON object"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'{"model": {"displayname": "x"}}', '"displayname"'),
+        (b'{"model": {"displayName": 5}}', "displayName"),
+        (b'{"model": {"labels": ["x"]}}', "labels"),
+    ],
+)
+def test_bad_body_is_named(service, body, message):
+    response = service.session.post(
+        f"{service.url}/v1/{service.parent}/models:upload", data=body, timeout=60
+    )
+    assert response.status_code == 400
+    assert message in error_of(response)["message"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example:8085"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_requests_from_web_pages_are_refused(service, headers):
+    response = service.call("POST", "endpoints", {"displayName": "x"}, headers=headers)
+    assert response.status_code == 403
+    assert error_of(response)["status"] == "PERMISSION_DENIED"
+    assert service.do("GET", "endpoints")["endpoints"] == []
+
+
+def test_too_large_body_is_refused(service):
+    headers = {"Content-Length": str(10**9)}
+    response = service.session.post(
+        f"{service.url}/v1/{service.parent}/endpoints", headers=headers, data=b"{}", timeout=60
+    )
+    assert response.status_code == 413
+
+
+def test_sdk_raises_googles_exceptions(service, aiplatform):
+    with pytest.raises(exceptions.NotFound, match="models/404"):
+        aiplatform.Model("404")
+    with pytest.raises(exceptions.NotFound, match="endpoints/404"):
+        aiplatform.Endpoint("404").list_models()
+    aiplatform.Endpoint.create(display_name="one", endpoint_id="one")
+    with pytest.raises(exceptions.AlreadyExists, match="endpoints/one"):
+        aiplatform.Endpoint.create(display_name="one", endpoint_id="one")
+
+
+def test_operations_can_be_listed_got_waited_for_and_deleted(service):
+    operation = service.call("POST", "endpoints", {"displayName": "x"}).json()
+    assert operation["done"]
+    assert operation["metadata"]["genericMetadata"]["createTime"].endswith("Z")
+    name = operation["name"]
+    resource = name.partition("/operations/")[0]
+    assert service.do("GET", f"/v1/{resource}/operations") == {"operations": [operation]}
+    assert service.call("POST", f"/v1/{name}:wait", {"timeout": "1s"}).json() == operation
+    assert service.call("DELETE", f"/v1/{name}").json() == {}
+    assert service.call("GET", f"/v1/{name}").status_code == 404
+
+
+def test_many_clients_at_once_lose_nothing(service):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(16) as pool:
+        names = list(
+            pool.map(
+                lambda n: service.do("POST", "endpoints", {"displayName": f"e{n}"})["name"],
+                range(64),
+            )
+        )
+    assert len(set(names)) == 64
+    assert len(service.do("GET", "endpoints")["endpoints"]) == 64

@@ -1,0 +1,146 @@
+"""Models over the official SDK and over plain HTTP."""
+
+from pathlib import Path
+
+import pytest
+from google.api_core import exceptions
+
+
+def test_sdk_uploads_versions_and_moves_aliases(service, aiplatform, artifact_folder):
+    first = aiplatform.Model.upload(
+        display_name="digits",
+        artifact_uri=str(artifact_folder),
+        serving_container_image_uri="example.invalid/tiny",
+        serving_container_command=["python", "-c", "pass"],
+        labels={"run": "a"},
+        version_aliases=["golden"],
+    )
+    assert first.version_id == "1"
+    assert sorted(first.version_aliases) == ["default", "golden"]
+
+    second = aiplatform.Model.upload(
+        parent_model=first.resource_name,
+        display_name="digits",
+        artifact_uri=artifact_folder.as_uri(),
+        serving_container_image_uri="example.invalid/tiny",
+        is_default_version=False,
+    )
+    assert second.version_id == "2"
+    registry = aiplatform.models.ModelRegistry(first.resource_name)
+    assert [v.version_id for v in registry.list_versions()] == ["1", "2"]
+    assert registry.get_model("golden").version_id == "1"
+
+    registry.add_version_aliases(["default", "golden"], version="2")
+    registry.add_version_aliases(["previous"], version="1")
+    assert registry.get_model().version_id == "2"
+    assert registry.get_version_info("1").version_aliases == ["previous"]
+    registry.remove_version_aliases(["golden"], version="2")
+    with pytest.raises(exceptions.NotFound):
+        registry.get_model("golden")
+
+    assert [m.version_id for m in aiplatform.Model.list(filter='display_name="digits"')] == ["2"]
+    assert aiplatform.Model.list(filter='display_name="letters"') == []
+    registry.delete_version("1")
+    first.delete()
+    assert aiplatform.Model.list() == []
+
+
+def test_artifact_is_copied_and_its_copy_is_what_the_model_names(service, upload, artifact_folder):
+    model = upload()
+    stored = service.do("GET", f"/v1/{model['model']}")
+    copy = Path(stored["artifactUri"])
+    model_id = model["model"].rpartition("/")[2]
+    assert copy == service.root / "models" / model_id / "1"
+    for path in ("saved_model.pb", "variables/data"):
+        assert (copy / path).read_bytes() == (artifact_folder / path).read_bytes()
+    service.do("DELETE", f"/v1/{model['model']}")
+    assert not copy.exists()
+
+
+def test_upload_response_is_an_upload_model_response(upload, service):
+    response = upload(modelId="digits")
+    assert response == {
+        "@type": "type.googleapis.com/google.cloud.aiplatform.v1.UploadModelResponse",
+        "model": f"{service.parent}/models/digits",
+        "modelVersionId": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("gs://bucket/model", "not on this machine"),
+        ("relative/folder", "absolute"),
+        ("/nowhere/at/all", "does not exist"),
+    ],
+)
+def test_unusable_artifact_folder_is_refused(service, uri, message):
+    model = {"displayName": "tiny", "artifactUri": uri}
+    response = service.call("POST", "models:upload", {"model": model})
+    assert response.status_code == 400
+    assert message in response.json()["error"]["message"]
+    assert uri in response.json()["error"]["message"]
+    assert service.do("GET", "models")["models"] == []
+
+
+def test_upload_that_cannot_be_written_fails_and_leaves_nothing(service, artifact_folder):
+    (service.root / "models").write_text("a file where the folder should be")
+    model = {"displayName": "tiny", "artifactUri": str(artifact_folder)}
+    operation = service.wait_for(service.call("POST", "models:upload", {"model": model}).json())
+    assert "models" in operation["error"]["message"]
+    assert service.do("GET", "models")["models"] == []
+
+
+@pytest.mark.parametrize("alias", ["Golden", "2", "x", "has space", "-golden", "ends-"])
+def test_bad_alias_is_refused(service, alias):
+    model = {"displayName": "tiny", "versionAliases": [alias]}
+    response = service.call("POST", "models:upload", {"model": model})
+    assert response.status_code == 400
+    assert f'"{alias}"' in response.json()["error"]["message"]
+
+
+def test_alias_given_at_upload_moves_to_the_new_version(service, upload):
+    name = upload(versionAliases=["golden"])["model"]
+    upload(parentModel=f"{name}@default", versionAliases=["golden", "default"])
+    versions = service.do("GET", f"/v1/{name}:listVersions")["models"]
+    assert [v["versionAliases"] for v in versions] == [[], ["default", "golden"]]
+
+
+def test_default_alias_cannot_be_taken_away(service, upload):
+    name = upload()["model"]
+    response = service.call(
+        "POST", f"/v1/{name}@1:mergeVersionAliases", {"versionAliases": ["-default"]}
+    )
+    assert response.status_code == 400
+    assert "default" in response.json()["error"]["message"]
+
+
+def test_only_version_cannot_be_deleted_and_default_moves_to_the_newest(service, upload):
+    name = upload()["model"]
+    response = service.call("DELETE", f"/v1/{name}@1:deleteVersion")
+    assert response.json()["error"]["status"] == "FAILED_PRECONDITION"
+    for _ in range(2):
+        upload(parentModel=name)
+    service.do("DELETE", f"/v1/{name}@default:deleteVersion")
+    assert service.do("GET", f"/v1/{name}")["versionId"] == "3"
+    assert upload(parentModel=name)["modelVersionId"] == "4"
+
+
+def test_update_changes_what_the_mask_names(service, aiplatform, upload):
+    model = aiplatform.Model(upload()["model"])
+    model.update(display_name="renamed", labels={"team": "a"})
+    stored = service.do("GET", f"/v1/{model.resource_name}")
+    assert (stored["displayName"], stored["labels"]) == ("renamed", {"team": "a"})
+    response = service.call("PATCH", f"/v1/{model.resource_name}?updateMask=artifactUri", {})
+    assert response.status_code == 400
+
+
+def test_models_are_listed_by_label_in_pages(service, upload):
+    names = [upload(labels={"run": "a" if n % 2 else "b"})["model"] for n in range(4)]
+    page = service.do("GET", "models?pageSize=3")
+    rest = service.do("GET", f"models?pageSize=3&pageToken={page['nextPageToken']}")
+    assert [m["name"] for m in page["models"] + rest["models"]] == names
+    chosen = service.do("GET", "models", params={"filter": 'labels.run="a"'})["models"]
+    assert [m["name"] for m in chosen] == names[1::2]
+    response = service.call("GET", "models", params={"filter": "labels.run in (a)"})
+    assert response.status_code == 400

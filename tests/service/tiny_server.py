@@ -1,0 +1,46 @@
+"""A prediction server in the standard library: doubles numbers, fails on request."""
+
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        is_health = self.path == os.environ["AIP_HEALTH_ROUTE"]
+        self._answer(200 if is_health and "unhealthy" not in sys.argv else 404, {})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path != os.environ["AIP_PREDICT_ROUTE"]:
+            self._answer(404, {"error": f"no route {self.path}"})
+        elif body["instances"] == ["die"]:
+            sys.stderr.write("the model exploded\n")
+            os._exit(3)
+        elif any(not isinstance(one, int) for one in body["instances"]):
+            self._answer(400, {"error": {"message": "instances[0]: not an integer"}})
+        else:
+            files = sorted(p.name for p in Path(os.environ["AIP_STORAGE_URI"]).iterdir())
+            predictions = [
+                {"double": 2 * one, "files": files, "argv": sys.argv[1:], "pid": os.getpid()}
+                for one in body["instances"]
+            ]
+            self._answer(200, {"predictions": predictions})
+
+    def _answer(self, code, body):
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+
+if __name__ == "__main__":
+    sys.stderr.write("tiny server starts\n")
+    if "crash" in sys.argv:
+        sys.exit("cannot load the model: out of cheese")
+    if "slow" in sys.argv:
+        time.sleep(3)
+    address = (os.environ["AIP_HTTP_HOST"], int(os.environ["AIP_HTTP_PORT"]))
+    ThreadingHTTPServer(address, Handler).serve_forever()
