@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,7 @@ exit codes: 0 promoted, 1 failed, 2 bad usage, 3 the metrics did not pass, 130 i
 def main(argv: list[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end what was started
     try:
         code: int = arguments.command(arguments)
         return code

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from pipelines.config import RunConfig
-from pipelines.report import Summary, render
+from pipelines.report import Summary, task_table
 from pipelines.run import RunResult
 from pipelines.target import Target
 
@@ -21,19 +22,24 @@ def print_result(
     evaluated = outputs.get("evaluate", {})
     logs = _below(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
     facts = {
-        "verdict": summary.verdict,
-        "reasons": str(evaluated.get("reasons", "")),
+        **_metrics(summary, config),
+        "verdict": ": ".join(filter(None, [summary.verdict, evaluated.get("reasons", "")])),
         "model version": summary.model_version,
-        "report": str(evaluated.get("report", {}).get("uri", "")),
+        "report": evaluated.get("report", {}).get("uri", ""),
         "TensorBoard logs": logs,
         "run folder": str(target.run_dir(summary.run)),
-        "error": summary.error,
     }
-    facts = {label: value for label, value in facts.items() if value}
-    console.print(render(summary, thresholds=config.thresholds, facts=facts))
+    console.print("", task_table(summary), "", sep="\n")
+    for label, fact in facts.items():
+        if fact:
+            console.print(f"{label:<16}  {escape(fact)}", soft_wrap=True, highlight=False)
+    if summary.error:
+        console.print(f"\n[red]{escape(summary.error)}[/]", soft_wrap=True, highlight=False)
     instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""
     commands = next_commands(summary, config=config, logs=logs, instances=instances)
-    console.print("\n[bold]Try next[/]", *(f"  {c}" for c in commands), sep="\n", soft_wrap=True)
+    console.print("\n[bold]Try next[/]")
+    for command in commands:
+        console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
 
 
 def next_commands(
@@ -56,6 +62,15 @@ def next_commands(
         _command(f"tensorboard --logdir {logs}"),
         *stop,
     ]
+
+
+def _metrics(summary: Summary, config: RunConfig) -> dict[str, str]:
+    """Every metric that gates the run, with what was asked."""
+    return {
+        f"test {name}": f"{summary.metrics[name]:.4f} (at least {least:g} asked)"
+        for name, least in config.thresholds.items()
+        if name in summary.metrics
+    }
 
 
 def _command(text: str) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -70,30 +69,18 @@ def short_name(resource_name: str) -> str:
     return resource_name.rsplit("/", 1)[-1]
 
 
-def render(summary: Summary, *, thresholds: dict[str, float], facts: dict[str, str]) -> Group:
-    """The summary for a person: tasks with seconds, metrics, and where things are."""
+def task_table(summary: Summary) -> Table:
+    """The tasks with their states and seconds."""
     table = Table(box=None, pad_edge=False)
-    for heading, justify in (("task", "left"), ("state", "left"), ("seconds", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    table.add_column("task")
+    table.add_column("state")
+    table.add_column("seconds", justify="right")
     for task in summary.tasks:
         state = task["state"].lower().replace("_", " ") + (" (cached)" if task["cached"] else "")
         style = COLOURS.get(task["state"], "dim")
         table.add_row(task["name"], Text(state, style=style), f"{task['seconds']:.1f}")
     table.add_row("whole run", Text(summary.state.lower(), style="bold"), f"{summary.seconds:.1f}")
-    return Group("", table, "", _facts(summary, thresholds=thresholds, facts=facts))
-
-
-def _facts(
-    summary: Summary, *, thresholds: dict[str, float], facts: dict[str, str]
-) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
-    for name, least in thresholds.items():
-        if name in summary.metrics:
-            value = summary.metrics[name]
-            grid.add_row(f"test {name}", f"[bold]{value:.4f}[/] (at least {least:g} asked)")
-    for label, fact in facts.items():
-        grid.add_row(label, Text(fact, overflow="fold"))
-    return grid
+    return table
 
 
 def _numbers(metadata: dict[str, Any]) -> dict[str, float]:

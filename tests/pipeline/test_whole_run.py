@@ -1,0 +1,272 @@
+"""The whole pipeline on few images, by the command a user types; what goes wrong, and its end."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+RUN_TIMEOUT_SECONDS = 150
+WAIT_TIMEOUT_SECONDS = 90
+GATE_EXIT, INTERRUPTED_EXIT = 3, 130
+
+
+class Home:
+    """A user's folder: state, tiny raw data, and the `trainyard` command."""
+
+    def __init__(self, folder: Path, data: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        self.temp = folder / "tmp"
+        self.temp.mkdir()
+        (folder / "data").mkdir()
+        (folder / "data" / "mnist").symlink_to(data)
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        environment = {**os.environ, "TRAINYARD_DIR": str(self.state), "TMPDIR": str(self.temp)}
+        environment.pop("VERTEX_EMULATOR_HOST", None)
+        return subprocess.Popen(
+            [sys.executable, "-m", "pipelines.cli", *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def start_run(self, *arguments: str, cluster: str = "single") -> subprocess.Popen:
+        path = self.folder / f"{cluster}.yaml"
+        shape = {"workers": 2, "parameter_servers": 1} if cluster == "parameter_server" else {}
+        path.write_text(yaml.safe_dump({"strategy": cluster, **shape}))
+        tiny = ["trust_files=true", "train.epochs=2", "train.batch_size=8"]
+        settings = [word for setting in tiny for word in ("--set", setting)]
+        where = ["--data-dir", str(self.folder / "data"), "--cluster", str(path)]
+        return self.start("run", "mnist", *where, *settings, *arguments)
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        process = self.start_run(*arguments)
+        output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+        return process.returncode, output
+
+    def call(self, *arguments: str) -> str:
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+        assert process.returncode == 0, output
+        return output
+
+    def summary(self) -> dict:
+        return json.loads((self.state / "runs" / "latest" / "summary.json").read_text())
+
+    def states(self) -> dict[str, str]:
+        return {task["name"]: task["state"] for task in self.summary()["tasks"]}
+
+    def processes(self) -> list[psutil.Process]:
+        """Processes that have to do with this folder, by their command or environment."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                words = [*process.cmdline(), process.environ().get("TRAINYARD_DIR", "")]
+            except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+                continue
+            if any(str(self.folder) in word for word in words):
+                found.append(process)
+        return found
+
+    def assert_nothing_is_left(self) -> None:
+        """No process, no port, no temp folder."""
+        assert [process.cmdline() for process in self.processes()] == []
+        assert not (self.state / "vertex" / "server.json").exists()
+        assert [path.name for path in self.temp.iterdir()] == []
+
+    def wait_for_replica(self, name: str) -> psutil.Process:
+        """The process of a replica (`worker/0`) once the job's steps have begun."""
+        role, index = name.split("/")
+        wanted = re.compile(rf'"task": *{{"type": *"{role}", *"index": *{index}')
+        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
+            for process in self.processes():
+                try:
+                    if wanted.search(process.environ().get("TF_CONFIG", "")):
+                        return process
+                except psutil.NoSuchProcess:
+                    continue
+            time.sleep(0.1)
+        pytest.fail(f"{name} did not start within {WAIT_TIMEOUT_SECONDS} s")
+
+
+@pytest.fixture
+def home(tmp_path, tiny_mnist) -> Home:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return Home(folder, tiny_mnist(num_train=64, num_test=20))
+
+
+def ended(process: subprocess.Popen) -> tuple[int, str]:
+    output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+    return process.returncode, output
+
+
+def test_two_runs_make_two_versions_and_the_second_trains_from_the_cache(home):
+    code, output = home.run("--set", "thresholds.accuracy=0")
+    assert code == 0, output
+    first = home.summary()
+    assert set(home.states().values()) == {"SUCCEEDED"}
+    assert first["state"] == "SUCCEEDED"
+    assert first["verdict"] == "passed"
+    assert 0 <= first["metrics"]["accuracy"] <= 1
+    assert first["model_version"].endswith("@1")
+    assert not any(task["cached"] for task in first["tasks"])
+    home.assert_nothing_is_left()
+
+    code, output = home.run("--set", "thresholds.accuracy=0")
+    assert code == 0, output
+    second = home.summary()
+    cached = {task["name"] for task in second["tasks"] if task["cached"]}
+    assert cached == {"prepare-examples", "plan-training", "train", "evaluate"}
+    assert "train                from the cache" in output
+    assert second["metrics"] == first["metrics"]
+    assert second["model_version"] == first["model_version"].replace("@1", "@2")
+    home.assert_nothing_is_left()
+
+    assert "default" in home.call("models", "list")
+    home.assert_nothing_is_left()
+
+
+def test_a_model_below_the_threshold_is_not_deployed(home):
+    code, output = home.run("--set", "thresholds.accuracy=1.1")
+
+    assert code == GATE_EXIT, output
+    summary = home.summary()
+    assert (summary["state"], summary["verdict"]) == ("SUCCEEDED", "failed")
+    assert summary["model_version"] == ""
+    assert home.states()["upload-model"] == "NOT_RUN"
+    assert home.states()["teardown"] == "SUCCEEDED"
+    assert "below" in output
+    home.assert_nothing_is_left()
+
+
+def test_a_kept_endpoint_answers_until_the_service_is_stopped(home):
+    process = home.start_run("--keep-endpoint", "--set", "thresholds.accuracy=0")
+    code, output = ended(process)
+    assert code == 0, output
+    instances = re.search(r"endpoints predict mnist --instances (\S+)", output)[1]
+
+    answer = json.loads(home.call("endpoints", "predict", "mnist", "--instances", instances))
+
+    assert len(answer) == len(json.loads(Path(instances).read_text())["instances"])
+    assert answer[0].keys() >= {"class", "probabilities"}
+    stop = [sys.executable, "-m", "vertex_local.cli", "stop", "--root", home.state / "vertex"]
+    subprocess.run(stop, check=True, timeout=60)
+    home.assert_nothing_is_left()
+
+
+def test_a_killed_worker_ends_the_run_with_its_name_and_nothing_is_left(home):
+    process = home.start_run("--set", "train.epochs=2000", cluster="parameter_server")
+    home.wait_for_replica("worker/1").kill()
+
+    code, output = ended(process)
+
+    assert code == 1, output
+    assert "worker/1" in output
+    assert "SIGKILL" in output
+    assert home.states()["train"] == "FAILED"
+    assert home.states()["teardown"] == "SUCCEEDED"
+    home.assert_nothing_is_left()
+
+
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
+def test_an_interruption_while_training_tears_everything_down(home, name):
+    process = home.start_run("--set", "train.epochs=2000")
+    home.wait_for_replica("chief/0")
+    process.send_signal(name)
+
+    code, output = ended(process)
+
+    assert code == INTERRUPTED_EXIT, output
+    assert home.summary()["state"] == "CANCELLED"
+    home.assert_nothing_is_left()
+
+
+def test_an_interruption_at_the_start_leaves_nothing(home):
+    process = home.start_run()
+    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+    while not list(home.state.glob("vertex/server.json")):
+        assert time.monotonic() < deadline, "the service did not start"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+
+    code, output = ended(process)
+
+    assert code == INTERRUPTED_EXIT, output
+    home.assert_nothing_is_left()
+
+
+def test_killing_the_command_leaves_no_process(home):
+    process = home.start_run("--set", "train.epochs=2000")
+    home.wait_for_replica("chief/0")
+    process.kill()
+    process.communicate()
+
+    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+    while home.processes():
+        assert time.monotonic() < deadline, [p.cmdline() for p in home.processes()]
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["run", "mnits"], "unknown workload 'mnits'; there are mnist", id="workload"),
+        pytest.param(["run", "mnist", "--set", "train.x=1"], "unknown key 'train.x'", id="key"),
+        pytest.param(["run", "mnist", "--on", "vertex"], "needs a project", id="no-project"),
+        pytest.param(
+            ["run", "mnist", "--on", "vertex", "--project", "p"], "needs a bucket", id="no-bucket"
+        ),
+        pytest.param(["run", "mnist", "--cluster", "no.yaml"], "no.yaml", id="no-cluster-file"),
+    ],
+)
+def test_bad_usage_is_one_line_and_starts_nothing(home, monkeypatch, arguments, message):
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+
+    code, output = ended(home.start(*arguments))
+
+    assert code == 2, output
+    assert message in output
+    assert len(output.splitlines()) == 1
+    assert not home.state.exists()
+
+
+def test_missing_data_says_which_files_to_put_where(home):
+    (home.folder / "data" / "mnist" / "train-labels-idx1-ubyte").unlink()
+
+    code, output = home.run()
+
+    assert code == 1, output
+    assert "train-labels-idx1-ubyte" in output
+    assert "Traceback" not in output
+    home.assert_nothing_is_left()
+
+
+def test_a_service_that_runs_already_is_used_and_left_alone(home):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    root = str(home.state / "vertex")
+    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", root, "--port", str(port)]
+    service = subprocess.Popen(serve, cwd=home.folder, stdout=subprocess.PIPE, text=True)
+    try:
+        assert str(port) in service.stdout.readline()
+        home.call("models", "list")
+        assert service.poll() is None
+    finally:
+        service.terminate()
+        service.wait(30)
