@@ -194,6 +194,19 @@ def test_grandchildren_end_too(spec, run, tmp_path, own_session, leader_ends):
     assert_gone(int(log.split()[1]))
 
 
+def test_what_a_replica_leaves_behind_ends_with_it_not_with_the_group(spec, run, tmp_path):
+    group = run(spec("chief/0", SLEEP, is_primary=True), spec("worker/0", GRANDCHILD.format(0, "")))
+    log = wait_for_text(tmp_path / "logs" / "worker-0.log", "grandchild")
+    assert_gone(int(log.split()[1]))
+    assert group.state()["state"] == "running"
+
+
+def test_a_stop_during_the_start_is_obeyed(spec, run):
+    state = run(*[spec(f"worker/{i}", SLEEP) for i in range(8)]).stop(grace_seconds=1)
+    assert state["state"] == "cancelled"
+    assert {replica["state"] for replica in state["replicas"].values()} == {"ended"}
+
+
 def test_a_command_that_is_not_found_is_named(spec, run):
     group = run(
         spec("worker/0", SLEEP), spec("chief/0", "", command=["no-such-program"], is_primary=True)
