@@ -1,1 +1,6 @@
 """What runs on every replica of a training job, and in the prediction server."""
+
+import os
+
+# Read by TensorFlow's libraries when they are loaded; what it does not hide, `trainer.quiet` does.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -1,1 +1,16 @@
-"""One module per workload: its features, model and metrics."""
+"""The workloads by name. A new one is a module here and an entry in WORKLOADS."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainer.workloads.base import Workload
+
+WORKLOADS = {"mnist": "trainer.workloads.mnist"}
+
+
+def load_workload(name: str) -> "Workload":
+    """Returns the workload; ValueError names the known ones."""
+    if name not in WORKLOADS:
+        raise ValueError(f"{name!r} is not a workload; known: {', '.join(sorted(WORKLOADS))}")
+    return importlib.import_module(WORKLOADS[name]).WORKLOAD

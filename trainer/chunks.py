@@ -1,0 +1,17 @@
+"""How a job's steps are cut into calls of the graph."""
+
+from collections.abc import Iterator
+
+
+def chunks(
+    start: int, stop: int, *, steps_per_call: int, num_workers: int = 1
+) -> Iterator[tuple[int, int]]:
+    """Yields (first step, number of steps) that together are start, …, stop - 1.
+
+    With several workers the last chunks get smaller, so that all end at nearly the same time.
+    """
+    while start < stop:
+        fair_share = -(-(stop - start) // (2 * num_workers)) if num_workers > 1 else stop - start
+        count = min(steps_per_call, fair_share)
+        yield start, count
+        start += count

@@ -1,0 +1,198 @@
+"""What a training job is told: one list of settings, from which the command line is made."""
+
+import argparse
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainer.workloads import WORKLOADS
+
+STRATEGIES = ("auto", "single", "parameter_server")
+DEFAULT_EPOCHS = 3
+
+_DESCRIPTION = """\
+Train a workload on the examples of a folder, on one machine or as one replica of a cluster.
+
+One machine needs nothing else. In a cluster each replica runs this same command and learns its
+role from TF_CONFIG, as on Vertex AI; `--strategy auto` follows from it."""
+
+_EPILOG = """\
+example:
+  python -m trainer.task --workload mnist --examples-dir examples --output-dir run1
+
+writes, under --output-dir:
+  model/              the SavedModel: takes raw features, answers class, label and probabilities
+  checkpoints/        the latest checkpoints; a job started again goes on from there
+  logs/               TensorBoard scalars, and metrics.jsonl with one JSON object a line
+
+environment:
+  TF_CONFIG                 the cluster and this replica's task (none: one machine)
+  AIP_MODEL_DIR             where model/ goes when --output-dir is not given
+  AIP_CHECKPOINT_DIR        the same for checkpoints/
+  AIP_TENSORBOARD_LOG_DIR   the same for logs/
+
+exit codes: 0 done, 1 failed, 2 wrong settings, 143 stopped by SIGTERM after saving a checkpoint"""
+
+
+class ConfigError(ValueError):
+    """A setting is wrong; the message names the flag, the value and what is allowed."""
+
+
+def _setting(text: str, **options: Any) -> Any:
+    default = options.pop("default", dataclasses.MISSING)
+    return field(default=default, metadata={"help": text, **options})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """The settings of one training job. Every field is a flag of `python -m trainer.task`."""
+
+    workload: str = _setting("what to train", choices=tuple(sorted(WORKLOADS)))
+    examples_dir: str = _setting("folder with manifest.json and the TFRecord shards")
+    output_dir: str = _setting("folder to write to; default: the AIP_* folders", default="")
+    epochs: int | None = _setting(
+        f"passes over the training examples; default {DEFAULT_EPOCHS}", default=None, at_least=1
+    )
+    steps: int | None = _setting("steps to train, instead of epochs", default=None, at_least=1)
+    batch_size: int = _setting("examples per step", default=128, at_least=1)
+    learning_rate: float | None = _setting(
+        "the schedule's peak; default: the workload's own", default=None, above=0
+    )
+    seed: int = _setting("seed of weights, order and augmentation", default=0, at_least=0)
+    strategy: str = _setting("auto follows TF_CONFIG", default="auto", choices=STRATEGIES)
+    checkpoint_every_steps: int = _setting("steps between checkpoints", default=500, at_least=1)
+    keep_checkpoints: int = _setting("checkpoints to keep", default=3, at_least=1)
+    steps_per_call: int = _setting("steps in one call of the graph", default=50, at_least=1)
+    log_every_steps: int = _setting("steps between two measurements", default=100, at_least=1)
+    fresh: bool = _setting("start over, deleting the folder's checkpoints", default=False)
+
+    def __post_init__(self):
+        for setting in dataclasses.fields(self):
+            _check(setting, getattr(self, setting.name))
+        if self.epochs is not None and self.steps is not None:
+            raise ConfigError("--steps and --epochs cannot both be given; leave one out")
+
+    def total_steps(self, num_examples: int) -> int:
+        """Returns the steps of the whole job; the last epoch ends with a full batch."""
+        if self.steps is not None:
+            return self.steps
+        return -(-(self.epochs or DEFAULT_EPOCHS) * num_examples // self.batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders:
+    """Where a job writes."""
+
+    model: str
+    checkpoints: str
+    logs: str
+
+
+def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
+    """Returns the three folders: below `output_dir`, or else those Vertex names by AIP_*."""
+    if output_dir:
+        root = output_dir.rstrip("/")
+        return Folders(
+            model=f"{root}/model", checkpoints=f"{root}/checkpoints", logs=f"{root}/logs"
+        )
+    names = ("AIP_MODEL_DIR", "AIP_CHECKPOINT_DIR", "AIP_TENSORBOARD_LOG_DIR")
+    missing = [name for name in names if not environ.get(name)]
+    if missing:
+        raise ConfigError(f"--output-dir is not given and {', '.join(missing)} not set; give one")
+    model, checkpoints, logs = (environ[name].rstrip("/") for name in names)
+    return Folders(model=model, checkpoints=checkpoints, logs=logs)
+
+
+def parse_flags(argv: Sequence[str] | None = None) -> TrainConfig:
+    """Returns the settings given on the command line; a wrong one ends the process with 2."""
+    parser = _parser()
+    values = vars(parser.parse_args(argv))
+    try:
+        return TrainConfig(**values)
+    except ConfigError as error:
+        parser.error(str(error))
+
+
+def _flag(setting: dataclasses.Field) -> str:
+    return "--" + setting.name.replace("_", "-")
+
+
+def _kind(setting: dataclasses.Field) -> type:
+    """Returns the field's type; that of `int | None` is int."""
+    hint = typing.get_type_hints(TrainConfig)[setting.name]
+    if isinstance(hint, types.UnionType):
+        return next(kind for kind in typing.get_args(hint) if kind is not type(None))
+    return hint
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer.task",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for setting in dataclasses.fields(TrainConfig):
+        parser.add_argument(_flag(setting), **_options(setting))
+    return parser
+
+
+def _options(setting: dataclasses.Field) -> dict[str, Any]:
+    text = setting.metadata["help"]
+    if _kind(setting) is bool:
+        return {"action": "store_true", "help": text}
+    if setting.default is dataclasses.MISSING:
+        shown, options = f"{text} (required)", {"required": True}
+    else:
+        shown = f"{text} (default: {setting.default})" if setting.default else text
+        options = {"default": setting.default}
+    if "choices" in setting.metadata:
+        shown += f"; one of {', '.join(setting.metadata['choices'])}"
+    metavar = {int: "N", float: "X", str: setting.name.split("_")[-1].upper()}[_kind(setting)]
+    return {**options, "help": shown, "metavar": metavar, "type": _converter(setting)}
+
+
+def _converter(setting: dataclasses.Field) -> Any:
+    kind = _kind(setting)
+
+    def convert(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            message = f"{text!r} is not allowed; {_allowed(setting)}"
+            raise argparse.ArgumentTypeError(message) from error
+
+    return convert
+
+
+def _allowed(setting: dataclasses.Field) -> str:
+    limits = setting.metadata
+    if "choices" in limits:
+        return f"use one of: {', '.join(limits['choices'])}"
+    if "at_least" in limits:
+        return f"use a whole number of at least {limits['at_least']}"
+    if "above" in limits:
+        return f"use a number above {limits['above']}"
+    return "give a value"
+
+
+def _check(setting: dataclasses.Field, value: Any) -> None:
+    if value is None and setting.default is None:
+        return
+    limits = setting.metadata
+    is_kind = isinstance(value, (int, float) if _kind(setting) is float else _kind(setting))
+    if is_kind and isinstance(value, bool) and _kind(setting) is not bool:
+        is_kind = False
+    is_allowed = (
+        is_kind
+        and ("choices" not in limits or value in limits["choices"])
+        and ("at_least" not in limits or value >= limits["at_least"])
+        and ("above" not in limits or limits["above"] < value < float("inf"))
+        and (value != "" or setting.default == "")
+    )
+    if not is_allowed:
+        raise ConfigError(f"{_flag(setting)}: {value!r} is not allowed; {_allowed(setting)}")

@@ -1,0 +1,126 @@
+"""The exported model: how it is written, and how it is loaded and asked."""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.errors import TrainerError
+from trainer.workloads import load_workload
+from trainer.workloads.base import Workload
+
+_DESCRIPTION_FILE = "workload.json"
+SIGNATURE = "serving_default"
+
+
+class InstanceError(ValueError):
+    """A prediction instance is not what the model takes; the message names its index."""
+
+
+class Predictor:
+    """An exported model, ready to be asked; safe to use from many threads."""
+
+    def __init__(self, loaded: Any, workload: Workload):
+        self._loaded = loaded  # keeps the variables alive
+        self._answer = loaded.signatures[SIGNATURE]
+        self.workload = workload
+
+    def predict(self, instances: list[Any]) -> list[dict[str, Any]]:
+        """Returns a prediction for each instance, with its `key` if it has one."""
+        if not instances:
+            return []
+        answers = self.answer(self._features(instances))
+        predictions = [
+            {"class": int(number), "label": label.decode(), "probabilities": row}
+            for number, label, row in zip(
+                answers["class"], answers["label"], answers["probabilities"].tolist(), strict=True
+            )
+        ]
+        for instance, prediction in zip(instances, predictions, strict=True):
+            if isinstance(instance, dict) and "key" in instance:
+                prediction["key"] = instance["key"]
+        return predictions
+
+    def answer(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Returns class, label and probabilities of a batch of raw features."""
+        answers = self._answer(**{name: tf.constant(array) for name, array in features.items()})
+        return {name: tensor.numpy() for name, tensor in answers.items()}
+
+    def _features(self, instances: list[Any]) -> dict[str, np.ndarray]:
+        rows = [self._parse(index, instance) for index, instance in enumerate(instances)]
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+    def _parse(self, index: int, instance: Any) -> dict[str, Any]:
+        try:
+            return self.workload.parse_instance(instance)
+        except ValueError as error:
+            raise InstanceError(f"instance {index}: {error}") from error
+
+
+class _ServedModel(tf.Module):
+    """The graph of the exported model: raw features in, class, label and probabilities out."""
+
+    def __init__(self, workload: Workload, model: Any):
+        super().__init__()
+        self._weights = [variable.value for variable in model.trainable_variables]
+        self._labels = tf.constant(workload.labels)
+        self._workload, self._model = workload, _Untracked(model)
+
+    def signature(self) -> Any:
+        """Returns the concrete function of the serving signature."""
+        specs = self._workload.input_specs()
+
+        def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
+            inputs = self._workload.preprocess(features)
+            probabilities = tf.nn.softmax(self._model.keras(inputs, training=False))
+            classes = tf.argmax(probabilities, axis=1)
+            labels = tf.gather(self._labels, classes)
+            return {"class": classes, "label": labels, "probabilities": probabilities}
+
+        return tf.function(serve).get_concrete_function(**specs)
+
+
+class _Untracked:
+    """Hides a Keras model from tf.saved_model: the file then has no Keras objects in it."""
+
+    def __init__(self, model: Any):
+        self.keras = model
+
+
+def export_model(model: Any, workload: Workload, model_dir: str) -> None:
+    """Writes the SavedModel beside `model_dir`, then moves it there: never half a model."""
+    model_dir = model_dir.rstrip("/")
+    # The path travels through gs:// as well, where only gfile can look at it.
+    temporary = f"{model_dir}.writing-{os.getpid()}"
+    served = _ServedModel(workload, model)
+    try:
+        tf.saved_model.save(served, temporary, signatures={SIGNATURE: served.signature()})
+        with tf.io.gfile.GFile(f"{temporary}/{_DESCRIPTION_FILE}", "w") as file:
+            file.write(json.dumps({"workload": workload.name, "labels": workload.labels}))
+        _replace_folder(temporary, model_dir)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.rmtree(temporary)
+
+
+def load_predictor(model_dir: str) -> Predictor:
+    """Returns the predictor of an exported model; TrainerError if there is none in the folder."""
+    path = f"{model_dir.rstrip('/')}/{_DESCRIPTION_FILE}"
+    try:
+        with tf.io.gfile.GFile(path, "r") as file:
+            workload = load_workload(json.loads(file.read())["workload"])
+        return Predictor(tf.saved_model.load(model_dir), workload)
+    except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise TrainerError(f"no model can be loaded from {model_dir!r}: {reason}") from error
+
+
+def _replace_folder(new: str, target: str) -> None:
+    old = f"{new}-old"
+    if tf.io.gfile.exists(target):
+        tf.io.gfile.rename(target, old)
+    tf.io.gfile.rename(new, target)
+    if tf.io.gfile.exists(old):
+        tf.io.gfile.rmtree(old)

@@ -1,0 +1,175 @@
+"""Reads the examples folder: the manifest, its checks, and a split's examples as one table.
+
+A table is all examples of a split, decoded, in memory. A training batch is a gather from it, and
+which rows make up batch number n is a pure function of (seed, n): nothing has to be replayed to
+resume, and any worker can compute any batch, so each example is used exactly once per epoch for
+any number of workers and of files.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.errors import InputError
+from trainer.workloads.base import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """One file of a split."""
+
+    path: str
+    num_examples: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """The files of train, eval or test."""
+
+    name: str
+    num_examples: int
+    shards: tuple[Shard, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """The files, in order."""
+        return [shard.path for shard in self.shards]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What an examples folder holds."""
+
+    workload: str
+    compression: str
+    splits: dict[str, Split]
+
+
+def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
+    """Returns the folder's manifest; InputError if it is not one of this workload's."""
+    path = f"{examples_dir.rstrip('/')}/manifest.json"
+    try:
+        content = json.loads(_read_bytes(path))
+        manifest = _parse_manifest(content, examples_dir.rstrip("/"))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is damaged ({error!r}); prepare the examples again") from error
+    if manifest.workload != workload:
+        raise InputError(f"{path} is of the workload {manifest.workload!r}, not {workload!r}")
+    return manifest
+
+
+def checked_split(manifest: Manifest, name: str) -> Split:
+    """Returns a split after comparing each of its files with the manifest's checksum."""
+    split = manifest.splits.get(name)
+    if split is None or split.num_examples < 1:
+        raise InputError(f"the manifest has no examples in the split {name!r}")
+    for shard in split.shards:
+        if hashlib.sha256(_read_bytes(shard.path)).hexdigest() != shard.sha256:
+            raise InputError(
+                f"{shard.path} differs from the manifest's sha256; prepare the examples again"
+            )
+    return split
+
+
+def table_dataset(split: Split, workload: Workload, *, compression: str) -> tf.data.Dataset:
+    """Returns a dataset whose one element is the whole split: (features, labels)."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    records = tf.data.TFRecordDataset(split.paths, compression_type=compression)
+    # One more than expected, so that a file with too many examples is noticed.
+    table = records.batch(split.num_examples + 1).map(workload.parse)
+    return table.map(lambda *rows: _check_size(rows, split)).with_options(options)
+
+
+def read_table(split: Split, workload: Workload, *, compression: str) -> tuple[Any, tf.Tensor]:
+    """Returns (features, labels) of a whole split."""
+    try:
+        return next(iter(table_dataset(split, workload, compression=compression)))
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, StopIteration) as error:
+        raise InputError(damage_message(split, error)) from error
+
+
+def damage_message(split: Split, error: Exception) -> str:
+    """Returns one line on a split whose records cannot be read."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"the examples of {split.name} ({', '.join(split.paths)}) cannot be read: {reason}"
+
+
+def batch_rows(
+    index: tf.Tensor, *, batch_size: int, num_examples: int, seed: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the rows of training batch `index` and the seed of its augmentation.
+
+    Each epoch is a permutation of its own; a batch may span the end of one and the start of the
+    next.
+    """
+    positions = tf.cast(index, tf.int64) * batch_size + tf.range(batch_size, dtype=tf.int64)
+    epochs = positions // num_examples
+    no_seed = tf.zeros_like(epochs)
+    # tf.random.experimental.index_shuffle pads a matrix of seeds along the wrong axis (2.21).
+    order = tf.raw_ops.RandomIndexShuffle(
+        index=positions % num_examples,
+        seed=tf.stack([no_seed + seed, epochs, no_seed], axis=1),
+        max_index=tf.constant(num_examples - 1, tf.int64),
+        rounds=4,
+    )
+    return order, tf.stack([tf.constant(seed, tf.int64), tf.cast(index, tf.int64)])
+
+
+def gather_rows(table: Any, rows: tf.Tensor) -> Any:
+    """Returns the given rows of (features, labels)."""
+    return tf.nest.map_structure(lambda column: tf.gather(column, rows), table)
+
+
+def _read_bytes(path: str) -> bytes:
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return file.read()
+    except tf.errors.NotFoundError as error:
+        raise InputError(f"{path} is missing; prepare the examples first") from error
+    except tf.errors.OpError as error:
+        raise InputError(f"{path} cannot be read: {error.message}") from error
+
+
+def _parse_manifest(content: dict[str, Any], folder: str) -> Manifest:
+    return Manifest(
+        workload=content["workload"],
+        compression=content["compression"],
+        splits={
+            name: _parse_split(name, split, folder) for name, split in content["splits"].items()
+        },
+    )
+
+
+def _parse_split(name: str, content: dict[str, Any], folder: str) -> Split:
+    shards = tuple(
+        Shard(
+            path=f"{folder}/{_plain_name(shard['file'])}",
+            num_examples=int(shard["num_examples"]),
+            sha256=shard["sha256"],
+        )
+        for shard in content["shards"]
+    )
+    counted = sum(shard.num_examples for shard in shards)
+    if counted != content["num_examples"]:
+        raise ValueError(f"{name}: {content['num_examples']} examples, but {counted} in its shards")
+    return Split(name=name, num_examples=counted, shards=shards)
+
+
+def _plain_name(file: str) -> str:
+    if "/" in file or file in {"", ".", ".."}:
+        raise ValueError(f"{file!r} is not a file name")
+    return file
+
+
+def _check_size(rows: tuple[Any, tf.Tensor], split: Split) -> tuple[Any, tf.Tensor]:
+    features, labels = rows
+    message = f"the shards do not hold the {split.num_examples} examples of the manifest"
+    with tf.control_dependencies(
+        [tf.debugging.assert_equal(tf.size(labels), split.num_examples, message=message)]
+    ):
+        return features, tf.identity(labels)

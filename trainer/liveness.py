@@ -1,0 +1,113 @@
+"""Tells whether other replicas are alive, by connecting to their ports."""
+
+import logging
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from trainer.errors import ReplicaLostError
+
+logger = logging.getLogger(__name__)
+
+LOST_AFTER_SECONDS = 5.0
+START_TIMEOUT_SECONDS = 600.0
+_POLL_SECONDS = 0.5
+_REACTION_SECONDS = 20.0
+
+
+def is_reachable(address: str, *, timeout_seconds: float = 1.0) -> bool:
+    """Returns whether something listens at host:port."""
+    host, port = address.rsplit(":", 1)
+    try:
+        with socket.create_connection((host, int(port)), timeout=timeout_seconds) as connection:
+            # Reset instead of lingering: a probe must never keep the port it asks about busy.
+            linger = struct.pack("ii", 1, 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            # On one host a connection to a free port may, rarely, meet itself.
+            return connection.getsockname() != connection.getpeername()
+    except OSError:
+        return False
+
+
+def wait_until_reachable(
+    addresses: Mapping[str, str],
+    *,
+    timeout_seconds: float = START_TIMEOUT_SECONDS,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Returns when every replica listens; `check` is called while waiting and may raise."""
+    deadline = time.monotonic() + timeout_seconds
+    missing = dict(addresses)
+    while missing := {name: at for name, at in missing.items() if not is_reachable(at)}:
+        check()
+        if time.monotonic() > deadline:
+            names = ", ".join(f"{name} ({address})" for name, address in missing.items())
+            raise ReplicaLostError(f"waited {timeout_seconds:.0f} s for {names}: not started?")
+        time.sleep(0.1)
+
+
+class Watch:
+    """Remembers when each replica was last reachable; `lost` names those gone for too long."""
+
+    def __init__(
+        self, addresses: Mapping[str, str], *, lost_after_seconds: float = LOST_AFTER_SECONDS
+    ):
+        self._addresses = dict(addresses)
+        self._lost_after_seconds = lost_after_seconds
+        self._seen = dict.fromkeys(addresses, time.monotonic())
+
+    def lost(self) -> str:
+        """Asks every replica and returns "" or what has happened to one of them."""
+        for name, address in self._addresses.items():
+            if is_reachable(address):
+                self._seen[name] = time.monotonic()
+            gone_for = time.monotonic() - self._seen[name]
+            if gone_for > self._lost_after_seconds:
+                return f"{name} ({address}) has been unreachable for {gone_for:.0f} s"
+        return ""
+
+
+class Monitor:
+    """Watches replicas in the background for a main thread that may be blocked in TensorFlow.
+
+    If the main thread does not act on the loss, waiting for a replica that will never answer, the
+    process is ended from here: a job never hangs.
+    """
+
+    def __init__(self, addresses: Mapping[str, str], *, on_stuck: Callable[[str], None]):
+        self.loss = ""
+        self._watch = Watch(addresses)
+        self._on_stuck = on_stuck
+        self._closed = threading.Event()
+        threading.Thread(target=self._run, name="replica-monitor", daemon=True).start()
+
+    def raise_if_lost(self) -> None:
+        """Raises ReplicaLostError when a replica is gone."""
+        if self.loss:
+            raise ReplicaLostError(f"{self.loss}; start the job again to resume")
+
+    def explain(self, error: Exception) -> Exception:
+        """Returns the loss behind an error of TensorFlow, or else the error itself."""
+        self._closed.wait(LOST_AFTER_SECONDS + 2 * _POLL_SECONDS if not self.loss else 0)
+        return ReplicaLostError(self.loss) if self.loss else error
+
+    def close(self) -> None:
+        """Stops watching."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        while not self._closed.wait(_POLL_SECONDS):
+            self.loss = self._watch.lost()
+            if self.loss:
+                break
+        if not self._closed.wait(_REACTION_SECONDS) and self.loss:
+            self._on_stuck(self.loss)
+
+
+def end_process(code: int) -> None:
+    """Ends at once: TensorFlow's threads may be waiting for replicas that are gone."""
+    logging.shutdown()
+    os._exit(code)

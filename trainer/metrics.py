@@ -1,0 +1,104 @@
+"""What a job reports while it trains: the progress line, metrics.jsonl and TensorBoard."""
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.progress import Progress, format_progress
+
+logger = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN_LINES = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """Sums over some steps. Sums, not means, so that results of any workers can be added."""
+
+    steps: int
+    examples: int
+    loss: float
+    correct: float
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(
+            steps=self.steps + other.steps,
+            examples=self.examples + other.examples,
+            loss=self.loss + other.loss,
+            correct=self.correct + other.correct,
+        )
+
+
+NOTHING = Totals(steps=0, examples=0, loss=0.0, correct=0.0)
+
+
+class Recorder:
+    """Collects the totals of finished steps and reports them every so many steps."""
+
+    def __init__(self, log_dir: str, *, first_step: int, total_steps: int, every_steps: int):
+        self.step = first_step
+        self._total_steps, self._every_steps = total_steps, every_steps
+        self._train = tf.summary.create_file_writer(f"{log_dir}/train")
+        self._eval = tf.summary.create_file_writer(f"{log_dir}/eval")
+        self._path = f"{log_dir}/metrics.jsonl"
+        self._pending, self._since = NOTHING, time.monotonic()
+        self._last_line = 0.0
+
+    def add(self, totals: Totals, *, learning_rate: float) -> None:
+        """Counts finished steps; reports when enough have come together, and at the end."""
+        self._pending += totals
+        last_report = self.step - self.step % self._every_steps
+        self.step += totals.steps
+        is_due = self.step - last_report >= self._every_steps or not self._last_line
+        if is_due or self.step >= self._total_steps:
+            self._report(learning_rate)
+
+    def add_evaluation(self, *, loss: float, accuracy: float) -> None:
+        """Records a measurement on the eval split."""
+        self._write(self._eval, "eval", {"loss": loss, "accuracy": accuracy})
+        logger.info("step %d eval: loss %.4f, accuracy %.4f", self.step, loss, accuracy)
+
+    def close(self) -> None:
+        """Flushes what TensorBoard reads."""
+        self._train.close()
+        self._eval.close()
+
+    def _report(self, learning_rate: float) -> None:
+        seconds = max(time.monotonic() - self._since, 1e-9)
+        values = {
+            "loss": self._pending.loss / self._pending.examples,
+            "accuracy": self._pending.correct / self._pending.examples,
+            "examples_per_second": self._pending.examples / seconds,
+            "learning_rate": learning_rate,
+        }
+        self._write(self._train, "train", values)
+        self._log_line(values)
+        self._pending, self._since = NOTHING, time.monotonic()
+
+    def _log_line(self, values: dict[str, float]) -> None:
+        now = time.monotonic()
+        is_last = self.step >= self._total_steps
+        if now - self._last_line < _SECONDS_BETWEEN_LINES and self._last_line and not is_last:
+            return
+        self._last_line = now
+        progress = Progress(
+            replica="",
+            step=self.step,
+            total_steps=self._total_steps,
+            loss=values["loss"],
+            accuracy=values["accuracy"],
+            examples_per_second=round(values["examples_per_second"]),
+        )
+        logger.info("%s", format_progress(progress))
+
+    def _write(self, writer: Any, kind: str, values: dict[str, float]) -> None:
+        with writer.as_default(step=self.step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        line = {"step": self.step, "split": kind, **values, "time": time.time()}
+        with tf.io.gfile.GFile(self._path, "a") as file:
+            file.write(json.dumps(line) + "\n")

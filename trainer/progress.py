@@ -1,0 +1,44 @@
+"""The progress line of a training job: how it is written, and how it is read back."""
+
+import re
+from dataclasses import dataclass
+
+_LINE = re.compile(
+    r"(?P<replica>[a-z]+/\d+) step (?P<step>\d+)/(?P<total>\d+)"
+    r" loss (?P<loss>\S+) accuracy (?P<accuracy>\S+) (?P<speed>[\d,]+) examples/s"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a job has come; loss and accuracy are those of the steps since the last line."""
+
+    replica: str
+    step: int
+    total_steps: int
+    loss: float
+    accuracy: float
+    examples_per_second: int
+
+
+def format_progress(progress: Progress) -> str:
+    """Returns the line, without the replica's name: the log's formatter puts that in front."""
+    return (
+        f"step {progress.step}/{progress.total_steps} loss {progress.loss:.4f}"
+        f" accuracy {progress.accuracy:.4f} {progress.examples_per_second:,} examples/s"
+    )
+
+
+def parse_progress(line: str) -> Progress | None:
+    """Returns what a log line reports, or None if it is not a progress line."""
+    match = _LINE.search(line)
+    if match is None:
+        return None
+    return Progress(
+        replica=match["replica"],
+        step=int(match["step"]),
+        total_steps=int(match["total"]),
+        loss=float(match["loss"]),
+        accuracy=float(match["accuracy"]),
+        examples_per_second=int(match["speed"].replace(",", "")),
+    )

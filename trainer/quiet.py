@@ -1,0 +1,47 @@
+"""Keeps TensorFlow's start-up chatter out of the replica's log."""
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+
+# TensorFlow 2.21 writes these before its logging starts, whatever TF_CPP_MIN_LOG_LEVEL says.
+_NOISE = re.compile(
+    r"WARNING: All log messages before absl"
+    r"|[IW]\d{4} [\d:.]+ +\d+ "
+    r"|E\d{4} .*(cuda|cuInit|CUDA)"
+    r"|To enable the following instructions"
+)
+
+
+@contextlib.contextmanager
+def quiet_native_logs() -> Iterator[None]:
+    """Holds back what native code writes to stderr, then passes on what is not known noise."""
+    sys.stderr.flush()
+    real_stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(real_stderr, 2)
+            os.close(real_stderr)
+            held.seek(0)
+            _pass_on(held.read().decode(errors="replace"))
+
+
+def _pass_on(text: str) -> None:
+    for line in text.splitlines():
+        if line.strip() and not _NOISE.match(line):
+            sys.stderr.write(line + "\n")
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow and looks for its devices without a word about missing GPUs."""
+    with quiet_native_logs():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()

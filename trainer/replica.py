@@ -1,0 +1,110 @@
+"""The replicas of a parameter-server cluster: servers, the chief's connection, the common end."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from trainer.cluster import Cluster
+from trainer.errors import Preempted, ReplicaLostError
+from trainer.liveness import Watch, end_process, is_reachable, wait_until_reachable
+from trainer.quiet import quiet_native_logs
+
+logger = logging.getLogger(__name__)
+
+_END_FILE = "job-ended.json"
+_POLL_SECONDS = 0.5
+
+
+def serve_replica(cluster: Cluster, checkpoint_dir: str, *, stop: threading.Event) -> int:
+    """Serves as worker or ps until the chief says how the job ended, or is gone.
+
+    Returns the process's exit code.
+    """
+    with quiet_native_logs():
+        server = tf.distribute.Server(
+            {name: list(addresses) for name, addresses in cluster.addresses.items()},
+            job_name=cluster.task_type,
+            task_index=cluster.task_index,
+            protocol="grpc",
+            config=_server_config(cluster),
+        )
+    logger.info("serving at %s", server.target.removeprefix("grpc://"))
+    chief = cluster.replicas("chief")
+    try:
+        wait_until_reachable(chief, check=lambda: _raise_if_set(stop))
+        return _wait_for_end(Watch(chief), checkpoint_dir, stop=stop)
+    except ReplicaLostError as error:
+        logger.error("%s", error)
+        return 1
+
+
+def connect(
+    cluster: Cluster, *, check: Callable[[], None]
+) -> tf.distribute.ParameterServerStrategy:
+    """Returns the chief's strategy once all workers and servers are there."""
+    others = cluster.replicas("worker", "ps")
+    if not all(is_reachable(address) for address in others.values()):
+        logger.info("waiting for %s", ", ".join(others))
+    wait_until_reachable(others, check=check)
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({name: list(at) for name, at in cluster.addresses.items()}),
+        task_type="chief",
+        task_id=cluster.task_index,
+        rpc_layer="grpc",
+    )
+    with quiet_native_logs():
+        return tf.distribute.ParameterServerStrategy(resolver)
+
+
+def clear_end(checkpoint_dir: str) -> None:
+    """Removes an earlier job's end, before this chief can be seen by the others."""
+    path = f"{checkpoint_dir}/{_END_FILE}"
+    if tf.io.gfile.exists(path):
+        tf.io.gfile.remove(path)
+
+
+def announce_end(checkpoint_dir: str, *, code: int, message: str) -> None:
+    """Tells workers and servers that the job is over, and how they are to exit."""
+    tf.io.gfile.makedirs(checkpoint_dir)
+    path = f"{checkpoint_dir}/{_END_FILE}"
+    with tf.io.gfile.GFile(f"{path}.new", "w") as file:
+        file.write(json.dumps({"exit_code": code, "message": message}))
+    tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
+
+
+def abandon(loss: str) -> None:
+    """Ends the chief when TensorFlow keeps it waiting for a replica that is gone."""
+    logger.error("%s, and TensorFlow keeps waiting for it: ending the job", loss)
+    end_process(1)
+
+
+def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
+    # With one inter-op thread a server deadlocks: a step waits for a transfer that needs a thread.
+    # One intra-op thread: workers of one machine must not fight for its cores.
+    return tf.compat.v1.ConfigProto(
+        inter_op_parallelism_threads=max(2, cluster.count("worker") + 1),
+        intra_op_parallelism_threads=1,
+    )
+
+
+def _wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -> int:
+    path = f"{checkpoint_dir}/{_END_FILE}"
+    while True:
+        loss = watch.lost()
+        if tf.io.gfile.exists(path):
+            with tf.io.gfile.GFile(path, "r") as file:
+                end = json.loads(file.read())
+            logger.info("the job has ended: %s", end["message"])
+            return int(end["exit_code"])
+        if loss:
+            raise ReplicaLostError(f"{loss}, and has not said that the job is over")
+        stop.wait(_POLL_SECONDS)
+        _raise_if_set(stop)
+
+
+def _raise_if_set(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise Preempted("stopped by SIGTERM")
