@@ -1,63 +1,70 @@
-"""Single test examples, as pixels: for golden predictions and for pictures."""
+"""The test split as the model saw it: what it was asked, what is true, what it answered."""
 
-import itertools
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-IMAGE_SHAPES: Mapping[str, tuple[int, ...]] = {"mnist": (28, 28)}
-BATCH_SIZE = 500
+    from trainer.export import Predictor
+
+BATCH_SIZE = 1000
 
 
 @dataclass(frozen=True)
-class Example:
-    """One test example: its place in the split, its pixels as unsigned bytes, its class."""
+class HeldOut:
+    """A split's examples and answers; row i of each array belongs to example i.
 
-    index: int
-    image: "NDArray[np.uint8]"
-    label: int
+    `features` are raw, by name; `labels` the true classes [n]; `probabilities` [n, classes].
+    """
 
-    @property
-    def instance(self) -> dict[str, Any]:
-        """The example as it is sent to an endpoint."""
-        return {"image": self.image.tolist()}
+    features: "dict[str, NDArray[Any]]"
+    labels: "NDArray[np.int64]"
+    probabilities: "NDArray[np.float32]"
+
+    def instance(self, index: int) -> dict[str, Any]:
+        """An example as it is sent to an endpoint."""
+        return {name: column[index].tolist() for name, column in self.features.items()}
 
 
-def read_test_examples(examples_dir: str | Path, workload: str) -> Iterator[Example]:
-    """Yields the test split in order, reading no more of it than is taken.
+def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "test") -> HeldOut:
+    """Reads a split, checksums included, and asks the model about all of it.
 
     Raises:
-        ValueError: the workload's examples are not images of a known shape.
+        trainer.errors.InputError: the examples are missing, damaged or another workload's.
     """
-    if workload not in IMAGE_SHAPES:
-        known = ", ".join(sorted(IMAGE_SHAPES))
-        raise ValueError(f"workload is {workload!r}; images are known of: {known}")
-    manifest = json.loads(Path(examples_dir, "manifest.json").read_text())
-    shards = manifest["splits"]["test"]["shards"]
-    files = [str(Path(examples_dir, shard["file"])) for shard in shards]
-    counter = itertools.count()
-    for images, labels in _batches(files, IMAGE_SHAPES[workload]):
-        for image, label in zip(images, labels, strict=True):
-            yield Example(index=next(counter), image=image, label=int(label))
-
-
-def _batches(
-    files: list[str], shape: tuple[int, ...]
-) -> "Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]":
     import numpy as np
-    import tensorflow as tf
 
-    features = {
-        "image": tf.io.FixedLenFeature([], tf.string),
-        "label": tf.io.FixedLenFeature([], tf.int64),
-    }
-    for records in tf.data.TFRecordDataset(files, compression_type="GZIP").batch(BATCH_SIZE):
-        parsed = tf.io.parse_example(records, features)
-        pixels = np.frombuffer(b"".join(parsed["image"].numpy()), np.uint8)
-        yield pixels.reshape(-1, *shape), parsed["label"].numpy()
+    from trainer.input import checked_split, read_manifest, read_table
+
+    manifest = read_manifest(examples_dir, workload=predictor.workload.name)
+    files = checked_split(manifest, split)
+    table, labels = read_table(files, predictor.workload, compression=manifest.compression)
+    features = {name: column.numpy() for name, column in table.items()}
+    starts = range(0, files.num_examples, BATCH_SIZE)
+    batches = [
+        {name: column[start : start + BATCH_SIZE] for name, column in features.items()}
+        for start in starts
+    ]
+    probabilities = np.concatenate([predictor.answer(batch)["probabilities"] for batch in batches])
+    return HeldOut(features=features, labels=labels.numpy(), probabilities=probabilities)
+
+
+def choose_golden(labels: Sequence[int], count: int) -> list[int]:
+    """The indices of the first example of each class, then of the first others: `count` in all."""
+    first_of_class: dict[int, int] = {}
+    for index, label in enumerate(labels):
+        first_of_class.setdefault(int(label), index)
+    chosen = [first_of_class[label] for label in sorted(first_of_class)]
+    others = (index for index in range(len(labels)) if index not in chosen)
+    return (chosen + [index for index, _ in zip(others, range(count), strict=False)])[:count]
+
+
+def find_mistakes(held_out: HeldOut, count: int) -> list[int]:
+    """The indices of the wrong answers that the model was surest of, the surest first."""
+    predicted = held_out.probabilities.argmax(axis=1)
+    wrong = (predicted != held_out.labels).nonzero()[0]
+    surest = (-held_out.probabilities[wrong].max(axis=1)).argsort(kind="stable")
+    return [int(index) for index in wrong[surest][:count]]

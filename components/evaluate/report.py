@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from components.evaluate.golden import Mistake
+from components.evaluate.held_out import HeldOut
 from components.evaluate.pictures import data_uri
 from components.evaluate.thresholds import Judgement, format_metric
 
@@ -23,8 +23,8 @@ def render_report(
     evaluation: "Evaluation",
     judgement: Judgement,
     *,
-    mistakes: Sequence[Mistake],
-    num_searched: int,
+    held_out: HeldOut,
+    mistakes: Sequence[int],
 ) -> str:
     """The page: verdict and metrics, confusion matrix, classes, and pictures of mistakes.
 
@@ -32,8 +32,8 @@ def render_report(
         workload: its name, for the title.
         evaluation: what was measured on the test split.
         judgement: the verdict and its reasons.
-        mistakes: test examples that were predicted wrongly, to be shown.
-        num_searched: how many test examples these were looked for in.
+        held_out: the test split; its pictures are shown where it has a feature `image`.
+        mistakes: which of its examples to show.
     """
     labels, confusion = evaluation.labels, evaluation.confusion
     return Template(TEMPLATE.read_text()).substitute(
@@ -42,8 +42,8 @@ def render_report(
         reasons="".join(f"<li>{escape(reason)}</li>" for reason in judgement.reasons),
         heat_map=_heat_map(labels, confusion),
         classes=_classes(labels, confusion),
-        mistakes_note=f"The first {len(mistakes)} among the first {num_searched:,} test examples.",
-        mistakes="".join(_figure(mistake, labels) for mistake in mistakes),
+        mistakes_note=_mistakes_note(confusion, len(mistakes)),
+        mistakes="".join(_figure(held_out, index, labels) for index in mistakes),
     )
 
 
@@ -103,16 +103,28 @@ def _classes(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
     return f"<table>{head}{rows}</table>"
 
 
-def _figure(mistake: Mistake, labels: Sequence[str]) -> str:
-    example, prediction = mistake.example, mistake.prediction
-    true_label, label = labels[example.label], str(prediction["label"])
-    probability = max(prediction["probabilities"])
-    caption = f"<b>{escape(true_label)}</b> taken for <b>{escape(label)}</b> ({probability:.0%})"
-    alt = escape(f"test example {example.index}, a {true_label}", quote=True)
-    return (
-        f'<figure><img src="{data_uri(example.image)}" alt="{alt}" title="{alt}">'
-        f"<figcaption>{caption}</figcaption></figure>"
+def _mistakes_note(confusion: Sequence[Sequence[int]], num_shown: int) -> str:
+    num_wrong = sum(map(sum, confusion)) - sum(row[at] for at, row in enumerate(confusion))
+    if num_wrong == 0:
+        return "There is none."
+    shown = f"the {num_shown} that the model was surest of" if num_shown < num_wrong else "all"
+    return f"{num_wrong:,} in all; shown: {shown}, the surest first."
+
+
+def _figure(held_out: HeldOut, index: int, labels: Sequence[str]) -> str:
+    probabilities = held_out.probabilities[index]
+    true_label, label = labels[held_out.labels[index]], labels[probabilities.argmax()]
+    about = escape(f"test example {index}, truly {true_label}", quote=True)
+    image = held_out.features.get("image")
+    picture = (
+        f'<img src="{data_uri(image[index])}" alt="{about}" title="{about}">'
+        if image is not None
+        else about
     )
+    caption = (
+        f"<b>{escape(true_label)}</b> taken for <b>{escape(label)}</b> ({probabilities.max():.0%})"
+    )
+    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
 
 
 def _share(part: int, whole: int) -> float:

@@ -2,11 +2,11 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.evaluate.golden import choose_golden, find_mistakes, golden_predictions
-from components.evaluate.held_out import read_test_examples
+from components.evaluate.held_out import HeldOut, choose_golden, find_mistakes, read_held_out
 from components.evaluate.report import render_report
 from components.evaluate.thresholds import Judgement, judge, parse_thresholds
 from trainer import quiet
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics
 
     from trainer.evaluate import Evaluation
+    from trainer.export import Predictor
+
+NUM_GOLDEN = 10
+NUM_MISTAKES = 24
 
 logger = logging.getLogger(__name__)
 
@@ -53,18 +57,31 @@ def evaluate_model(
     evaluation = evaluate(model_dir, examples_dir, split="test")
     judgement = judge(evaluation.metrics, required)
     predictor = load_predictor(model_dir)
-    chosen = choose_golden(read_test_examples(examples_dir, workload), len(evaluation.labels))
-    golden = golden_predictions(chosen, predictor, evaluation.labels)
-    mistakes, num_searched = find_mistakes(read_test_examples(examples_dir, workload), predictor)
+    held_out = read_held_out(examples_dir, predictor)
+    mistakes = find_mistakes(held_out, NUM_MISTAKES)
+    page = render_report(workload, evaluation, judgement, held_out=held_out, mistakes=mistakes)
     log_metrics(metrics, evaluation)
     log_confusion(confusion, evaluation)
-    _write(golden_path, json.dumps(golden))
-    page = render_report(
-        workload, evaluation, judgement, mistakes=mistakes, num_searched=num_searched
-    )
+    _write(golden_path, json.dumps(golden_predictions(held_out, predictor, evaluation.labels)))
     _write(report_path, page)
     logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
     return judgement
+
+
+def golden_predictions(
+    held_out: HeldOut, predictor: "Predictor", labels: Sequence[str]
+) -> dict[str, Any]:
+    """What the deployed model must repeat: instances, offline predictions and true labels.
+
+    The predictions come from the very instances that are sent, through the predictor that serves.
+    """
+    chosen = choose_golden(held_out.labels.tolist(), NUM_GOLDEN)
+    instances = [held_out.instance(index) for index in chosen]
+    return {
+        "instances": instances,
+        "predictions": predictor.predict(instances),
+        "labels": [labels[held_out.labels[index]] for index in chosen],
+    }
 
 
 def log_metrics(artifact: "Metrics", evaluation: "Evaluation") -> None:

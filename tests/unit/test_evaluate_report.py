@@ -2,18 +2,16 @@ import json
 import math
 import struct
 import zlib
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
-from components.evaluate.golden import choose_golden, find_mistakes, golden_predictions
-from components.evaluate.held_out import Example
+from components.evaluate.held_out import HeldOut, choose_golden, find_mistakes
 from components.evaluate.pictures import png
 from components.evaluate.report import class_scores, render_report
-from components.evaluate.step import log_confusion, log_metrics
+from components.evaluate.step import golden_predictions, log_confusion, log_metrics
 from components.evaluate.thresholds import Judgement
 
 LABELS = ["cat", "<dog>", "owl"]
@@ -25,62 +23,46 @@ EVALUATION = SimpleNamespace(
 )
 
 
-def example(index: int, label: int) -> Example:
-    return Example(index=index, image=np.full((2, 2), index % 256, np.uint8), label=label)
+def held_out(labels: list[int], predicted: list[int], sureness: list[float]) -> HeldOut:
+    probabilities = np.zeros((len(labels), 3), np.float32)
+    probabilities[np.arange(len(labels)), predicted] = sureness
+    images = np.arange(len(labels) * 4, dtype=np.uint8).reshape(-1, 2, 2)
+    return HeldOut(features={"image": images}, labels=np.array(labels), probabilities=probabilities)
 
 
-@dataclass
 class ConstantPredictor:
-    """Takes every image for class 1, and counts the batches."""
-
-    batches: list[int] = field(default_factory=list)
-
     def predict(self, instances: list) -> list[dict]:
-        self.batches.append(len(instances))
-        one = {"class": 1, "label": "<dog>", "probabilities": [0.1, 0.7, 0.2]}
-        return [dict(one) for _ in instances]
+        return [{"class": 1, "label": "<dog>", "probabilities": [0.1, 0.7, 0.2]}] * len(instances)
 
 
-def test_golden_examples_hold_each_class_once_and_fill_up_to_ten():
-    chosen = choose_golden((example(index, index // 8 % 3) for index in range(100)), num_classes=3)
-    assert [item.index for item in chosen] == [0, 8, 16, 1, 2, 3, 4, 5, 6, 7]
+def test_golden_examples_hold_each_class_once_and_fill_up():
+    labels = [index // 8 % 3 for index in range(100)]
+    assert choose_golden(labels, 10) == [0, 8, 16, 1, 2, 3, 4, 5, 6, 7]
 
 
-def test_no_more_test_examples_are_read_than_needed():
-    taken = []
-    examples = (taken.append(index) or example(index, index % 10) for index in range(1000))
-    assert len(choose_golden(examples, num_classes=10)) == 10
-    assert len(taken) == 10
-
-
-def test_a_small_test_split_gives_fewer_golden_examples():
-    chosen = choose_golden([example(0, 1), example(1, 1)], num_classes=3)
-    assert [item.index for item in chosen] == [0, 1]
+@pytest.mark.parametrize(
+    ("labels", "chosen"),
+    [([1, 1], [0, 1]), ([2, 0, 1, 1], [1, 2, 0]), ([], [])],
+    ids=["few", "more classes than asked", "none"],
+)
+def test_a_small_test_split_gives_what_it_has(labels, chosen):
+    assert choose_golden(labels, 3) == chosen
 
 
 def test_golden_predictions_are_json_for_an_endpoint():
-    golden = golden_predictions([example(3, 2)], ConstantPredictor(), LABELS)
+    data = held_out([2], [1], [0.9])
+    golden = golden_predictions(data, ConstantPredictor(), LABELS)
     assert json.loads(json.dumps(golden)) == {
-        "instances": [{"image": [[3, 3], [3, 3]]}],
+        "instances": [{"image": [[0, 1], [2, 3]]}],
         "predictions": [{"class": 1, "label": "<dog>", "probabilities": [0.1, 0.7, 0.2]}],
         "labels": ["owl"],
     }
 
 
-def test_mistakes_are_looked_for_until_there_are_enough():
-    predictor = ConstantPredictor()
-    mistakes, num_searched = find_mistakes(
-        (example(index, index % 2) for index in range(3000)), predictor
-    )
-    assert (len(mistakes), num_searched, predictor.batches) == (24, 47, [500])
-    assert all(mistake.example.label == 0 for mistake in mistakes)
-
-
-def test_the_search_for_mistakes_is_bounded():
-    mistakes, num_searched = find_mistakes(
-        (example(index, 1) for index in range(3000)), ConstantPredictor()
-    )
-    assert (mistakes, num_searched) == ([], 2000)
+def test_the_surest_mistakes_are_shown_first():
+    data = held_out([0, 1, 2, 0], [1, 1, 0, 2], [0.6, 0.9, 0.8, 0.7])
+    assert find_mistakes(data, 24) == [2, 3, 0]
+    assert find_mistakes(data, 2) == [2, 3]
 
 
 def test_class_scores_are_recall_and_precision():
@@ -90,15 +72,22 @@ def test_class_scores_are_recall_and_precision():
 
 
 def test_the_report_is_one_escaped_page_that_needs_no_network():
-    mistakes, num_searched = find_mistakes([example(0, 0), example(1, 1)], ConstantPredictor())
     page = render_report(
         "mnist",
         EVALUATION,
         Judgement(is_passed=False, reasons=("accuracy 0.8 is below <1>",)),
-        mistakes=mistakes,
-        num_searched=num_searched,
+        held_out=held_out([0, 1], [1, 1], [0.75, 0.9]),
+        mistakes=[0],
     )
-    for text in ("failed", "80.00%", "&lt;dog&gt;", "&lt;1&gt;", "data:image/png;base64,", "n/a"):
+    for text in (
+        "failed",
+        "80.00%",
+        "&lt;dog&gt;",
+        "&lt;1&gt;",
+        "data:image/png;base64,",
+        "n/a",
+        "75%",
+    ):
         assert text in page
     for text in ("<dog>", "http://", "https://", "<script", 'src="/', "$"):
         assert text not in page

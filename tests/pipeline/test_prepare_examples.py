@@ -1,0 +1,147 @@
+import hashlib
+import json
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.prepare_examples import writer
+from components.prepare_examples.encode import encode_images
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.prepare import prepare
+from components.prepare_examples.shards import Shard
+
+SPECS = {
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beam must not look for a runner, and nothing may be fetched."""
+
+    def refuse(*arguments):
+        raise AssertionError(f"connects to {arguments[1:]}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+def read_split(folder: Path, split: str) -> tuple[list[bytes], list[int]]:
+    files = sorted(str(path) for path in folder.glob(f"{split}-*"))
+    records = tf.data.TFRecordDataset(files, compression_type="GZIP")
+    parsed = [tf.io.parse_single_example(record, SPECS) for record in records]
+    return [item["image"].numpy() for item in parsed], [int(item["label"]) for item in parsed]
+
+
+def raw_rows(folder: Path, part: str, start: int, stop: int) -> tuple[list[bytes], list[int]]:
+    images = (folder / f"{part}-images-idx3-ubyte").read_bytes()[16:]
+    labels = (folder / f"{part}-labels-idx1-ubyte").read_bytes()[8:]
+    return [images[row * 784 : (row + 1) * 784] for row in range(start, stop)], list(
+        labels[start:stop]
+    )
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_every_example_is_written_once_in_the_given_order(tmp_path, tiny_mnist):
+    data = tiny_mnist(num_train=60, num_test=20)
+    prepare("mnist", output_dir=tmp_path / "out", data_dir=data, trust_files=True)
+    assert read_split(tmp_path / "out", "train") == raw_rows(data, "train", 0, 55)
+    assert read_split(tmp_path / "out", "eval") == raw_rows(data, "train", 55, 60)
+    assert read_split(tmp_path / "out", "test") == raw_rows(data, "t10k", 0, 20)
+
+
+def test_the_manifest_counts_and_sums_what_is_there(tmp_path, tiny_mnist):
+    data = tiny_mnist(num_train=60, num_test=20)
+    output = tmp_path / "out"
+    manifest = prepare("mnist", output_dir=output, data_dir=data, trust_files=True)
+    assert manifest == json.loads((output / "manifest.json").read_text())
+    assert {name: split["num_examples"] for name, split in manifest["splits"].items()} == {
+        "train": 55,
+        "eval": 5,
+        "test": 20,
+    }
+    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
+    assert {shard["file"] for shard in shards} | {"manifest.json"} == set(files_of(output))
+    for shard in shards:
+        content = (output / shard["file"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == shard["sha256"]
+    assert [source["verified"] for source in manifest["sources"]] == [False] * 4
+    assert manifest["compression"] == "GZIP"
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path, tiny_mnist):
+    data = tiny_mnist()
+    for name in ("one", "two"):
+        prepare("mnist", output_dir=tmp_path / name, data_dir=data, trust_files=True)
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+
+
+def test_an_earlier_dataset_is_replaced_as_a_whole(tmp_path, tiny_mnist):
+    data, output = tiny_mnist(), tmp_path / "out"
+    for shards in ({"train": 5}, {"train": 2}):
+        prepare("mnist", output_dir=output, data_dir=data, trust_files=True, num_shards=shards)
+    assert len(list(output.glob("train-*"))) == 2
+
+
+def test_a_limit_takes_the_first_of_each_split(tmp_path, tiny_mnist):
+    data = tiny_mnist(num_train=60, num_test=20)
+    manifest = prepare(
+        "mnist", output_dir=tmp_path / "out", data_dir=data, trust_files=True, max_examples=16
+    )
+    assert read_split(tmp_path / "out", "train") == raw_rows(data, "train", 0, 11)
+    assert read_split(tmp_path / "out", "eval") == raw_rows(data, "train", 55, 56)
+    assert read_split(tmp_path / "out", "test") == raw_rows(data, "t10k", 0, 4)
+    assert "limited to the first of each" in manifest["split_rule"]
+
+
+def test_a_failure_while_writing_leaves_the_earlier_dataset(tmp_path, tiny_mnist, monkeypatch):
+    data, output = tiny_mnist(), tmp_path / "out"
+    prepare("mnist", output_dir=output, data_dir=data, trust_files=True)
+    before = files_of(output)
+
+    def full_disk(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(writer, "_write_records", full_disk)
+    with pytest.raises(OSError, match="No space left on device"):
+        prepare("mnist", output_dir=output, data_dir=data, trust_files=True)
+    assert files_of(output) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"out", data.name}
+
+
+def test_a_wrong_raw_file_is_found_before_anything_is_written(tmp_path, tiny_mnist):
+    data = tiny_mnist()
+    images = data / "train-images-idx3-ubyte"
+    images.write_bytes(images.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte: has \d+ bytes"):
+        prepare("mnist", output_dir=tmp_path / "out", data_dir=data, trust_files=True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_shard_that_cannot_be_written_is_an_error_that_names_it(tmp_path, tiny_mnist):
+    shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 1)
+    with pytest.raises(OSError, match=r"cannot write examples: .*nowhere"):
+        writer.write_shard(tuple(shard), "mnist", str(tiny_mnist()), str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("num_pixels", [1, 784, 3072])
+def test_encoded_images_are_what_tensorflow_itself_writes(num_pixels):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, size=(5, num_pixels)).astype(np.uint8)
+    labels = np.array([0, 1, 9, 10, 127], np.uint8)
+    for record, image, label in zip(encode_images(images, labels), images, labels, strict=True):
+        example = tf.train.Example()
+        example.features.feature["image"].bytes_list.value.append(image.tobytes())
+        example.features.feature["label"].int64_list.value.append(int(label))
+        assert record.tobytes() == example.SerializeToString(deterministic=True)
+
+
+def test_a_label_of_two_bytes_is_refused():
+    with pytest.raises(ValueError, match="below 128, found 128"):
+        encode_images(np.zeros((1, 4), np.uint8), np.array([128], np.uint8))
