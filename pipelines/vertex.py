@@ -32,7 +32,7 @@ def submit(
         display_name=run,
         template_path=str(template),
         job_id=run,
-        pipeline_root=f"{target.pipeline_root}/{run}/artifacts",
+        pipeline_root=target.pipeline_root,  # the run has a folder of its name in it
         parameter_values=parameters,
         enable_caching=enable_caching,
         labels={RUN_LABEL: run},
