@@ -78,15 +78,14 @@ def _heat_map(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
         + "</tr>"
         for at, (label, row) in enumerate(zip(labels, confusion, strict=True))
     )
-    caption = "Rows: the true class. Columns: the predicted one. Colour: share of the row."
-    return f"<table><caption>{caption}</caption><tr><td></td>{head}</tr>{rows}</table>"
+    return f"<table><tr><td></td>{head}</tr>{rows}</table>"
 
 
 def _cell(count: int, total: int, *, is_hit: bool) -> str:
     if count == 0:
         return '<td class="empty">0</td>'
     # The square root makes a mistake in a hundred visible beside the hits.
-    share = math.sqrt(count / total) * (0.6 if is_hit else 1.5)
+    share = math.sqrt(count / total) * (0.6 if is_hit else 3)
     css = "hit" if is_hit else "miss"
     return f'<td class="{css}" style="--share: {min(share, 0.9):.2f}">{count:,}</td>'
 
@@ -122,7 +121,7 @@ def _figure(held_out: HeldOut, index: int, labels: Sequence[str]) -> str:
         else about
     )
     caption = (
-        f"<b>{escape(true_label)}</b> taken for <b>{escape(label)}</b> ({probabilities.max():.0%})"
+        f"<b>{escape(true_label)}</b> taken for <b>{escape(label)}</b> ({probabilities.max():.1%})"
     )
     return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
 

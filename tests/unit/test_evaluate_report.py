@@ -86,7 +86,7 @@ def test_the_report_is_one_escaped_page_that_needs_no_network():
         "&lt;1&gt;",
         "data:image/png;base64,",
         "n/a",
-        "75%",
+        "75.0%",
     ):
         assert text in page
     for text in ("<dog>", "http://", "https://", "<script", 'src="/', "$"):
