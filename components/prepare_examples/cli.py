@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.prepare import CACHE_DIR, prepare
+from components.prepare_examples.prepare import CACHE_DIR, local_path, prepare
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS
 from components.prepare_examples.sources import SOURCES
 
@@ -32,11 +32,7 @@ examples:
 
   # files of your own in MNIST's format, such as Fashion-MNIST, taken as they are
   python -m components.prepare_examples --workload mnist --output-dir /tmp/fashion \\
-      --data-dir ~/fashion --trust-files
-
-  # on Dataflow: what follows -- goes to Beam
-  python -m components.prepare_examples --workload mnist --output-dir gs://BUCKET/mnist \\
-      -- --runner=DataflowRunner --project=P --region=R"""
+      --data-dir ~/fashion --trust-files"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped; nothing was written", file=sys.stderr)
         return 130
-    _print_summary(manifest["splits"], Path(args.output_dir), time.monotonic() - started)
+    _print_summary(manifest["splits"], local_path(args.output_dir), time.monotonic() - started)
     return 0
 
 

@@ -50,7 +50,8 @@ def prepare(
         trust_files: take the files in `data_dir` unverified and fetch nothing (see `fetch`); the
             manifest says so.
         num_shards: files for each split, by name; what is not named has the default.
-        beam_options: Beam's own flags, such as `--runner=DataflowRunner`.
+        beam_options: Beam's own flags, without `--runner` it all runs in this process. Another
+            runner's workers must see `data_dir` and `output_dir`.
 
     Raises:
         DataError: the data, or what was asked of it, is wrong.
@@ -102,9 +103,20 @@ def describe(manifest: Json) -> dict[str, str]:
 
 
 def local_path(path: str | Path) -> Path:
-    """A path that Python can open: gs://BUCKET is /gcs/BUCKET in every Vertex container."""
+    """A path that Python can open: gs://BUCKET is /gcs/BUCKET in every Vertex container.
+
+    Raises:
+        DataError: a bucket is named where none is mounted.
+    """
     text = str(path)
-    return Path(CLOUD_MOUNT + text[5:]) if text.startswith("gs://") else Path(text)
+    if not text.startswith("gs://"):
+        return Path(text)
+    if not Path(CLOUD_MOUNT).is_dir():
+        raise DataError(
+            f"{text}: buckets are reached through {CLOUD_MOUNT}, which Vertex AI mounts and this "
+            "machine does not have; name a local folder"
+        )
+    return Path(CLOUD_MOUNT + text.removeprefix("gs://"))
 
 
 def _header(

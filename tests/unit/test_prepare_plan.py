@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from components.prepare_examples import mnist
+from components.prepare_examples import mnist, prepare
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.idx import open_idx
-from components.prepare_examples.prepare import local_path
 from components.prepare_examples.shards import Rows, limit_splits, plan_shards
 from components.prepare_examples.writer import write_manifest
 
@@ -160,9 +159,16 @@ def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
     assert manifest["splits"]["test"] == {"num_examples": 0, "shards": []}
 
 
-def test_a_bucket_is_read_where_vertex_mounts_it():
-    assert local_path("gs://bucket/raw") == Path("/gcs/bucket/raw")
-    assert local_path("raw") == Path("raw")
+def test_a_bucket_is_read_where_vertex_mounts_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "CLOUD_MOUNT", f"{tmp_path}/")
+    assert prepare.local_path("gs://bucket/raw") == tmp_path / "bucket" / "raw"
+    assert prepare.local_path("raw") == Path("raw")
+
+
+def test_a_bucket_where_none_is_mounted_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "CLOUD_MOUNT", f"{tmp_path}/absent/")
+    with pytest.raises(DataError, match="gs://bucket/raw: buckets are reached through"):
+        prepare.local_path("gs://bucket/raw")
 
 
 @pytest.mark.parametrize(
