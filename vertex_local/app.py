@@ -6,9 +6,8 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
-from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
@@ -19,11 +18,10 @@ from vertex_local.service import Service
 
 logger = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 64 * 1024 * 1024
-OUR_HOSTS = ("127.0.0.1", "localhost")
+OUR_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 SAFE_MODEL = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
-STATUS_WORDS = {404: "NOT_FOUND", 405: "UNIMPLEMENTED", 413: "INVALID_ARGUMENT"}
+STATUS_WORDS = {404: "NOT_FOUND", 405: "UNIMPLEMENTED"}
 
 
 class SegmentConverter(BaseConverter):
@@ -92,7 +90,7 @@ def _rule(route: Route) -> Rule:
 def _refuse_foreign(request: Request) -> None:
     """A web page must reach the service neither by a name of its own nor by a cross-site POST."""
     host = request.headers.get("Host", "")
-    if urlsplit(f"//{host}").hostname not in OUR_HOSTS:
+    if not OUR_HOST.fullmatch(host):
         raise ApiError(
             code=403,
             status="PERMISSION_DENIED",
@@ -116,7 +114,6 @@ def _check_id(name: str, value: str) -> None:
 
 
 def _body(request: Request) -> Json:
-    request.max_content_length = MAX_BODY_BYTES
     data = request.get_data(cache=False)
     if not data:
         return {}
@@ -138,7 +135,6 @@ def _http_error(request: Request, error: HTTPException) -> Response:
     messages = {
         404: f"{request.path} is not a path of this service.",
         405: f"{request.method} is not supported on {request.path}.",
-        413: f"The body is larger than {MAX_BODY_BYTES} bytes.",
     }
     status = STATUS_WORDS.get(code, "INVALID_ARGUMENT")
     message = messages.get(code, error.description or error.name)
@@ -146,8 +142,6 @@ def _http_error(request: Request, error: HTTPException) -> Response:
     response = _json_response(known.to_body(), code=code)
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         response.headers["Allow"] = ", ".join(error.valid_methods)
-    if isinstance(error, RequestEntityTooLarge):
-        response.headers["Connection"] = "close"
     return response
 
 

@@ -1,19 +1,18 @@
 """The service process: takes its root folder and a port, serves, and shuts down in order."""
 
-import importlib
-import importlib.util
 import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, ModuleType
 
 import waitress
 
-from vertex_local import lock, protos
-from vertex_local.app import MAX_BODY_BYTES, Application
+from vertex_local import endpoints, jobs, lock, logs, models, operations, pipelines, protos
+from vertex_local.app import Application
 from vertex_local.service import Service
 from vertex_local.store import Store
 
@@ -22,9 +21,10 @@ logger = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8085
 THREADS = 16
-CLOSE_TIMEOUT_SECONDS = 20.0
-# In the order in which they recover after a restart.
-MODULE_NAMES = ("operations", "models", "endpoints", "jobs", "pipelines", "logs")
+MAX_BODY_BYTES = 64 * 1024 * 1024
+CLOSE_TIMEOUT_SECONDS = 25.0
+# Those that hold a kind of resource each, in the order in which they recover after a restart.
+MODULES: tuple[ModuleType, ...] = (operations, models, endpoints, jobs, pipelines, logs)
 
 
 class PortTakenError(Exception):
@@ -41,25 +41,19 @@ def serve(root: Path, *, port: int | None, on_ready: Callable[[str], None]) -> N
     root = root.resolve()
     root.mkdir(parents=True, exist_ok=True)
     held = lock.RootLock(root)
+    lock.withdraw(root)  # what a killed service announced
     listener = _listen(port)
     stop = _stop_on_signals()
     service = _service(root, listener)
-    modules = resource_modules()
-    for module in modules:
+    for module in MODULES:
         _call_if_defined(module, "recover", service)
-    server = _start_http(service, modules, listener)
+    server = _start_http(service, listener)
     protos.warm_up()
     lock.announce(root, port=listener.getsockname()[1], url=service.url)
     on_ready(service.url)
     stop.wait()
-    _shut_down(service, modules, server)
+    _shut_down(service, server)
     del held
-
-
-def resource_modules() -> list[ModuleType]:
-    """The modules that hold a kind of resource each: ROUTES, and recover and close if needed."""
-    names = [f"{__package__}.{name}" for name in MODULE_NAMES]
-    return [importlib.import_module(name) for name in names if importlib.util.find_spec(name)]
 
 
 def _service(root: Path, listener: socket.socket) -> Service:
@@ -84,9 +78,7 @@ def _bind(port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
-        listener.listen(
-            128
-        )  # from here on connections queue up, so it answers once it is announced
+        listener.listen(128)  # connections queue up from here on, while the rest is starting
     except OSError:
         listener.close()
         raise
@@ -105,15 +97,13 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _start_http(
-    service: Service, modules: list[ModuleType], listener: socket.socket
-) -> "waitress.server.TcpWSGIServer":
-    routes = [route for module in modules for route in getattr(module, "ROUTES", [])]
+def _start_http(service: Service, listener: socket.socket) -> "waitress.server.TcpWSGIServer":
+    routes = [route for module in MODULES for route in module.ROUTES]
     server = waitress.create_server(
         Application(service, routes),
         sockets=[listener],
         threads=THREADS,
-        max_request_body_size=MAX_BODY_BYTES + 1,
+        max_request_body_size=MAX_BODY_BYTES,  # a larger one is answered with 413
         channel_timeout=300,
         ident="vertex-local",
     )
@@ -121,22 +111,21 @@ def _start_http(
     return server
 
 
-def _shut_down(
-    service: Service, modules: list[ModuleType], server: "waitress.server.TcpWSGIServer"
-) -> None:
+def _shut_down(service: Service, server: "waitress.server.TcpWSGIServer") -> None:
     """Ends every process within a bounded time; a supervisor that is left sees this one die."""
     service.closing.set()
     lock.withdraw(service.root)
     closers = [
         threading.Thread(target=_call_if_defined, args=(module, "close", service), daemon=True)
-        for module in modules
+        for module in MODULES
     ]
     for closer in closers:
         closer.start()
-    for closer in closers:
-        closer.join(CLOSE_TIMEOUT_SECONDS)
+    deadline = time.monotonic() + CLOSE_TIMEOUT_SECONDS
+    for closer, module in zip(closers, MODULES, strict=True):
+        closer.join(max(0.0, deadline - time.monotonic()))
         if closer.is_alive():
-            logger.warning("A module did not close within %.0f s", CLOSE_TIMEOUT_SECONDS)
+            logger.warning("%s did not close in %.0f s", module.__name__, CLOSE_TIMEOUT_SECONDS)
     server.trigger.pull_trigger(server.close)
 
 

@@ -39,14 +39,8 @@ def predict(service, endpoint, *instances):
     return service.call("POST", f"/v1/{endpoint}:predict", {"instances": list(instances)})
 
 
-def test_sdk_deploys_predicts_undeploys_and_deletes(service, aiplatform, artifact_folder):
-    model = aiplatform.Model.upload(
-        display_name="tiny",
-        artifact_uri=str(artifact_folder),
-        serving_container_image_uri="example.invalid/tiny",
-        serving_container_command=["python", str(SERVER_SCRIPT)],
-        serving_container_args=["--port", "$(AIP_HTTP_PORT)"],
-    )
+def test_sdk_deploys_predicts_undeploys_and_deletes(aiplatform, upload):
+    model = aiplatform.Model(upload("--port", "$(AIP_HTTP_PORT)")["model"])
     endpoint = aiplatform.Endpoint.create(display_name="digits", labels={"run": "a"})
     model.deploy(endpoint=endpoint, machine_type="n1-standard-2", deployed_model_display_name="d")
     (deployed,) = endpoint.list_models()
@@ -60,18 +54,18 @@ def test_sdk_deploys_predicts_undeploys_and_deletes(service, aiplatform, artifac
     assert answer.deployed_model_id == deployed.id
     assert (answer.model_resource_name, answer.model_version_id) == (model.resource_name, "1")
 
-    with pytest.raises(exceptions.InvalidArgument, match=r"instances\[0\]: not an integer"):
+    with pytest.raises(exceptions.BadRequest, match=r"instances\[0\]: not a number"):
         endpoint.predict(instances=["x"])
-    with pytest.raises(exceptions.FailedPrecondition, match="deployed"):
+    with pytest.raises(exceptions.BadRequest, match="deployed"):
         model.delete()
-    with pytest.raises(exceptions.FailedPrecondition, match="undeploy"):
+    with pytest.raises(exceptions.BadRequest, match="undeploy"):
         endpoint.delete()
     endpoint.undeploy_all()
     assert endpoint.list_models() == []
     endpoint.delete()
     model.delete()
     with pytest.raises(exceptions.NotFound):
-        aiplatform.Endpoint(endpoint.resource_name)
+        aiplatform.Endpoint(endpoint.resource_name).list_models()
 
 
 def test_second_version_is_deployed_beside_the_first_and_takes_over(

@@ -1,5 +1,7 @@
 """Errors in Google's shape, and requests that are refused."""
 
+import http.client
+
 import pytest
 from google.api_core import exceptions
 
@@ -70,12 +72,13 @@ def test_requests_from_web_pages_are_refused(service, headers):
     assert service.do("GET", "endpoints")["endpoints"] == []
 
 
-def test_too_large_body_is_refused(service):
-    headers = {"Content-Length": str(10**9)}
-    response = service.session.post(
-        f"{service.url}/v1/{service.parent}/endpoints", headers=headers, data=b"{}", timeout=60
-    )
-    assert response.status_code == 413
+def test_too_large_body_is_refused_before_it_is_read(service):
+    connection = http.client.HTTPConnection(service.url.removeprefix("http://"), timeout=10)
+    connection.putrequest("POST", f"/v1/{service.parent}/endpoints")
+    connection.putheader("Content-Length", str(10**9))
+    connection.endheaders(b"{")
+    assert connection.getresponse().status == 413
+    connection.close()
 
 
 def test_sdk_raises_googles_exceptions(service, aiplatform):
@@ -84,7 +87,7 @@ def test_sdk_raises_googles_exceptions(service, aiplatform):
     with pytest.raises(exceptions.NotFound, match="endpoints/404"):
         aiplatform.Endpoint("404").list_models()
     aiplatform.Endpoint.create(display_name="one", endpoint_id="one")
-    with pytest.raises(exceptions.AlreadyExists, match="endpoints/one"):
+    with pytest.raises(exceptions.Conflict, match="endpoints/one"):
         aiplatform.Endpoint.create(display_name="one", endpoint_id="one")
 
 

@@ -6,10 +6,10 @@ import pytest
 from google.api_core import exceptions
 
 
-def test_sdk_uploads_versions_and_moves_aliases(service, aiplatform, artifact_folder):
+# Without artifact_uri: `Model.upload` stages every folder that is not gs:// in a bucket first.
+def test_sdk_uploads_versions_and_moves_aliases(service, aiplatform):
     first = aiplatform.Model.upload(
         display_name="digits",
-        artifact_uri=str(artifact_folder),
         serving_container_image_uri="example.invalid/tiny",
         serving_container_command=["python", "-c", "pass"],
         labels={"run": "a"},
@@ -21,7 +21,6 @@ def test_sdk_uploads_versions_and_moves_aliases(service, aiplatform, artifact_fo
     second = aiplatform.Model.upload(
         parent_model=first.resource_name,
         display_name="digits",
-        artifact_uri=artifact_folder.as_uri(),
         serving_container_image_uri="example.invalid/tiny",
         is_default_version=False,
     )

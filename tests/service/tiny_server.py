@@ -20,8 +20,8 @@ class Handler(BaseHTTPRequestHandler):
         elif body["instances"] == ["die"]:
             sys.stderr.write("the model exploded\n")
             os._exit(3)
-        elif any(not isinstance(one, int) for one in body["instances"]):
-            self._answer(400, {"error": {"message": "instances[0]: not an integer"}})
+        elif any(not isinstance(one, (int, float)) for one in body["instances"]):
+            self._answer(400, {"error": {"message": "instances[0]: not a number"}})
         else:
             files = sorted(p.name for p in Path(os.environ["AIP_STORAGE_URI"]).iterdir())
             predictions = [

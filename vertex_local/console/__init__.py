@@ -1,12 +1,31 @@
-"""The console: one page that shows what the service holds."""
+"""The console: one page, rendered from the store, that shows what the service holds."""
+
+import secrets
+from pathlib import Path
+from string import Template
 
 from werkzeug.wrappers import Response
 
+from vertex_local.console.markup import text
+from vertex_local.console.sections import all_sections
 from vertex_local.service import Service
+
+TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def page(service: Service) -> Response:
-    """The page, rendered from the store."""
-    return Response(
-        f"<!doctype html><title>vertex-local</title>{service.url}", mimetype="text/html"
+    """The page. It loads nothing from anywhere else and runs no script but its own."""
+    nonce = secrets.token_urlsafe(16)
+    html = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        nonce=nonce,
+        url=text(service.url),
+        root=text(service.root),
+        content=all_sections(service),
     )
+    response = Response(html, mimetype="text/html")
+    response.headers["Content-Security-Policy"] = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; "
+        "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    )
+    response.headers["Cache-Control"] = "no-store"
+    return response

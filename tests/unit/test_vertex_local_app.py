@@ -1,0 +1,134 @@
+"""The application by itself: dispatch, errors, and the console's escaping."""
+
+import pytest
+from werkzeug.test import Client
+
+from vertex_local import registry
+from vertex_local.app import Application
+from vertex_local.console import page
+from vertex_local.errors import failed_precondition
+from vertex_local.routes import Route
+from vertex_local.service import Service
+from vertex_local.store import Store
+
+PARENT = "projects/p/locations/l"
+HOSTILE = "<script>alert('x')</script>\"&"
+
+
+@pytest.fixture
+def service(tmp_path):
+    store = Store(tmp_path / "vertex.db")
+    yield Service(root=tmp_path, store=store, url="http://127.0.0.1:1")
+    store.close()
+
+
+def crash(service, call):
+    raise RuntimeError("secret detail")
+
+
+def refuse(service, call):
+    raise failed_precondition("not now")
+
+
+def echo(service, call):
+    return {"args": call.args, "query": call.query, "body": call.body, "parent": call.parent}
+
+
+@pytest.fixture
+def client(service):
+    collection = "projects/<project>/locations/<location>/things"
+    routes = [
+        Route("POST", f"{collection}/<id>:echo", echo),
+        Route("GET", f"{collection}/<id>:crash", crash),
+        Route("GET", f"{collection}/<id>:refuse", refuse),
+        Route("POST", "/v2/entries:list", lambda service, call: {"entries": []}),
+    ]
+    return Client(Application(service, routes))
+
+
+def test_handler_gets_path_query_and_body(client):
+    answer = client.post(f"/v1/{PARENT}/things/5:echo?filter=a%3Db", json={"n": [1]})
+    assert answer.get_json() == {
+        "args": {"project": "p", "location": "l", "id": "5"},
+        "query": {"filter": "a=b"},
+        "body": {"n": [1]},
+        "parent": PARENT,
+    }
+    assert client.post("/v2/entries:list", json={}).get_json() == {"entries": []}
+
+
+def test_crash_is_logged_and_its_details_are_not_answered(client, caplog):
+    answer = client.get(f"/v1/{PARENT}/things/5:crash")
+    assert answer.status_code == 500
+    assert answer.get_json()["error"]["status"] == "INTERNAL"
+    assert "secret" not in answer.text
+    assert "secret detail" in caplog.text
+
+
+def test_api_error_is_answered(client):
+    answer = client.get(f"/v1/{PARENT}/things/5:refuse")
+    error = {"code": 400, "message": "not now", "status": "FAILED_PRECONDITION"}
+    assert answer.get_json() == {"error": error}
+
+
+@pytest.mark.parametrize("id", ["a.b", "..", "a@b", "a b", "ü", "x" * 129])
+def test_unsafe_id_is_refused(client, id):
+    answer = client.post(f"/v1/{PARENT}/things/{id}:echo")
+    assert answer.status_code == 400
+    assert "id" in answer.get_json()["error"]["message"]
+
+
+def test_wrong_method_names_the_right_one(client):
+    answer = client.delete(f"/v1/{PARENT}/things/5:echo")
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:9000"}, 200),
+        ({"Host": "127.0.0.1:9000", "Origin": "http://127.0.0.1:9000"}, 200),
+        ({"Host": "127.0.0.1:9000", "Origin": "http://127.0.0.1:1"}, 403),
+        ({"Host": "localhost.evil"}, 403),
+        ({"Host": "evil@localhost"}, 403),
+        ({"Host": ""}, 403),
+        ({"Host": "localhost:80x"}, 403),
+        ({"Origin": "https://evil"}, 403),
+    ],
+)
+def test_foreign_hosts_and_origins_are_refused(client, headers, code):
+    assert client.post("/v2/entries:list", json={}, headers=headers).status_code == code
+
+
+def test_closing_service_refuses(client, service):
+    service.closing.set()
+    assert client.post("/v2/entries:list", json={}).status_code == 503
+
+
+def test_console_escapes_everything(service):
+    name = f"{PARENT}/models/5"
+    record = registry.new_record(name, folder="5", model={"displayName": HOSTILE}, time=HOSTILE)
+    record["labels"] = {HOSTILE: HOSTILE}
+    model = {"labels": {}, "versionAliases": ["golden"]}
+    registry.add_version(record, model=model, artifact_uri=HOSTILE, time=HOSTILE)
+    service.store.insert(name, record)
+    for kind in ("pipelineJobs", "customJobs"):
+        job = {"displayName": HOSTILE, "state": HOSTILE, "createTime": HOSTILE}
+        error = {"error": {"message": HOSTILE}}
+        service.store.insert(f"{PARENT}/{kind}/5", {"name": f"{PARENT}/{kind}/5", **job, **error})
+    deployed = {"id": HOSTILE, "displayName": HOSTILE, "model": name, "modelVersionId": HOSTILE}
+    endpoint = {"name": f"{PARENT}/endpoints/5", "createTime": "", "deployedModels": [deployed]}
+    service.store.insert(endpoint["name"], endpoint)
+
+    response = page(service)
+    html = response.get_data(as_text=True)
+    assert "alert('x')" not in html
+    assert html.count("<script") == 1
+    assert "&lt;script&gt;" in html
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+def test_console_of_an_empty_service_says_so(service):
+    assert page(service).get_data(as_text=True).count("none yet") == 4

@@ -1,0 +1,173 @@
+"""The console's four lists, newest first: pipeline runs, jobs, models, endpoints."""
+
+import logging
+from collections.abc import Callable
+
+from vertex_local import jobs, pipelines, processes, registry
+from vertex_local.console.markup import (
+    Json,
+    ago,
+    chips,
+    elapsed,
+    labels,
+    link,
+    pill,
+    seconds_between,
+    table,
+    text,
+)
+from vertex_local.errors import ApiError
+from vertex_local.routes import Call
+from vertex_local.service import Service
+
+logger = logging.getLogger(__name__)
+
+MAX_SHOWN = 20
+
+
+def all_sections(service: Service) -> str:
+    """The page's content."""
+    return "".join(
+        _section(service, title, kind, render)
+        for title, kind, render in (
+            ("Pipeline runs", "pipelineJobs", _pipeline),
+            ("Jobs", "customJobs", _job),
+            ("Models", "models", _model),
+            ("Endpoints", "endpoints", _endpoint),
+        )
+    )
+
+
+def _section(
+    service: Service, title: str, kind: str, render: Callable[[Service, Json], str]
+) -> str:
+    resources = service.store.list_kind(kind)
+    shown = resources[::-1][:MAX_SHOWN]
+    cards = "".join(render(service, resource) for resource in shown)
+    hidden = len(resources) - len(shown)
+    more = f'<p class="empty">and {hidden} older</p>' if hidden else ""
+    empty = '<p class="empty">none yet</p>'
+    count = f'<span class="count">{len(resources)}</span>'
+    return f"<section><h2>{title} {count}</h2>{cards or empty}{more}</section>"
+
+
+def _card(head: str, *, side: str, body: str = "") -> str:
+    return (
+        f'<article><header><div>{head}</div><div class="side">{side}</div></header>{body}</article>'
+    )
+
+
+def _head(resource: Json, *, state: str = "") -> str:
+    title = f"<strong>{text(resource.get('displayName') or _id(resource['name']))}</strong>"
+    place = link(resource["name"], _id(resource["name"]))
+    return f"{pill(state) if state else ''} {title} {place} {labels(resource)}"
+
+
+def _error(resource: Json) -> str:
+    message = resource.get("error", {}).get("message", "")
+    return f"<pre>{text(message)}</pre>" if message else ""
+
+
+def _timing(resource: Json) -> str:
+    took = elapsed(resource.get("startTime", ""), resource.get("endTime", ""))
+    return f"{text(took)} · {ago(resource['createTime'])}" if took else ago(resource["createTime"])
+
+
+def _pipeline(service: Service, stored: Json) -> str:
+    job = _with_tasks(service, stored)
+    tasks = job.get("jobDetail", {}).get("taskDetails", [])
+    tasks = [task for task in tasks if task.get("startTime")]
+    body = _timeline(job, tasks) if tasks else ""
+    return _card(_head(job, state=job["state"]), side=_timing(job), body=body + _error(job))
+
+
+def _with_tasks(service: Service, job: Json) -> Json:
+    parts = job["name"].split("/")
+    args = {"project": parts[1], "location": parts[3], "id": parts[5]}
+    try:
+        return pipelines.get(service, Call(args=args))
+    except (ApiError, OSError, ValueError):  # deleted meanwhile, or its folder is
+        return job
+
+
+def _timeline(job: Json, tasks: list[Json]) -> str:
+    start = min(task["startTime"] for task in tasks)
+    total = max(seconds_between(start, job.get("endTime", "")), 0.001)
+    rows = []
+    for task in tasks:
+        offset = 100 * seconds_between(start, task["startTime"]) / total
+        width = 100 * seconds_between(task["startTime"], task.get("endTime", "")) / total
+        bar = f"margin-left:{min(offset, 99):.2f}%;width:{min(width, 100 - offset):.2f}%"
+        state = task.get("state", "")
+        rows.append(
+            (
+                text(task.get("taskName", "")),
+                pill("CACHED" if state == "SKIPPED" else state),
+                text(elapsed(task["startTime"], task.get("endTime", ""))),
+                f'<div class="bar {text(state.lower())}" style="{bar}"></div>',
+            )
+        )
+    return table(("task", "state", "took", ""), rows)
+
+
+def _job(service: Service, job: Json) -> str:
+    replicas = _replicas(service, job)
+    rows = [
+        (
+            text(name),
+            pill(replica.get("state", "")),
+            text("" if replica.get("exit_code") is None else replica["exit_code"]),
+            text(replica.get("pid") or ""),
+        )
+        for name, replica in replicas.items()
+    ]
+    body = table(("replica", "state", "exit code", "pid"), rows) if rows else ""
+    return _card(_head(job, state=job["state"]), side=_timing(job), body=body + _error(job))
+
+
+def _replicas(service: Service, job: Json) -> Json:
+    try:
+        state = processes.read_state(jobs.job_folder(service, _id(job["name"])))
+    except (OSError, ValueError):
+        return {}
+    replicas: Json = state.get("replicas", {})
+    return replicas
+
+
+def _model(service: Service, record: Json) -> str:
+    rows = [
+        (
+            link(f"{record['name']}@{version['versionId']}", version["versionId"]),
+            chips(version["versionAliases"]),
+            ago(version["versionCreateTime"]),
+            f"<code>{text(version.get('artifactUri', ''))}</code>",
+        )
+        for version in reversed(record["versions"])
+    ]
+    body = table(("version", "aliases", "created", "artifact"), rows)
+    shown = registry.view(record, registry.find_version(record, ""))
+    return _card(_head(shown), side=ago(record["updateTime"]), body=body)
+
+
+def _endpoint(service: Service, endpoint: Json) -> str:
+    split = endpoint.get("trafficSplit", {})
+    rows = [
+        (
+            text(deployed["id"]),
+            text(deployed["displayName"]),
+            link(
+                f"{deployed['model']}@{deployed['modelVersionId']}",
+                f"{_id(deployed['model'])}@{deployed['modelVersionId']}",
+            ),
+            f"{split.get(deployed['id'], 0)}%",
+            f'<div class="bar succeeded" style="width:{split.get(deployed["id"], 0)}%"></div>',
+        )
+        for deployed in endpoint.get("deployedModels", [])
+    ]
+    heads = ("deployed model", "name", "version", "traffic", "")
+    body = table(heads, rows) if rows else '<p class="empty">no model is deployed</p>'
+    return _card(_head(endpoint), side=ago(endpoint["createTime"]), body=body)
+
+
+def _id(name: str) -> str:
+    return name.rpartition("/")[2]
