@@ -26,8 +26,7 @@ def submit(
     from google.cloud import aiplatform
 
     _init_sdk(target)
-    if not target.pipeline_root.startswith("gs://"):
-        _silence_bucket_check()
+    _silence_sdk(is_local=not target.pipeline_root.startswith("gs://"))
     job = aiplatform.PipelineJob(
         display_name=run,
         template_path=str(template),
@@ -58,7 +57,12 @@ def _init_sdk(target: Target) -> None:
     )
 
 
-def _silence_bucket_check() -> None:
-    """The SDK looks for a bucket first, and logs a traceback where the root is a folder."""
+def _silence_sdk(*, is_local: bool) -> None:
+    """Drops what the SDK prints when it submits; problems stay.
+
+    It looks for a bucket first, and logs a traceback where the pipeline's root is a folder.
+    """
     logger = logging.getLogger("google.cloud.aiplatform.pipeline_jobs")
-    logger.addFilter(lambda record: "GCS bucket" not in record.getMessage())
+    logger.setLevel(logging.WARNING)
+    if is_local:
+        logger.addFilter(lambda record: "GCS bucket" not in record.getMessage())

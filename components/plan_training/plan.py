@@ -25,7 +25,7 @@ def plan_training(
 ) -> TrainingPlan:
     """Plans a job that trains `workload` on `examples_uri` with the flags of `train`."""
     container = {
-        "imageUri": image,
+        "image_uri": image,
         "command": ["python", "-m", "trainer.task"],
         "args": trainer_args(
             {
@@ -46,17 +46,18 @@ def plan_training(
 def worker_pools(cluster: ClusterSpec, *, container: Json) -> list[Json]:
     """Vertex AI's worker pools, in its order: chief, worker, ps; later empty pools are left out.
 
-    Counts are strings: a number inside a structure reaches the job as `2.0` under kfp.local, and
-    a proto reads both. https://cloud.google.com/vertex-ai/docs/training/distributed-training
+    The launcher builds the job with the SDK's client, which takes field names in snake case only.
+    Counts are strings: a number inside a structure would reach the job as `2.0` under kfp.local.
+    https://cloud.google.com/vertex-ai/docs/training/distributed-training
     """
     counts = [1, cluster.workers, cluster.parameter_servers]
     while not counts[-1]:
         counts.pop()
     return [
         {
-            "machineSpec": {"machineType": cluster.machine},
-            "replicaCount": str(count),
-            "containerSpec": container,
+            "machine_spec": {"machine_type": cluster.machine},
+            "replica_count": str(count),
+            "container_spec": container,
         }
         if count
         else {}

@@ -5,7 +5,7 @@ import pytest
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training, trainer_args, worker_pools
 
-CONTAINER = {"imageUri": "image:1"}
+CONTAINER = {"image_uri": "image:1"}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_pools_come_in_vertex_order_with_counts_as_strings():
     spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1, machine="m")
 
     assert worker_pools(spec, container=CONTAINER) == [
-        {"machineSpec": {"machineType": "m"}, "replicaCount": count, "containerSpec": CONTAINER}
+        {"machine_spec": {"machine_type": "m"}, "replica_count": count, "container_spec": CONTAINER}
         for count in ("1", "2", "1")
     ]
 
@@ -67,8 +67,8 @@ def test_the_plan_passes_examples_strategy_and_settings_to_every_replica():
     )
 
     assert plan.timeout == "60s"
-    assert plan.worker_pool_specs[0]["containerSpec"] == {
-        "imageUri": "image:1",
+    assert plan.worker_pool_specs[0]["container_spec"] == {
+        "image_uri": "image:1",
         "command": ["python", "-m", "trainer.task"],
         "args": [
             "--workload=mnist",
