@@ -59,8 +59,8 @@ def parse_tf_config(text: str | None) -> Cluster:
         raise ClusterError(f"TF_CONFIG is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise ClusterError('TF_CONFIG must be an object: {"cluster": …, "task": …}')
-    addresses = _parse_addresses(config.get("cluster") or {})
-    task_type, task_index = _parse_task(config.get("task") or {})
+    addresses = _parse_addresses(config.get("cluster", {}))
+    task_type, task_index = _parse_task(config.get("task", {}))
     _check_task(task_type, task_index, addresses)
     return Cluster(task_type=task_type, task_index=task_index, addresses=addresses)
 

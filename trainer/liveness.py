@@ -12,14 +12,21 @@ from trainer.errors import ReplicaLostError
 
 logger = logging.getLogger(__name__)
 
-LOST_AFTER_SECONDS = 5.0
+# A refused connection means that the process is gone; silence may be the network's.
+REFUSED_SECONDS = 2.0
+SILENT_SECONDS = 15.0
 START_TIMEOUT_SECONDS = 600.0
 _POLL_SECONDS = 0.5
 _REACTION_SECONDS = 20.0
 
 
-def is_reachable(address: str, *, timeout_seconds: float = 1.0) -> bool:
+def is_reachable(address: str) -> bool:
     """Returns whether something listens at host:port."""
+    return probe(address) == "up"
+
+
+def probe(address: str, *, timeout_seconds: float = 1.0) -> str:
+    """Returns `up`, `refused` or `silent`."""
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), timeout=timeout_seconds) as connection:
@@ -27,9 +34,12 @@ def is_reachable(address: str, *, timeout_seconds: float = 1.0) -> bool:
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             # On one host a connection to a free port may, rarely, meet itself.
-            return connection.getsockname() != connection.getpeername()
+            is_itself = connection.getsockname() == connection.getpeername()
+            return "refused" if is_itself else "up"
+    except ConnectionRefusedError:
+        return "refused"
     except OSError:
-        return False
+        return "silent"
 
 
 def wait_until_reachable(
@@ -53,19 +63,25 @@ class Watch:
     """Remembers when each replica was last reachable; `lost` names those gone for too long."""
 
     def __init__(
-        self, addresses: Mapping[str, str], *, lost_after_seconds: float = LOST_AFTER_SECONDS
+        self,
+        addresses: Mapping[str, str],
+        *,
+        refused_seconds: float = REFUSED_SECONDS,
+        silent_seconds: float = SILENT_SECONDS,
     ):
         self._addresses = dict(addresses)
-        self._lost_after_seconds = lost_after_seconds
+        self._allowed_seconds = {"refused": refused_seconds, "silent": silent_seconds}
         self._seen = dict.fromkeys(addresses, time.monotonic())
 
     def lost(self) -> str:
         """Asks every replica and returns "" or what has happened to one of them."""
         for name, address in self._addresses.items():
-            if is_reachable(address):
+            answer = probe(address)
+            if answer == "up":
                 self._seen[name] = time.monotonic()
+                continue
             gone_for = time.monotonic() - self._seen[name]
-            if gone_for > self._lost_after_seconds:
+            if gone_for > self._allowed_seconds[answer]:
                 return f"{name} ({address}) has been unreachable for {gone_for:.0f} s"
         return ""
 
@@ -91,7 +107,9 @@ class Monitor:
 
     def explain(self, error: Exception) -> Exception:
         """Returns the loss behind an error of TensorFlow, or else the error itself."""
-        self._closed.wait(LOST_AFTER_SECONDS + 2 * _POLL_SECONDS if not self.loss else 0)
+        deadline = time.monotonic() + REFUSED_SECONDS + 3 * _POLL_SECONDS
+        while not self.loss and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS / 5)
         return ReplicaLostError(self.loss) if self.loss else error
 
     def close(self) -> None:

@@ -151,6 +151,8 @@ class _State:
 
     def __init__(self, job: Job, *, devices: list[str]):
         config = job.config
+        if config.fresh:
+            delete_folder(job.folders.checkpoints)
         keras.utils.set_random_seed(config.seed)
         self._job = job
         self._model = job.workload.build_model()
@@ -182,8 +184,6 @@ class _State:
 
     def _start(self) -> int:
         job = self._job
-        if job.config.fresh:
-            delete_folder(job.folders.checkpoints)
         start = self._checkpoints.restore()
         if start:
             logger.info("resuming from step %d", start)

@@ -1,0 +1,158 @@
+"""A tiny dataset in the examples folder's format, and replicas as real processes."""
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainer.quiet import import_tensorflow
+
+SPLITS = {"train": (512, 3), "eval": (100, 1), "test": (100, 1)}
+WAIT_SECONDS = 60
+
+
+@pytest.fixture(scope="session")
+def examples_dir(tmp_path_factory):
+    """Ten made-up digits, each a bright square at its own place, in noise: learnt in a minute."""
+    folder = tmp_path_factory.mktemp("examples")
+    random = np.random.default_rng(7)
+    splits = {name: write_split(folder, name, *size, random) for name, size in SPLITS.items()}
+    manifest = {
+        "workload": "mnist",
+        "compression": "GZIP",
+        "split_rule": "made up",
+        "sources": [],
+        "splits": splits,
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def write_split(folder, name, num_examples, num_shards, random):
+    labels = random.integers(0, 10, num_examples)
+    images = random.integers(0, 60, (num_examples, 28, 28))
+    for image, label in zip(images, labels, strict=True):
+        row, column = 4 + 12 * (label // 5), 2 + 5 * (label % 5)
+        image[row : row + 8, column : column + 4] += 190
+    parts = zip(
+        np.array_split(images.astype(np.uint8), num_shards),
+        np.array_split(labels, num_shards),
+        strict=True,
+    )
+    shards = [
+        write_shard(folder / f"{name}-{index:05d}-of-{num_shards:05d}.tfrecord.gz", *part)
+        for index, part in enumerate(parts)
+    ]
+    return {"num_examples": num_examples, "shards": shards}
+
+
+def write_shard(path, images, labels):
+    import_tensorflow()
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
+        for image, label in zip(images, labels, strict=True):
+            example = tf.train.Example()
+            example.features.feature["image"].bytes_list.value.append(image.tobytes())
+            example.features.feature["label"].int64_list.value.append(int(label))
+            writer.write(example.SerializeToString())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"file": path.name, "num_examples": len(labels), "sha256": digest}
+
+
+@dataclass
+class Replica:
+    """One process and the file that it logs to."""
+
+    name: str
+    process: subprocess.Popen
+    log_path: Path
+
+    @property
+    def log(self):
+        return self.log_path.read_text()
+
+    def wait(self, timeout_seconds=WAIT_SECONDS):
+        """Returns the exit code; fails with the log when the process does not end."""
+        try:
+            return self.process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"{self.name} has not ended within {timeout_seconds} s:\n{self.log}")
+
+    def wait_for(self, text, timeout_seconds=WAIT_SECONDS):
+        """Returns when the log holds the text."""
+        deadline = time.monotonic() + timeout_seconds
+        while text not in self.log:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"{self.name} has not logged {text!r}:\n{self.log}")
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts `python -m MODULE …` as a replica; what still runs at the end is killed."""
+    started = []
+
+    def start_replica(name, *args, module="trainer.task", **environ):
+        log_path = tmp_path / f"{name.replace('/', '-')}-{len(started)}.log"
+        with log_path.open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *map(str, args)],
+                env={**os.environ, "TF_CONFIG": "", **environ},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        started.append(process)
+        return Replica(name, process, log_path)
+
+    yield start_replica
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+
+@pytest.fixture
+def start_cluster(start):
+    """Starts one replica for each task of a cluster and returns them by name."""
+
+    def start_all(*args, num_workers=2, num_ps=1):
+        sizes = {"ps": num_ps, "worker": num_workers, "chief": 1}
+        ports = iter(free_ports(sum(sizes.values())))
+        cluster = {
+            job: [f"127.0.0.1:{next(ports)}" for _ in range(size)] for job, size in sizes.items()
+        }
+        replicas = {}
+        for job, size in sizes.items():
+            for index in range(size):
+                config = {"cluster": cluster, "task": {"type": job, "index": index}}
+                name = f"{job}/{index}"
+                replicas[name] = start(name, *args, TF_CONFIG=json.dumps(config))
+        return replicas
+
+    return start_all
+
+
+@pytest.fixture
+def port():
+    """A port that was free a moment ago."""
+    return free_ports(1)[0]
+
+
+def free_ports(count):
+    """Returns ports that were free a moment ago."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in sockets]
+    for server in sockets:
+        server.close()
+    return ports

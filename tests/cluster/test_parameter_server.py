@@ -1,0 +1,63 @@
+"""Parameter-server clusters as real processes: a whole run, and the death of each role."""
+
+import json
+import signal
+
+import pytest
+
+from trainer.evaluate import evaluate
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def flags(examples_dir, tmp_path):
+    return [
+        *("--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", tmp_path / "out"),
+        *("--batch-size", 32, "--steps-per-call", 10, "--log-every-steps", 20),
+    ]
+
+
+def test_four_processes_train_exactly_their_steps_and_all_end(
+    start_cluster, flags, examples_dir, tmp_path
+):
+    replicas = start_cluster(*flags, "--steps", 151)
+    codes = {name: replica.wait() for name, replica in replicas.items()}
+    logs = "\n".join(replica.log for replica in replicas.values())
+    assert set(codes.values()) == {0}, logs
+    assert "step 151/151" in replicas["chief/0"].log
+    assert "the job has ended: training is done" in replicas["worker/1"].log
+    out = tmp_path / "out"
+    lines = (out / "logs/metrics.jsonl").read_text().splitlines()
+    assert max(json.loads(line)["step"] for line in lines) == 151
+    # Every update was counted by the servers: the last checkpoint carries the step.
+    assert (out / "checkpoints/ckpt-151.index").exists()
+    evaluation = evaluate(str(out / "model"), str(examples_dir))
+    assert evaluation.metrics["accuracy"] > 0.9
+
+
+def test_a_checkpoint_of_a_cluster_goes_on_with_other_servers_after_sigterm(
+    start_cluster, start, flags
+):
+    steps = ["--steps", 100_000, "--learning-rate", 0.001]
+    replicas = start_cluster(*flags, *steps, num_workers=1, num_ps=2)
+    replicas["chief/0"].wait_for("step 10/100000")
+    replicas["chief/0"].process.send_signal(signal.SIGTERM)
+    codes = {name: replica.wait(20) for name, replica in replicas.items()}
+    assert set(codes.values()) == {143}, replicas["chief/0"].log
+    alone = start("alone", *flags, *steps)
+    alone.wait_for("resuming from step ")
+    alone.wait_for("/100000 loss")
+
+
+@pytest.mark.parametrize("victim", ["worker/0", "ps/0", "chief/0"])
+def test_the_death_of_a_replica_ends_all_others_and_is_named(start_cluster, flags, victim):
+    replicas = start_cluster(*flags, "--steps", 100_000, num_workers=1)
+    replicas["chief/0"].wait_for("step 10/100000")
+    replicas.pop(victim).process.kill()
+    for replica in replicas.values():
+        assert replica.wait(30) == 1, replica.log
+    witness = replicas.get("chief/0") or replicas["worker/0"]
+    assert f"{victim} (127.0.0.1:" in witness.log
+    assert "has been unreachable for" in witness.log
+    assert "Traceback" not in witness.log

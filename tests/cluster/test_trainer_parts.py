@@ -1,0 +1,222 @@
+"""The parts of the trainer that need TensorFlow, in this process."""
+
+import json
+import shutil
+import threading
+
+import numpy as np
+import pytest
+
+from trainer.cluster import Cluster
+from trainer.config import TrainConfig, resolve_folders
+from trainer.errors import InputError, TrainerError
+from trainer.quiet import import_tensorflow
+from trainer.workloads import load_workload
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+
+from trainer.export import InstanceError, export_model, load_predictor  # noqa: E402
+from trainer.input import batch_rows, checked_split, read_manifest, read_table  # noqa: E402
+from trainer.loop import make_job, train_single  # noqa: E402
+from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+MNIST = load_workload("mnist")
+
+
+@pytest.mark.parametrize(
+    ("num_examples", "batch_size"), [(1, 4), (2, 3), (10, 3), (128, 128), (100, 7)]
+)
+def test_each_epoch_uses_every_example_once_in_its_own_order(num_examples, batch_size):
+    batches = [
+        batch_rows(tf.constant(i), batch_size=batch_size, num_examples=num_examples, seed=3)[0]
+        for i in range(-(-3 * num_examples // batch_size))
+    ]
+    rows = np.concatenate([batch.numpy() for batch in batches])[: 3 * num_examples]
+    epochs = rows.reshape(3, num_examples)
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(num_examples))
+    if num_examples >= 100:
+        assert not np.array_equal(epochs[0], epochs[1])
+
+
+def test_a_table_holds_all_shards_in_order(examples_dir):
+    manifest = read_manifest(str(examples_dir), workload="mnist")
+    split = checked_split(manifest, "train")
+    features, labels = read_table(split, MNIST, compression="GZIP")
+    assert features["image"].shape == (512, 28, 28)
+    assert features["image"].dtype == tf.uint8
+    assert len(labels) == 512
+
+
+def break_json(folder):
+    (folder / "manifest.json").write_text("{")
+
+
+def break_counts(folder):
+    edit(folder, lambda splits: splits["train"].update(num_examples=9))
+
+
+def break_file_name(folder):
+    edit(folder, lambda splits: splits["train"]["shards"][0].update(file="../x"))
+
+
+def edit(folder, change):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest["splits"])
+    path.write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (break_json, "manifest.json is damaged"),
+        (break_counts, "manifest.json is damaged.*9 examples"),
+        (break_file_name, "not a file name"),
+        (lambda folder: (folder / "manifest.json").unlink(), "manifest.json is missing"),
+        (
+            lambda folder: (folder / "train-00002-of-00003.tfrecord.gz").unlink(),
+            "train-00002-of-00003.tfrecord.gz is missing",
+        ),
+        (lambda folder: edit(folder, lambda splits: splits.pop("train")), "split 'train'"),
+    ],
+    ids=["not json", "wrong counts", "path in name", "no manifest", "no shard", "no split"],
+)
+def test_a_damaged_folder_is_named(examples_dir, tmp_path, damage, message):
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    damage(folder)
+    with pytest.raises(InputError, match=message):
+        checked_split(read_manifest(str(folder), workload="mnist"), "train")
+
+
+def test_too_many_records_for_the_manifest_are_noticed(examples_dir):
+    manifest = read_manifest(str(examples_dir), workload="mnist")
+    split = manifest.splits["train"]
+    fewer = type(split)(name="train", num_examples=500, shards=split.shards)
+    with pytest.raises(InputError, match="train-00000-of-00003"):
+        read_table(fewer, MNIST, compression="GZIP")
+
+
+def test_weights_cut_in_pieces_train_as_the_whole():
+    initial = tf.random.stateless_normal([11], [1, 2])
+    schedule = Schedule(peak=0.1, total_steps=10)
+    states = []
+    for num_pieces in (1, 3):
+        parameters = Parameters(initial, devices=["/device:CPU:0"] * num_pieces)
+        for _ in range(4):
+            parameters.push(parameters.pull() * 2, schedule)
+        states.append(parameters.snapshot())
+    whole, pieces = states
+    assert int(whole["global_step"]) == 4
+    assert not np.allclose(whole["weights"], initial)
+    for name, value in whole.items():
+        np.testing.assert_allclose(value, pieces[name])
+
+
+def test_the_schedule_rises_to_its_peak_and_falls_to_nothing():
+    schedule = Schedule(peak=2.0, total_steps=100)
+    rates = [float(schedule.rate(tf.constant(step))) for step in range(1, 101)]
+    assert max(rates) == pytest.approx(2.0, rel=1e-3)
+    assert rates[0] < 0.2
+    assert rates[-1] == pytest.approx(0, abs=1e-6)
+    assert float(schedule.rate(tf.constant(500))) == pytest.approx(0, abs=1e-6)
+
+
+def train(examples_dir, out, *, stop_after=None, **settings):
+    config = TrainConfig(
+        workload="mnist", examples_dir=str(examples_dir), batch_size=32, steps=20, **settings
+    )
+    stop = threading.Event()
+    job = make_job(config, Cluster(), resolve_folders(str(out), {}), stop)
+    if stop_after:
+        stop.set()
+    train_single(job)
+    return load_predictor(str(out / "model"))
+
+
+def test_a_job_that_was_stopped_ends_with_the_weights_of_one_that_was_not(examples_dir, tmp_path):
+    images = tf.cast(tf.random.stateless_uniform([5, 28, 28], [1, 1], 0, 255, tf.int32), tf.uint8)
+    whole = train(examples_dir, tmp_path / "whole", steps_per_call=10)
+    with pytest.raises(TrainerError, match="step 10 is saved"):
+        train(examples_dir, tmp_path / "halves", steps_per_call=10, stop_after=True)
+    halves = train(examples_dir, tmp_path / "halves", steps_per_call=10)
+    np.testing.assert_allclose(
+        whole.answer({"image": images})["probabilities"],
+        halves.answer({"image": images})["probabilities"],
+        atol=1e-6,
+    )
+
+
+def test_fresh_starts_over(examples_dir, tmp_path, caplog):
+    caplog.set_level("INFO")
+    train(examples_dir, tmp_path)
+    train(examples_dir, tmp_path, fresh=True)
+    assert "resuming" not in caplog.text
+    train(examples_dir, tmp_path)
+    assert "resuming from step 20" in caplog.text
+
+
+def test_a_failed_export_leaves_the_old_model(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    export_model(MNIST.build_model(), MNIST, str(folder))
+
+    def fail(*_args, **_options):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(tf.io.gfile, "rename", fail)
+    with pytest.raises(OSError, match="disk full"):
+        export_model(MNIST.build_model(), MNIST, str(folder))
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert load_predictor(str(folder)).predict([[0] * 784])
+
+
+def test_predictions_carry_class_label_probabilities_and_key(tmp_path):
+    model = MNIST.build_model()
+    export_model(model, MNIST, str(tmp_path / "model"))
+    predictor = load_predictor(str(tmp_path / "model"))
+    image = np.arange(784) % 256
+    nested, flat = predictor.predict(
+        [image.reshape(28, 28).tolist(), {"image": image.tolist(), "key": 5}]
+    )
+    assert flat.pop("key") == 5
+    assert nested == flat
+    assert nested["label"] == str(nested["class"])
+    inputs = (image / 255).astype(np.float32).reshape(1, 28, 28, 1)
+    expected = tf.nn.softmax(model(inputs))[0].numpy()
+    np.testing.assert_allclose(nested["probabilities"], expected, atol=1e-6)
+    assert Layout(model).size < 70_000
+
+
+@pytest.mark.parametrize(
+    ("instance", "message"),
+    [
+        (5, "must be a list of pixels"),
+        ([[0] * 28] * 27, r"shape \(27, 28\), expected \(28, 28\)"),
+        ([[0] * 28] * 27 + [[0]], "rows of different lengths"),
+        ([[-1] * 28] * 28, "pixel -1"),
+        ([[0.5] * 28] * 28, "pixel 0.5"),
+        ([["a"] * 28] * 28, "not a number"),
+        ({"key": 1}, "'image' is missing"),
+    ],
+)
+def test_a_bad_instance_is_named(tmp_path, instance, message):
+    predictor = load_predictor_without_model()
+    with pytest.raises(InstanceError, match=f"instance 1: .*{message}"):
+        predictor.predict([[0] * 784, instance])
+
+
+def load_predictor_without_model():
+    """A predictor that checks instances but must never be asked."""
+    from types import SimpleNamespace
+
+    from trainer.export import Predictor
+
+    return Predictor(SimpleNamespace(signatures={"serving_default": None}), MNIST)
+
+
+def test_a_folder_without_a_model_is_named(tmp_path):
+    with pytest.raises(TrainerError, match=r"no model can be loaded from .*nothing"):
+        load_predictor(str(tmp_path / "nothing"))

@@ -1,0 +1,119 @@
+"""TF_CONFIG: roles, strategies and impossible clusters."""
+
+import json
+
+import pytest
+
+from trainer.cluster import choose_strategy, parse_tf_config
+from trainer.errors import ClusterError
+
+CHIEF, WORKERS, PS = ["h:1"], ["h:2", "h:3"], ["h:4"]
+FULL = {"chief": CHIEF, "worker": WORKERS, "ps": PS}
+
+
+def parse(cluster, task_type="chief", index=0):
+    return parse_tf_config(
+        json.dumps({"cluster": cluster, "task": {"type": task_type, "index": index}})
+    )
+
+
+def test_no_tf_config_is_a_lone_chief():
+    for text in (None, "", "  ", "{}"):
+        cluster = parse_tf_config(text)
+        assert cluster.name == "chief/0"
+        assert cluster.is_chief
+        assert choose_strategy("auto", cluster) == "single"
+
+
+def test_what_vertex_sets_for_one_replica_is_single():
+    text = (
+        '{"cluster": {"chief": ["127.0.0.1:2222"]}, "environment": "cloud",'
+        ' "task": {"type": "chief", "index": 0}, "job": "{}"}'
+    )
+    assert choose_strategy("auto", parse_tf_config(text)) == "single"
+
+
+@pytest.mark.parametrize("requested", ["auto", "parameter_server"])
+@pytest.mark.parametrize(("task", "index"), [("chief", 0), ("worker", 1), ("ps", 0)])
+def test_a_cluster_with_ps_is_parameter_server_for_every_replica(requested, task, index):
+    cluster = parse(FULL, task, index)
+    assert cluster.name == f"{task}/{index}"
+    assert cluster.is_chief == (task == "chief")
+    assert choose_strategy(requested, cluster) == "parameter_server"
+    assert cluster.replicas("worker", "ps") == {
+        "worker/0": "h:2",
+        "worker/1": "h:3",
+        "ps/0": "h:4",
+    }
+
+
+def test_master_is_read_as_chief():
+    cluster = parse({"master": CHIEF, "worker": WORKERS, "ps": PS}, "master")
+    assert cluster.name == "chief/0"
+    assert choose_strategy("auto", cluster) == "parameter_server"
+
+
+def test_worker_0_is_chief_when_there_is_neither_chief_nor_master():
+    assert parse({"worker": WORKERS}, "worker", 0).is_chief
+    assert not parse({"worker": WORKERS}, "worker", 1).is_chief
+    assert not parse(FULL, "worker", 0).is_chief
+
+
+def test_a_lone_worker_is_single():
+    assert choose_strategy("auto", parse({"worker": ["h:2"]}, "worker")) == "single"
+
+
+def test_an_index_written_as_a_string_is_accepted():
+    assert parse(FULL, "worker", "1").name == "worker/1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "must be an object"),
+        ('{"cluster": []}', "cluster must be an object"),
+        ('{"cluster": {"chief": "h:1"}}', "cluster.chief must be a list"),
+        ('{"cluster": {"chief": ["h"]}}', "'h' is not host:port"),
+        ('{"cluster": {"boss": ["h:1"]}}', "'boss' is not a replica type"),
+        ('{"cluster": {"chief": ["h:1"], "evaluator": ["h:2"]}}', "never in cluster"),
+        ('{"cluster": {"chief": ["h:1"], "master": ["h:2"]}}', "both chief and master"),
+        ('{"cluster": {"chief": ["h:1"], "ps": ["h:1"]}}', "more than one replica"),
+        ('{"task": {"type": "boss"}}', "'boss' is not a replica type"),
+        ('{"task": {"type": "chief", "index": -1}}', "task.index"),
+        ('{"task": "chief"}', "task must be an object"),
+    ],
+)
+def test_a_malformed_tf_config_is_named(text, message):
+    with pytest.raises(ClusterError, match="TF_CONFIG") as error:
+        parse_tf_config(text)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("index", [2, 99])
+def test_an_index_outside_the_cluster_is_refused(index):
+    with pytest.raises(ClusterError, match=f"worker/{index} is not in the cluster, which has 2"):
+        parse(FULL, "worker", index)
+
+
+@pytest.mark.parametrize(
+    ("requested", "jobs", "message"),
+    [
+        ("auto", {"chief": CHIEF, "ps": PS}, "add worker"),
+        ("auto", {"worker": WORKERS, "ps": PS}, "add chief"),
+        ("auto", {"chief": CHIEF, "worker": WORKERS}, "add ps"),
+        ("single", FULL, "1 chief, 2 worker, 1 ps"),
+        ("parameter_server", {"chief": CHIEF}, "add worker and ps"),
+        ("parameter_server", {}, "no cluster"),
+        ("auto", {"chief": ["h:8", "h:9"], "worker": WORKERS, "ps": PS}, "2 chiefs"),
+    ],
+)
+def test_an_impossible_cluster_says_what_to_change(requested, jobs, message):
+    task_type = next(iter(jobs), "chief")
+    with pytest.raises(ClusterError, match=message):
+        choose_strategy(requested, parse(jobs, task_type))
+
+
+def test_an_evaluator_is_refused_for_now():
+    with pytest.raises(ClusterError, match="evaluator"):
+        choose_strategy("auto", parse(FULL, "evaluator"))

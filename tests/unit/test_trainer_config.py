@@ -1,0 +1,132 @@
+"""The trainer's settings and their flags."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainer.config import ConfigError, TrainConfig, parse_flags, resolve_folders
+
+REQUIRED = ["--workload", "mnist", "--examples-dir", "examples"]
+
+
+def config(**settings):
+    return TrainConfig(workload="mnist", examples_dir="examples", **settings)
+
+
+def test_every_field_is_a_flag(capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse_flags(["--help"])
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    for field in dataclasses.fields(TrainConfig):
+        assert "--" + field.name.replace("_", "-") in shown
+    assert "TF_CONFIG" in shown
+    assert "example:" in shown
+
+
+def test_flags_become_the_configuration():
+    flags = ["--steps", "7", "--batch-size", "32", "--learning-rate", "0.01", "--fresh"]
+    expected = config(steps=7, batch_size=32, learning_rate=0.01, fresh=True)
+    assert parse_flags(REQUIRED + flags) == expected
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "allowed"),
+    [
+        ("--epochs", "0", "at least 1"),
+        ("--epochs", "many", "at least 1"),
+        ("--epochs", "1.5", "at least 1"),
+        ("--batch-size", "-4", "at least 1"),
+        ("--learning-rate", "nan", "above 0"),
+        ("--learning-rate", "0", "above 0"),
+        ("--seed", "-1", "at least 0"),
+        ("--strategy", "mirror", "auto, single, parameter_server"),
+        ("--workload", "mnits", "mnist"),
+        ("--examples-dir", "", "give a value"),
+    ],
+)
+def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, value, allowed):
+    with pytest.raises(SystemExit) as stop:
+        parse_flags([*REQUIRED, flag, value])
+    assert stop.value.code == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert flag in message
+    assert repr(value) in message or value in message
+    assert allowed in message
+
+
+def test_steps_and_epochs_together_are_refused():
+    with pytest.raises(ConfigError, match="--steps and --epochs"):
+        config(steps=5, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("epochs", 2.0), ("batch_size", True), ("batch_size", "128"), ("fresh", 1)],
+)
+def test_a_field_of_the_wrong_type_is_refused(name, value):
+    with pytest.raises(ConfigError, match=name.replace("_", "-")):
+        config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_examples", "steps"),
+    [
+        ({}, 55_000, 1290),
+        ({"epochs": 1}, 128, 1),
+        ({"epochs": 1}, 129, 2),
+        ({"epochs": 1}, 1, 1),
+        ({"steps": 9}, 55_000, 9),
+    ],
+)
+def test_total_steps(settings, num_examples, steps):
+    assert config(**settings).total_steps(num_examples) == steps
+
+
+def test_folders_come_from_the_output_folder_or_from_vertex():
+    assert resolve_folders("out/", {}).model == "out/model"
+    names = {
+        "AIP_MODEL_DIR": "/m/",
+        "AIP_CHECKPOINT_DIR": "/c",
+        "AIP_TENSORBOARD_LOG_DIR": "gs://b/l/",
+    }
+    folders = resolve_folders("", names)
+    assert (folders.model, folders.checkpoints, folders.logs) == ("/m", "/c", "gs://b/l")
+
+
+def test_without_any_folder_the_error_says_what_to_give():
+    with pytest.raises(ConfigError, match=r"--output-dir.*AIP_CHECKPOINT_DIR"):
+        resolve_folders("", {"AIP_MODEL_DIR": "/m", "AIP_TENSORBOARD_LOG_DIR": "/l"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "tf_config", "code"),
+    [
+        (["--help"], "", 0),
+        (["--workload", "mnits"], "", 2),
+        ([*REQUIRED, "--output-dir", "out"], "{", 2),
+        (REQUIRED, "", 2),
+    ],
+    ids=["help", "bad flag", "bad TF_CONFIG", "no folder"],
+)
+def test_help_and_errors_come_without_importing_tensorflow(flags, tf_config, code, tmp_path):
+    # A tensorflow that cannot be imported, in front of the real one.
+    (tmp_path / "tensorflow.py").write_text("raise SystemExit('tensorflow was imported')\n")
+    root = Path(__file__).parents[2]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{root}"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "trainer.task", *flags],
+        env={**environ, "TF_CONFIG": tf_config},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "tensorflow was imported" not in ended.stderr

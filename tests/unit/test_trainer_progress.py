@@ -1,0 +1,54 @@
+"""The progress line, and how steps are cut into calls."""
+
+import pytest
+
+from trainer.chunks import chunks
+from trainer.progress import Progress, format_progress, parse_progress
+
+LINE = "chief/0 step 300/1290 loss 0.0812 accuracy 0.9755 11,243 examples/s"
+PROGRESS = Progress(
+    replica="chief/0",
+    step=300,
+    total_steps=1290,
+    loss=0.0812,
+    accuracy=0.9755,
+    examples_per_second=11_243,
+)
+
+
+def test_the_line_is_the_contract():
+    assert f"chief/0 {format_progress(PROGRESS)}" == LINE
+
+
+@pytest.mark.parametrize("line", [LINE, f"2026-01-01T00:00:00Z {LINE}\n"])
+def test_a_line_is_read_back(line):
+    assert parse_progress(line) == PROGRESS
+
+
+@pytest.mark.parametrize(
+    "line", ["", "chief/0 resuming from step 300", "step 1/2 loss 1 accuracy 1 1 examples/s"]
+)
+def test_other_lines_are_not_progress(line):
+    assert parse_progress(line) is None
+
+
+def test_a_loss_that_is_not_a_number_is_still_progress():
+    progress = parse_progress("chief/0 step 1/2 loss nan accuracy 0.1000 5 examples/s")
+    assert progress is not None
+    assert progress.loss != progress.loss
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 7])
+@pytest.mark.parametrize("steps_per_call", [1, 20, 50])
+@pytest.mark.parametrize(("start", "stop"), [(0, 1290), (0, 1), (37, 500), (5, 5)])
+def test_chunks_cover_each_step_once(start, stop, steps_per_call, num_workers):
+    cut = list(chunks(start, stop, steps_per_call=steps_per_call, num_workers=num_workers))
+    steps = [step for first, count in cut for step in range(first, first + count)]
+    assert steps == list(range(start, stop))
+    assert all(1 <= count <= steps_per_call for _, count in cut)
+
+
+def test_the_last_chunks_of_several_workers_are_small():
+    counts = [count for _, count in chunks(0, 1000, steps_per_call=50, num_workers=2)]
+    assert counts[0] == 50
+    assert counts[-2:] == [1, 1]

@@ -1,0 +1,249 @@
+"""The prediction server, under Vertex AI's serving contract: `python -m trainer.serve`."""
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import waitress
+from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Request, Response
+
+from trainer.errors import TrainerError
+from trainer.liveness import end_process
+from trainer.quiet import import_tensorflow
+
+logger = logging.getLogger(__name__)
+
+# Vertex AI's limit for a prediction request.
+MAX_BODY_BYTES = 1_500_000
+_NUM_THREADS = 8
+_DRAIN_SECONDS = 20.0
+_MAX_PORT = 65535
+
+_EPILOG = """\
+environment (Vertex AI sets it; for a try by hand the first is enough):
+  AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://
+  AIP_HTTP_PORT        default 8080
+  AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 keeps it on this machine
+  AIP_HEALTH_ROUTE     default /health: 503 until the model is loaded, then 200
+  AIP_PREDICT_ROUTE    default /predict: {"instances": [...]} is answered {"predictions": [...]}
+
+example:
+  AIP_STORAGE_URI=run1/model AIP_HTTP_HOST=127.0.0.1 python -m trainer.serve"""
+
+
+class RequestError(Exception):
+    """A request that cannot be answered: HTTP status and message."""
+
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """Where the model is and where it is served."""
+
+    storage_uri: str
+    host: str
+    port: int
+    health_route: str
+    predict_route: str
+
+
+def parse_environ(environ: Mapping[str, str]) -> ServerConfig:
+    """Returns the configuration that the AIP_* variables give; ValueError names a wrong one."""
+    uri = environ.get("AIP_STORAGE_URI", "").removeprefix("file://").rstrip("/")
+    if not uri:
+        raise ValueError("AIP_STORAGE_URI is not set; set it to the folder of the exported model")
+    port = environ.get("AIP_HTTP_PORT", "8080")
+    if not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
+        raise ValueError(f"AIP_HTTP_PORT: {port!r} is not a port; use 1 to {_MAX_PORT}")
+    routes = {
+        name: environ.get(name) or default
+        for name, default in (("AIP_HEALTH_ROUTE", "/health"), ("AIP_PREDICT_ROUTE", "/predict"))
+    }
+    for name, route in routes.items():
+        if not route.startswith("/"):
+            raise ValueError(f"{name}: {route!r} must start with /")
+    return ServerConfig(
+        storage_uri=uri,
+        host=environ.get("AIP_HTTP_HOST") or "0.0.0.0",
+        port=int(port),
+        health_route=routes["AIP_HEALTH_ROUTE"],
+        predict_route=routes["AIP_PREDICT_ROUTE"],
+    )
+
+
+class PredictionApp:
+    """The WSGI application; `predictor` is None until the model is ready."""
+
+    def __init__(self, config: ServerConfig):
+        self._routes: dict[str, tuple[str, Callable[[Request], Any]]] = {
+            config.health_route: ("GET", self._health),
+            config.predict_route: ("POST", self._predict),
+        }
+        self.predictor: Any = None
+        self.is_draining = False
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        """Answers one request, always as JSON."""
+        try:
+            status, body = 200, self._answer(Request(environ))
+        except RequestError as error:
+            status, body = error.status, {"error": str(error)}
+        except HTTPException as error:
+            status, body = error.code or 400, {"error": error.description}
+        except Exception:
+            logger.exception("a request has failed unexpectedly")
+            status, body = 500, {"error": "internal error; see the server's log"}
+        response = Response(json.dumps(body), status=status, mimetype="application/json")
+        return response(environ, start_response)
+
+    def _answer(self, request: Request) -> Any:
+        if request.path not in self._routes:
+            raise RequestError(404, f"{request.path} is not served; try {', '.join(self._routes)}")
+        method, handler = self._routes[request.path]
+        if request.method != method:
+            raise RequestError(405, f"{request.path} takes {method}, not {request.method}")
+        return handler(request)
+
+    def _health(self, request: Request) -> dict[str, str]:
+        del request
+        self._require_ready()
+        return {"status": "ready"}
+
+    def _predict(self, request: Request) -> dict[str, Any]:
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise RequestError(
+                413, f"the body has {request.content_length} bytes; {MAX_BODY_BYTES} are allowed"
+            )
+        self._require_ready()
+        from trainer.export import InstanceError
+
+        instances = parse_instances(request.get_data())
+        try:
+            return {"predictions": self.predictor.predict(instances)}
+        except InstanceError as error:
+            raise RequestError(400, str(error)) from error
+
+    def _require_ready(self) -> None:
+        if self.is_draining:
+            raise RequestError(503, "shutting down")
+        if self.predictor is None:
+            raise RequestError(503, "the model is being loaded")
+
+
+def parse_instances(body: bytes) -> list[Any]:
+    """Returns the instances of a request's body; RequestError says what is wrong with it."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(400, f"the body is not JSON: {error}") from error
+    instances = content.get("instances") if isinstance(content, dict) else None
+    if not isinstance(instances, list) or not instances:
+        raise RequestError(400, 'the body must be {"instances": [...]} with one instance or more')
+    return instances
+
+
+def load_ready_predictor(storage_uri: str) -> Any:
+    """Returns the predictor after a first prediction, which is the slow one."""
+    import_tensorflow()
+    import numpy as np
+
+    from trainer.export import load_predictor
+
+    predictor = load_predictor(storage_uri)
+    specs = predictor.workload.input_specs().items()
+    predictor.answer(
+        {
+            name: np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
+            for name, spec in specs
+        }
+    )
+    return predictor
+
+
+def serve(config: ServerConfig) -> int:
+    """Serves until SIGTERM; returns the exit code."""
+    app = PredictionApp(config)
+    try:
+        server = waitress.create_server(
+            app,
+            host=config.host,
+            port=config.port,
+            threads=_NUM_THREADS,
+            # Ten times the limit: bodies up to there are refused by the app, with a reason.
+            max_request_body_size=10 * MAX_BODY_BYTES,
+            ident=None,
+        )
+    except OSError as error:
+        logger.error("cannot serve at %s:%d: %s", config.host, config.port, error.strerror)
+        return 1
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: _in_background(_drain, server, app))
+    _in_background(_load, app, config.storage_uri)
+    logger.info("listening at %s:%d", config.host, config.port)
+    server.run()
+    return 0
+
+
+def _load(app: PredictionApp, storage_uri: str) -> None:
+    began = time.monotonic()
+    try:
+        app.predictor = load_ready_predictor(storage_uri)
+    except TrainerError as error:
+        logger.error("%s", error)
+        end_process(1)
+    except Exception:
+        logger.exception("the model cannot be loaded from %s", storage_uri)
+        end_process(1)
+    logger.info("ready after %.1f s", time.monotonic() - began)
+
+
+def _drain(server: Any, app: PredictionApp) -> None:
+    """Answers what has been asked, takes nothing new, and ends the process."""
+    app.is_draining = True
+    server.accepting = False
+    deadline = time.monotonic() + _DRAIN_SECONDS
+    while time.monotonic() < deadline and any(
+        channel.requests or channel.total_outbufs_len
+        for channel in list(server.active_channels.values())
+    ):
+        time.sleep(0.02)
+    logger.info("stopped")
+    end_process(0)
+
+
+def _in_background(function: Callable[..., None], *args: Any) -> None:
+    threading.Thread(target=function, args=args, daemon=True).start()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Reads the environment and serves."""
+    argparse.ArgumentParser(
+        prog="python -m trainer.serve",
+        description="Serve an exported model over HTTP, as Vertex AI asks of a container.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="serve %(message)s", force=True)
+    logging.getLogger("waitress").setLevel(logging.ERROR)
+    try:
+        config = parse_environ(os.environ)
+    except ValueError as error:
+        sys.stderr.write(f"python -m trainer.serve: error: {error}\n")
+        return 2
+    return serve(config)
+
+
+if __name__ == "__main__":
+    end_process(main())
