@@ -94,6 +94,7 @@ def create_custom_job(launch: Launch) -> Request:
     spec = launch.spec()
     spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
     spec = json_util.recursive_remove_empty(spec)
+    _refuse_camel_case(spec)
     scheduling = spec.get("job_spec", {}).get("scheduling", {})
     # max_wait_duration is accepted with FLEX_START only.
     if scheduling.get("strategy", "FLEX_START") != "FLEX_START":
@@ -194,6 +195,22 @@ def _unmanaged_container_model(launch: Launch) -> Json:
         "container_spec": to_snake_case(metadata.get("containerSpec", {})),
         "artifact_uri": artifacts[0].get("uri"),
     }
+
+
+def _refuse_camel_case(spec: Any, path: str = "") -> None:
+    """The launcher hands the payload to a client that knows fields by their proto names only."""
+    if isinstance(spec, list):
+        for index, one in enumerate(spec):
+            _refuse_camel_case(one, f"{path}[{index}]")
+    elif isinstance(spec, dict):
+        for key, value in spec.items():
+            if key != key.lower():
+                snake_case = next(iter(json_util.camel_case_to_snake_case_recursive({key: 0})))
+                raise GcpcError(
+                    f"the payload of CustomJob has the field {path}.{key}; as on Vertex AI, "
+                    f"it must be written {snake_case!r}"
+                )
+            _refuse_camel_case(value, f"{path}.{key}".lstrip("."))
 
 
 def _resource_name(spec: Json, key: str, pattern: re.Pattern[str]) -> str:

@@ -1,5 +1,6 @@
 """Carries out one task of a pipeline: a Python component or a GCPC operation."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from vertex_local.files import last_lines
 from vertex_local.gcpc import Operator
 from vertex_local.gcpc_requests import GcpcError
 from vertex_local.pipeline_run import PipelineRun, Task, TaskError
+
+EXECUTOR_INPUT = re.compile(r'\A.*"outputFile": "[^"]*"\n *\}\n\}\n', re.DOTALL)
+EXECUTOR_FRAMES = re.compile(
+    r'^  File "(?:<frozen runpy>|[^"]*/kfp/dsl/executor[^"]*)".*\n(?:    .*\n)*', re.MULTILINE
+)
 
 
 def handler_for(run: PipelineRun, *, service_url: str, temp_dir: Path) -> type:
@@ -76,8 +82,13 @@ def _run_step(
     if code == 0:
         return
     how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
-    said = last_lines(task.log_path)
+    said = _without_executor(last_lines(task.log_path))
     raise TaskError(f"the step {how}. " + (f"Last lines:\n{said}" if said else "It wrote nothing."))
+
+
+def _without_executor(text: str) -> str:
+    """What the step said, without what KFP's executor says before it and around its traceback."""
+    return EXECUTOR_FRAMES.sub("", EXECUTOR_INPUT.sub("", text))
 
 
 def _is_python(command: list[str]) -> bool:
