@@ -1,6 +1,7 @@
 """Carries out one task of a pipeline: a Python component or a GCPC operation."""
 
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from vertex_local.gcpc import Operator
 from vertex_local.gcpc_requests import GcpcError
 from vertex_local.pipeline_run import PipelineRun, Task, TaskError
 
+SHELL_SIGNAL_BASE = 128
 EXECUTOR_INPUT = re.compile(r'\A.*"outputFile": "[^"]*"\n *\}\n\}\n', re.DOTALL)
 EXECUTOR_FRAMES = re.compile(
     r'^  File "(?:<frozen runpy>|[^"]*/kfp/dsl/executor[^"]*)".*\n(?:    .*\n)*', re.MULTILINE
@@ -45,11 +47,18 @@ def handler_for(run: PipelineRun, *, service_url: str, temp_dir: Path) -> type:
             task = run.current
             assert task is not None
             task.has_run = True
+            task.error = ""
             task.log_path.parent.mkdir(parents=True, exist_ok=True)
-            if gcpc_requests.is_launch(self.full_command):
-                _operate(run, task, self.full_command, service_url)
-            else:
-                _run_step(run, task, self.full_command, self.env_vars, temp_dir)
+            try:
+                if run.must_stop():  # cancelled between two attempts
+                    raise TaskError("the run was cancelled")
+                if gcpc_requests.is_launch(self.full_command):
+                    _operate(run, task, self.full_command, service_url)
+                else:
+                    _run_step(run, task, self.full_command, self.env_vars, temp_dir)
+            except TaskError as error:  # kfp.local may try again
+                task.error = str(error)
+                return status.Status.FAILURE
             return status.Status.SUCCESS
 
     return TaskHandler
@@ -81,9 +90,17 @@ def _run_step(
     )
     if code == 0:
         return
-    how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
     said = _without_executor(last_lines(task.log_path))
-    raise TaskError(f"the step {how}. " + (f"Last lines:\n{said}" if said else "It wrote nothing."))
+    words = f"Last lines:\n{said}" if said else "It wrote nothing."
+    raise TaskError(f"the step {_how_it_ended(code)}. {words}")
+
+
+def _how_it_ended(code: int) -> str:
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    if code > SHELL_SIGNAL_BASE:  # the component's shell reports its child's signal so
+        return f"exited with code {code} (signal {code - SHELL_SIGNAL_BASE})"
+    return f"exited with code {code}"
 
 
 def _without_executor(text: str) -> str:

@@ -158,6 +158,30 @@ def one_step_fails(folder: str):
         echo(text="later").after(failed)
 
 
+@dsl.component(**STEP)
+def fail_once(folder: str, kill: bool) -> str:
+    import os
+    from pathlib import Path
+
+    mark = Path(folder) / "failed-once"
+    if mark.exists():
+        return "at last"
+    mark.touch()
+    if kill:
+        os.kill(os.getpid(), 9)
+    raise ValueError("not yet")
+
+
+@dsl.pipeline(name="retries")
+def retries(folder: str):
+    fail_once(folder=folder, kill=False).set_retry(num_retries=2)
+
+
+@dsl.pipeline(name="is-killed")
+def is_killed(folder: str):
+    fail_once(folder=folder, kill=True)
+
+
 @dsl.pipeline(name="hangs")
 def hangs(folder: str):
     with dsl.ExitHandler(leave_note(folder=folder)):
@@ -262,6 +286,15 @@ class Runs:
         return [int(pid) for pid in path.read_text().split()]
 
 
+@pytest.fixture(autouse=True)
+def temp_folder(tmp_path, monkeypatch):
+    """The service's own temporary folder, which must be empty in the end."""
+    folder = tmp_path / "temp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
 @pytest.fixture
 def runs(service, tmp_path):
     return Runs(service, tmp_path)
@@ -290,20 +323,13 @@ def detail(job: dict, name: str) -> dict:
     return next(one for one in job["jobDetail"]["taskDetails"] if one["taskName"] == name)
 
 
-def left_temp_folders() -> set[str]:
-    return {path.name for path in Path("/tmp").glob("vertex-local-*")} | {
-        path.name for path in Path("/tmp").glob("kfp-*")
-    }
-
-
 @pytest.mark.timeout(120)
 def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time(
-    aiplatform, runs, tmp_path, monkeypatch
+    aiplatform, runs, tmp_path, temp_folder, monkeypatch
 ):
     from google.cloud.aiplatform import pipeline_jobs
 
     monkeypatch.setattr(pipeline_jobs, "_JOB_WAIT_TIME", 0.2)
-    before = left_temp_folders()
     code = "import os, pathlib; pathlib.Path(os.environ['AIP_MODEL_DIR']).mkdir(parents=True); "
     code += "pathlib.Path(os.environ['AIP_MODEL_DIR'], 'saved_model.pb').write_text('model')"
     compiler.Compiler().compile(whole, str(tmp_path / "whole.yaml"))
@@ -358,7 +384,7 @@ def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time
     job.delete()
     assert not (runs.service.root / "pipelines" / "whole-1").exists()
     assert runs.service.call("GET", "pipelineJobs/whole-1").status_code == 404
-    assert left_temp_folders() == before
+    assert list(temp_folder.iterdir()) == []
 
 
 def test_a_failing_step_fails_the_run_with_its_last_words_and_the_exit_task_runs(runs, tmp_path):
@@ -379,6 +405,19 @@ def test_a_failing_step_fails_the_run_with_its_last_words_and_the_exit_task_runs
     assert runs.note()["job"] == job["name"]
 
 
+def test_a_task_with_retries_is_tried_again(runs, tmp_path):
+    job = runs.run(retries, folder=str(tmp_path))
+    assert job["state"] == "PIPELINE_STATE_SUCCEEDED"
+    [task] = job["jobDetail"]["taskDetails"]
+    assert task["state"] == "SUCCEEDED"
+    assert task["execution"]["metadata"]["output:Output"] == "at last"
+
+
+def test_a_step_that_is_killed_says_so(runs, tmp_path):
+    job = runs.run(is_killed, folder=str(tmp_path))
+    assert "exited with code 137 (signal 9)" in job["error"]["message"]
+
+
 def test_a_condition_that_cannot_be_evaluated_fails_the_run(runs, tmp_path):
     job = runs.run(conditions, folder=str(tmp_path))
     assert job["state"] == "PIPELINE_STATE_FAILED"
@@ -388,20 +427,23 @@ def test_a_condition_that_cannot_be_evaluated_fails_the_run(runs, tmp_path):
     assert runs.note()["state"] == "FAILED"
 
 
-def test_a_cancel_ends_the_step_and_its_children_and_runs_the_exit_task(runs, tmp_path):
+def test_a_cancel_ends_the_step_and_its_children_and_runs_the_exit_task(
+    aiplatform, runs, tmp_path, temp_folder
+):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     assert states(runs.get(job)) == {"hang": "RUNNING"}
     refused = runs.service.call("DELETE", f"/v1/{job['name']}")
     assert refused.status_code == 400
     assert refused.json()["error"]["status"] == "FAILED_PRECONDITION"
-    assert runs.service.call("POST", f"/v1/{job['name']}:cancel", {}).json() == {}
+    aiplatform.PipelineJob.get(job["name"]).cancel()
     assert runs.get(job)["state"] in ("PIPELINE_STATE_CANCELLING", "PIPELINE_STATE_CANCELLED")
     job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
     assert states(job) == {"hang": "CANCELLED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
     assert runs.note()["state"] == "CANCELLED"
     assert all(is_gone(pid) for pid in pids)
+    assert list(temp_folder.iterdir()) == []
 
 
 def test_a_cancel_cancels_the_running_custom_job(runs, tmp_path):
@@ -417,8 +459,7 @@ def test_a_cancel_cancels_the_running_custom_job(runs, tmp_path):
     assert is_gone(pid)
 
 
-def test_a_killed_runner_fails_the_run_and_leaves_nothing(runs, tmp_path):
-    before = left_temp_folders()
+def test_a_killed_runner_fails_the_run_and_leaves_nothing(runs, tmp_path, temp_folder):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     state = json.loads((runs.service.root / "pipelines" / "run-1" / "state.json").read_text())
@@ -428,7 +469,7 @@ def test_a_killed_runner_fails_the_run_and_leaves_nothing(runs, tmp_path):
     assert "SIGKILL" in job["error"]["message"]
     assert states(job) == {"hang": "FAILED"}
     assert all(is_gone(pid) for pid in pids)
-    assert left_temp_folders() == before
+    assert list(temp_folder.iterdir()) == []
 
 
 def test_a_killed_service_reports_its_runs_as_interrupted(runs, service, tmp_path):

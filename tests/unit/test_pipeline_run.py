@@ -1,0 +1,103 @@
+import pytest
+
+from vertex_local import events
+from vertex_local.pipeline_run import PipelineRun
+from vertex_local.pipeline_spec import Leaf
+
+NAME = "projects/p/locations/l/pipelineJobs/run-1"
+LEAVES = [Leaf("/step", "step", "A step"), Leaf("/exit", "exit", "exit", is_exit=True)]
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    def make(**config) -> PipelineRun:
+        return PipelineRun({"name": NAME, "runtimeConfig": config}, folder=tmp_path, leaves=LEAVES)
+
+    return make
+
+
+def execute(run: PipelineRun, key: str, outcome=({"out": 1}, True)):
+    def work():
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return run.run_task(key, key.strip("/"), is_importer=True, execute=work)
+
+
+def details(tmp_path, **arguments) -> list[tuple[str, str]]:
+    found = events.task_details(events.read(tmp_path), **arguments)
+    return [(one["taskName"], one["state"]) for one in found]
+
+
+def test_the_journal_tells_what_became_of_each_task(make_run, tmp_path):
+    run = make_run()
+    assert execute(run, "/step") == ({"out": 1}, True)
+    assert execute(run, "/exit", ValueError("broken")) == ({}, False)
+    assert details(tmp_path) == [("step", "SUCCEEDED"), ("exit", "FAILED")]
+    [step, exit_task] = events.task_details(events.read(tmp_path))
+    assert step["execution"]["metadata"] == {"output:out": 1}
+    assert step["execution"]["displayName"] == "A step"
+    assert exit_task["error"] == {"code": 9, "message": "ValueError: broken"}
+    assert "[exit].\nexit: ValueError: broken" in run.error_message()
+
+
+def test_after_a_cancel_only_exit_tasks_start_and_only_for_a_while(make_run, tmp_path, monkeypatch):
+    run = make_run()
+    run.cancel()
+    assert execute(run, "/step") == ({}, False)
+    assert execute(run, "/exit") == ({"out": 1}, True)
+    run.journal_untriggered()
+    assert details(tmp_path) == [("exit", "SUCCEEDED"), ("step", "NOT_TRIGGERED")]
+    assert run.error_message() == "The pipeline was cancelled."
+
+    monkeypatch.setattr("vertex_local.pipeline_run.EXIT_TASKS_SECONDS", 0.0)
+    late = make_run()
+    late.cancel()
+    assert execute(late, "/exit") == ({}, False)
+
+
+def test_an_exit_task_that_takes_too_long_after_a_cancel_is_stopped(
+    make_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("vertex_local.pipeline_run.EXIT_TASKS_SECONDS", 0.1)
+    run = make_run()
+
+    def work():
+        assert not run.must_stop()
+        run.cancel()
+        run.sleep(30)
+        return {}, not run.must_stop()
+
+    run.run_task("/exit", "exit", is_importer=False, execute=work)
+    assert details(tmp_path) == [("exit", "CANCELLED")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "starts"),
+    [("PIPELINE_FAILURE_POLICY_FAIL_FAST", False), ("PIPELINE_FAILURE_POLICY_FAIL_SLOW", True)],
+)
+def test_failing_fast_starts_nothing_more_but_exit_tasks(make_run, policy, starts):
+    run = make_run(failurePolicy=policy)
+    execute(run, "/other", ValueError("broken"))
+    assert execute(run, "/step")[1] is starts
+    assert execute(run, "/exit")[1]
+
+
+def test_an_interrupted_run_shows_its_running_task_as_failed(make_run, tmp_path):
+    run = make_run()
+
+    def work():
+        assert details(tmp_path) == [("step", "RUNNING")]
+        assert details(tmp_path, interrupted="gone") == [("step", "FAILED")]
+        return {}, True
+
+    run.run_task("/step", "step", is_importer=False, execute=work)
+    assert details(tmp_path) == [("step", "SKIPPED")], "it never ran: it came from the cache"
+
+
+def test_a_half_written_event_is_left_out(make_run, tmp_path):
+    execute(make_run(), "/step")
+    with (tmp_path / events.FILE_NAME).open("a") as journal:
+        journal.write('{"time": "2026')
+    assert details(tmp_path) == [("step", "SUCCEEDED")]
