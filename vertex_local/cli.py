@@ -80,7 +80,11 @@ def _serve(root: Path, *, port: int | None, is_verbose: bool) -> int:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"The root folder {root} cannot be used: {error}")
-    return 0
+    # All is closed. The interpreter's own way out may abort while a daemon thread is importing
+    # the protos ("FATAL: exception not rethrown").
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def _say_ready(url: str) -> None:

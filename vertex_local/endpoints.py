@@ -15,6 +15,7 @@ from vertex_local.errors import (
     failed_precondition,
     invalid_argument,
     not_found,
+    unavailable,
 )
 from vertex_local.filters import paginate, update_mask
 from vertex_local.routes import Call, Json, Route
@@ -175,7 +176,7 @@ def predict(service: Service, call: Call) -> Json:
     deployed = chosen[0]
     process = service.running.get(_key(endpoint["name"], deployed["id"]))
     if process is None:
-        raise not_found(f'Deployed model "{deployed["id"]}" of {endpoint["name"]}')
+        raise unavailable(f"Deployed model {deployed['id']} of {endpoint['name']} is not running.")
     answer = process.predict(body)
     return {
         "predictions": answer["predictions"],
@@ -190,11 +191,7 @@ def recover(service: Service) -> None:
     """Starts the processes of all deployed models again, in the background."""
     for endpoint in service.store.list_kind("endpoints"):
         for deployed in endpoint.get("deployedModels", []):
-            version = f"{deployed['model']}@{deployed['modelVersionId']}"
-            model = models.resolve(service, version)
-            process = _process(service, endpoint["name"], deployed, model)
-            service.running[_key(endpoint["name"], deployed["id"])] = process
-            threading.Thread(target=_restart, args=(service, process), daemon=True).start()
+            _recover_one(service, endpoint["name"], deployed)
 
 
 def close(service: Service) -> None:
@@ -237,6 +234,17 @@ def _deploy(
         process.stop()
         service.running.pop(key, None)
         raise
+
+
+def _recover_one(service: Service, name: str, deployed: Json) -> None:
+    try:
+        model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
+        process = _process(service, name, deployed, model)
+    except ApiError:
+        logger.exception("Deployed model %s of %s cannot be started again", deployed["id"], name)
+        return
+    service.running[_key(name, deployed["id"])] = process
+    threading.Thread(target=_restart, args=(service, process), daemon=True).start()
 
 
 def _restart(service: Service, process: ServingProcess) -> None:

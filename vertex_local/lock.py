@@ -3,9 +3,13 @@
 import fcntl
 import json
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
+
+ATTEMPTS = 10
+ATTEMPT_SECONDS = 0.02
 
 
 class RootTakenError(Exception):
@@ -17,14 +21,21 @@ class RootLock:
 
     def __init__(self, root: Path) -> None:
         self._file: IO[str] = open(root / "lock", "a+", encoding="utf-8")  # noqa: SIM115
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not self._acquire():
             self._file.close()
-            raise RootTakenError(_taken_message(root)) from None
+            raise RootTakenError(_taken_message(root))
         self._file.truncate(0)
         self._file.write(f"{os.getpid()}\n")
         self._file.flush()
+
+    def _acquire(self) -> bool:
+        """Tries for a moment: `holder` takes the lock, too, while it looks."""
+        for _ in range(ATTEMPTS):
+            with suppress(BlockingIOError):
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            time.sleep(ATTEMPT_SECONDS)
+        return False
 
 
 def holder(root: Path) -> int | None:

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,10 +96,9 @@ class RunningService:
         return operation["response"]
 
 
-@pytest.fixture
-def service(tmp_path):
-    """A running service; whatever it left running is reported by its exit code."""
-    root = tmp_path / "vertex"
+@contextmanager
+def running_service(root: Path) -> Iterator[RunningService]:
+    """A service on `root`, which must end in order unless the test has killed it."""
     root.mkdir()
     running = RunningService(root=root)
     running.session.trust_env = False
@@ -105,6 +106,20 @@ def service(tmp_path):
     yield running
     running.session.close()
     assert running.stop() in (0, -signal.SIGKILL), running.log()
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A running service of the test's own."""
+    with running_service(tmp_path / "vertex") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared_service(tmp_path_factory):
+    """A running service for the tests of a module whose requests are all refused."""
+    with running_service(tmp_path_factory.mktemp("shared") / "vertex") as running:
+        yield running
 
 
 @pytest.fixture

@@ -73,13 +73,13 @@ def test_upload_response_is_an_upload_model_response(upload, service):
         ("/nowhere/at/all", "does not exist"),
     ],
 )
-def test_unusable_artifact_folder_is_refused(service, uri, message):
+def test_unusable_artifact_folder_is_refused(shared_service, uri, message):
     model = {"displayName": "tiny", "artifactUri": uri}
-    response = service.call("POST", "models:upload", {"model": model})
+    response = shared_service.call("POST", "models:upload", {"model": model})
     assert response.status_code == 400
     assert message in response.json()["error"]["message"]
     assert uri in response.json()["error"]["message"]
-    assert service.do("GET", "models")["models"] == []
+    assert shared_service.do("GET", "models")["models"] == []
 
 
 def test_upload_that_cannot_be_written_fails_and_leaves_nothing(service, artifact_folder):
@@ -91,9 +91,9 @@ def test_upload_that_cannot_be_written_fails_and_leaves_nothing(service, artifac
 
 
 @pytest.mark.parametrize("alias", ["Golden", "2", "x", "has space", "-golden", "ends-"])
-def test_bad_alias_is_refused(service, alias):
+def test_bad_alias_is_refused(shared_service, alias):
     model = {"displayName": "tiny", "versionAliases": [alias]}
-    response = service.call("POST", "models:upload", {"model": model})
+    response = shared_service.call("POST", "models:upload", {"model": model})
     assert response.status_code == 400
     assert f'"{alias}"' in response.json()["error"]["message"]
 
