@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.config import RunConfig
 from pipelines.watch import RunView
 
 COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
@@ -40,16 +41,17 @@ class Summary:
         link.replace(folder.parent / "latest")
 
 
-def summarize(view: RunView, *, run: str, workload: str, seconds: float) -> Summary:
+def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> Summary:
     """Puts a run's last view together."""
     evaluated = view.outputs.get("evaluate", {})
+    promoted = str(view.outputs.get("promote", {}).get("Output", ""))
     return Summary(
         run=run,
         state=view.state.removeprefix("PIPELINE_STATE_"),
-        workload=workload,
+        workload=config.workload,
         verdict=str(evaluated.get("verdict", "")),
         metrics=_numbers(evaluated.get("metrics", {})),
-        model_version=short_name(str(view.outputs.get("promote", {}).get("Output", ""))),
+        model_version=f"{config.model_name}@{promoted.partition('@')[2]}" if promoted else "",
         tasks=[
             {
                 "name": task.name,
@@ -84,8 +86,9 @@ def task_table(summary: Summary) -> Table:
 
 
 def _numbers(metadata: dict[str, Any]) -> dict[str, float]:
+    """The metrics; counts are whole numbers again, which kfp.local answers as floats."""
     return {
-        name: value
+        name: int(value) if name.startswith("num_") else value
         for name, value in metadata.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }

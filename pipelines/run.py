@@ -80,7 +80,7 @@ def execute(
             console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
             view = _cancel(api, run=run, task_names=task_names)
             is_interrupted = True
-    summary = summarize(view, run=run, workload=config.workload, seconds=time.monotonic() - began)
+    summary = summarize(view, run=run, config=config, seconds=time.monotonic() - began)
     summary.write(folder)
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
 

@@ -2,10 +2,14 @@
 
 import json
 import os
+import shutil
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+TEMP_LINK = "tmp"
 NUM_LAST_LINES = 20
 LAST_LINES_BYTES = 4000
 
@@ -34,3 +38,22 @@ def now() -> str:
     seconds_now = time.time()
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds_now))
     return f"{seconds}.{int(seconds_now % 1 * 1000):03d}Z"
+
+
+def make_temp_dir(folder: Path) -> Path:
+    """A new folder for TMPDIR, linked from FOLDER/tmp so that it is found again.
+
+    It is not inside FOLDER: sockets in it would have too long a name (108 characters at the most).
+    """
+    remove_temp_dir(folder)
+    path = Path(tempfile.mkdtemp(prefix="vertex-local-"))
+    (folder / TEMP_LINK).symlink_to(path)
+    return path
+
+
+def remove_temp_dir(folder: Path) -> None:
+    """Removes what `make_temp_dir` made for `folder`, whoever made it; harmless if nothing did."""
+    link = folder / TEMP_LINK
+    with suppress(OSError):
+        shutil.rmtree(link.resolve(strict=True), ignore_errors=True)
+    link.unlink(missing_ok=True)

@@ -9,12 +9,10 @@ import argparse
 import json
 import logging
 import os
-import shutil
 import signal
 import sys
 import tempfile
 import warnings
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,7 +25,6 @@ logger = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 JOB_FILE = "job.json"
-TEMP_LINK = "tmp"
 
 
 def run_pipeline(folder: Path, *, cache_dir: Path, service_url: str) -> str:
@@ -40,7 +37,7 @@ def run_pipeline(folder: Path, *, cache_dir: Path, service_url: str) -> str:
     run = PipelineRun(job, folder=folder, leaves=pipeline_spec.leaves(job["pipelineSpec"]))
     _cancel_on_signals(run)
     run.events.write("pipeline_started")
-    temp_dir = _make_temp_dir(folder)
+    temp_dir = Path(tempfile.gettempdir())  # this group's own: the supervisor removes it
     is_success = False
     try:
         is_success = _execute(
@@ -49,20 +46,10 @@ def run_pipeline(folder: Path, *, cache_dir: Path, service_url: str) -> str:
     except Exception as error:
         logger.exception("the pipeline cannot be run")
         run.fail(job["pipelineSpec"]["pipelineInfo"]["name"], f"{type(error).__name__}: {error}")
-    finally:
-        remove_temp_dir(folder)
     run.journal_untriggered()
     state = _final_state(run, is_success)
     run.events.write("pipeline_ended", state=state, error=run.error_message())
     return state
-
-
-def remove_temp_dir(folder: Path) -> None:
-    """Removes what steps left in their TMPDIR; also for a runner that was killed."""
-    link = folder / TEMP_LINK
-    with suppress(OSError):
-        shutil.rmtree(link.resolve(strict=True), ignore_errors=True)
-    link.unlink(missing_ok=True)
 
 
 def _execute(
@@ -121,16 +108,6 @@ def _cancel_on_signals(run: PipelineRun) -> None:
 
     signal.signal(signal.SIGTERM, cancel)
     signal.signal(signal.SIGINT, cancel)
-
-
-def _make_temp_dir(folder: Path) -> Path:
-    """A folder for the steps' TMPDIR, linked from FOLDER/tmp so that it is found again.
-
-    It is not inside FOLDER: sockets in it would have too long a name (108 characters at the most).
-    """
-    path = Path(tempfile.mkdtemp(prefix="vertex-local-"))
-    (folder / TEMP_LINK).symlink_to(path)
-    return path
 
 
 def main() -> None:

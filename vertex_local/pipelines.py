@@ -18,7 +18,7 @@ from vertex_local.errors import (
 )
 from vertex_local.filters import paginate
 from vertex_local.pipeline_run import EXIT_TASKS_SECONDS
-from vertex_local.pipeline_runner import JOB_FILE, remove_temp_dir
+from vertex_local.pipeline_runner import JOB_FILE
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service, now
 from vertex_local.supervisor import INTERRUPTED
@@ -40,7 +40,6 @@ OUTPUT_ONLY_FIELDS = (
     "error",
     "jobDetail",
 )
-UNSUPPORTED_FIELDS = ("templateUri", "pscInterfaceConfig", "reservedIpRanges")
 # How the runner's group ends when the runner could not say how the pipeline ended.
 OUTCOMES = {
     "succeeded": ("FAILED", "INTERNAL"),
@@ -67,7 +66,7 @@ class RunningPipeline:
 def create(service: Service, call: Call) -> Json:
     """POST …/pipelineJobs?pipelineJobId=ID starts the pipeline and answers it as PENDING."""
     body = protos.parse("PipelineJob", call.body)
-    plan = _plan(body)
+    plan = pipeline_spec.plan(body)
     job_id = _job_id(service, call)
     created = now()
     record = {
@@ -147,42 +146,6 @@ def close(service: Service) -> None:
 def pipeline_folder(service: Service, name: str) -> Path:
     """ROOT/pipelines/ID of a PipelineJob: its journal and its logs."""
     return service.root / "pipelines" / name.rpartition("/")[2]
-
-
-def _plan(body: Json) -> Json:
-    """What the runner needs of a request, checked: the specification and complete parameters."""
-    for field in UNSUPPORTED_FIELDS:
-        if field in body:
-            raise invalid_argument(f"{field} is not supported by this service; leave it out.")
-    if not body.get("pipelineSpec"):
-        raise invalid_argument("pipelineSpec is missing: give a pipeline compiled with kfp.")
-    spec = pipeline_spec.canonical(body["pipelineSpec"])
-    config = body.get("runtimeConfig", {})
-    if "inputArtifacts" in config or "parameters" in config:
-        raise invalid_argument(
-            "runtimeConfig.inputArtifacts and runtimeConfig.parameters are not supported; "
-            "give runtimeConfig.parameterValues."
-        )
-    root = _pipeline_root(config.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""))
-    values = pipeline_spec.parameters(spec, config.get("parameterValues", {}))
-    return {
-        "pipelineSpec": spec,
-        "runtimeConfig": {**config, "gcsOutputDirectory": root, "parameterValues": values},
-    }
-
-
-def _pipeline_root(root: str) -> str:
-    field = "runtimeConfig.gcsOutputDirectory"
-    if not root.startswith("/"):
-        raise invalid_argument(
-            f'{field} "{root}" is not usable here: pipelines of this service write to this '
-            "machine, so it must be an absolute local folder, such as /tmp/runs."
-        )
-    try:
-        Path(root).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise invalid_argument(f'{field} "{root}" cannot be created: {error.strerror}.') from None
-    return root.rstrip("/")
 
 
 def _job_id(service: Service, call: Call) -> str:
@@ -267,7 +230,6 @@ def _cancel(service: Service, name: str, *, grace_seconds: float) -> None:
 
 def _record_end(service: Service, name: str, group_state: Json) -> None:
     folder = pipeline_folder(service, name)
-    remove_temp_dir(folder)
     state, error = _outcome(folder, group_state)
     ended = now()
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vertex_local.files import write_json
+from vertex_local.files import remove_temp_dir, write_json
 from vertex_local.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE
 
 Json = dict[str, Any]
@@ -95,6 +95,7 @@ class Group:
 
     def _reap(self) -> None:
         code = self._supervisor.wait()
+        remove_temp_dir(self.folder)  # a supervisor that was killed has not
         self._final = self._final_state(code)
         self._has_ended.set()
         with self._stdin_lock, suppress(OSError):
@@ -153,7 +154,9 @@ def read_state(folder: Path) -> Json:
 
 
 def await_end(folder: Path, *, timeout_seconds: float) -> bool:
-    """Waits until no supervisor is at work in `folder`; for groups of an earlier service.
+    """Waits until no supervisor is at work in `folder`, and removes what it left in TMPDIR.
+
+    For groups of an earlier service.
 
     Such a supervisor ends its group by itself as soon as its service is gone.
     """

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vertex_local import linux
-from vertex_local.files import last_lines, now, write_json
+from vertex_local.files import last_lines, make_temp_dir, now, remove_temp_dir, write_json
 
 GROUP_FILE = "group.json"
 STATE_FILE = "state.json"
@@ -66,6 +66,7 @@ class Supervisor:
 
     def __init__(self, folder: Path) -> None:
         plan = json.loads((folder / GROUP_FILE).read_text())
+        self._folder = folder
         self._state_path = folder / STATE_FILE
         self._replicas = [Replica(**replica) for replica in plan["replicas"]]
         self._timeout_seconds: float | None = plan["timeout_seconds"]
@@ -82,11 +83,12 @@ class Supervisor:
     def run(self) -> None:
         """Runs the group to its end; the last state is written when every process is gone."""
         self._read_commands(0)
-        self._start_replicas()
+        self._start_replicas(temp_dir=make_temp_dir(self._folder))
         while self._has_live_replicas():
             self._read_commands(self._seconds_to_wait())
             self._check_time()
         linux.kill_all_children(timeout_seconds=STRAYS_TIMEOUT_SECONDS)
+        remove_temp_dir(self._folder)
         for replica in self._replicas:
             if replica.state == "starting":
                 replica.state = "ended"
@@ -98,12 +100,12 @@ class Supervisor:
         self._decide()
         return any(replica.is_alive for replica in self._replicas)
 
-    def _start_replicas(self) -> None:
+    def _start_replicas(self, *, temp_dir: Path) -> None:
         for replica in self._replicas:
             if self._outcome:
                 return
             try:
-                self._start(replica)
+                self._start(replica, temp_dir=temp_dir)
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 replica.state = "failed"
                 reason = _why_not_started(error, replica)
@@ -111,11 +113,11 @@ class Supervisor:
             self._write_state()
             self._read_commands(0)
 
-    def _start(self, replica: Replica) -> None:
+    def _start(self, replica: Replica, *, temp_dir: Path) -> None:
         with _open_log(Path(replica.log_path)) as log:
             replica.process = subprocess.Popen(
                 _resolved(replica.command),
-                env=_environment(replica.env),
+                env=_environment(replica.env, temp_dir),
                 cwd=replica.cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -262,8 +264,8 @@ def _resolved(command: list[str]) -> list[str]:
     return command
 
 
-def _environment(env: dict[str, str]) -> dict[str, str]:
-    merged = {**os.environ, "PYTHONUNBUFFERED": "1", **env}
+def _environment(env: dict[str, str], temp_dir: Path) -> dict[str, str]:
+    merged = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(temp_dir), **env}
     merged["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), merged.get("PATH", "")])
     return merged
 

@@ -201,6 +201,22 @@ def test_what_a_replica_leaves_behind_ends_with_it_not_with_the_group(spec, run,
     assert group.state()["state"] == "running"
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "supervisor-killed"])
+def test_temporary_files_end_with_the_group(spec, run, tmp_path, is_killed):
+    leave = "import tempfile, time; print('left', tempfile.mkdtemp(), flush=True); time.sleep(60)"
+    group = run(spec("chief/0", leave, is_primary=True))
+    left = Path(wait_for_text(tmp_path / "logs" / "chief-0.log", "left").split()[1])
+    assert left.is_dir()
+
+    if is_killed:
+        os.kill(group.pid, signal.SIGKILL)
+        group.wait(20)
+    else:
+        group.stop()
+
+    assert not left.parent.exists()
+
+
 def test_a_stop_during_the_start_is_obeyed(spec, run):
     state = run(*[spec(f"worker/{i}", SLEEP) for i in range(8)]).stop(grace_seconds=1)
     assert state["state"] == "cancelled"

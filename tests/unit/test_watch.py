@@ -1,5 +1,6 @@
 import pytest
 
+from pipelines.config import mnist
 from pipelines.report import Summary, summarize
 from pipelines.watch import NOT_RUN, leaf_tasks, view_of
 
@@ -72,7 +73,7 @@ def test_a_view_tells_each_task_apart():
 @pytest.fixture
 def summary() -> Summary:
     view = view_of(JOB, task_names=TASKS)
-    return summarize(view, run="m-1", workload="m", seconds=3.14159)
+    return summarize(view, run="m-1", config=mnist(), seconds=3.14159)
 
 
 def test_a_summary_holds_what_the_pipeline_answered(summary):
