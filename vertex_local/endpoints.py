@@ -1,33 +1,22 @@
 """Endpoints: deploy model versions as processes, split the traffic, predict."""
 
-import logging
 import re
 import shutil
 import threading
 from typing import Any
 
-from vertex_local import models, operations, protos, traffic
+from vertex_local import deployments, models, operations, protos, traffic
 from vertex_local.errors import (
-    ApiError,
-    aborted,
-    already_exists,
-    cancelled,
     failed_precondition,
     invalid_argument,
     not_found,
-    unavailable,
 )
 from vertex_local.filters import paginate, update_mask
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service, now
-from vertex_local.serving import ServingProcess, serving_spec
-
-logger = logging.getLogger(__name__)
 
 # CreateEndpointRequest.endpoint_id
 ENDPOINT_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
-# DeployedModel.id: "1-10 characters, and valid characters are [0-9]"; "0" means the new one.
-DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
 OUTPUT_ONLY_FIELDS = ("name", "deployedModels", "trafficSplit", "createTime", "updateTime", "etag")
 UPDATES = ("displayName", "description", "labels", "trafficSplit")
 
@@ -44,14 +33,15 @@ def create(service: Service, call: Call) -> Json:
     kept = {field: value for field, value in given.items() if field not in OUTPUT_ONLY_FIELDS}
     created = now()
     endpoint = {"name": name, **kept, "createTime": created, "updateTime": created}
-    service.store.insert(name, endpoint)
-    return operations.finished(
-        service,
-        name,
-        metadata_type="CreateEndpointOperationMetadata",
-        response_type="Endpoint",
-        response=endpoint,
-    )
+    with service.store.atomic():
+        service.store.insert(name, endpoint)
+        return operations.finished(
+            service,
+            name,
+            metadata_type="CreateEndpointOperationMetadata",
+            response_type="Endpoint",
+            response=endpoint,
+        )
 
 
 def get(service: Service, call: Call) -> Json:
@@ -90,10 +80,11 @@ def delete(service: Service, call: Call) -> Json:
             ids = ", ".join(one["id"] for one in deployed)
             raise failed_precondition(f"{name} has deployed models ({ids}); undeploy them first.")
         service.store.delete(name)
+        operation = operations.finished(
+            service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
+        )
     shutil.rmtree(service.root / "endpoints" / call.args["endpoint"], ignore_errors=True)
-    return operations.finished(
-        service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
-    )
+    return operation
 
 
 def deploy_model(service: Service, call: Call) -> Json:
@@ -103,21 +94,20 @@ def deploy_model(service: Service, call: Call) -> Json:
     endpoint = service.store.get(name)
     asked = request.get("deployedModel", {})
     model = models.resolve(service, asked.get("model", ""))
-    deployed_id = _new_deployed_id(service, endpoint, asked.get("id", ""))
-    split = request.get("trafficSplit", {})
-    traffic.after_deploy(endpoint, new_id=deployed_id, asked=split)
     deployed = {
         **asked,
-        "id": deployed_id,
+        "id": deployments.new_id(service, endpoint, asked.get("id", "")),
         "model": model["name"],
         "modelVersionId": model["versionId"],
         "displayName": asked.get("displayName") or model["displayName"],
         "createTime": now(),
     }
-    process = _process(service, name, deployed, model)
+    split = request.get("trafficSplit", {})
+    traffic.after_deploy(endpoint, new_id=deployed["id"], asked=split)
+    process = deployments.process_of(service, name, deployed, model)
 
     def work(stop: threading.Event) -> Json:
-        _deploy(service, name, deployed=deployed, split=split, process=process, stop=stop)
+        deployments.start(service, name, deployed=deployed, split=split, process=process, stop=stop)
         return {"deployedModel": deployed}
 
     return operations.start(
@@ -149,9 +139,7 @@ def undeploy_model(service: Service, call: Call) -> Json:
     service.store.update(name, change)
 
     def work(stop: threading.Event) -> Json:
-        process = service.running.pop(_key(name, deployed_id), None)
-        if process is not None:
-            process.stop()
+        deployments.stop(service, name, deployed_id)
         return {}
 
     return operations.start(
@@ -174,10 +162,7 @@ def predict(service: Service, call: Call) -> Json:
             f"{endpoint['name']} has no deployed model that gets traffic; deploy one first."
         )
     deployed = chosen[0]
-    process = service.running.get(_key(endpoint["name"], deployed["id"]))
-    if process is None:
-        raise unavailable(f"Deployed model {deployed['id']} of {endpoint['name']} is not running.")
-    answer = process.predict(body)
+    answer = deployments.find(service, endpoint["name"], deployed["id"]).predict(body)
     return {
         "predictions": answer["predictions"],
         "deployedModelId": deployed["id"],
@@ -191,94 +176,12 @@ def recover(service: Service) -> None:
     """Starts the processes of all deployed models again, in the background."""
     for endpoint in service.store.list_kind("endpoints"):
         for deployed in endpoint.get("deployedModels", []):
-            _recover_one(service, endpoint["name"], deployed)
+            deployments.restart(service, endpoint["name"], deployed)
 
 
 def close(service: Service) -> None:
-    """Ends the processes of all deployed models, at the same time."""
-    serving = [one for one in list(service.running.values()) if isinstance(one, ServingProcess)]
-    threads = [threading.Thread(target=one.stop, daemon=True) for one in serving]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def _deploy(
-    service: Service,
-    name: str,
-    *,
-    deployed: Json,
-    split: traffic.Split,
-    process: ServingProcess,
-    stop: threading.Event,
-) -> None:
-    """Starts the process, and only when it is healthy adds the deployed model to the endpoint."""
-    key = _key(name, deployed["id"])
-    if service.running.setdefault(key, process) is not process:
-        raise already_exists(f'Deployed model "{deployed["id"]}" of {name}')
-
-    def change(endpoint: Json) -> None:
-        models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
-        new_split = traffic.after_deploy(endpoint, new_id=deployed["id"], asked=split)
-        endpoint["trafficSplit"] = new_split
-        endpoint["deployedModels"] = [*endpoint.get("deployedModels", []), deployed]
-        endpoint["updateTime"] = now()
-
-    try:
-        process.start(interruption=lambda: _interruption(service, stop))
-        if error := _interruption(service, stop):
-            raise error
-        service.store.update(name, change)
-    except BaseException:
-        process.stop()
-        service.running.pop(key, None)
-        raise
-
-
-def _recover_one(service: Service, name: str, deployed: Json) -> None:
-    try:
-        model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
-        process = _process(service, name, deployed, model)
-    except ApiError:
-        logger.exception("Deployed model %s of %s cannot be started again", deployed["id"], name)
-        return
-    service.running[_key(name, deployed["id"])] = process
-    threading.Thread(target=_restart, args=(service, process), daemon=True).start()
-
-
-def _restart(service: Service, process: ServingProcess) -> None:
-    try:
-        process.start(interruption=lambda: _interruption(service, threading.Event()))
-    except Exception as error:
-        logger.warning("A deployed model could not be started again: %s", error)
-
-
-def _interruption(service: Service, stop: threading.Event) -> ApiError | None:
-    if service.closing.is_set():
-        return aborted("interrupted: the service stopped")
-    return cancelled("The deployment was cancelled.") if stop.is_set() else None
-
-
-def _process(service: Service, name: str, deployed: Json, model: Json) -> ServingProcess:
-    endpoint_id = name.rpartition("/")[2]
-    return ServingProcess(
-        serving_spec(model, endpoint_id=endpoint_id, deployed_id=deployed["id"]),
-        folder=service.root / "endpoints" / endpoint_id / deployed["id"],
-        title=f"Deployed model {deployed['id']} ({model['displayName']}@{model['versionId']})",
-    )
-
-
-def _new_deployed_id(service: Service, endpoint: Json, asked: str) -> str:
-    if not asked:
-        return service.store.next_id()
-    if not DEPLOYED_ID.fullmatch(asked) or asked == traffic.NEW:
-        raise invalid_argument(
-            f'deployedModel.id "{asked}" is not valid; it must be 1 to 10 digits, and not "0".'
-        )
-    if asked in [one["id"] for one in endpoint.get("deployedModels", [])]:
-        raise already_exists(f'Deployed model "{asked}" of {endpoint["name"]}')
-    return asked
+    """Ends the processes of all deployed models."""
+    deployments.stop_all(service)
 
 
 def _predict_body(call: Call) -> Json:
@@ -295,10 +198,6 @@ def _predict_body(call: Call) -> Json:
 
 def _name(call: Call) -> str:
     return f"{call.parent}/endpoints/{call.args['endpoint']}"
-
-
-def _key(name: str, deployed_id: str) -> str:
-    return f"{name}/deployedModels/{deployed_id}"
 
 
 COLLECTION = "projects/<project>/locations/<location>/endpoints"

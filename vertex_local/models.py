@@ -132,8 +132,9 @@ def delete(service: Service, call: Call) -> Json:
         record = service.store.get(name)
         _refuse_deployed(service, name, [v["versionId"] for v in record["versions"]])
         service.store.delete(name)
+        operation = _deleted(service, name)
     artifacts.discard(service.root / "models" / record["folder"])
-    return _deleted(service, name)
+    return operation
 
 
 def delete_version(service: Service, call: Call) -> Json:
@@ -149,9 +150,11 @@ def delete_version(service: Service, call: Call) -> Json:
         removed.append(version["versionId"])
         record["updateTime"] = now()
 
-    service.store.update(model_name, change)
+    with service.store.atomic():
+        service.store.update(model_name, change)
+        operation = _deleted(service, model_name)
     artifacts.discard(folder / removed[0])
-    return _deleted(service, model_name)
+    return operation
 
 
 def recover(service: Service) -> None:

@@ -1,10 +1,11 @@
 """The store: atomic, ordered, and the same after it is opened again."""
 
+import sqlite3
 import threading
 
 import pytest
 
-from vertex_local.errors import ApiError
+from vertex_local.errors import ApiError, of_exception
 from vertex_local.store import Store, collection_of
 
 MODELS = "projects/p/locations/l/models"
@@ -68,6 +69,18 @@ def test_failed_change_leaves_everything_as_it_was(store):
         several()
     assert store.get(f"{MODELS}/5") == {"n": 1}
     assert store.find(f"{MODELS}/6") is None
+
+
+def test_full_disk_is_resource_exhausted_and_leaves_the_store_usable(store):
+    store.insert(f"{MODELS}/5", {"n": 1})
+    store._connection.execute("PRAGMA max_page_count = 1")  # SQLite's own way to be full
+    with pytest.raises(sqlite3.Error) as error:
+        store.update(f"{MODELS}/5", lambda body: body.update(n="x" * 100_000))
+    assert of_exception(error.value).status == "RESOURCE_EXHAUSTED"
+    assert store.get(f"{MODELS}/5") == {"n": 1}
+    store._connection.execute("PRAGMA max_page_count = 100000")
+    store.update(f"{MODELS}/5", lambda body: body.update(n=2))
+    assert store.get(f"{MODELS}/5") == {"n": 2}
 
 
 def test_threads_lose_no_update_and_get_no_id_twice(store):
