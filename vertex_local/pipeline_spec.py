@@ -1,7 +1,8 @@
-"""Reads compiled pipelines: checks the specification and the parameters, lists the tasks."""
+"""Checks what a PipelineJob asks for, and lists the tasks of its compiled pipeline."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from vertex_local.errors import ApiError, invalid_argument
@@ -10,6 +11,7 @@ Json = dict[str, Any]
 
 RUNS_ALWAYS = "ALL_UPSTREAM_TASKS_COMPLETED"
 ROOT = ""
+UNSUPPORTED_FIELDS = ("templateUri", "pscInterfaceConfig", "reservedIpRanges")
 
 TYPES: dict[str, tuple[type, ...]] = {
     "STRING": (str,),
@@ -41,6 +43,32 @@ class Leaf:
 def leaf_key(dag: str, task: str) -> str:
     """Identifies a task by the component of its graph and its name."""
     return f"{dag}/{task}"
+
+
+def plan(body: Json) -> Json:
+    """What the runner needs of a PipelineJob: its specification and complete parameters, checked.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the field.
+    """
+    for field in UNSUPPORTED_FIELDS:
+        if field in body:
+            raise invalid_argument(f"{field} is not supported by this service; leave it out.")
+    if not body.get("pipelineSpec"):
+        raise invalid_argument("pipelineSpec is missing: give a pipeline compiled with kfp.")
+    spec = canonical(body["pipelineSpec"])
+    config = body.get("runtimeConfig", {})
+    if "inputArtifacts" in config or "parameters" in config:
+        raise invalid_argument(
+            "runtimeConfig.inputArtifacts and runtimeConfig.parameters are not supported; "
+            "give runtimeConfig.parameterValues."
+        )
+    root = _pipeline_root(config.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""))
+    values = parameters(spec, config.get("parameterValues", {}))
+    return {
+        "pipelineSpec": spec,
+        "runtimeConfig": {**config, "gcsOutputDirectory": root, "parameterValues": values},
+    }
 
 
 def canonical(spec: Json) -> Json:
@@ -97,6 +125,20 @@ def parameters(spec: Json, given: Json) -> Json:
             )
         values[name] = None
     return values
+
+
+def _pipeline_root(root: str) -> str:
+    field = "runtimeConfig.gcsOutputDirectory"
+    if not root.startswith("/"):
+        raise invalid_argument(
+            f'{field} "{root}" is not usable here: pipelines of this service write to this '
+            "machine, so it must be an absolute local folder, such as /tmp/runs."
+        )
+    try:
+        Path(root).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise invalid_argument(f'{field} "{root}" cannot be created: {error.strerror}.') from None
+    return str(Path(root))
 
 
 def _typed(name: str, value: Any, definition: Json) -> Any:
