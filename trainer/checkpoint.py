@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.errors import TrainerError
+from trainer.errors import TrainerError, first_line
 from trainer.parameters import Layout, Parameters
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Checkpoints:
             self._checkpoint.restore(path).assert_existing_objects_matched()
         except (ValueError, AssertionError, tf.errors.OpError) as error:
             raise TrainerError(
-                f"the checkpoint {path} cannot be restored ({str(error).splitlines()[0]});"
+                f"the checkpoint {path} cannot be restored ({first_line(error)});"
                 " give --fresh to start over, or another --output-dir"
             ) from error
         state = {name: slot.read_value() for name, slot in self._slots.items()}

@@ -85,6 +85,7 @@ class ClusterDriver:
                 sums = future.result(timeout=_CHECK_SECONDS)
             except FutureTimeoutError:
                 continue
+            self._monitor.progressed()
             return make_totals(sums, count, self._batch_size)
 
 

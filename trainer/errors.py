@@ -1,5 +1,9 @@
 """Errors whose message is meant for the person who started the job."""
 
+import re
+
+_GRAPH_NOISE = re.compile(r"\{\{[^}]*\}\} ?| ?\[Op:\w+\].*")
+
 
 class TrainerError(Exception):
     """The job cannot go on; the message says why and what to do."""
@@ -19,3 +23,9 @@ class ReplicaLostError(TrainerError):
 
 class Preempted(TrainerError):  # noqa: N818 - not a failure: the job was asked to stop
     """The job was told to stop (SIGTERM) and has saved its state."""
+
+
+def first_line(error: Exception) -> str:
+    """Returns an error of TensorFlow as one line, without the names of graph nodes."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return _GRAPH_NOISE.sub("", lines[0]).strip()

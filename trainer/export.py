@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer.errors import TrainerError
+from trainer.errors import TrainerError, first_line
 from trainer.workloads import load_workload
 from trainer.workloads.base import Workload
 
@@ -113,8 +113,9 @@ def load_predictor(model_dir: str) -> Predictor:
             workload = load_workload(json.loads(file.read())["workload"])
         return Predictor(tf.saved_model.load(model_dir), workload)
     except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise TrainerError(f"no model can be loaded from {model_dir!r}: {reason}") from error
+        raise TrainerError(
+            f"no model can be loaded from {model_dir!r}: {first_line(error)}"
+        ) from error
 
 
 def _replace_folder(new: str, target: str) -> None:

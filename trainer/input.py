@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.errors import InputError
+from trainer.errors import InputError, first_line
 from trainer.workloads.base import Workload
 
 
@@ -95,8 +95,8 @@ def read_table(split: Split, workload: Workload, *, compression: str) -> tuple[A
 
 def damage_message(split: Split, error: Exception) -> str:
     """Returns one line on a split whose records cannot be read."""
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"the examples of {split.name} ({', '.join(split.paths)}) cannot be read: {reason}"
+    paths = ", ".join(split.paths)
+    return f"the examples of {split.name} ({paths}) cannot be read: {first_line(error)}"
 
 
 def batch_rows(

@@ -18,6 +18,8 @@ SILENT_SECONDS = 15.0
 START_TIMEOUT_SECONDS = 600.0
 _POLL_SECONDS = 0.5
 _REACTION_SECONDS = 20.0
+# A replica may listen and yet do nothing: this bounds what is unforeseen.
+_STALL_SECONDS = 900.0
 
 
 def is_reachable(address: str) -> bool:
@@ -98,7 +100,12 @@ class Monitor:
         self._watch = Watch(addresses)
         self._on_stuck = on_stuck
         self._closed = threading.Event()
+        self._last_progress = time.monotonic()
         threading.Thread(target=self._run, name="replica-monitor", daemon=True).start()
+
+    def progressed(self) -> None:
+        """Is told whenever steps have finished."""
+        self._last_progress = time.monotonic()
 
     def raise_if_lost(self) -> None:
         """Raises ReplicaLostError when a replica is gone."""
@@ -118,11 +125,15 @@ class Monitor:
 
     def _run(self) -> None:
         while not self._closed.wait(_POLL_SECONDS):
-            self.loss = self._watch.lost()
+            self.loss = self._watch.lost() or self._stalled()
             if self.loss:
                 break
         if not self._closed.wait(_REACTION_SECONDS) and self.loss:
             self._on_stuck(self.loss)
+
+    def _stalled(self) -> str:
+        waited = time.monotonic() - self._last_progress
+        return f"no step has finished for {waited:.0f} s" if waited > _STALL_SECONDS else ""
 
 
 def end_process(code: int) -> None:

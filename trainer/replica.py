@@ -1,14 +1,15 @@
 """The replicas of a parameter-server cluster: servers, the chief's connection, the common end."""
 
+import contextlib
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
 from trainer.cluster import Cluster
-from trainer.errors import Preempted, ReplicaLostError
+from trainer.errors import ClusterError, Preempted, ReplicaLostError, first_line
 from trainer.liveness import Watch, end_process, is_reachable, wait_until_reachable
 from trainer.quiet import quiet_native_logs
 
@@ -23,7 +24,7 @@ def serve_replica(cluster: Cluster, checkpoint_dir: str, *, stop: threading.Even
 
     Returns the process's exit code.
     """
-    with quiet_native_logs():
+    with quiet_native_logs(), _naming_the_port(cluster):
         server = tf.distribute.Server(
             {name: list(addresses) for name, addresses in cluster.addresses.items()},
             job_name=cluster.task_type,
@@ -55,7 +56,7 @@ def connect(
         task_id=cluster.task_index,
         rpc_layer="grpc",
     )
-    with quiet_native_logs():
+    with quiet_native_logs(), _naming_the_port(cluster):
         return tf.distribute.ParameterServerStrategy(resolver)
 
 
@@ -79,6 +80,17 @@ def abandon(loss: str) -> None:
     """Ends the chief when TensorFlow keeps it waiting for a replica that is gone."""
     logger.error("%s, and TensorFlow keeps waiting for it: ending the job", loss)
     end_process(1)
+
+
+@contextlib.contextmanager
+def _naming_the_port(cluster: Cluster) -> Iterator[None]:
+    try:
+        yield
+    except tf.errors.UnknownError as error:
+        address = cluster.addresses[cluster.task_type][cluster.task_index]
+        raise ClusterError(
+            f"cannot serve at {address} ({first_line(error)}): is the port taken?"
+        ) from error
 
 
 def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:

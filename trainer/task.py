@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from trainer.cluster import Cluster, choose_strategy, parse_tf_config
 from trainer.config import ConfigError, Folders, TrainConfig, parse_flags, resolve_folders
-from trainer.errors import ClusterError, Preempted, TrainerError
+from trainer.errors import ClusterError, Preempted, TrainerError, first_line
 from trainer.liveness import end_process
 from trainer.quiet import import_tensorflow
 
@@ -55,6 +55,29 @@ def _run(
     stop: threading.Event,
 ) -> int:
     import_tensorflow()
+    import tensorflow as tf
+
+    try:
+        return _run_replica(config, cluster, folders, strategy=strategy, stop=stop)
+    except (
+        tf.errors.FailedPreconditionError,
+        tf.errors.NotFoundError,
+        tf.errors.PermissionDeniedError,
+        tf.errors.ResourceExhaustedError,
+    ) as error:
+        raise TrainerError(
+            f"{first_line(error)}; check the output folder, its space and permissions"
+        ) from error
+
+
+def _run_replica(
+    config: TrainConfig,
+    cluster: Cluster,
+    folders: Folders,
+    *,
+    strategy: str,
+    stop: threading.Event,
+) -> int:
     if cluster.task_type != "chief" and strategy == "parameter_server":
         from trainer.replica import serve_replica
 
