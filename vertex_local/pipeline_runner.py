@@ -37,12 +37,12 @@ def run_pipeline(folder: Path, *, cache_dir: Path, service_url: str) -> str:
     run = PipelineRun(job, folder=folder, leaves=pipeline_spec.leaves(job["pipelineSpec"]))
     _cancel_on_signals(run)
     run.events.write("pipeline_started")
-    temp_dir = Path(tempfile.gettempdir())  # this group's own: the supervisor removes it
     is_success = False
     try:
-        is_success = _execute(
-            job, run, cache_dir=cache_dir, temp_dir=temp_dir, service_url=service_url
-        )
+        with tempfile.TemporaryDirectory(prefix="steps-", ignore_cleanup_errors=True) as temp:
+            is_success = _execute(
+                job, run, cache_dir=cache_dir, temp_dir=Path(temp), service_url=service_url
+            )
     except Exception as error:
         logger.exception("the pipeline cannot be run")
         run.fail(job["pipelineSpec"]["pipelineInfo"]["name"], f"{type(error).__name__}: {error}")

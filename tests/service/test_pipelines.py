@@ -384,6 +384,7 @@ def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time
     job.delete()
     assert not (runs.service.root / "pipelines" / "whole-1").exists()
     assert runs.service.call("GET", "pipelineJobs/whole-1").status_code == 404
+    assert runs.service.stop() == 0
     assert list(temp_folder.iterdir()) == []
 
 
