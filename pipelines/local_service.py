@@ -13,6 +13,7 @@ import requests
 
 from components.vertex_api import EMULATOR_VARIABLE
 
+SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--tied-to-stdin"]
 START_TIMEOUT_SECONDS = 30
 STOP_TIMEOUT_SECONDS = 60
 
@@ -31,8 +32,8 @@ def local_service(root: Path) -> Iterator["LocalService"]:
     with contextlib.ExitStack() as stack:
         service = LocalService(root)
         if not service.find():
-            service.start()
             stack.callback(service.stop)
+            service.start()
         stack.enter_context(_environment(EMULATOR_VARIABLE, service.host))
         yield service
 
@@ -76,8 +77,8 @@ class LocalService:
         log_path = self.root / "service.log"
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(self.root)],
-                stdin=subprocess.DEVNULL,
+                [*SERVE, "--root", str(self.root)],
+                stdin=subprocess.PIPE,  # ends with this process, and the service with it
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a Ctrl-C of the terminal is ours to handle, not its
@@ -96,6 +97,9 @@ class LocalService:
     def keep(self) -> None:
         """Leaves the service running when the block ends."""
         self._is_kept = True
+        if self._process and self._process.stdin:
+            self._process.stdin.write(b"stay\n")
+            self._process.stdin.flush()
 
     def stop(self) -> None:
         """Ends the service, if this started it and nobody keeps it."""

@@ -31,7 +31,12 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.command == "stop":
         return _stop(arguments.root, timeout_seconds=arguments.timeout)
-    return _serve(arguments.root, port=arguments.port, is_verbose=arguments.verbose)
+    return _serve(
+        arguments.root,
+        port=arguments.port,
+        is_verbose=arguments.verbose,
+        is_tied_to_stdin=arguments.tied_to_stdin,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,6 +51,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_root(serve)
     serve.add_argument("--port", type=_port, help="default: 8085, or another if that is taken")
     serve.add_argument("--host", choices=["127.0.0.1"], default="127.0.0.1", help="loopback only")
+    serve.add_argument(
+        "--tied-to-stdin",
+        action="store_true",
+        help="end with stdin, so with whoever started it; a line 'stay' unties it",
+    )
     serve.add_argument("--verbose", action="store_true", help="log every request")
     stop = commands.add_parser("stop", help="end the service that runs on a root folder")
     _add_root(stop)
@@ -67,7 +77,7 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _serve(root: Path, *, port: int | None, is_verbose: bool) -> int:
+def _serve(root: Path, *, port: int | None, is_verbose: bool, is_tied_to_stdin: bool) -> int:
     from vertex_local import server
 
     logging.basicConfig(
@@ -75,7 +85,7 @@ def _serve(root: Path, *, port: int | None, is_verbose: bool) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        server.serve(root, port=port, on_ready=_say_ready)
+        server.serve(root, port=port, on_ready=_say_ready, is_tied_to_stdin=is_tied_to_stdin)
     except (lock.RootTakenError, server.PortTakenError) as error:
         return _fail(str(error))
     except OSError as error:

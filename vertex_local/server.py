@@ -3,6 +3,7 @@
 import logging
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ DEFAULT_PORT = 8085
 THREADS = 16
 MAX_BODY_BYTES = 64 * 1024 * 1024
 CLOSE_TIMEOUT_SECONDS = 25.0
+STAY = "stay"
 # Those that hold a kind of resource each, in the order in which they recover after a restart.
 MODULES: tuple[ModuleType, ...] = (operations, models, endpoints, jobs, pipelines, logs)
 
@@ -31,8 +33,17 @@ class PortTakenError(Exception):
     """The port that was asked for is in use."""
 
 
-def serve(root: Path, *, port: int | None, on_ready: Callable[[str], None]) -> None:
+def serve(
+    root: Path,
+    *,
+    port: int | None,
+    on_ready: Callable[[str], None],
+    is_tied_to_stdin: bool = False,
+) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
+
+    Tied to its stdin, it also ends when that ends, as it does when the starter is killed; a line
+    `stay` on it unties it.
 
     Raises:
         lock.RootTakenError: another service runs on this root.
@@ -44,6 +55,8 @@ def serve(root: Path, *, port: int | None, on_ready: Callable[[str], None]) -> N
     lock.withdraw(root)  # what a killed service announced
     listener = _listen(port)
     stop = _stop_on_signals()
+    if is_tied_to_stdin:
+        threading.Thread(target=_stop_on_end_of_stdin, args=(stop,), daemon=True).start()
     service = _service(root, listener)
     for module in MODULES:
         _call_if_defined(module, "recover", service)
@@ -95,6 +108,14 @@ def _stop_on_signals() -> threading.Event:
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
     return stop
+
+
+def _stop_on_end_of_stdin(stop: threading.Event) -> None:
+    for line in sys.stdin:
+        if line.strip() == STAY:
+            return
+    logger.info("Stopping: whoever started this service is gone")
+    stop.set()
 
 
 def _start_http(service: Service, listener: socket.socket) -> "waitress.server.TcpWSGIServer":

@@ -269,4 +269,4 @@ def test_a_service_that_runs_already_is_used_and_left_alone(home):
         assert service.poll() is None
     finally:
         service.terminate()
-        service.wait(30)
+        service.communicate(timeout=30)

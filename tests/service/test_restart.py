@@ -126,3 +126,16 @@ def test_service_answers_within_a_second(service):
     service.start()
     assert service.do("GET", "models") == {"models": []}
     assert time.monotonic() - started < 1
+
+
+def test_a_service_tied_to_its_stdin_ends_with_whoever_started_it(tmp_path):
+    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(tmp_path)]
+    tied = subprocess.Popen(
+        [*serve, "--tied-to-stdin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert "ready" in tied.stdout.readline()
+
+    tied.communicate(timeout=30)
+
+    assert tied.returncode == 0
+    assert not (tmp_path / "server.json").exists()

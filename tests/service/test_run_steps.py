@@ -21,9 +21,7 @@ LONG_JOB = {
         ]
     },
 }
-LONG_JOB["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] = [
-    "import time; time.sleep(60)"
-]
+LONG_JOB["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] = ["import time; time.sleep(60)"]
 
 
 @pytest.fixture
