@@ -159,7 +159,12 @@ def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
         ports = POOL.take(plan.num_replicas)
         env = _common_env(service, call, job_id=_id(name))
         specs = process_specs(plan, folder=folder, ports=ports, common_env=env)
-        group = processes.start(folder, specs, timeout_seconds=plan.timeout_seconds)
+        group = processes.start(
+            folder,
+            specs,
+            timeout_seconds=plan.timeout_seconds,
+            has_private_network=plan.num_replicas > 1,
+        )
     except (OSError, ValueError, ApiError) as error:
         POOL.give_back(ports)
         _record_end(service, name, {"state": "failed", "message": f"could not start: {error}"})

@@ -114,10 +114,17 @@ class Group:
         return state
 
 
-def start(folder: Path, specs: list[ProcessSpec], *, timeout_seconds: float | None) -> Group:
+def start(
+    folder: Path,
+    specs: list[ProcessSpec],
+    *,
+    timeout_seconds: float | None,
+    has_private_network: bool = False,
+) -> Group:
     """Starts a group whose state lives in `folder`, and returns at once.
 
-    A process that cannot be started ends the group: `state()` says which, and why.
+    A process that cannot be started ends the group: `state()` says which, and why. With a private
+    network the processes reach each other on 127.0.0.1, and nobody else reaches them.
 
     Raises:
         ValueError: two processes of one name, an empty command, or nothing but services.
@@ -125,7 +132,8 @@ def start(folder: Path, specs: list[ProcessSpec], *, timeout_seconds: float | No
     """
     _check(specs)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_plan(folder / GROUP_FILE, specs, timeout_seconds)
+    plan = {"timeout_seconds": timeout_seconds, "has_private_network": has_private_network}
+    _write_plan(folder / GROUP_FILE, specs, plan)
     replica: Json = {
         "pid": None,
         "state": "starting",
@@ -182,11 +190,11 @@ def _check(specs: list[ProcessSpec]) -> None:
         raise ValueError("at least one process must not be a service: the group ends with it")
 
 
-def _write_plan(path: Path, specs: list[ProcessSpec], timeout_seconds: float | None) -> None:
+def _write_plan(path: Path, specs: list[ProcessSpec], plan: Json) -> None:
     cwd = os.getcwd()
     replicas = [
         {**asdict(spec), "cwd": spec.cwd or cwd, "log_path": str(spec.log_path.absolute())}
         for spec in specs
     ]
     path.touch(mode=0o600)  # environments may hold secrets
-    path.write_text(json.dumps({"timeout_seconds": timeout_seconds, "replicas": replicas}))
+    path.write_text(json.dumps({**plan, "replicas": replicas}))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vertex_local import linux
+from vertex_local import linux, private_network
 from vertex_local.files import last_lines, make_temp_dir, now, remove_temp_dir, write_json
 
 GROUP_FILE = "group.json"
@@ -69,6 +69,7 @@ class Supervisor:
         self._folder = folder
         self._state_path = folder / STATE_FILE
         self._replicas = [Replica(**replica) for replica in plan["replicas"]]
+        self._has_private_network: bool = plan["has_private_network"]
         self._timeout_seconds: float | None = plan["timeout_seconds"]
         self._deadline = time.monotonic() + (self._timeout_seconds or float("inf"))
         self._kill_at = float("inf")
@@ -83,6 +84,8 @@ class Supervisor:
     def run(self) -> None:
         """Runs the group to its end; the last state is written when every process is gone."""
         self._read_commands(0)
+        if self._has_private_network:
+            _enter_private_network()
         self._start_replicas(temp_dir=make_temp_dir(self._folder))
         while self._has_live_replicas():
             self._read_commands(self._seconds_to_wait())
@@ -230,6 +233,13 @@ class Supervisor:
             write_json(self._state_path, body)
         except OSError as error:  # a full disk must not leave processes behind
             sys.stderr.write(f"cannot write {self._state_path}: {error}\n")
+
+
+def _enter_private_network() -> None:
+    try:
+        private_network.enter()
+    except OSError as error:
+        sys.stderr.write(f"{error}; other machines may reach the ports of these processes\n")
 
 
 def _open_log(path: Path) -> BinaryIO:

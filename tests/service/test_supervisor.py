@@ -1,8 +1,10 @@
 """Real groups of small processes: how they end, and that nothing of them is left."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -199,6 +201,52 @@ def test_what_a_replica_leaves_behind_ends_with_it_not_with_the_group(spec, run,
     log = wait_for_text(tmp_path / "logs" / "worker-0.log", "grandchild")
     assert_gone(int(log.split()[1]))
     assert group.state()["state"] == "running"
+
+
+LISTEN = """
+import socket
+server = socket.create_server(("0.0.0.0", {port}))
+print("listens", flush=True)
+server.accept()[0].recv(1)
+"""
+CONNECT = """
+import socket, time
+for _ in range(100):
+    try:
+        socket.create_connection(("127.0.0.1", {port})).send(b"x")
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("is_private", [True, False], ids=["private", "shared"])
+def test_only_the_group_itself_reaches_into_its_private_network(spec, tmp_path, is_private):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = spec("chief/0", LISTEN.format(port=port))
+    group = processes.start(
+        tmp_path / "a", [server], timeout_seconds=60, has_private_network=is_private
+    )
+    wait_for_text(tmp_path / "logs" / "chief-0.log", "listens")
+
+    try:
+        with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=5)):
+            is_reached = True
+    except ConnectionRefusedError:
+        is_reached = False
+    group.stop()
+
+    assert is_reached is not is_private
+
+
+def test_replicas_reach_each_other_in_their_private_network(spec, tmp_path):
+    replicas = [spec("ps/0", LISTEN.format(port=4444)), spec("worker/0", CONNECT.format(port=4444))]
+
+    group = processes.start(tmp_path / "b", replicas, timeout_seconds=60, has_private_network=True)
+
+    assert group.wait(30)["state"] == "succeeded"
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "supervisor-killed"])
