@@ -1,0 +1,54 @@
+"""A network that only one group of processes sees: a loopback of its own, and nothing else.
+
+TensorFlow's gRPC server has no authentication, runs whatever graph it is sent, and listens on all
+interfaces whatever address TF_CONFIG names. A cluster of replicas is therefore cut off from every
+other network. Linux only; see network_namespaces(7) and user_namespaces(7).
+"""
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+from pathlib import Path
+
+# <linux/sched.h>
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+# <linux/sockios.h>, <linux/if.h>
+SIOCGIFFLAGS = 0x8913
+SIOCSIFFLAGS = 0x8914
+IFF_UP = 1
+INTERFACE_REQUEST = "16sH14x"
+
+
+def enter() -> None:
+    """Moves this process, and what it starts from now on, into a private network.
+
+    Raises:
+        OSError: this system does not allow it.
+    """
+    user, group = os.geteuid(), os.getegid()
+    is_root = user == 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET | (0 if is_root else CLONE_NEWUSER)) != 0:
+        raise OSError(ctypes.get_errno(), "no private network: unshare(2) was refused")
+    if not is_root:
+        _keep_identity(user, group)
+    _bring_up_loopback()
+
+
+def _keep_identity(user: int, group: int) -> None:
+    """In the new user namespace this process is who it was before."""
+    own = Path("/proc/self")
+    (own / "setgroups").write_text("deny")
+    (own / "uid_map").write_text(f"{user} {user} 1")
+    (own / "gid_map").write_text(f"{group} {group} 1")
+
+
+def _bring_up_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        request = struct.pack(INTERFACE_REQUEST, b"lo", 0)
+        answer = fcntl.ioctl(handle, SIOCGIFFLAGS, request)
+        _, flags = struct.unpack(INTERFACE_REQUEST, answer)
+        fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack(INTERFACE_REQUEST, b"lo", flags | IFF_UP))
