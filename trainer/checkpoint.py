@@ -22,7 +22,7 @@ class Checkpoints:
         self._model, self._layout, self._parameters = model, Layout(model), parameters
         self._slots = {
             name: tf.Variable(tf.zeros([self._layout.size]), trainable=False)
-            for name in ("momentum", "velocity")
+            for name in parameters.slot_names
         }
         self._step = tf.Variable(0, dtype=tf.int64)
         self._checkpoint = tf.train.Checkpoint(model=model, global_step=self._step, **self._slots)
@@ -42,6 +42,7 @@ class Checkpoints:
             ) from error
         state = {name: slot.read_value() for name, slot in self._slots.items()}
         state["weights"] = self._layout.read(self._model)
+        state["state"] = self._layout.read_state(self._model)
         state["global_step"] = self._step.read_value()
         self._parameters.load(state)
         return int(self._step.numpy())
@@ -49,7 +50,7 @@ class Checkpoints:
     def save(self) -> int:
         """Saves the current state, also while workers go on training, and returns its step."""
         state = self._parameters.snapshot()
-        self._layout.write(state["weights"], self._model)
+        self._layout.write(state["weights"], self._model, state=state["state"])
         for name, slot in self._slots.items():
             slot.assign(state[name])
         self._step.assign(state["global_step"])

@@ -64,7 +64,7 @@ class _ServedModel(tf.Module):
 
     def __init__(self, workload: Workload, model: Any):
         super().__init__()
-        self._weights = [variable.value for variable in model.trainable_variables]
+        self._variables = [variable.value for variable in model.variables]
         self._labels = tf.constant(workload.labels)
         self._workload, self._model = workload, _Untracked(model)
 

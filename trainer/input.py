@@ -100,24 +100,31 @@ def damage_message(split: Split, error: Exception) -> str:
 
 
 def batch_rows(
-    index: tf.Tensor, *, batch_size: int, num_examples: int, seed: int
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the rows of training batch `index` and the seed of its augmentation.
+    index: tf.Tensor, *, batch_size: int, num_examples: int, seed: int, part: range | None = None
+) -> tf.Tensor:
+    """Returns the rows of training batch `index`, or of the given part of its examples.
 
     Each epoch is a permutation of its own; a batch may span the end of one and the start of the
     next.
     """
-    positions = tf.cast(index, tf.int64) * batch_size + tf.range(batch_size, dtype=tf.int64)
+    part = part or range(batch_size)
+    offsets = tf.range(part.start, part.stop, dtype=tf.int64)
+    positions = tf.cast(index, tf.int64) * batch_size + offsets
     epochs = positions // num_examples
     no_seed = tf.zeros_like(epochs)
     # tf.random.experimental.index_shuffle pads a matrix of seeds along the wrong axis (2.21).
-    order = tf.raw_ops.RandomIndexShuffle(
+    return tf.raw_ops.RandomIndexShuffle(
         index=positions % num_examples,
         seed=tf.stack([no_seed + seed, epochs, no_seed], axis=1),
         max_index=tf.constant(num_examples - 1, tf.int64),
         rounds=4,
     )
-    return order, tf.stack([tf.constant(seed, tf.int64), tf.cast(index, tf.int64)])
+
+
+def batch_noise(index: tf.Tensor, shape: list[int], *, seed: int) -> tf.Tensor:
+    """Returns the random numbers in [0, 1) that change the examples of training batch `index`."""
+    seeds = tf.stack([tf.constant(seed, tf.int64), tf.cast(index, tf.int64)])
+    return tf.random.stateless_uniform(shape, seeds)
 
 
 def gather_rows(table: Any, rows: tf.Tensor) -> Any:

@@ -26,6 +26,7 @@ from trainer.input import (
 )
 from trainer.liveness import Monitor
 from trainer.metrics import Recorder, Totals
+from trainer.optimizers import make_optimizer
 from trainer.parameters import Layout, Parameters, Schedule
 from trainer.replica import abandon, announce_end, clear_end, connect
 from trainer.step import EvalStep, StepPlan, TrainStep
@@ -63,8 +64,9 @@ class Job:
     @property
     def schedule(self) -> Schedule:
         """The learning rate at each step."""
-        peak = self.config.learning_rate or self.workload.learning_rate
-        return Schedule(peak=peak, total_steps=self.total_steps)
+        recipe = self.workload.recipe
+        peak = self.config.learning_rate or recipe.learning_rate
+        return Schedule(peak=peak, total_steps=self.total_steps, warmup=recipe.warmup)
 
     def check_stop(self) -> None:
         """Raises Preempted when SIGTERM has come."""
@@ -157,7 +159,16 @@ class _State:
         self._job = job
         self._model = job.workload.build_model()
         self._layout = Layout(self._model)
-        self._parameters = Parameters(self._layout.read(self._model), devices=devices)
+        recipe = job.workload.recipe
+        self._parameters = Parameters(
+            self._layout.read(self._model),
+            devices=devices,
+            state=self._layout.read_state(self._model),
+            optimizer=make_optimizer(recipe),
+            weight_decay=recipe.weight_decay,
+            decay_mask=self._layout.decay_mask(),
+            average_decay=recipe.average_decay,
+        )
         self._checkpoints = Checkpoints(
             self._model,
             self._parameters,
@@ -169,6 +180,7 @@ class _State:
             num_examples=job.train.num_examples,
             seed=config.seed,
             schedule=job.schedule,
+            label_smoothing=recipe.label_smoothing,
         )
         self.step = TrainStep(job.workload, self._model, self._parameters, plan)
 
@@ -178,7 +190,9 @@ class _State:
         start = self._start()
         if start < job.total_steps:
             self._train(driver, start)
-        self._layout.write(self._parameters.pull(), self._model)
+        self._layout.write(
+            self._parameters.pull_best(), self._model, state=self._parameters.pull_state()
+        )
         export_model(self._model, job.workload, job.folders.model)
         logger.info("the model is in %s", job.folders.model)
 
@@ -218,7 +232,8 @@ class _State:
         if is_last or _crosses(before, step, job.config.checkpoint_every_steps):
             self._checkpoints.save()
         if is_last or self._epoch(before) < self._epoch(step):
-            recorder.add_evaluation(**evaluation.measure(self._parameters.pull()))
+            best, state = self._parameters.pull_best(), self._parameters.pull_state()
+            recorder.add_evaluation(evaluation.measure(best, state))
 
     def _epoch(self, step: int) -> int:
         return step * self._job.config.batch_size // self._job.train.num_examples

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +58,11 @@ class Recorder:
         if is_due or self.step >= self._total_steps:
             self._report(learning_rate)
 
-    def add_evaluation(self, *, loss: float, accuracy: float) -> None:
+    def add_evaluation(self, metrics: Mapping[str, float]) -> None:
         """Records a measurement on the eval split."""
-        self._write(self._eval, "eval", {"loss": loss, "accuracy": accuracy})
-        logger.info("step %d eval: loss %.4f, accuracy %.4f", self.step, loss, accuracy)
+        self._write(self._eval, "eval", metrics)
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        logger.info("step %d eval: %s", self.step, shown)
 
     def close(self) -> None:
         """Flushes what TensorBoard reads."""
@@ -95,7 +97,7 @@ class Recorder:
         )
         logger.info("%s", format_progress(progress))
 
-    def _write(self, writer: Any, kind: str, values: dict[str, float]) -> None:
+    def _write(self, writer: Any, kind: str, values: Mapping[str, float]) -> None:
         with writer.as_default(step=self.step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)

@@ -2,43 +2,83 @@
 
 Every variable that a step reads from or updates on a parameter server is an RPC of its own, and
 that is what makes small models slow there. So all of a model's weights are one flat vector (cut
-into one piece for each server), read in one message, updated by one fused operation.
+into one piece for each server), read in one message, updated by one fused operation. What a model
+holds beside its weights, such as the statistics of batch normalisation, is a second vector.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-7
+from trainer.optimizers import Adam, Optimizer
 
 
 class Layout:
-    """Where each trainable weight of a Keras model lies in the flat vector."""
+    """Where each variable of a Keras model lies in the flat vectors of weights and of state.
+
+    Integer variables are the counters of Keras' random numbers (dropout). They are no part of the
+    state: each step sets them anew from its number, see `trainer.step.apply_model`.
+    """
 
     def __init__(self, model: Any):
-        if model.non_trainable_variables:
-            names = ", ".join(variable.path for variable in model.non_trainable_variables)
-            raise NotImplementedError(f"weights that are not trained by gradients: {names}")
-        self._shapes = [tuple(variable.shape) for variable in model.trainable_variables]
-        self._sizes = [math.prod(shape) for shape in self._shapes]
-        self.size = sum(self._sizes)
+        self._weights = _Shapes(model.trainable_variables)
+        self._state = _Shapes(filter(_is_float, model.non_trainable_variables))
+        self.size, self.state_size = self._weights.size, self._state.size
 
     def split(self, flat: tf.Tensor) -> list[tf.Tensor]:
         """Returns the weights in the model's order and shapes."""
-        parts = tf.split(flat, self._sizes)
-        return [tf.reshape(part, shape) for part, shape in zip(parts, self._shapes, strict=True)]
+        return self._weights.split(flat)
+
+    def split_state(self, flat: tf.Tensor, model: Any, *, seed: tf.Tensor) -> list[tf.Tensor]:
+        """Returns the values of all non-trainable variables, counters set from `seed`."""
+        values = iter(self._state.split(flat))
+        return [
+            next(values) if _is_float(variable) else _counter(variable, seed, index)
+            for index, variable in enumerate(model.non_trainable_variables)
+        ]
+
+    def join_state(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Returns the values of the non-trainable variables as one vector."""
+        return _concat([value for value in values if _is_float(value)])
 
     def read(self, model: Any) -> tf.Tensor:
         """Returns the model's weights as one vector."""
-        return tf.concat([tf.reshape(v.value, [-1]) for v in model.trainable_variables], 0)
+        return _concat([variable.value for variable in model.trainable_variables])
 
-    def write(self, flat: tf.Tensor, model: Any) -> None:
-        """Sets the model's weights from one vector."""
-        for variable, weights in zip(model.trainable_variables, self.split(flat), strict=True):
-            variable.assign(weights)
+    def read_state(self, model: Any) -> tf.Tensor:
+        """Returns what the model holds beside its weights as one vector."""
+        return self.join_state([variable.value for variable in model.non_trainable_variables])
+
+    def write(self, flat: tf.Tensor, model: Any, *, state: tf.Tensor | None = None) -> None:
+        """Sets the model's weights, and its state if it is given."""
+        for variable, values in zip(model.trainable_variables, self.split(flat), strict=True):
+            variable.assign(values)
+        if state is not None:
+            targets = filter(_is_float, model.non_trainable_variables)
+            for variable, values in zip(targets, self._state.split(state), strict=True):
+                variable.assign(values)
+
+    def decay_mask(self) -> tf.Tensor:
+        """Returns 1 for each weight that decays, 0 for those of biases and normalisations."""
+        return _concat([tf.fill(shape, float(len(shape) > 1)) for shape in self._weights.shapes])
+
+
+class _Shapes:
+    """Cuts a vector into tensors of given shapes."""
+
+    def __init__(self, variables: Any):
+        self.shapes = [tuple(variable.shape) for variable in variables]
+        self._sizes = [math.prod(shape) for shape in self.shapes]
+        self.size = sum(self._sizes)
+
+    def split(self, flat: tf.Tensor) -> list[tf.Tensor]:
+        if not self.shapes:
+            return []
+        parts = tf.split(flat, self._sizes)
+        return [tf.reshape(part, shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,68 +98,134 @@ class Schedule:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of the flat vector on one device, with Adam's two moving averages of its gradient."""
+    """A part of the flat vector on one device, with the vectors that go with it."""
 
     device: str
     weights: tf.Variable
-    momentum: tf.Variable
-    velocity: tf.Variable
+    extras: Mapping[str, tf.Variable]
+    decay_mask: tf.Tensor | None
 
 
 class Parameters:
-    """Weights, optimizer state and step count, spread over the given devices.
+    """Weights, optimizer slots, state and step count, spread over the given devices.
 
-    `pull` and `push` may be called by many workers at once. Adam is TensorFlow's fused kernel: it
-    runs where the piece is, under its lock, so no update is lost. Keras optimizers read, then
-    write, and do lose some when asynchronous; they also move each slot through the worker.
+    `pull` and `push` may be called by many workers at once: no update is lost.
     """
 
-    def __init__(self, initial: tf.Tensor, *, devices: Sequence[str]):
+    def __init__(
+        self,
+        initial: tf.Tensor,
+        *,
+        devices: Sequence[str],
+        state: tf.Tensor | None = None,
+        optimizer: Optimizer | None = None,
+        weight_decay: float = 0.0,
+        decay_mask: tf.Tensor | None = None,
+        average_decay: float = 0.0,
+    ):
+        self._optimizer = optimizer or Adam()
+        self._weight_decay, self._average_decay = weight_decay, average_decay
         self._sizes = _even_sizes(initial.shape[0], len(devices))
         parts = tf.split(initial, self._sizes)
-        self._pieces = [_make_piece(*pair) for pair in zip(parts, devices, strict=True)]
+        masks = self._split_mask(decay_mask)
+        self._pieces = [
+            self._make_piece(*piece) for piece in zip(parts, devices, masks, strict=True)
+        ]
         with tf.device(devices[0]):
             self.global_step = tf.Variable(0, dtype=tf.int64, name="global_step")
+            self._state = tf.Variable(tf.zeros([0]) if state is None else state)
 
     def pull(self) -> tf.Tensor:
         """Returns the current weights as one vector."""
         return _join([piece.weights for piece in self._pieces])
 
-    def push(self, gradient: tf.Tensor, schedule: Schedule) -> None:
-        """Counts one step and applies its gradient."""
+    def pull_state(self) -> tf.Tensor:
+        """Returns what the model holds beside its weights as one vector."""
+        return self._state.read_value() if self._state.shape[0] else tf.zeros([0])
+
+    def pull_best(self) -> tf.Tensor:
+        """Returns the weights to measure and to export: their moving average if there is one."""
+        if not self._average_decay:
+            return self.pull()
+        return _join([piece.extras["average"] for piece in self._pieces])
+
+    def push(
+        self, gradient: tf.Tensor, schedule: Schedule, *, state_change: tf.Tensor | None = None
+    ) -> None:
+        """Counts one step, applies its gradient and adds its change to the state.
+
+        Changes are added, not written over, so that those of several workers all count.
+        """
         with tf.device(self._pieces[0].device):
             step = self.global_step.assign_add(1, read_value=True)
             learning_rate = schedule.rate(step)
+            if state_change is not None and self._state.shape[0]:
+                self._state.assign_add(state_change)
         for piece, part in zip(self._pieces, tf.split(gradient, self._sizes), strict=True):
             with tf.device(piece.device):
-                _apply_adam(piece, part, step=step, learning_rate=learning_rate)
+                self._update(piece, part, step=step, learning_rate=learning_rate)
 
     def snapshot(self) -> dict[str, tf.Tensor]:
-        """Returns everything as local tensors: global_step, weights, momentum, velocity."""
+        """Returns everything as local tensors: global_step, weights, state, and slots by name."""
         return {
             "global_step": tf.identity(self.global_step.read_value()),
             "weights": self.pull(),
-            "momentum": _join([piece.momentum for piece in self._pieces]),
-            "velocity": _join([piece.velocity for piece in self._pieces]),
+            "state": tf.identity(self.pull_state()),
+            **{
+                name: _join([piece.extras[name] for piece in self._pieces])
+                for name in self.slot_names
+            },
         }
 
-    def load(self, state: dict[str, tf.Tensor]) -> None:
+    def load(self, snapshot: Mapping[str, tf.Tensor]) -> None:
         """Sets everything from what `snapshot` returned, here or on another cluster."""
-        self.global_step.assign(state["global_step"])
-        for name in ("weights", "momentum", "velocity"):
-            parts = tf.split(state[name], self._sizes)
+        self.global_step.assign(snapshot["global_step"])
+        self._state.assign(snapshot["state"])
+        for name in ("weights", *self.slot_names):
+            parts = tf.split(snapshot[name], self._sizes)
             for piece, part in zip(self._pieces, parts, strict=True):
-                getattr(piece, name).assign(part)
+                variable = piece.weights if name == "weights" else piece.extras[name]
+                variable.assign(part)
+
+    @property
+    def slot_names(self) -> tuple[str, ...]:
+        """The vectors of the weights' size that are held beside them."""
+        return (*self._optimizer.slot_names, *(["average"] if self._average_decay else []))
+
+    def _split_mask(self, mask: tf.Tensor | None) -> Sequence[tf.Tensor | None]:
+        if not self._weight_decay or mask is None:
+            return [None] * len(self._sizes)
+        return tf.split(mask, self._sizes)
+
+    def _make_piece(self, initial: tf.Tensor, device: str, mask: tf.Tensor | None) -> _Piece:
+        with tf.device(device):
+            zeros = tf.zeros_like(initial)
+            extras = {
+                name: tf.Variable(initial if name == "average" else zeros)
+                for name in self.slot_names
+            }
+            mask = None if mask is None else tf.Variable(mask, trainable=False)
+            return _Piece(device, tf.Variable(initial), extras, mask)
+
+    def _update(
+        self, piece: _Piece, gradient: tf.Tensor, *, step: tf.Tensor, learning_rate: tf.Tensor
+    ) -> None:
+        if piece.decay_mask is not None:
+            rate = learning_rate * self._weight_decay
+            piece.weights.assign_sub(rate * piece.decay_mask * piece.weights)
+        self._optimizer.apply(
+            piece.weights, piece.extras, gradient, step=step, learning_rate=learning_rate
+        )
+        if self._average_decay:
+            # While there are few steps, the first weights must not weigh on the average.
+            done = tf.cast(step, tf.float32)
+            decay = tf.minimum(self._average_decay, (1 + done) / (10 + done))
+            average = piece.extras["average"]
+            average.assign_add((1 - decay) * (piece.weights - average))
 
 
 def _even_sizes(size: int, num_parts: int) -> list[int]:
     return [size // num_parts + (index < size % num_parts) for index in range(num_parts)]
-
-
-def _make_piece(initial: tf.Tensor, device: str) -> _Piece:
-    with tf.device(device):
-        zeros = tf.zeros_like(initial)
-        return _Piece(device, tf.Variable(initial), tf.Variable(zeros), tf.Variable(zeros))
 
 
 def _join(variables: Sequence[tf.Variable]) -> tf.Tensor:
@@ -127,20 +233,15 @@ def _join(variables: Sequence[tf.Variable]) -> tf.Tensor:
     return tf.concat(values, 0) if len(values) > 1 else tf.identity(values[0])
 
 
-def _apply_adam(
-    piece: _Piece, gradient: tf.Tensor, *, step: tf.Tensor, learning_rate: tf.Tensor
-) -> None:
-    exponent = tf.cast(step, tf.float32)
-    tf.raw_ops.ResourceApplyAdam(
-        var=piece.weights.handle,
-        m=piece.momentum.handle,
-        v=piece.velocity.handle,
-        beta1_power=tf.pow(_BETA_1, exponent),
-        beta2_power=tf.pow(_BETA_2, exponent),
-        lr=learning_rate,
-        beta1=_BETA_1,
-        beta2=_BETA_2,
-        epsilon=_EPSILON,
-        grad=gradient,
-        use_locking=True,
-    )
+def _concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    flat = [tf.reshape(tensor, [-1]) for tensor in tensors]
+    return tf.concat(flat, 0) if flat else tf.zeros([0])
+
+
+def _is_float(variable: Any) -> bool:
+    return tf.as_dtype(variable.dtype).is_floating
+
+
+def _counter(variable: Any, seed: tf.Tensor, index: int) -> tf.Tensor:
+    value = tf.stack([seed[0] + index, seed[1]])
+    return tf.cast(tf.reshape(value, variable.shape), tf.as_dtype(variable.dtype))

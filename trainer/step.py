@@ -5,11 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.input import batch_rows, gather_rows
+from trainer.evaluate import score
+from trainer.input import batch_noise, batch_rows, gather_rows
 from trainer.parameters import Layout, Parameters, Schedule
 from trainer.workloads.base import Workload
 
 _EVAL_BATCH = 1000
+_NUM_SUMS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +22,15 @@ class StepPlan:
     num_examples: int
     seed: int
     schedule: Schedule
+    label_smoothing: float = 0.0
 
 
 class TrainStep:
-    """Trains on numbered batches of a table, pulling weights from and pushing to `parameters`."""
+    """Trains on numbered batches of a table, pulling weights from and pushing to `parameters`.
+
+    A step is `update`, a pure function of the parameters and the batch's number, then `apply`.
+    Several replicas can compute the updates of parts of one batch: they are made to be added.
+    """
 
     def __init__(self, workload: Workload, model: Any, parameters: Parameters, plan: StepPlan):
         self._workload, self._model, self._plan = workload, model, plan
@@ -34,26 +41,59 @@ class TrainStep:
 
         Returns the sums [loss, correct] over all their examples.
         """
-        sums = tf.zeros([2])
+        sums = tf.zeros([_NUM_SUMS])
         for offset in tf.range(count):
-            sums += self._train(table, start + offset)
+            sums += self.apply(self.update(table, start + offset))
         return sums
 
-    def _train(self, table: Any, index: tf.Tensor) -> tf.Tensor:
+    def update(
+        self, table: Any, index: tf.Tensor, *, part: int = 0, num_parts: int = 1
+    ) -> tf.Tensor:
+        """Returns what a part of batch `index` contributes to a step, as one vector.
+
+        It is [gradient, change of the state, loss, correct]; the sum over all parts is the update.
+        """
         plan = self._plan
-        rows, seed = batch_rows(
-            index, batch_size=plan.batch_size, num_examples=plan.num_examples, seed=plan.seed
-        )
-        features, labels = gather_rows(table, rows)
-        inputs = self._workload.preprocess(self._workload.augment(features, seed))
-        weights = self._parameters.pull()
+        rows = range(plan.batch_size * part // num_parts, plan.batch_size * (part + 1) // num_parts)
+        share = len(rows) / plan.batch_size
+        inputs, labels = self._batch(table, index, rows)
+        weights, state = self._parameters.pull(), self._parameters.pull_state()
+        # A replica of its own: random numbers of two parts must differ.
+        seed = tf.stack([plan.seed, tf.cast(index, tf.int32) * num_parts + part])
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            logits = apply_model(self._model, self._layout, weights, inputs, training=True)
-            sums = loss_and_correct(logits, labels)
-            loss = sums[0] / plan.batch_size
-        self._parameters.push(tape.gradient(loss, weights), plan.schedule)
+            logits, new_state, penalty = apply_model(
+                self._model, self._layout, weights, state, inputs, seed=seed
+            )
+            losses = cross_entropies(logits, labels, smoothing=plan.label_smoothing)
+            loss = tf.reduce_sum(losses) / plan.batch_size + penalty * share
+        correct = tf.reduce_sum(tf.cast(_is_correct(logits, labels), tf.float32))
+        sums = tf.stack([tf.reduce_sum(losses), correct])
+        return tf.concat([tape.gradient(loss, weights), (new_state - state) * share, sums], 0)
+
+    def apply(self, update: tf.Tensor) -> tf.Tensor:
+        """Changes the parameters by the update of a whole batch; returns its [loss, correct]."""
+        sizes = [self._layout.size, self._layout.state_size, _NUM_SUMS]
+        gradient, state_change, sums = tf.split(update, sizes)
+        self._parameters.push(gradient, self._plan.schedule, state_change=state_change)
         return sums
+
+    def _batch(self, table: Any, index: tf.Tensor, rows: range) -> tuple[Any, tf.Tensor]:
+        plan = self._plan
+        order = batch_rows(
+            index,
+            batch_size=plan.batch_size,
+            num_examples=plan.num_examples,
+            seed=plan.seed,
+            part=rows,
+        )
+        features, labels = gather_rows(table, order)
+        if self._workload.num_noise:
+            # The noise of the whole batch, so that an example's does not depend on the parts.
+            shape = [plan.batch_size, self._workload.num_noise]
+            noise = batch_noise(index, shape, seed=plan.seed)[rows.start : rows.stop]
+            features = self._workload.augment(features, noise)
+        return self._workload.preprocess(features), labels
 
 
 class EvalStep:
@@ -62,36 +102,65 @@ class EvalStep:
     def __init__(self, workload: Workload, model: Any, table: Any):
         self._workload, self._model, self._layout = workload, model, Layout(model)
         self._table = table
-        self._run = tf.function(self._sums)
+        self._run = tf.function(self._probabilities)
 
-    def measure(self, weights: tf.Tensor) -> dict[str, float]:
-        """Returns loss and accuracy."""
-        num_examples = len(self._table[1])
-        loss, correct = self._run(weights).numpy() / num_examples
-        return {"loss": float(loss), "accuracy": float(correct)}
+    def measure(self, weights: tf.Tensor, state: tf.Tensor | None = None) -> dict[str, float]:
+        """Returns the workload's metrics: loss, accuracy, and AUC if there are two classes."""
+        state = tf.zeros([0]) if state is None else state
+        probabilities = self._run(weights, state).numpy()
+        labels = list(self._workload.labels)
+        return score(probabilities, self._table[1].numpy(), labels).metrics
 
-    def _sums(self, weights: tf.Tensor) -> tf.Tensor:
-        sums = tf.zeros([2])
+    def _probabilities(self, weights: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
         num_examples = len(self._table[1])
-        for start in tf.range(0, num_examples, _EVAL_BATCH):
+        num_batches = -(-num_examples // _EVAL_BATCH)
+        batches = tf.TensorArray(
+            tf.float32,
+            num_batches,
+            element_shape=[None, len(self._workload.labels)],
+            infer_shape=False,
+        )
+        for number in tf.range(num_batches):
+            start = number * _EVAL_BATCH
             rows = tf.range(start, tf.minimum(start + _EVAL_BATCH, num_examples))
-            features, labels = gather_rows(self._table, rows)
+            features, _ = gather_rows(self._table, rows)
             inputs = self._workload.preprocess(features)
-            logits = apply_model(self._model, self._layout, weights, inputs, training=False)
-            sums += loss_and_correct(logits, labels)
-        return sums
+            logits, _, _ = apply_model(self._model, self._layout, weights, state, inputs)
+            batches = batches.write(number, tf.nn.softmax(tf.cast(logits, tf.float32)))
+        return batches.concat()
 
 
 def apply_model(
-    model: Any, layout: Layout, weights: tf.Tensor, inputs: tf.Tensor, *, training: bool
-) -> tf.Tensor:
-    """Returns the logits of a Keras model with weights other than its own."""
-    logits, _ = model.stateless_call(layout.split(weights), [], inputs, training=training)
-    return logits
+    model: Any,
+    layout: Layout,
+    weights: tf.Tensor,
+    state: tf.Tensor,
+    inputs: Any,
+    *,
+    seed: tf.Tensor | None = None,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Calls a Keras model with weights and state other than its own; trains if it has a seed.
+
+    Returns logits, the new state, and the sum of the model's regularisation losses.
+    """
+    others = layout.split_state(
+        state, model, seed=tf.zeros([2], tf.int32) if seed is None else seed
+    )
+    logits, others, losses = model.stateless_call(
+        layout.split(weights), others, inputs, training=seed is not None, return_losses=True
+    )
+    penalty = tf.add_n(losses) if losses else tf.zeros([])
+    return tf.cast(logits, tf.float32), layout.join_state(others), penalty
 
 
-def loss_and_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Returns [sum of cross-entropies, number of right answers] of a batch."""
+def cross_entropies(logits: tf.Tensor, labels: tf.Tensor, *, smoothing: float = 0.0) -> tf.Tensor:
+    """Returns each example's loss; smoothing spreads that share of the truth over all classes."""
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    is_correct = tf.argmax(logits, axis=1, output_type=labels.dtype) == labels
-    return tf.stack([tf.reduce_sum(losses), tf.reduce_sum(tf.cast(is_correct, tf.float32))])
+    if not smoothing:
+        return losses
+    uniform = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=1)
+    return (1 - smoothing) * losses + smoothing * uniform
+
+
+def _is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    return tf.argmax(logits, axis=1, output_type=labels.dtype) == labels

@@ -31,7 +31,7 @@ MNIST = load_workload("mnist")
 )
 def test_each_epoch_uses_every_example_once_in_its_own_order(num_examples, batch_size):
     batches = [
-        batch_rows(tf.constant(i), batch_size=batch_size, num_examples=num_examples, seed=3)[0]
+        batch_rows(tf.constant(i), batch_size=batch_size, num_examples=num_examples, seed=3)
         for i in range(-(-3 * num_examples // batch_size))
     ]
     rows = np.concatenate([batch.numpy() for batch in batches])[: 3 * num_examples]

@@ -1,9 +1,27 @@
 """What the trainer asks of a workload."""
 
 import abc
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 Features = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a model is trained well.
+
+    `learning_rate` is the peak of a one-cycle schedule that rises for the share `warmup` of all
+    steps. `weight_decay` is decoupled, times the learning rate, and spares biases and norms.
+    `average_decay` above 0 measures and exports a moving average of the weights.
+    """
+
+    learning_rate: float
+    optimizer: str = "adam"
+    warmup: float = 0.15
+    weight_decay: float = 0.0
+    label_smoothing: float = 0.0
+    average_decay: float = 0.0
 
 
 class Workload(abc.ABC):
@@ -15,7 +33,8 @@ class Workload(abc.ABC):
 
     name: ClassVar[str]
     labels: ClassVar[tuple[str, ...]]
-    learning_rate: ClassVar[float]
+    recipe: ClassVar[Recipe]
+    num_noise: ClassVar[int] = 0
 
     @abc.abstractmethod
     def parse(self, serialized: Any) -> tuple[Features, Any]:
@@ -37,7 +56,10 @@ class Workload(abc.ABC):
     def parse_instance(self, instance: Any) -> Features:
         """Returns one request's raw features as arrays; ValueError says what is wrong."""
 
-    def augment(self, features: Features, seed: Any) -> Features:
-        """Returns the features of a training batch, changed at random from `seed` (int32 [2])."""
-        del seed
+    def augment(self, features: Features, noise: Any) -> Features:
+        """Returns the features of a training batch, changed at random.
+
+        `noise` holds `num_noise` numbers in [0, 1) for each example.
+        """
+        del noise
         return features

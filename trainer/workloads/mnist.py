@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.workloads.base import Features, Workload
+from trainer.workloads.base import Features, Recipe, Workload
 
 SIDE = 28
 NUM_PIXELS = SIDE * SIDE
@@ -17,7 +17,8 @@ class Mnist(Workload):
 
     name = "mnist"
     labels = tuple(str(digit) for digit in range(10))
-    learning_rate = 4e-3
+    recipe = Recipe(learning_rate=4e-3)
+    num_noise = 2
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Returns {"image": uint8 [batch, 28, 28]} and labels [batch]."""
@@ -31,9 +32,9 @@ class Mnist(Workload):
         pixels = tf.io.decode_raw(examples["image"], tf.uint8, fixed_length=NUM_PIXELS)
         return {"image": tf.reshape(pixels, [-1, SIDE, SIDE])}, examples["label"]
 
-    def augment(self, features: Features, seed: Any) -> Features:
+    def augment(self, features: Features, noise: Any) -> Features:
         """Moves each image by at most one pixel in each direction."""
-        return {"image": _shift(features["image"], seed)}
+        return {"image": _shift(features["image"], noise)}
 
     def preprocess(self, features: Features) -> Any:
         """Returns float pixels in [0, 1], shape [batch, 28, 28, 1]."""
@@ -76,14 +77,13 @@ class Mnist(Workload):
         return {"image": _parse_image(instance["image"])}
 
 
-def _shift(images: Any, seed: Any) -> Any:
+def _shift(images: Any, noise: Any) -> Any:
     import tensorflow as tf
 
     side = SIDE + 2 * MAX_SHIFT
     padded = tf.pad(images, [[0, 0], [MAX_SHIFT, MAX_SHIFT], [MAX_SHIFT, MAX_SHIFT]])
     flat = tf.reshape(padded, [-1, side * side])
-    shape = [tf.shape(images)[0], 2]
-    offsets = tf.random.stateless_uniform(shape, seed, 0, 2 * MAX_SHIFT + 1, dtype=tf.int32)
+    offsets = tf.cast(noise * (2 * MAX_SHIFT + 1), tf.int32)
     starts = offsets[:, :1] * side + offsets[:, 1:]
     pixels = tf.range(SIDE)[:, tf.newaxis] * side + tf.range(SIDE)
     moved = tf.gather(flat, starts + tf.reshape(pixels, [1, -1]), batch_dims=1)

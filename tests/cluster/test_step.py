@@ -1,0 +1,110 @@
+"""The train step with models that hold more than weights, and in parts."""
+
+import numpy as np
+import pytest
+
+from trainer.quiet import import_tensorflow
+from trainer.workloads import load_workload
+from trainer.workloads.base import Recipe
+
+import_tensorflow()
+
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from keras import layers  # noqa: E402
+
+from trainer.optimizers import make_optimizer  # noqa: E402
+from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
+from trainer.step import EvalStep, StepPlan, TrainStep  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+MNIST = load_workload("mnist")
+SCHEDULE = Schedule(peak=0.01, total_steps=10)
+
+
+def make_table(count=40):
+    random = np.random.default_rng(1)
+    images = tf.constant(random.integers(0, 255, (count, 28, 28)).astype(np.uint8))
+    return {"image": images}, tf.constant(random.integers(0, 10, count))
+
+
+def make_model(*extra):
+    keras.utils.set_random_seed(0)
+    head = [layers.Flatten(), layers.Dense(8, kernel_regularizer="l2"), *extra, layers.Dense(10)]
+    return keras.Sequential([keras.Input((28, 28, 1)), *head])
+
+
+def make_step(model, recipe=None, *, num_pieces=1, **plan):
+    layout, recipe = Layout(model), recipe or Recipe(learning_rate=0.01)
+    parameters = Parameters(
+        layout.read(model),
+        devices=["/device:CPU:0"] * num_pieces,
+        state=layout.read_state(model),
+        optimizer=make_optimizer(recipe),
+        weight_decay=recipe.weight_decay,
+        decay_mask=layout.decay_mask(),
+        average_decay=recipe.average_decay,
+    )
+    plan = StepPlan(batch_size=16, num_examples=40, seed=3, schedule=SCHEDULE, **plan)
+    return TrainStep(MNIST, model, parameters, plan), parameters
+
+
+@pytest.mark.parametrize("num_parts", [2, 3])
+def test_the_parts_of_a_batch_add_up_to_it(num_parts):
+    step, _ = make_step(make_model(), label_smoothing=0.1)
+    table, index = make_table(), tf.constant(2)
+    whole = step.update(table, index)
+    parts = [step.update(table, index, part=part, num_parts=num_parts) for part in range(num_parts)]
+    np.testing.assert_allclose(whole, tf.add_n(parts), atol=1e-5)
+
+
+def test_the_statistics_of_batch_normalisation_follow_the_batches():
+    model = make_model(layers.BatchNormalization(momentum=0.5))
+    step, parameters = make_step(model, num_pieces=2)
+    tf.function(step.run)(make_table(), tf.constant(0), tf.constant(5))
+    layout, state = Layout(model), parameters.pull_state()
+    assert layout.state_size == 16
+    assert not np.allclose(state, layout.read_state(model))
+    # Keras itself, with the same weights and inputs, moves its statistics by the same amount.
+    before = parameters.snapshot()
+    layout.write(before["weights"], model, state=before["state"])
+    update = step.update(make_table(), tf.constant(7))
+    inputs, _ = step._batch(make_table(), tf.constant(7), range(16))
+    model(inputs, training=True)
+    change = update[layout.size : layout.size + layout.state_size]
+    np.testing.assert_allclose(before["state"] + change, layout.read_state(model), atol=1e-5)
+
+
+def test_dropout_is_a_function_of_the_step_and_off_in_evaluation():
+    model = make_model(layers.Dropout(0.5))
+    step, parameters = make_step(model)
+    table = make_table()
+    first, again, other = (step.update(table, tf.constant(index)) for index in (4, 4, 5))
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+    evaluation = EvalStep(MNIST, model, table)
+    measured = evaluation.measure(parameters.pull(), parameters.pull_state())
+    images = tf.cast(table[0]["image"], tf.float32)[..., tf.newaxis] / 255
+    expected = keras.losses.sparse_categorical_crossentropy(table[1], model(images), True)
+    assert measured["loss"] == pytest.approx(np.mean(expected), rel=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_decay_spares_biases_and_the_average_follows_the_weights(optimizer):
+    model = make_model()
+    layout = Layout(model)
+    recipe = Recipe(learning_rate=0.01, optimizer=optimizer, weight_decay=0.5, average_decay=0.9)
+    results = []
+    for num_pieces in (1, 3):
+        _, parameters = make_step(model, recipe, num_pieces=num_pieces)
+        parameters.load({**parameters.snapshot(), "weights": tf.ones([layout.size])})
+        for _ in range(5):
+            parameters.push(tf.zeros([layout.size]), SCHEDULE)
+        results.append((parameters.pull(), parameters.pull_best()))
+    weights, average = results[0]
+    kept = weights == 1
+    np.testing.assert_array_equal(kept, layout.decay_mask() == 0)
+    assert np.all(weights.numpy()[~kept] < 1)
+    assert not np.allclose(weights, average)
+    for ours, other in zip(results[0], results[1], strict=True):
+        np.testing.assert_allclose(ours, other)
