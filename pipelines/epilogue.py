@@ -30,6 +30,8 @@ def print_result(
         "run folder": str(target.run_dir(summary.run)),
     }
     console.print("", task_table(summary), "", sep="\n")
+    for line in _predictions(outputs.get("predict", {}).get("table", {}).get("uri", "")):
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
     for label, fact in facts.items():
         if fact:
             console.print(f"{label:<16}  {escape(fact)}", soft_wrap=True, highlight=False)
@@ -62,6 +64,14 @@ def next_commands(
         _command(f"tensorboard --logdir {logs}"),
         *stop,
     ]
+
+
+def _predictions(uri: str) -> list[str]:
+    """The table of predictions, if it is on this machine, and an empty line."""
+    path = Path(uri)
+    if not uri or not path.is_file():
+        return []
+    return [*path.read_text().strip().strip("`").strip("\n").splitlines(), ""]
 
 
 def _metrics(summary: Summary, config: RunConfig) -> dict[str, str]:

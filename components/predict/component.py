@@ -2,7 +2,7 @@
 
 from google_cloud_pipeline_components.types.artifact_types import VertexEndpoint
 from kfp import dsl
-from kfp.dsl import Artifact, Input, Metrics, Output
+from kfp.dsl import Artifact, Input, Markdown, Metrics, Output
 
 from components.image import IMAGE
 
@@ -14,6 +14,7 @@ def predict(
     endpoint: Input[VertexEndpoint],
     golden: Input[Artifact],
     metrics: Output[Metrics],
+    table: Output[Markdown],
 ):
     """Sends the golden instances to the endpoint and compares its answers with the offline ones.
 
@@ -23,6 +24,7 @@ def predict(
         endpoint: where the model has been deployed.
         golden: instances with offline predictions, JSON.
         metrics: latencies, and the largest difference of a probability.
+        table: each prediction with its probability and the true label.
     """
     from components.predict.step import predict_golden
 
@@ -32,4 +34,5 @@ def predict(
         endpoint=endpoint.metadata["resourceName"],
         golden_path=golden.path,
         metrics=metrics,
+        table_path=table.path,
     )

@@ -4,6 +4,7 @@ import json
 import logging
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,22 @@ Json = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class CheckedEndpoint:
+    """An endpoint that predicts as the model did offline: latencies in ms, and what it said."""
+
+    measurements: dict[str, float]
+    table: str
+
+
 def predict_golden(
-    project: str, location: str, *, endpoint: str, golden_path: str, metrics: "Metrics"
+    project: str,
+    location: str,
+    *,
+    endpoint: str,
+    golden_path: str,
+    metrics: "Metrics",
+    table_path: str,
 ) -> None:
     """Sends the golden instances to an endpoint, and fails unless it repeats the predictions.
 
@@ -30,17 +45,21 @@ def predict_golden(
         endpoint: its resource name, `projects/…/locations/…/endpoints/ID`.
         golden_path: instances, offline predictions and true labels, as `evaluate` writes them.
         metrics: receives the latencies and the largest difference, as metadata and as a file.
+        table_path: the Markdown file to write the table of predictions to.
 
     Raises:
         ParityError: a prediction differs.
         VertexError: the endpoint answered with an error.
     """
     golden = json.loads(Path(golden_path).read_text())
-    values = check_endpoint(connect(project, location), endpoint, golden)
+    checked = check_endpoint(connect(project, location), endpoint, golden)
+    values = checked.measurements
     for name, value in values.items():
         metrics.log_metric(name, value)
     Path(metrics.path).parent.mkdir(parents=True, exist_ok=True)
     Path(metrics.path).write_text(json.dumps(values, indent=2))
+    Path(table_path).parent.mkdir(parents=True, exist_ok=True)
+    Path(table_path).write_text(f"```\n{checked.table}\n```\n")
 
 
 def check_endpoint(
@@ -49,7 +68,7 @@ def check_endpoint(
     golden: Mapping[str, Any],
     *,
     retry_delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
-) -> dict[str, float]:
+) -> CheckedEndpoint:
     """Asks for all golden instances at once, then for each alone; answers the measurements.
 
     The batch goes first, so that the single requests do not measure the model's first call.
@@ -61,7 +80,8 @@ def check_endpoint(
 
     batch = ask(instances)
     logger.info("%s, model version %s", endpoint, batch.model_version or "unknown")
-    logger.info("%s", format_table(batch.predictions, labels))
+    table = format_table(batch.predictions, labels)
+    logger.info("%s", table)
     differences = [check_parity(batch.predictions, offline, labels)]
     singles = [ask([instance]) for instance in instances]
     alone = [prediction for answer in singles for prediction in answer.predictions]
@@ -74,7 +94,7 @@ def check_endpoint(
         values["latency_ms_median"],
         values["latency_ms_max"],
     )
-    return values
+    return CheckedEndpoint(values, table)
 
 
 def format_table(predictions: Sequence[Json], labels: Sequence[str]) -> str:

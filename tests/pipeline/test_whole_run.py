@@ -133,6 +133,7 @@ def test_two_runs_make_two_versions_and_the_second_trains_from_the_cache(home):
     cached = {task["name"] for task in second["tasks"] if task["cached"]}
     assert cached == {"prepare-examples", "plan-training", "train", "evaluate"}
     assert "train                from the cache" in output
+    assert len(re.findall(r"^ +\d +\d +[01]\.\d{6}  \d +(?:yes|no)$", output, re.MULTILINE)) == 10
     assert second["metrics"] == first["metrics"]
     assert second["model_version"] == first["model_version"].replace("@1", "@2")
     home.assert_nothing_is_left()

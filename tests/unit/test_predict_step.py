@@ -79,7 +79,12 @@ def test_sends_one_batch_and_each_instance_alone(endpoint, tmp_path: Path, caplo
     (tmp_path / "golden").write_text(json.dumps(GOLDEN))
     metrics = Metrics(name="metrics", uri=str(tmp_path / "out" / "metrics"))
     predict_golden(
-        "demo", "local", endpoint=ENDPOINT, golden_path=str(tmp_path / "golden"), metrics=metrics
+        "demo",
+        "local",
+        endpoint=ENDPOINT,
+        golden_path=str(tmp_path / "golden"),
+        metrics=metrics,
+        table_path=str(tmp_path / "out" / "table.md"),
     )
     first, second = GOLDEN["instances"]
     assert [sent for _, sent in endpoint.requests] == [[first, second], [first], [second]]
@@ -89,6 +94,7 @@ def test_sends_one_batch_and_each_instance_alone(endpoint, tmp_path: Path, caplo
     assert 0 < metrics.metadata["latency_ms_median"] <= metrics.metadata["latency_ms_max"]
     assert json.loads((tmp_path / "out" / "metrics").read_text()) == metrics.metadata
     assert "0.900000  0           yes" in caplog.text
+    assert "0.900000  0           yes" in (tmp_path / "out" / "table.md").read_text()
     assert "model version 3" in caplog.text
 
 
