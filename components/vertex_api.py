@@ -105,9 +105,13 @@ class VertexApi:
         return answer.get("entries", []), answer.get("nextPageToken", "")
 
     def _call(self, method: str, url: str, **arguments: Any) -> Json:
-        response = self.session.request(
-            method, url, timeout=REQUEST_TIMEOUT_SECONDS, allow_redirects=False, **arguments
-        )
+        try:
+            response = self.session.request(
+                method, url, timeout=REQUEST_TIMEOUT_SECONDS, allow_redirects=False, **arguments
+            )
+        except requests.ConnectionError as error:
+            message = f"nothing answers at {self.base_url}; has the service ended?"
+            raise VertexError(code=503, status="UNAVAILABLE", message=message) from error
         if response.ok:
             body: Json = response.json() if response.content else {}
             return body

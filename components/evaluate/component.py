@@ -37,6 +37,7 @@ def evaluate(
     """
     from components.evaluate.step import evaluate_model
 
+    report.uri += ".html"  # so that a browser opens it as a page
     judgement = evaluate_model(
         workload,
         thresholds=thresholds,
