@@ -29,3 +29,21 @@ def tiny_mnist(tmp_path: Path) -> Callable[..., Path]:
         return folder
 
     return write
+
+
+@pytest.fixture
+def tiny_cifar10(tmp_path: Path) -> Callable[..., Path]:
+    """Writes five small CIFAR-10 batches of noise and a test batch; answers their folder."""
+
+    def write(*, num_batch: int = 20, num_test: int = 10) -> Path:
+        folder = tmp_path / "tiny-cifar10"
+        folder.mkdir(exist_ok=True)
+        random = np.random.default_rng(5)
+        for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
+            count = num_test if name == "test_batch" else num_batch
+            records = random.integers(0, 256, (count, 3073), np.uint8)
+            records[:, 0] = np.arange(count) % 10
+            (folder / f"{name}.bin").write_bytes(records.tobytes())
+        return folder
+
+    return write

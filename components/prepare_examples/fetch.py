@@ -28,11 +28,6 @@ def fetch(workload: str, data_dir: str | Path, *, trust_files: bool = False) -> 
     return fetch_source(source_of(workload), Path(data_dir), trust_files=trust_files)
 
 
-def fetch_mnist(data_dir: str | Path) -> dict[str, Path]:
-    """`fetch` for MNIST: two files of images, two of labels."""
-    return fetch("mnist", data_dir)
-
-
 def fetch_source(source: Source, folder: Path, *, trust_files: bool = False) -> dict[str, Path]:
     """`fetch` for a source that need not be registered."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +73,7 @@ def _take(file: SourceFile, folder: Path) -> bool:
     raw, archive = folder / file.name, folder / file.gzip_name
     if _is_right(raw, file.sha256):
         return True
-    if not _is_right(archive, file.gzip_sha256):
+    if file.gzip_sha256 is None or not _is_right(archive, file.gzip_sha256):
         return False
     try:
         gunzip(archive, raw, sha256=file.sha256)
@@ -106,9 +101,11 @@ def _is_right(path: Path, sha256: str) -> bool:
 def _by_hand(source: Source, missing: list[SourceFile], folder: Path, reasons: list[str]) -> str:
     lines = [f"{source.title} could not be fetched."]
     lines += [f"  {reason}" for reason in reasons]
-    lines.append(f"Put these files into {folder.absolute()} and run again (raw, or gzipped as")
-    lines.append("published; the name must be one of the two given):")
+    lines.append(f"Put these files into {folder.absolute()}, under these names, and run again:")
     for file in missing:
         lines.append(f"  {file.name}  SHA-256 {file.sha256}")
-        lines.append(f"    or {file.gzip_name}  SHA-256 {file.gzip_sha256}")
+        if file.gzip_sha256 is not None:
+            lines.append(f"    or {file.gzip_name}  SHA-256 {file.gzip_sha256}")
+    if source.archive is not None:
+        lines.append(f"  or all in {source.archive.name}  SHA-256 {source.archive.sha256}")
     return "\n".join(lines)

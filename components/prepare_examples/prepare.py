@@ -42,7 +42,7 @@ def prepare(
     The same input gives the same bytes. `output_dir` appears whole or not at all.
 
     Args:
-        workload: `mnist`.
+        workload: `mnist` or `cifar10`.
         output_dir: the folder to make; an earlier dataset in it is replaced, nothing else is.
         data_dir: the raw files' cache, local or gs://; `.trainyard/cache/WORKLOAD` if empty.
         max_examples: for a small run, take only the first examples of each split, this many in

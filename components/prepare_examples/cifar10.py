@@ -1,0 +1,90 @@
+"""CIFAR-10: 32 by 32 colour images of ten classes, from six binary batches.
+
+A batch is a run of records of 3,073 bytes: the label, then 1,024 bytes of red, of green and of
+blue, each row by row (https://www.cs.toronto.edu/~kriz/cifar.html). Examples hold the pixels row
+by row with the colours together, as every image library wants them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.prepare_examples.encode import encode_images
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.shards import Rows, Shard
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NUM_CHANNELS = 3
+NUM_PIXELS = 32 * 32
+RECORD_BYTES = 1 + NUM_CHANNELS * NUM_PIXELS
+NUM_CLASSES = 10
+EVAL_SHARE = 10
+BATCH_SIZE = 2000
+FILES = {
+    "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+    "test": ("test_batch.bin",),
+}
+
+SPLIT_RULE = (
+    "by the given order: eval is the last tenth of the training batches (5,000 of 50,000), train "
+    "what comes before it (45,000), test the test batch (10,000)"
+)
+
+
+def splits(data_dir: Path) -> dict[str, Rows]:
+    """The rows of each split, after every raw file has been checked.
+
+    Raises:
+        DataError: names the file and what is wrong with it.
+    """
+    num_train, num_test = (
+        sum(_checked_rows(data_dir / file) for file in FILES[part]) for part in ("train", "test")
+    )
+    first_eval = num_train - num_train // EVAL_SHARE
+    return {
+        "train": Rows("train", 0, first_eval),
+        "eval": Rows("train", first_eval, num_train),
+        "test": Rows("test", 0, num_test),
+    }
+
+
+def records(data_dir: Path, shard: Shard) -> Iterator[bytes]:
+    """The shard's examples, serialised, in the raw files' order."""
+    for batch in batches(data_dir, shard):
+        planes = batch[:, 1:].reshape(-1, NUM_CHANNELS, NUM_PIXELS)
+        images = planes.transpose(0, 2, 1).reshape(len(batch), -1)
+        yield from (row.tobytes() for row in encode_images(images, batch[:, 0]))
+
+
+def batches(data_dir: Path, shard: Shard) -> "Iterator[NDArray[np.uint8]]":
+    """The shard's raw records, uint8 [at most BATCH_SIZE, RECORD_BYTES]."""
+    first = 0
+    for file in FILES[shard.part]:
+        values = _open(data_dir / file)
+        start, stop = max(shard.start - first, 0), min(shard.stop - first, len(values))
+        for row in range(start, stop, BATCH_SIZE):
+            yield values[row : min(row + BATCH_SIZE, stop)]
+        first += len(values)
+
+
+def _open(path: Path) -> "NDArray[np.uint8]":
+    import numpy as np
+
+    num_bytes = path.stat().st_size
+    if num_bytes % RECORD_BYTES or not num_bytes:
+        raise DataError(
+            f"{path}: has {num_bytes:,} bytes, which is no multiple of {RECORD_BYTES:,}, the size "
+            "of a record (one label and 32 by 32 by 3 pixels)"
+        )
+    return np.memmap(path, np.uint8, "r").reshape(-1, RECORD_BYTES)
+
+
+def _checked_rows(path: Path) -> int:
+    values = _open(path)
+    wrong = (values[:, 0] >= NUM_CLASSES).nonzero()[0]
+    if wrong.size:
+        raise DataError(f"{path}: label {wrong[0]} is {values[wrong[0], 0]}; allowed are 0 to 9")
+    return len(values)
