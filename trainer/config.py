@@ -5,10 +5,11 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from trainer.workloads import WORKLOADS
+from trainer.workloads import WORKLOADS, load_workload
+from trainer.workloads.base import Recipe
 
 STRATEGIES = ("auto", "single", "parameter_server")
 DEFAULT_EPOCHS = 3
@@ -46,6 +47,13 @@ def _setting(text: str, **options: Any) -> Any:
     return field(default=default, metadata={"help": text, **options})
 
 
+def _models_help() -> str:
+    models = "; ".join(
+        f"{name}: {', '.join(load_workload(name).recipes)}" for name in sorted(WORKLOADS)
+    )
+    return f"which of the workload's models, with its recipe; default: the first ({models})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """The settings of one training job. Every field is a flag of `python -m trainer.task`."""
@@ -53,13 +61,48 @@ class TrainConfig:
     workload: str = _setting("what to train", choices=tuple(sorted(WORKLOADS)))
     examples_dir: str = _setting("folder with manifest.json and the TFRecord shards")
     output_dir: str = _setting("folder to write to; default: the AIP_* folders", default="")
+    model: str = _setting(_models_help(), default="")
     epochs: int | None = _setting(
         f"passes over the training examples; default {DEFAULT_EPOCHS}", default=None, at_least=1
     )
     steps: int | None = _setting("steps to train, instead of epochs", default=None, at_least=1)
     batch_size: int = _setting("examples per step", default=128, at_least=1)
     learning_rate: float | None = _setting(
-        "the schedule's peak; default: the workload's own", default=None, above=0
+        "the schedule's peak; default: the model's own", default=None, above=0
+    )
+    weight_decay: float | None = _setting(
+        "decay of the weights, times the learning rate; default: the model's own",
+        default=None,
+        at_least=0,
+    )
+    label_smoothing: float | None = _setting(
+        "share of each label that all classes get; default: the model's own",
+        default=None,
+        at_least=0,
+        below=1,
+    )
+    average_decay: float | None = _setting(
+        "of the moving average of the weights, 0 for none; default: the model's own",
+        default=None,
+        at_least=0,
+        below=1,
+    )
+    clip_norm: float | None = _setting(
+        "largest norm of the gradient, 0 for any; default: the model's own",
+        default=None,
+        at_least=0,
+    )
+    micro_batches: int = _setting(
+        "parts in which each batch is computed, their gradients accumulated: saves memory",
+        default=1,
+        at_least=1,
+    )
+    mixed_precision: bool = _setting(
+        "compute in bfloat16, keep weights in float32: for CPUs and GPUs that have it",
+        default=False,
+    )
+    jit: bool = _setting(
+        "compile the step with XLA; slower for convolutions on CPUs", default=False
     )
     seed: int = _setting("seed of weights, order and augmentation", default=0, at_least=0)
     strategy: str = _setting("auto follows TF_CONFIG", default="auto", choices=STRATEGIES)
@@ -74,6 +117,23 @@ class TrainConfig:
             _check(setting, getattr(self, setting.name))
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--steps and --epochs cannot both be given; leave one out")
+
+        if self.batch_size % self.micro_batches:
+            raise ConfigError(
+                f"--micro-batches: {self.micro_batches} parts of equal size cannot be made of"
+                f" --batch-size {self.batch_size}"
+            )
+        try:
+            self.recipe()
+        except ValueError as error:
+            raise ConfigError(f"--model: {error}") from error
+
+    def recipe(self) -> Recipe:
+        """Returns the model's recipe, changed as the flags say."""
+        recipe = load_workload(self.workload).recipe(self.model)
+        flags = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
+        given = {name: value for name, value in flags.items() if value is not None}
+        return replace(recipe, **given)
 
     def total_steps(self, num_examples: int) -> int:
         """Returns the steps of the whole job; the last epoch ends with a full batch."""
@@ -174,7 +234,9 @@ def _allowed(setting: dataclasses.Field) -> str:
     if "choices" in limits:
         return f"use one of: {', '.join(limits['choices'])}"
     if "at_least" in limits:
-        return f"use a whole number of at least {limits['at_least']}"
+        number = "whole number" if _kind(setting) is int else "number"
+        below = f" and below {limits['below']}" if "below" in limits else ""
+        return f"use a {number} of at least {limits['at_least']}{below}"
     if "above" in limits:
         return f"use a number above {limits['above']}"
     return "give a value"
@@ -190,7 +252,8 @@ def _check(setting: dataclasses.Field, value: Any) -> None:
     is_allowed = (
         is_kind
         and ("choices" not in limits or value in limits["choices"])
-        and ("at_least" not in limits or value >= limits["at_least"])
+        and ("at_least" not in limits or limits["at_least"] <= value < float("inf"))
+        and ("below" not in limits or value < limits["below"])
         and ("above" not in limits or limits["above"] < value < float("inf"))
         and (value != "" or setting.default == "")
     )

@@ -32,7 +32,7 @@ def evaluate(
     workload = predictor.workload
     manifest = read_manifest(examples_dir, workload=workload.name)
     files = checked_split(manifest, split)
-    features, labels = read_table(files, workload, compression=manifest.compression)
+    features, labels = read_table(files, workload, compression=manifest.compression, raw=True)
     probabilities = np.concatenate(
         [
             predictor.answer(_rows(features, start, start + batch_size))["probabilities"]

@@ -73,8 +73,9 @@ class _ServedModel(tf.Module):
         specs = self._workload.input_specs()
 
         def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-            inputs = self._workload.preprocess(features)
-            probabilities = tf.nn.softmax(self._model.keras(inputs, training=False))
+            inputs = self._workload.preprocess(self._workload.encode(features))
+            logits = self._model.keras(inputs, training=False)
+            probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
             classes = tf.argmax(probabilities, axis=1)
             labels = tf.gather(self._labels, classes)
             return {"class": classes, "label": labels, "probabilities": probabilities}

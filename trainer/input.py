@@ -75,22 +75,35 @@ def checked_split(manifest: Manifest, name: str) -> Split:
     return split
 
 
-def table_dataset(split: Split, workload: Workload, *, compression: str) -> tf.data.Dataset:
-    """Returns a dataset whose one element is the whole split: (features, labels)."""
+def table_dataset(
+    split: Split, workload: Workload, *, compression: str, raw: bool = False
+) -> tf.data.Dataset:
+    """Returns a dataset whose one element is the whole split: (encoded or raw features, labels)."""
     options = tf.data.Options()
     options.autotune.enabled = False
     records = tf.data.TFRecordDataset(split.paths, compression_type=compression)
     # One more than expected, so that a file with too many examples is noticed.
     table = records.batch(split.num_examples + 1).map(workload.parse)
-    return table.map(lambda *rows: _check_size(rows, split)).with_options(options)
+    table = table.map(lambda *rows: _check_size(rows, split)).with_options(options)
+    return table if raw else table.map(lambda raw, labels: (workload.encode(raw), labels))
 
 
-def read_table(split: Split, workload: Workload, *, compression: str) -> tuple[Any, tf.Tensor]:
-    """Returns (features, labels) of a whole split."""
+def read_table(
+    split: Split, workload: Workload, *, compression: str, raw: bool = False
+) -> tuple[Any, tf.Tensor]:
+    """Returns (encoded or raw features, labels) of a whole split."""
     try:
-        return next(iter(table_dataset(split, workload, compression=compression)))
+        return next(iter(table_dataset(split, workload, compression=compression, raw=raw)))
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, StopIteration) as error:
         raise InputError(damage_message(split, error)) from error
+
+
+def adapt_workload(workload: Workload, split: Split, *, compression: str) -> Workload:
+    """Returns the workload with what its model must know of the train split."""
+    if type(workload).adapt is Workload.adapt:
+        return workload
+    features, _ = read_table(split, workload, compression=compression, raw=True)
+    return workload.adapt({name: column.numpy() for name, column in features.items()})
 
 
 def damage_message(split: Split, error: Exception) -> str:

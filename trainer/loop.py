@@ -18,6 +18,7 @@ from trainer.export import export_model
 from trainer.input import (
     Manifest,
     Split,
+    adapt_workload,
     checked_split,
     damage_message,
     read_manifest,
@@ -29,7 +30,7 @@ from trainer.metrics import Recorder, Totals
 from trainer.optimizers import make_optimizer
 from trainer.parameters import Layout, Parameters, Schedule
 from trainer.replica import abandon, announce_end, clear_end, connect
-from trainer.step import EvalStep, StepPlan, TrainStep
+from trainer.step import EvalStep, StepPlan, TrainStep, build_model
 from trainer.workloads import load_workload
 from trainer.workloads.base import Workload
 
@@ -64,9 +65,10 @@ class Job:
     @property
     def schedule(self) -> Schedule:
         """The learning rate at each step."""
-        recipe = self.workload.recipe
-        peak = self.config.learning_rate or recipe.learning_rate
-        return Schedule(peak=peak, total_steps=self.total_steps, warmup=recipe.warmup)
+        recipe = self.config.recipe()
+        return Schedule(
+            peak=recipe.learning_rate, total_steps=self.total_steps, warmup=recipe.warmup
+        )
 
     def check_stop(self) -> None:
         """Raises Preempted when SIGTERM has come."""
@@ -76,8 +78,11 @@ class Job:
 
 def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: threading.Event) -> Job:
     """Returns the job after checking its examples; InputError names what is wrong with them."""
-    workload = load_workload(config.workload)
     manifest = read_manifest(config.examples_dir, workload=config.workload)
+    train = checked_split(manifest, "train")
+    workload = adapt_workload(
+        load_workload(config.workload), train, compression=manifest.compression
+    )
     return Job(
         config=config,
         cluster=cluster,
@@ -85,7 +90,7 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         stop=stop,
         workload=workload,
         manifest=manifest,
-        train=checked_split(manifest, "train"),
+        train=train,
         eval=checked_split(manifest, "eval"),
     )
 
@@ -157,9 +162,9 @@ class _State:
             delete_folder(job.folders.checkpoints)
         keras.utils.set_random_seed(config.seed)
         self._job = job
-        self._model = job.workload.build_model()
+        self._model = build_model(job.workload, config)
         self._layout = Layout(self._model)
-        recipe = job.workload.recipe
+        recipe = config.recipe()
         self._parameters = Parameters(
             self._layout.read(self._model),
             devices=devices,
@@ -181,6 +186,9 @@ class _State:
             seed=config.seed,
             schedule=job.schedule,
             label_smoothing=recipe.label_smoothing,
+            clip_norm=recipe.clip_norm,
+            num_micro_batches=config.micro_batches,
+            is_compiled=config.jit,
         )
         self.step = TrainStep(job.workload, self._model, self._parameters, plan)
 

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import tensorflow as tf
 
+from trainer.config import TrainConfig
 from trainer.evaluate import score
 from trainer.input import batch_noise, batch_rows, gather_rows
 from trainer.parameters import Layout, Parameters, Schedule
@@ -23,6 +25,9 @@ class StepPlan:
     seed: int
     schedule: Schedule
     label_smoothing: float = 0.0
+    clip_norm: float = 0.0
+    num_micro_batches: int = 1
+    is_compiled: bool = False
 
 
 class TrainStep:
@@ -35,6 +40,12 @@ class TrainStep:
     def __init__(self, workload: Workload, model: Any, parameters: Parameters, plan: StepPlan):
         self._workload, self._model, self._plan = workload, model, plan
         self._layout, self._parameters = Layout(model), parameters
+        # Only the pure part is compiled: XLA knows no variables of other devices and no strings.
+        self._compute = (
+            tf.function(self._contribution, jit_compile=True)
+            if plan.is_compiled
+            else self._contribution
+        )
 
     def run(self, table: Any, start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         """Trains on batches start, …, start + count - 1; to be traced in a tf.function.
@@ -53,13 +64,44 @@ class TrainStep:
 
         It is [gradient, change of the state, loss, correct]; the sum over all parts is the update.
         """
+        num_micro_batches = self._plan.num_micro_batches
+        num_parts *= num_micro_batches
+        numbers = range(part * num_micro_batches, (part + 1) * num_micro_batches)
+        updates = []
+        for number in numbers:
+            # One after the other: that is what saves the memory.
+            with tf.control_dependencies(updates):
+                updates.append(self._update(table, index, part=number, num_parts=num_parts))
+        return tf.add_n(updates)
+
+    def apply(self, update: tf.Tensor) -> tf.Tensor:
+        """Changes the parameters by the update of a whole batch; returns its [loss, correct]."""
+        sizes = [self._layout.size, self._layout.state_size, _NUM_SUMS]
+        gradient, state_change, sums = tf.split(update, sizes)
+        if self._plan.clip_norm:
+            gradient = tf.clip_by_norm(gradient, self._plan.clip_norm)
+        self._parameters.push(gradient, self._plan.schedule, state_change=state_change)
+        return sums
+
+    def _update(self, table: Any, index: tf.Tensor, *, part: int, num_parts: int) -> tf.Tensor:
         plan = self._plan
         rows = range(plan.batch_size * part // num_parts, plan.batch_size * (part + 1) // num_parts)
-        share = len(rows) / plan.batch_size
         inputs, labels = self._batch(table, index, rows)
-        weights, state = self._parameters.pull(), self._parameters.pull_state()
-        # A replica of its own: random numbers of two parts must differ.
+        # Random numbers of two parts must differ.
         seed = tf.stack([plan.seed, tf.cast(index, tf.int32) * num_parts + part])
+        weights, state = self._parameters.pull(), self._parameters.pull_state()
+        return self._compute(weights, state, inputs, labels, seed)
+
+    def _contribution(
+        self,
+        weights: tf.Tensor,
+        state: tf.Tensor,
+        inputs: Any,
+        labels: tf.Tensor,
+        seed: tf.Tensor,
+    ) -> tf.Tensor:
+        plan = self._plan
+        share = labels.shape[0] / plan.batch_size
         with tf.GradientTape() as tape:
             tape.watch(weights)
             logits, new_state, penalty = apply_model(
@@ -70,13 +112,6 @@ class TrainStep:
         correct = tf.reduce_sum(tf.cast(_is_correct(logits, labels), tf.float32))
         sums = tf.stack([tf.reduce_sum(losses), correct])
         return tf.concat([tape.gradient(loss, weights), (new_state - state) * share, sums], 0)
-
-    def apply(self, update: tf.Tensor) -> tf.Tensor:
-        """Changes the parameters by the update of a whole batch; returns its [loss, correct]."""
-        sizes = [self._layout.size, self._layout.state_size, _NUM_SUMS]
-        gradient, state_change, sums = tf.split(update, sizes)
-        self._parameters.push(gradient, self._plan.schedule, state_change=state_change)
-        return sums
 
     def _batch(self, table: Any, index: tf.Tensor, rows: range) -> tuple[Any, tf.Tensor]:
         plan = self._plan
@@ -128,6 +163,16 @@ class EvalStep:
             logits, _, _ = apply_model(self._model, self._layout, weights, state, inputs)
             batches = batches.write(number, tf.nn.softmax(tf.cast(logits, tf.float32)))
         return batches.concat()
+
+
+def build_model(workload: Workload, config: TrainConfig) -> Any:
+    """Returns the Keras model that the settings ask for."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
+    try:
+        return workload.build_model(config.model)
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def apply_model(

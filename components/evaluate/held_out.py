@@ -41,7 +41,9 @@ def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "te
 
     manifest = read_manifest(examples_dir, workload=predictor.workload.name)
     files = checked_split(manifest, split)
-    table, labels = read_table(files, predictor.workload, compression=manifest.compression)
+    table, labels = read_table(
+        files, predictor.workload, compression=manifest.compression, raw=True
+    )
     features = {name: column.numpy() for name, column in table.items()}
     starts = range(0, files.num_examples, BATCH_SIZE)
     batches = [

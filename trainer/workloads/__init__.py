@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trainer.workloads.base import Workload
 
-WORKLOADS = {"mnist": "trainer.workloads.mnist"}
+WORKLOADS = {
+    "cifar10": "trainer.workloads.cifar10",
+    "mnist": "trainer.workloads.mnist",
+}
 
 
 def load_workload(name: str) -> "Workload":

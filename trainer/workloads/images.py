@@ -1,0 +1,122 @@
+"""What workloads of small images of one size have in common."""
+
+import base64
+import binascii
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trainer.workloads.base import Features, Workload, check_fields
+
+_WHITE = 255
+
+
+class ImageWorkload(Workload):
+    """Images of one shape: (height, width), or (height, width, 3) for colour."""
+
+    shape: ClassVar[tuple[int, ...]]
+
+    def parse(self, serialized: Any) -> tuple[Features, Any]:
+        """Returns {"image": uint8 [batch, *shape]} and labels [batch]."""
+        import tensorflow as tf
+
+        spec = {
+            "image": tf.io.FixedLenFeature([], tf.string),
+            "label": tf.io.FixedLenFeature([], tf.int64),
+        }
+        examples = tf.io.parse_example(serialized, spec)
+        size = math.prod(self.shape)
+        pixels = tf.io.decode_raw(examples["image"], tf.uint8, fixed_length=size)
+        return {"image": tf.reshape(pixels, [-1, *self.shape])}, examples["label"]
+
+    def input_specs(self) -> dict[str, Any]:
+        """Returns the exported model's one input: raw uint8 images."""
+        import tensorflow as tf
+
+        return {"image": tf.TensorSpec([None, *self.shape], tf.uint8, name="image")}
+
+    def parse_instance(self, instance: Any) -> Features:
+        """Takes {"image": …} or the image itself: nested rows, a flat list, or {"b64": …}.
+
+        The base64 text is that of the raw pixels, or of a PNG, JPEG, GIF or BMP file.
+        """
+        if not isinstance(instance, dict) or set(instance) == {"b64"}:
+            return {"image": parse_image(instance, self.shape)}
+        check_fields(instance, ["image"])
+        if "image" not in instance:
+            raise ValueError("the field 'image' is missing")
+        return {"image": parse_image(instance["image"], self.shape)}
+
+    def format_instance(self, features: Features) -> Any:
+        """Returns {"image": nested rows}."""
+        return {"image": features["image"].tolist()}
+
+
+def move(images: Any, noise: Any, *, max_shift: int) -> Any:
+    """Moves each image by at most `max_shift` pixels; black comes in. `noise` is [batch, 2]."""
+    import tensorflow as tf
+
+    height, width = images.shape[1:3]
+    channels = images.shape[3:]
+    padding = [[0, 0], [max_shift] * 2, [max_shift] * 2, *[[0, 0] for _ in channels]]
+    stride = width + 2 * max_shift
+    flat = tf.reshape(tf.pad(images, padding), [-1, (height + 2 * max_shift) * stride, *channels])
+    offsets = tf.cast(noise * (2 * max_shift + 1), tf.int32)
+    starts = offsets[:, :1] * stride + offsets[:, 1:]
+    pixels = tf.range(height)[:, tf.newaxis] * stride + tf.range(width)
+    moved = tf.gather(flat, starts + tf.reshape(pixels, [1, -1]), batch_dims=1)
+    return tf.reshape(moved, [-1, height, width, *channels])
+
+
+def flip(images: Any, noise: Any) -> Any:
+    """Mirrors each image left to right with chance one half. `noise` is [batch]."""
+    import tensorflow as tf
+
+    is_flipped = tf.reshape(noise < 0.5, [-1] + [1] * (len(images.shape) - 1))  # noqa: PLR2004
+    return tf.where(is_flipped, tf.reverse(images, [2]), images)
+
+
+def parse_image(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns an image of that shape; ValueError says what is wrong with what was given."""
+    if isinstance(value, dict) and set(value) == {"b64"}:
+        return _parse_base64(value["b64"], shape)
+    if not isinstance(value, list):
+        raise ValueError(f"image must be a list of pixels, not {type(value).__name__}")
+    try:
+        pixels = np.asarray(value)
+    except ValueError as error:
+        raise ValueError("image has rows of different lengths") from error
+    if pixels.shape not in {shape, (math.prod(shape),)}:
+        raise ValueError(f"image has shape {pixels.shape}, expected {shape}")
+    if pixels.dtype.kind not in "iuf":
+        raise ValueError("image has a pixel that is not a number")
+    outside = (pixels < 0) | (pixels > _WHITE) | (pixels != np.floor(pixels))
+    if outside.any():
+        worst = pixels[outside].flat[0]
+        raise ValueError(f"image has the pixel {worst}; pixels are whole numbers from 0 to 255")
+    return pixels.astype(np.uint8).reshape(shape)
+
+
+def _parse_base64(text: Any, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise ValueError(f"image has a 'b64' that is not base64: {error}") from error
+    if len(data) == math.prod(shape):
+        return np.frombuffer(data, np.uint8).reshape(shape)
+    image = _decode_file(data, channels=3 if len(shape) == 3 else 1)  # noqa: PLR2004
+    if image.shape[:2] != shape[:2]:
+        raise ValueError(f"image has {image.shape[:2]} pixels, expected {shape[:2]}")
+    return image.reshape(shape)
+
+
+def _decode_file(data: bytes, *, channels: int) -> np.ndarray:
+    import tensorflow as tf
+
+    try:
+        return tf.io.decode_image(data, channels=channels, expand_animations=False).numpy()
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(
+            f"image has {len(data)} bytes of base64: neither raw pixels nor an image file"
+        ) from error
