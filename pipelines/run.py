@@ -1,6 +1,7 @@
 """One run, start to end: compile, submit, follow, tear down, summarise."""
 
 import contextlib
+import dataclasses
 import datetime
 import logging
 import signal
@@ -107,9 +108,14 @@ def _submit(
 
 
 def _show(api: VertexApi, *, run: str, task_names: dict[str, str], console: Console) -> RunView:
+    """Shows the run to its end; a service that is gone by then ends it, too."""
+    view = view_of({}, task_names=task_names)
     with display_for(console) as display:
-        for view in follow(api, run=run, task_names=task_names):
-            display.show(view)
+        try:
+            for view in follow(api, run=run, task_names=task_names):
+                display.show(view)
+        except VertexError as error:
+            return dataclasses.replace(view, state="PIPELINE_STATE_FAILED", error=str(error))
     return view
 
 

@@ -87,8 +87,15 @@ class Home:
         assert not (self.state / "vertex" / "server.json").exists()
         assert [path.name for path in self.temp.iterdir()] == []
 
-    def wait_for_replica(self, name: str) -> psutil.Process:
-        """The process of a replica (`worker/0`) once the job's steps have begun."""
+    def wait_until_no_process(self) -> None:
+        """For ends that nobody waited for."""
+        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+        while self.processes():
+            assert time.monotonic() < deadline, [p.cmdline() for p in self.processes()]
+            time.sleep(0.1)
+
+    def wait_for_replica(self, name: str, *, of: subprocess.Popen) -> psutil.Process:
+        """The process of a replica (`worker/0`) of a run."""
         role, index = name.split("/")
         wanted = re.compile(rf'"task": *{{"type": *"{role}", *"index": *{index}')
         deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
@@ -99,6 +106,7 @@ class Home:
                         return process
                 except psutil.NoSuchProcess:
                     continue
+            assert of.poll() is None, of.stdout.read()
             time.sleep(0.1)
         pytest.fail(f"{name} did not start within {WAIT_TIMEOUT_SECONDS} s")
 
@@ -172,7 +180,7 @@ def test_a_kept_endpoint_answers_until_the_service_is_stopped(home):
 
 def test_a_killed_worker_ends_the_run_with_its_name_and_nothing_is_left(home):
     process = home.start_run("--set", "train.epochs=2000", cluster="parameter_server")
-    home.wait_for_replica("worker/1").kill()
+    home.wait_for_replica("worker/1", of=process).kill()
 
     code, output = ended(process)
 
@@ -187,7 +195,7 @@ def test_a_killed_worker_ends_the_run_with_its_name_and_nothing_is_left(home):
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
 def test_an_interruption_while_training_tears_everything_down(home, name):
     process = home.start_run("--set", "train.epochs=2000")
-    home.wait_for_replica("chief/0")
+    home.wait_for_replica("chief/0", of=process)
     process.send_signal(name)
 
     code, output = ended(process)
@@ -211,16 +219,28 @@ def test_an_interruption_at_the_start_leaves_nothing(home):
     home.assert_nothing_is_left()
 
 
+def test_a_killed_service_fails_the_run_and_leaves_no_process(home):
+    process = home.start_run("--set", "train.epochs=2000")
+    home.wait_for_replica("chief/0", of=process)
+    record = json.loads((home.state / "vertex" / "server.json").read_text())
+    os.kill(record["pid"], signal.SIGKILL)
+
+    code, output = ended(process)
+
+    assert code == 1, output
+    assert "has the service ended?" in output
+    assert home.summary()["state"] == "FAILED"
+    assert "FAILED" in home.call("jobs", "list"), "the next service settles what was interrupted"
+    home.wait_until_no_process()
+
+
 def test_killing_the_command_leaves_no_process(home):
     process = home.start_run("--set", "train.epochs=2000")
-    home.wait_for_replica("chief/0")
+    home.wait_for_replica("chief/0", of=process)
     process.kill()
     process.communicate()
 
-    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-    while home.processes():
-        assert time.monotonic() < deadline, [p.cmdline() for p in home.processes()]
-        time.sleep(0.1)
+    home.wait_until_no_process()
 
 
 @pytest.mark.parametrize(
