@@ -16,11 +16,12 @@ help: ## list the targets
 setup: $(READY) ## create .venv from requirements.lock (the other targets do this themselves)
 
 $(READY): requirements.lock setup.py
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Trainyard needs Python 3.11: make PYTHON=/path/to/python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Trainyard needs Python 3.11: make PYTHON=/path/to/python3.11")'
+	@echo 'Making $(VENV) from requirements.lock; this takes a minute or more, once.'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
 
 run-local: $(READY) ## run the whole pipeline on this machine (WORKLOAD=mnist, ARGS="--no-cache")
 	$(BIN)/trainyard run $(WORKLOAD) $(ARGS)
