@@ -13,6 +13,7 @@ from trainer.workloads.base import Workload
 
 _DESCRIPTION_FILE = "workload.json"
 SIGNATURE = "serving_default"
+EXAMPLES_SIGNATURE = "examples"
 
 
 class InstanceError(ValueError):
@@ -45,8 +46,12 @@ class Predictor:
 
     def answer(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
         """Returns class, label and probabilities of a batch of raw features."""
-        answers = self._answer(**{name: tf.constant(array) for name, array in features.items()})
-        return {name: tensor.numpy() for name, tensor in answers.items()}
+        return _as_arrays(self._answer(**_as_tensors(features)))
+
+    def answer_examples(self, serialized: list[bytes]) -> dict[str, np.ndarray]:
+        """Returns class, label, probabilities and key of serialized tf.train.Examples."""
+        answer = self._loaded.signatures[EXAMPLES_SIGNATURE]
+        return _as_arrays(answer(examples=tf.constant(serialized, tf.string)))
 
     def _features(self, instances: list[Any]) -> dict[str, np.ndarray]:
         rows = [self._parse(index, instance) for index, instance in enumerate(instances)]
@@ -59,6 +64,14 @@ class Predictor:
             raise InstanceError(f"instance {index}: {error}") from error
 
 
+def _as_tensors(arrays: dict[str, Any]) -> dict[str, tf.Tensor]:
+    return {name: tf.constant(array) for name, array in arrays.items()}
+
+
+def _as_arrays(tensors: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
 class _ServedModel(tf.Module):
     """The graph of the exported model: raw features in, class, label and probabilities out."""
 
@@ -68,19 +81,28 @@ class _ServedModel(tf.Module):
         self._labels = tf.constant(workload.labels)
         self._workload, self._model = workload, _Untracked(model)
 
-    def signature(self) -> Any:
-        """Returns the concrete function of the serving signature."""
-        specs = self._workload.input_specs()
+    def signatures(self) -> dict[str, Any]:
+        """Returns the concrete functions: for raw features, and for serialized Examples."""
+        serialized = tf.TensorSpec([None], tf.string, name="examples")
+        return {
+            SIGNATURE: tf.function(self._serve).get_concrete_function(
+                **self._workload.input_specs()
+            ),
+            EXAMPLES_SIGNATURE: tf.function(self._serve_examples).get_concrete_function(serialized),
+        }
 
-        def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-            inputs = self._workload.preprocess(self._workload.encode(features))
-            logits = self._model.keras(inputs, training=False)
-            probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
-            classes = tf.argmax(probabilities, axis=1)
-            labels = tf.gather(self._labels, classes)
-            return {"class": classes, "label": labels, "probabilities": probabilities}
+    def _serve(self, **features: tf.Tensor) -> dict[str, tf.Tensor]:
+        inputs = self._workload.preprocess(self._workload.encode(features))
+        logits = self._model.keras(inputs, training=False)
+        probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
+        classes = tf.argmax(probabilities, axis=1)
+        labels = tf.gather(self._labels, classes)
+        return {"class": classes, "label": labels, "probabilities": probabilities}
 
-        return tf.function(serve).get_concrete_function(**specs)
+    def _serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        features, _ = self._workload.parse(examples)
+        key = tf.io.parse_example(examples, {"key": tf.io.FixedLenFeature([], tf.string, "")})
+        return {**self._serve(**features), **key}
 
 
 class _Untracked:
@@ -97,9 +119,9 @@ def export_model(model: Any, workload: Workload, model_dir: str) -> None:
     temporary = f"{model_dir}.writing-{os.getpid()}"
     served = _ServedModel(workload, model)
     try:
-        tf.saved_model.save(served, temporary, signatures={SIGNATURE: served.signature()})
+        tf.saved_model.save(served, temporary, signatures=served.signatures())
         with tf.io.gfile.GFile(f"{temporary}/{_DESCRIPTION_FILE}", "w") as file:
-            file.write(json.dumps({"workload": workload.name, "labels": workload.labels}))
+            file.write(json.dumps(_describe(workload)))
         _replace_folder(temporary, model_dir)
     finally:
         if tf.io.gfile.exists(temporary):
@@ -111,12 +133,17 @@ def load_predictor(model_dir: str) -> Predictor:
     path = f"{model_dir.rstrip('/')}/{_DESCRIPTION_FILE}"
     try:
         with tf.io.gfile.GFile(path, "r") as file:
-            workload = load_workload(json.loads(file.read())["workload"])
+            description = json.loads(file.read())
+        workload = load_workload(description["workload"]).with_facts(description["facts"])
         return Predictor(tf.saved_model.load(model_dir), workload)
     except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
         raise TrainerError(
             f"no model can be loaded from {model_dir!r}: {first_line(error)}"
         ) from error
+
+
+def _describe(workload: Workload) -> dict[str, Any]:
+    return {"workload": workload.name, "labels": workload.labels, "facts": workload.facts()}
 
 
 def _replace_folder(new: str, target: str) -> None:

@@ -84,7 +84,9 @@ def table_dataset(
     records = tf.data.TFRecordDataset(split.paths, compression_type=compression)
     # One more than expected, so that a file with too many examples is noticed.
     table = records.batch(split.num_examples + 1).map(workload.parse)
-    table = table.map(lambda *rows: _check_size(rows, split)).with_options(options)
+    table = table.map(
+        lambda *rows: _check_rows(rows, split, num_classes=len(workload.labels))
+    ).with_options(options)
     return table if raw else table.map(lambda raw, labels: (workload.encode(raw), labels))
 
 
@@ -186,10 +188,16 @@ def _plain_name(file: str) -> str:
     return file
 
 
-def _check_size(rows: tuple[Any, tf.Tensor], split: Split) -> tuple[Any, tf.Tensor]:
+def _check_rows(
+    rows: tuple[Any, tf.Tensor], split: Split, *, num_classes: int
+) -> tuple[Any, tf.Tensor]:
     features, labels = rows
-    message = f"the shards do not hold the {split.num_examples} examples of the manifest"
-    with tf.control_dependencies(
-        [tf.debugging.assert_equal(tf.size(labels), split.num_examples, message=message)]
-    ):
+    size = f"the shards do not hold the {split.num_examples} examples of the manifest"
+    low, high = "a label is missing or negative", f"a label is not below {num_classes}"
+    checks = [
+        tf.debugging.assert_equal(tf.size(labels), split.num_examples, message=size),
+        tf.debugging.assert_non_negative(labels, message=low),
+        tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), message=high),
+    ]
+    with tf.control_dependencies(checks):
         return features, tf.identity(labels)

@@ -157,16 +157,15 @@ def parse_instances(body: bytes) -> list[Any]:
 def load_ready_predictor(storage_uri: str) -> Any:
     """Returns the predictor after a first prediction, which is the slow one."""
     import_tensorflow()
-    import numpy as np
+    import tensorflow as tf
 
     from trainer.export import load_predictor
 
     predictor = load_predictor(storage_uri)
-    specs = predictor.workload.input_specs().items()
     predictor.answer(
         {
-            name: np.zeros([size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype)
-            for name, spec in specs
+            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
+            for name, spec in predictor.workload.input_specs().items()
         }
     )
     return predictor

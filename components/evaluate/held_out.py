@@ -1,6 +1,6 @@
 """The test split as the model saw it: what it was asked, what is true, what it answered."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,18 @@ BATCH_SIZE = 1000
 class HeldOut:
     """A split's examples and answers; row i of each array belongs to example i.
 
-    `features` are raw, by name; `labels` the true classes [n]; `probabilities` [n, classes].
+    `features` are raw, by name; `labels` the true classes [n]; `probabilities` [n, classes];
+    `format_instance` makes an instance of one row of features.
     """
 
     features: "dict[str, NDArray[Any]]"
     labels: "NDArray[np.int64]"
     probabilities: "NDArray[np.float32]"
+    format_instance: Callable[[dict[str, Any]], Any]
 
-    def instance(self, index: int) -> dict[str, Any]:
+    def instance(self, index: int) -> Any:
         """An example as it is sent to an endpoint."""
-        return {name: column[index].tolist() for name, column in self.features.items()}
+        return self.format_instance({name: column[index] for name, column in self.features.items()})
 
 
 def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "test") -> HeldOut:
@@ -51,7 +53,12 @@ def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "te
         for start in starts
     ]
     probabilities = np.concatenate([predictor.answer(batch)["probabilities"] for batch in batches])
-    return HeldOut(features=features, labels=labels.numpy(), probabilities=probabilities)
+    return HeldOut(
+        features=features,
+        labels=labels.numpy(),
+        probabilities=probabilities,
+        format_instance=predictor.workload.format_instance,
+    )
 
 
 def choose_golden(labels: Sequence[int], count: int) -> list[int]:

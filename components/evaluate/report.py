@@ -1,11 +1,11 @@
 """The evaluation as one HTML page that needs no network: look first, read later."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from components.evaluate.held_out import HeldOut
 from components.evaluate.pictures import data_uri
@@ -26,13 +26,13 @@ def render_report(
     held_out: HeldOut,
     mistakes: Sequence[int],
 ) -> str:
-    """The page: verdict and metrics, confusion matrix, classes, and pictures of mistakes.
+    """The page: verdict and metrics, confusion matrix, classes, and mistakes.
 
     Args:
         workload: its name, for the title.
         evaluation: what was measured on the test split.
         judgement: the verdict and its reasons.
-        held_out: the test split; its pictures are shown where it has a feature `image`.
+        held_out: the test split; of its examples the feature `image` is shown, or all fields.
         mistakes: which of its examples to show.
     """
     labels, confusion = evaluation.labels, evaluation.confusion
@@ -118,12 +118,25 @@ def _figure(held_out: HeldOut, index: int, labels: Sequence[str]) -> str:
     picture = (
         f'<img src="{data_uri(image[index])}" alt="{about}" title="{about}">'
         if image is not None
-        else about
+        else _fields(held_out.instance(index))
     )
     caption = (
         f"<b>{escape(true_label)}</b> taken for <b>{escape(label)}</b> ({probabilities.max():.1%})"
     )
-    return f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
+    css = "" if image is not None else ' class="fields"'
+    return f"<figure{css}>{picture}<figcaption>{caption}</figcaption></figure>"
+
+
+def _fields(instance: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(_short(value))}</td></tr>'
+        for name, value in instance.items()
+    )
+    return f"<table>{rows}</table>"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _share(part: int, whole: int) -> float:

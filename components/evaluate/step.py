@@ -37,7 +37,7 @@ def evaluate_model(
     """Evaluates a model on the test split, fills the artifacts and answers the judgement.
 
     Args:
-        workload: `mnist`.
+        workload: which data the model is for, as `mnist`.
         thresholds: JSON, such as `{"accuracy": 0.985}`.
         examples_dir: a prepared dataset.
         model_dir: the SavedModel.

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import struct
@@ -27,7 +28,12 @@ def held_out(labels: list[int], predicted: list[int], sureness: list[float]) -> 
     probabilities = np.zeros((len(labels), 3), np.float32)
     probabilities[np.arange(len(labels)), predicted] = sureness
     images = np.arange(len(labels) * 4, dtype=np.uint8).reshape(-1, 2, 2)
-    return HeldOut(features={"image": images}, labels=np.array(labels), probabilities=probabilities)
+    return HeldOut(
+        features={"image": images},
+        labels=np.array(labels),
+        probabilities=probabilities,
+        format_instance=lambda row: {name: value.tolist() for name, value in row.items()},
+    )
 
 
 class ConstantPredictor:
@@ -91,6 +97,15 @@ def test_the_report_is_one_escaped_page_that_needs_no_network():
         assert text in page
     for text in ("<dog>", "http://", "https://", "<script", 'src="/', "$"):
         assert text not in page
+
+
+def test_a_mistake_without_a_picture_is_shown_with_its_fields():
+    data = held_out([0], [1], [0.75])
+    data = dataclasses.replace(data, features={"fare": np.array([7.25]), "firm": np.array(["<a>"])})
+    judgement = Judgement(is_passed=True, reasons=())
+    page = render_report("taxi", EVALUATION, judgement, held_out=data, mistakes=[0])
+    for text in ("fare</th><td>7.25<", "firm</th><td>&lt;a&gt;<"):
+        assert text in page
 
 
 @pytest.mark.parametrize(("shape", "colour"), [((2, 3), 0), ((2, 3, 3), 2)], ids=["grey", "colour"])

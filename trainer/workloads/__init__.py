@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 WORKLOADS = {
     "cifar10": "trainer.workloads.cifar10",
     "mnist": "trainer.workloads.mnist",
+    "taxi": "trainer.workloads.taxi",
 }
 
 

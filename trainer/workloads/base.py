@@ -56,7 +56,10 @@ class Workload(abc.ABC):
 
     @abc.abstractmethod
     def parse(self, serialized: Any) -> tuple[Features, Any]:
-        """Returns features and int64 labels of a batch of serialized tf.train.Examples."""
+        """Returns features and labels of a batch of serialized tf.train.Examples.
+
+        Labels are int64, and -1 where an example has none, as in a request.
+        """
 
     @abc.abstractmethod
     def build_model(self, model: str = "") -> Any:
@@ -86,6 +89,11 @@ class Workload(abc.ABC):
     def facts(self) -> dict[str, Any]:
         """Returns what `adapt` has found, for JSON."""
         return {}
+
+    def with_facts(self, facts: dict[str, Any]) -> "Workload":
+        """Returns the workload that had these facts."""
+        del facts
+        return self
 
     def encode(self, features: Features) -> Features:
         """Returns what the training table holds: what is computed once for each example."""

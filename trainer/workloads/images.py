@@ -23,7 +23,7 @@ class ImageWorkload(Workload):
 
         spec = {
             "image": tf.io.FixedLenFeature([], tf.string),
-            "label": tf.io.FixedLenFeature([], tf.int64),
+            "label": tf.io.FixedLenFeature([], tf.int64, -1),
         }
         examples = tf.io.parse_example(serialized, spec)
         size = math.prod(self.shape)

@@ -1,0 +1,230 @@
+"""Chicago taxi trips: is the tip more than a fifth of the fare?
+
+The data are the City of Chicago's, changed by nobody here but for what is left out; the city makes
+no claim to their completeness or accuracy (https://www.chicago.gov/city/en/narr/foia/data_disclaimer.html).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trainer.workloads.base import Features, Recipe, Workload, check_fields
+from trainer.workloads.lookups import (
+    bucketize,
+    make_boundaries,
+    make_vocabulary,
+    num_categories,
+    number_integers,
+    number_terms,
+)
+
+AMOUNTS = ("trip_miles", "fare", "trip_seconds")
+COORDINATES = (
+    *("pickup_latitude", "pickup_longitude"),
+    *("dropoff_latitude", "dropoff_longitude"),
+)
+RANGES = {
+    "trip_start_hour": (0, 23),
+    "trip_start_day": (1, 7),
+    "trip_start_month": (1, 12),
+    "pickup_community_area": (1, 77),
+    "dropoff_community_area": (1, 77),
+}
+TEXTS = ("payment_type", "company")
+NUMBERS = (*AMOUNTS, *COORDINATES)
+FEATURES = (*NUMBERS, *RANGES, *TEXTS)
+CROSSES = (
+    ("pickup_community_area", "dropoff_community_area"),
+    ("trip_start_day", "trip_start_hour"),
+    ("payment_type", "fare"),
+    ("payment_type", "company"),
+    ("payment_type", "trip_start_month"),
+)
+_NUM_BUCKETS = {**dict.fromkeys(AMOUNTS, 20), **dict.fromkeys(COORDINATES, 10)}
+_MAX_TERMS, _MIN_COUNT = 1000, 5
+_EMBEDDING_SIZE = 8
+_HIDDEN_UNITS = (64, 32)
+_DROPOUT = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taxi(Workload):
+    """Wide and deep: weights for categories and pairs of them, beside embeddings and amounts."""
+
+    boundaries: dict[str, list[float]] = field(default_factory=dict)
+    vocabularies: dict[str, list[str]] = field(default_factory=dict)
+    moments: dict[str, list[float]] = field(default_factory=dict)
+    """Mean and deviation of log(1 + amount)."""
+
+    name = "taxi"
+    labels = ("small tip", "big tip")
+    recipes = {  # noqa: RUF012
+        "wide_and_deep": Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99)
+    }
+
+    def parse(self, serialized: Any) -> tuple[Features, Any]:
+        """Returns columns by name; missing is not-a-number, -1 or an empty text."""
+        import tensorflow as tf
+
+        spec = {
+            **{name: tf.io.FixedLenFeature([], tf.float32, np.nan) for name in NUMBERS},
+            **{name: tf.io.FixedLenFeature([], tf.int64, -1) for name in (*RANGES, "label")},
+            **{name: tf.io.FixedLenFeature([], tf.string, "") for name in TEXTS},
+        }
+        features = tf.io.parse_example(serialized, spec)
+        return features, features.pop("label")
+
+    def adapt(self, features: Features) -> "Taxi":
+        """Returns the workload with buckets, vocabularies and moments of the train split."""
+        return Taxi(
+            boundaries={
+                name: make_boundaries(features[name], _NUM_BUCKETS[name]) for name in NUMBERS
+            },
+            vocabularies={
+                name: make_vocabulary(features[name], max_terms=_MAX_TERMS, min_count=_MIN_COUNT)
+                for name in TEXTS
+            },
+            moments={name: _moments(features[name]) for name in AMOUNTS},
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Returns what `adapt` has found, for JSON."""
+        return {
+            "boundaries": self.boundaries,
+            "vocabularies": self.vocabularies,
+            "moments": self.moments,
+        }
+
+    def with_facts(self, facts: dict[str, Any]) -> "Taxi":
+        """Returns the workload that had these facts."""
+        return Taxi(**facts)
+
+    def encode(self, features: Features) -> Features:
+        """Returns numbers of categories, of pairs of them, and amounts of mean 0."""
+        import tensorflow as tf
+
+        categories = self._number_categories(features)
+        sizes = self._sizes()
+        pairs = [categories[a] * sizes[b] + categories[b] for a, b in CROSSES]
+        amounts = [self._scale(features[name], name) for name in AMOUNTS]
+        return {
+            "categories": _stack_with_offsets(
+                list(categories.values()), [sizes[name] for name in categories]
+            ),
+            "pairs": _stack_with_offsets(pairs, [sizes[a] * sizes[b] for a, b in CROSSES]),
+            "amounts": tf.stack(amounts, axis=1),
+        }
+
+    def preprocess(self, features: Features) -> Any:
+        """Returns the encoded features: nothing is left to be done in a step."""
+        return features
+
+    def build_model(self, model: str = "") -> Any:
+        """Returns a linear model of all categories and pairs, plus a net over embeddings."""
+        import keras
+        from keras import layers
+
+        del model
+        sizes = self._sizes()
+        num_categories, num_pairs = (
+            sum(sizes.values()),
+            sum(sizes[a] * sizes[b] for a, b in CROSSES),
+        )
+        categories = keras.Input([len(sizes)], dtype="int32", name="categories")
+        pairs = keras.Input([len(CROSSES)], dtype="int32", name="pairs")
+        amounts = keras.Input([len(AMOUNTS)], name="amounts")
+        deep = layers.Embedding(num_categories, _EMBEDDING_SIZE)(categories)
+        deep = layers.concatenate([layers.Flatten()(deep), amounts])
+        for units in _HIDDEN_UNITS:
+            deep = layers.Dropout(_DROPOUT)(layers.Dense(units, activation="relu")(deep))
+        logits = [layers.Dense(len(self.labels))(deep)]
+        for numbers, size in ((categories, num_categories), (pairs, num_pairs)):
+            weights = layers.Embedding(size, len(self.labels), embeddings_initializer="zeros")
+            logits.append(keras.ops.sum(weights(numbers), axis=1))
+        inputs = {"categories": categories, "pairs": pairs, "amounts": amounts}
+        return keras.Model(inputs, layers.add(logits))
+
+    def input_specs(self) -> dict[str, Any]:
+        """Returns one column for each feature."""
+        import tensorflow as tf
+
+        kinds = {
+            **dict.fromkeys(NUMBERS, tf.float32),
+            **dict.fromkeys(RANGES, tf.int64),
+            **dict.fromkeys(TEXTS, tf.string),
+        }
+        return {name: tf.TensorSpec([None], kind, name=name) for name, kind in kinds.items()}
+
+    def parse_instance(self, instance: Any) -> Features:
+        """Takes an object of features; one that is left out, or null, is missing."""
+        check_fields(instance, FEATURES)
+        return {name: _parse_value(name, instance.get(name)) for name in FEATURES}
+
+    def format_instance(self, features: Features) -> Any:
+        """Returns the features that are not missing, by name."""
+        return {
+            **{name: float(features[name]) for name in NUMBERS if np.isfinite(features[name])},
+            **{name: int(features[name]) for name in RANGES if features[name] != -1},
+            **{name: features[name].decode() for name in TEXTS if features[name]},
+        }
+
+    def _number_categories(self, features: Features) -> Features:
+        return {
+            **{name: bucketize(features[name], self.boundaries[name]) for name in NUMBERS},
+            **{
+                name: number_integers(features[name], low=low, high=high)
+                for name, (low, high) in RANGES.items()
+            },
+            **{name: number_terms(features[name], self.vocabularies[name]) for name in TEXTS},
+        }
+
+    def _sizes(self) -> dict[str, int]:
+        sizes = {
+            **{name: len(self.boundaries[name]) + 1 for name in NUMBERS},
+            **{name: high - low + 1 for name, (low, high) in RANGES.items()},
+            **{name: len(self.vocabularies[name]) for name in TEXTS},
+        }
+        return {name: num_categories(size) for name, size in sizes.items()}
+
+    def _scale(self, values: Any, name: str) -> Any:
+        import tensorflow as tf
+
+        mean, deviation = self.moments[name]
+        scaled = (tf.math.log1p(tf.maximum(values, 0.0)) - mean) / deviation
+        return tf.where(tf.math.is_finite(scaled), scaled, 0.0)
+
+
+def _moments(values: np.ndarray) -> list[float]:
+    known = np.log1p(np.maximum(values[np.isfinite(values)], 0))
+    if not known.size:
+        return [0.0, 1.0]
+    return [float(known.mean()), float(known.std()) or 1.0]
+
+
+def _stack_with_offsets(columns: list[Any], sizes: list[int]) -> Any:
+    """Returns [examples, columns]: numbers of one range, in which each column has its own part."""
+    import tensorflow as tf
+
+    offsets = np.cumsum([0, *sizes[:-1]]).astype(np.int32)
+    return tf.stack(columns, axis=1) + offsets
+
+
+def _parse_value(name: str, value: Any) -> np.ndarray:
+    if name in TEXTS:
+        if not isinstance(value, str | None):
+            raise ValueError(f"{name} is {value!r}; it must be a text")
+        return np.asarray((value or "").encode())
+    if value is None:
+        return np.asarray(-1, np.int64) if name in RANGES else np.asarray(np.nan, np.float32)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        raise ValueError(f"{name} is {value!r}; it must be a number")
+    if name in NUMBERS:
+        return np.asarray(value, np.float32)
+    low, high = RANGES[name]
+    if value != int(value) or not low <= value <= high:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number from {low} to {high}")
+    return np.asarray(value, np.int64)
+
+
+WORKLOAD = Taxi()
