@@ -21,6 +21,8 @@ HOST = "127.0.0.1"
 ROLES = ("chief", "worker", "ps", "evaluator")
 # They serve the others, and end when the chief does.
 SERVICE_ROLES = ("ps", "evaluator")
+STATEFUL_ROLES = ("chief", "ps")
+MAX_RESTARTS = 3
 DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 
 
@@ -47,6 +49,8 @@ class JobPlan:
     pools: tuple[WorkerPool, ...]
     output_dir: Path | None
     timeout_seconds: float
+    max_restarts: int
+    restarts_whole_job: bool
 
     @property
     def num_replicas(self) -> int:
@@ -63,11 +67,14 @@ def plan_job(job: Json) -> JobPlan:
     if not job.get("displayName"):
         raise invalid_argument("displayName is required; give the job a name to show.")
     job_spec: Json = job.get("jobSpec", {})
+    scheduling: Json = job_spec.get("scheduling", {})
     return JobPlan(
         job_spec=job_spec,
         pools=tuple(_worker_pools(job_spec.get("workerPoolSpecs", []))),
         output_dir=_output_dir(job_spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")),
-        timeout_seconds=_timeout_seconds(job_spec.get("scheduling", {}).get("timeout", "")),
+        timeout_seconds=_timeout_seconds(scheduling.get("timeout", "")),
+        max_restarts=0 if scheduling.get("disableRetries") else MAX_RESTARTS,
+        restarts_whole_job=bool(scheduling.get("restartJobOnWorkerRestart")),
     )
 
 
@@ -90,6 +97,7 @@ def process_specs(
             log_path=folder / f"{task_name(pool.index, replica)}.log",
             is_primary=pool.index == 0,
             is_service=pool.role in SERVICE_ROLES,
+            holds_state=pool.role in STATEFUL_ROLES,
         )
         for pool in plan.pools
         for replica in range(pool.num_replicas)

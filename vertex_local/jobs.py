@@ -164,6 +164,8 @@ def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
             specs,
             timeout_seconds=plan.timeout_seconds,
             has_private_network=plan.num_replicas > 1,
+            max_restarts=plan.max_restarts,
+            restarts_whole_group=plan.restarts_whole_job,
         )
     except (OSError, ValueError, ApiError) as error:
         POOL.give_back(ports)

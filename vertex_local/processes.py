@@ -37,6 +37,7 @@ class ProcessSpec:
         cwd: The working directory; the service's own if None.
         log_path: Where stdout and stderr are appended.
         is_primary: Its exit decides. Where no process is primary, all that are no service do.
+        holds_state: The others cannot go on when it is lost: all are started again with it.
         is_service: It is ended when the deciding ones have ended; that it ends early is no matter.
     """
 
@@ -47,6 +48,7 @@ class ProcessSpec:
     log_path: Path
     is_primary: bool = False
     is_service: bool = False
+    holds_state: bool = False
 
 
 class Group:
@@ -120,11 +122,15 @@ def start(
     *,
     timeout_seconds: float | None,
     has_private_network: bool = False,
+    max_restarts: int = 0,
+    restarts_whole_group: bool = False,
 ) -> Group:
     """Starts a group whose state lives in `folder`, and returns at once.
 
     A process that cannot be started ends the group: `state()` says which, and why. With a private
-    network the processes reach each other on 127.0.0.1, and nobody else reaches them.
+    network the processes reach each other on 127.0.0.1, and nobody else reaches them. A process
+    that is lost (`restarts.py`) is started again, the whole group if that is asked for or if the
+    lost one holds its state; `max_restarts` times in all.
 
     Raises:
         ValueError: two processes of one name, an empty command, or nothing but services.
@@ -132,7 +138,12 @@ def start(
     """
     _check(specs)
     folder.mkdir(parents=True, exist_ok=True)
-    plan = {"timeout_seconds": timeout_seconds, "has_private_network": has_private_network}
+    plan = {
+        "timeout_seconds": timeout_seconds,
+        "has_private_network": has_private_network,
+        "max_restarts": max_restarts,
+        "restarts_whole_group": restarts_whole_group,
+    }
     _write_plan(folder / GROUP_FILE, specs, plan)
     replica: Json = {
         "pid": None,
@@ -140,6 +151,7 @@ def start(
         "exit_code": None,
         "started": "",
         "ended": "",
+        "restarts": 0,
     }
     replicas = {spec.name: replica for spec in specs}
     write_json(folder / STATE_FILE, {"state": "running", "message": "", "replicas": replicas})

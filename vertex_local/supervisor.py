@@ -15,12 +15,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from vertex_local import linux, private_network
-from vertex_local.files import last_lines, make_temp_dir, now, remove_temp_dir, write_json
+from vertex_local.files import make_temp_dir, remove_temp_dir, write_json
+from vertex_local.replica import Replica
+from vertex_local.restarts import Restarts
 
 GROUP_FILE = "group.json"
 STATE_FILE = "state.json"
@@ -29,36 +29,6 @@ INTERRUPTED = "interrupted: the service stopped"
 
 END_GRACE_SECONDS = 3.0
 STRAYS_TIMEOUT_SECONDS = 10.0
-
-
-@dataclass
-class Replica:
-    """One process of the group: what to run, and how it fares."""
-
-    name: str
-    command: list[str]
-    env: dict[str, str]
-    cwd: str | None
-    log_path: str
-    is_primary: bool
-    is_service: bool
-    pid: int | None = None
-    state: str = "starting"
-    exit_code: int | None = None
-    killed_by: str = ""
-    started: str = ""
-    ended: str = ""
-    process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether its process was started and has not been reaped."""
-        return self.process is not None and self.exit_code is None
-
-    def summary(self) -> dict[str, Any]:
-        """Its part of state.json."""
-        keys = ("pid", "state", "exit_code", "started", "ended")
-        return {key: getattr(self, key) for key in keys}
 
 
 class Supervisor:
@@ -71,7 +41,9 @@ class Supervisor:
         self._replicas = [Replica(**replica) for replica in plan["replicas"]]
         self._has_private_network: bool = plan["has_private_network"]
         self._timeout_seconds: float | None = plan["timeout_seconds"]
+        self._restarts = Restarts(plan["max_restarts"], plan["restarts_whole_group"])
         self._deadline = time.monotonic() + (self._timeout_seconds or float("inf"))
+        self._temp_dir = folder
         self._kill_at = float("inf")
         self._outcome: tuple[str, str] | None = None
         self._commands = b""
@@ -86,8 +58,9 @@ class Supervisor:
         self._read_commands(0)
         if self._has_private_network:
             _enter_private_network()
-        self._start_replicas(temp_dir=make_temp_dir(self._folder))
-        while self._has_live_replicas():
+        self._temp_dir = make_temp_dir(self._folder)
+        self._start_replicas(self._replicas)
+        while self._is_at_work():
             self._read_commands(self._seconds_to_wait())
             self._check_time()
         linux.kill_all_children(timeout_seconds=STRAYS_TIMEOUT_SECONDS)
@@ -98,39 +71,26 @@ class Supervisor:
         state, message = self._outcome or ("failed", "nothing was started")
         self._write_state(state, message)
 
-    def _has_live_replicas(self) -> bool:
+    def _is_at_work(self) -> bool:
         self._reap()
         self._decide()
+        return self._has_live_replicas() or self._restarts.is_planned
+
+    def _has_live_replicas(self) -> bool:
         return any(replica.is_alive for replica in self._replicas)
 
-    def _start_replicas(self, *, temp_dir: Path) -> None:
-        for replica in self._replicas:
+    def _start_replicas(self, replicas: list[Replica]) -> None:
+        for replica in replicas:
             if self._outcome:
                 return
             try:
-                self._start(replica, temp_dir=temp_dir)
+                replica.start(self._temp_dir)
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 replica.state = "failed"
-                reason = _why_not_started(error, replica)
+                reason = replica.why_not_started(error)
                 self._end("failed", f"{replica.name} could not start: {reason}")
             self._write_state()
             self._read_commands(0)
-
-    def _start(self, replica: Replica, *, temp_dir: Path) -> None:
-        with _open_log(Path(replica.log_path)) as log:
-            replica.process = subprocess.Popen(
-                _resolved(replica.command),
-                env=_environment(replica.env, temp_dir),
-                cwd=replica.cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=linux.die_with_parent(),  # noqa: PLW1509  no threads here
-            )
-        replica.pid = replica.process.pid
-        replica.state = "running"
-        replica.started = now()
 
     def _decide(self) -> None:
         """Settles the outcome as soon as the exits so far allow it."""
@@ -143,14 +103,44 @@ class Supervisor:
             self._end("succeeded", "")
             return
         crashed = [replica for replica in self._replicas if replica.exit_code]
-        if crashed:
+        if crashed and not self._can_restart(crashed):
             # A replica that was killed brings others down: the signal is the likelier cause.
             killed = [replica for replica in crashed if replica.killed_by]
-            self._end("failed", _crash_message((killed or crashed)[0]))
+            self._end("failed", (killed or crashed)[0].crash_message())
+
+    def _can_restart(self, crashed: list[Replica]) -> bool:
+        """Plans a restart for what has crashed, if that may mend it."""
+        if self._restarts.whole_group and self._restarts.is_planned:
+            return True  # the others crash because of the one that was lost
+        new = [replica for replica in crashed if replica.name not in self._restarts.names]
+        if not new:
+            return True
+        is_whole = self._restarts.whole_group or any(r.holds_state for r in new)
+        is_lost = any(r.is_lost for r in new) if is_whole else all(r.is_lost for r in new)
+        if not is_lost or not self._restarts.are_left:
+            return False
+        self._plan_restart(self._replicas if is_whole else new)
+        return True
+
+    def _plan_restart(self, replicas: list[Replica]) -> None:
+        self._restarts.plan({replica.name for replica in replicas}, moment=time.monotonic())
+        for replica in replicas:
+            if replica.is_alive and replica.pid:
+                linux.signal_group(replica.pid, signal.SIGTERM)
+        self._kill_at = min(self._kill_at, time.monotonic() + END_GRACE_SECONDS)
+
+    def _restart(self) -> None:
+        names = self._restarts.drop()
+        self._kill_at = float("inf")
+        replicas = [replica for replica in self._replicas if replica.name in names]
+        for replica in replicas:
+            replica.forget_end()
+        self._start_replicas(replicas)
 
     def _end(self, state: str, message: str, grace_seconds: float = END_GRACE_SECONDS) -> None:
         """Asks every process to end, and to be killed when the grace is over."""
         self._outcome = self._outcome or (state, message)
+        self._restarts.drop()
         self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
         self._signal_all(signal.SIGTERM if grace_seconds > 0 else signal.SIGKILL)
 
@@ -159,15 +149,28 @@ class Supervisor:
             if replica.is_alive and replica.pid:
                 linux.signal_group(replica.pid, number)
 
+    def _is_anybody_awaited(self) -> bool:
+        """Whether a process that is to be started again has not ended yet."""
+        return any(r.is_alive for r in self._replicas if r.name in self._restarts.names)
+
+    def _kill_what_must_end(self) -> None:
+        for replica in self._replicas:
+            if replica.is_alive and replica.pid and self._must_end(replica):
+                linux.signal_group(replica.pid, signal.SIGKILL)
+
     def _seconds_to_wait(self) -> float | None:
         due = min(self._kill_at, self._deadline if self._outcome is None else float("inf"))
+        if not self._is_anybody_awaited():
+            due = min(due, self._restarts.due)
         return None if due == float("inf") else max(0.0, due - time.monotonic())
 
     def _check_time(self) -> None:
         moment = time.monotonic()
         if moment >= self._kill_at:
             self._kill_at = float("inf")
-            self._signal_all(signal.SIGKILL)
+            self._kill_what_must_end()
+        if moment >= self._restarts.due and not self._is_anybody_awaited():
+            self._restart()
         if self._outcome is None and moment >= self._deadline:
             running = [replica.name for replica in self._replicas if replica.is_alive]
             verb = "was" if len(running) == 1 else "were"
@@ -210,21 +213,11 @@ class Supervisor:
                 linux.signal_group(pid, signal.SIGKILL)  # what the leader left behind
             code = linux.reap(pid)
             if replica:
-                self._record_end(replica, code)
+                replica.record_end(code, was_asked_to=self._must_end(replica))
+                self._write_state()
 
-    def _record_end(self, replica: Replica, code: int) -> None:
-        assert replica.process is not None
-        replica.process.returncode = code
-        replica.exit_code = code
-        if code < 0:  # as shells and containers count it
-            replica.exit_code = 128 - code
-            replica.killed_by = linux.signal_name(-code)
-        replica.ended = now()
-        if code == 0:
-            replica.state = "succeeded"
-        else:
-            replica.state = "ended" if self._outcome else "failed"
-        self._write_state()
+    def _must_end(self, replica: Replica) -> bool:
+        return bool(self._outcome) or replica.name in self._restarts.names
 
     def _write_state(self, state: str = "running", message: str = "") -> None:
         replicas = {replica.name: replica.summary() for replica in self._replicas}
@@ -240,44 +233,6 @@ def _enter_private_network() -> None:
         private_network.enter()
     except OSError as error:
         sys.stderr.write(f"{error}; other machines may reach the ports of these processes\n")
-
-
-def _open_log(path: Path) -> BinaryIO:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("ab")
-    except OSError as error:
-        raise OSError(f"its log {path} cannot be written: {error.strerror}") from error
-
-
-def _crash_message(replica: Replica) -> str:
-    cause = f" (killed by {replica.killed_by})" if replica.killed_by else ""
-    lines = last_lines(Path(replica.log_path))
-    said = f"Last lines:\n{lines}" if lines else "It wrote nothing."
-    return f"{replica.name} exited with code {replica.exit_code}{cause}. {said}"
-
-
-def _why_not_started(error: Exception, replica: Replica) -> str:
-    program = replica.command[0]
-    is_missing = isinstance(error, FileNotFoundError)
-    if is_missing and getattr(error, "filename", None) == program:
-        return f"command {program!r} was not found; install it or give its absolute path"
-    if is_missing and replica.cwd and not Path(replica.cwd).is_dir():
-        return f"its working directory {replica.cwd!r} does not exist"
-    return str(error)
-
-
-def _resolved(command: list[str]) -> list[str]:
-    """`python` is the interpreter that the service runs on, whose packages are known."""
-    if command[0] in ("python", "python3"):
-        return [sys.executable, *command[1:]]
-    return command
-
-
-def _environment(env: dict[str, str], temp_dir: Path) -> dict[str, str]:
-    merged = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(temp_dir), **env}
-    merged["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), merged.get("PATH", "")])
-    return merged
 
 
 def main() -> None:

@@ -108,7 +108,7 @@ def test_the_components_run_one_after_the_other(tmp_path, tiny_mnist, model_dir,
     assert metrics["num_examples"] == 16
     golden = json.loads(_artifact(tmp_path, "evaluate/golden").read_text())
     assert golden["labels"] == [str(digit) for digit in range(10)]
-    assert "data:image/png" in _artifact(tmp_path, "evaluate/report").read_text()
+    assert "data:image/png" in _artifact(tmp_path, "evaluate/report.html").read_text()
     assert served == [10] + [1] * 10
     measured = json.loads(_artifact(tmp_path, "predict/metrics").read_text())
     assert measured["max_probability_difference"] <= 1e-5

@@ -138,8 +138,9 @@ def test_a_crash_is_told_with_the_replicas_last_lines(service):
     )
 
 
-def test_a_killed_worker_ends_the_job(service):
-    created = service.do("POST", "customJobs", job(pool(SLEEP), pool(SLEEP, 2)))
+def test_a_killed_worker_ends_a_job_without_retries(service):
+    body = job(pool(SLEEP), pool(SLEEP, 2), scheduling={"disableRetries": True})
+    created = service.do("POST", "customJobs", body)
     pids = wait_until_ready(service, created, 3)
     os.kill(pids["worker/1"], signal.SIGKILL)
     ended = wait_for_end(service, created)
@@ -148,6 +149,25 @@ def test_a_killed_worker_ends_the_job(service):
         "worker/1 exited with code 137 (killed by SIGKILL). Last lines:\nready"
     )
     assert_gone(*pids.values())
+
+
+@pytest.mark.parametrize("whole_job", [False, True], ids=["worker", "job"])
+def test_a_killed_worker_is_started_again_alone_or_with_the_job(service, whole_job):
+    scheduling = {"restartJobOnWorkerRestart": whole_job}
+    body = job(pool(SLEEP), pool(SLEEP, 2), scheduling=scheduling)
+    created = service.do("POST", "customJobs", body)
+    before = wait_until_ready(service, created, 3)
+    os.kill(before["worker/1"], signal.SIGKILL)
+
+    def started_again() -> dict[str, int] | None:
+        after = replicas(service, created)
+        is_new = after.get("worker/1", 0) not in (0, before["worker/1"])
+        return after if len(after) == 3 and is_new else None
+
+    after = wait_until(started_again, "another worker/1")
+    assert (after["chief/0"] == before["chief/0"]) is not whole_job
+    service.do("POST", f"/v1/{created['name']}:cancel", {})
+    assert wait_for_end(service, created)["state"] == "JOB_STATE_CANCELLED"
 
 
 def test_a_command_that_does_not_exist_is_told(service):

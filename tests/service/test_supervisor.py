@@ -282,8 +282,13 @@ def test_a_command_that_is_not_found_is_named(spec, run):
         "install it or give its absolute path"
     )
     assert state["replicas"]["chief/0"] == {
-        "pid": None, "state": "failed", "exit_code": None, "started": "", "ended": "",
-    }  # fmt: skip
+        "pid": None,
+        "state": "failed",
+        "exit_code": None,
+        "started": "",
+        "ended": "",
+        "restarts": 0,
+    }
     assert_gone(*pids(group))
 
 

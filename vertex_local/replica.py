@@ -1,0 +1,129 @@
+"""One process of a group: how it is started, and what is known of its end."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from vertex_local import linux
+from vertex_local.files import last_lines, now
+from vertex_local.restarts import asks_for_restart
+
+
+@dataclass
+class Replica:
+    """One process of the group: what to run, and how it fares."""
+
+    name: str
+    command: list[str]
+    env: dict[str, str]
+    cwd: str | None
+    log_path: str
+    is_primary: bool
+    is_service: bool
+    holds_state: bool
+    pid: int | None = None
+    state: str = "starting"
+    exit_code: int | None = None
+    killed_by: str = ""
+    started: str = ""
+    ended: str = ""
+    restarts: int = 0
+    process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process was started and has not been reaped."""
+        return self.process is not None and self.exit_code is None
+
+    def summary(self) -> dict[str, Any]:
+        """Its part of state.json."""
+        keys = ("pid", "state", "exit_code", "started", "ended", "restarts")
+        return {key: getattr(self, key) for key in keys}
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it ended in a way that starting it again may mend."""
+        return bool(self.exit_code) and asks_for_restart(self.exit_code, self.killed_by)
+
+    def forget_end(self) -> None:
+        """Makes it ready to be started again."""
+        self.process, self.pid, self.exit_code, self.killed_by = None, None, None, ""
+        self.state, self.ended = "restarting", ""
+        self.restarts += 1
+
+    def start(self, temp_dir: Path) -> None:
+        """Starts its process, with `temp_dir` for temporary files.
+
+        Raises:
+            OSError, ValueError, subprocess.SubprocessError: see `why_not_started`.
+        """
+        with _open_log(Path(self.log_path)) as log:
+            self.process = subprocess.Popen(
+                _resolved(self.command),
+                env=_environment(self.env, temp_dir),
+                cwd=self.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=linux.die_with_parent(),  # noqa: PLW1509  no threads here
+            )
+        self.pid = self.process.pid
+        self.state = "running"
+        self.started = now()
+
+    def record_end(self, code: int, *, was_asked_to: bool) -> None:
+        """Notes the exit code of its process; a negative one is the signal that ended it."""
+        assert self.process is not None
+        self.process.returncode = code
+        self.exit_code = code
+        if code < 0:  # as shells and containers count it
+            self.exit_code = 128 - code
+            self.killed_by = linux.signal_name(-code)
+        self.ended = now()
+        if code == 0:
+            self.state = "succeeded"
+        else:
+            self.state = "ended" if was_asked_to else "failed"
+
+    def crash_message(self) -> str:
+        """Its name, exit code, signal and last lines."""
+        cause = f" (killed by {self.killed_by})" if self.killed_by else ""
+        again = f" after {self.restarts} restarts" if self.restarts else ""
+        lines = last_lines(Path(self.log_path))
+        said = f"Last lines:\n{lines}" if lines else "It wrote nothing."
+        return f"{self.name} exited with code {self.exit_code}{cause}{again}. {said}"
+
+    def why_not_started(self, error: Exception) -> str:
+        """What `start` raised, for a person."""
+        program = self.command[0]
+        is_missing = isinstance(error, FileNotFoundError)
+        if is_missing and getattr(error, "filename", None) == program:
+            return f"command {program!r} was not found; install it or give its absolute path"
+        if is_missing and self.cwd and not Path(self.cwd).is_dir():
+            return f"its working directory {self.cwd!r} does not exist"
+        return str(error)
+
+
+def _open_log(path: Path) -> BinaryIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("ab")
+    except OSError as error:
+        raise OSError(f"its log {path} cannot be written: {error.strerror}") from error
+
+
+def _resolved(command: list[str]) -> list[str]:
+    """`python` is the interpreter that the service runs on, whose packages are known."""
+    if command[0] in ("python", "python3"):
+        return [sys.executable, *command[1:]]
+    return command
+
+
+def _environment(env: dict[str, str], temp_dir: Path) -> dict[str, str]:
+    merged = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(temp_dir), **env}
+    merged["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), merged.get("PATH", "")])
+    return merged
