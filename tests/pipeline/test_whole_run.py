@@ -178,15 +178,24 @@ def test_a_kept_endpoint_answers_until_the_service_is_stopped(home):
     home.assert_nothing_is_left()
 
 
-def test_a_killed_worker_ends_the_run_with_its_name_and_nothing_is_left(home):
-    process = home.start_run("--set", "train.epochs=2000", cluster="parameter_server")
+def test_a_killed_worker_is_replaced_and_the_run_goes_on(home):
+    process = home.start_run("--set", "train.epochs=300", cluster="parameter_server")
     home.wait_for_replica("worker/1", of=process).kill()
 
     code, output = ended(process)
 
+    assert code == 0, output
+    assert set(home.states().values()) == {"SUCCEEDED"}
+    home.assert_nothing_is_left()
+
+
+def test_training_out_of_time_fails_the_run_and_nothing_is_left(home):
+    code, output = home.run("--set", "train.epochs=20000", "--set", "cluster.timeout_seconds=5")
+
     assert code == 1, output
-    assert "worker/1" in output
+    assert "the job's timeout of 5 s passed; chief/0 was still running" in output
     assert home.states()["train"] == "FAILED"
+    assert home.states()["evaluate"] == "NOT_RUN"
     assert home.states()["teardown"] == "SUCCEEDED"
     home.assert_nothing_is_left()
 
