@@ -88,7 +88,19 @@ def mnist() -> RunConfig:
     )
 
 
-RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist}
+def cifar10() -> RunConfig:
+    """CIFAR-10 on one machine: about an hour on two cores, or less with `train.epochs`."""
+    return RunConfig(
+        workload="cifar10",
+        model_name="cifar10",
+        endpoint_name="cifar10",
+        cluster=ClusterSpec(timeout_seconds=6 * 3600),
+        train={"model": "fast", "epochs": 24, "batch_size": 128},
+        thresholds={"accuracy": 0.9},
+    )
+
+
+RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist, "cifar10": cifar10}
 
 
 def named_run(name: str) -> RunConfig:

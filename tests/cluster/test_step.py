@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from trainer.config import TrainConfig
 from trainer.quiet import import_tensorflow
 from trainer.workloads import load_workload
 from trainer.workloads.base import Recipe
@@ -15,7 +16,7 @@ from keras import layers  # noqa: E402
 
 from trainer.optimizers import make_optimizer  # noqa: E402
 from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
-from trainer.step import EvalStep, StepPlan, TrainStep  # noqa: E402
+from trainer.step import EvalStep, StepPlan, TrainStep, build_model  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 MNIST = load_workload("mnist")
@@ -108,3 +109,35 @@ def test_decay_spares_biases_and_the_average_follows_the_weights(optimizer):
     assert not np.allclose(weights, average)
     for ours, other in zip(results[0], results[1], strict=True):
         np.testing.assert_allclose(ours, other)
+
+
+def test_micro_batches_and_compiled_steps_give_the_same_update():
+    table, index = make_table(), tf.constant(2)
+    plain, *others = (
+        make_step(make_model(), **plan)[0].update(table, index)
+        for plan in ({}, {"num_micro_batches": 4}, {"is_compiled": True})
+    )
+    for other in others:
+        np.testing.assert_allclose(plain, other, atol=1e-5)
+
+
+def test_a_clipped_gradient_has_the_given_norm():
+    recipe = Recipe(learning_rate=0.01, optimizer="sgd")
+    model = make_model()
+    step, parameters = make_step(model, recipe, clip_norm=0.5)
+    before = parameters.pull()
+    step.apply(step.update(make_table(), tf.constant(0)))
+    # Nesterov's first step is 1.9 times the gradient.
+    change = tf.norm(parameters.pull() - before) / SCHEDULE.rate(tf.constant(1)) / 1.9
+    assert float(change) == pytest.approx(0.5, rel=1e-4)
+
+
+def test_mixed_precision_keeps_weights_and_logits_in_float32():
+    config = TrainConfig(workload="mnist", examples_dir="-", mixed_precision=True)
+    model = build_model(MNIST, config)
+    assert {variable.dtype for variable in model.variables} == {"float32"}
+    assert model.layers[0].compute_dtype == "bfloat16"
+    assert model.layers[-1].compute_dtype == "float32"
+    assert keras.config.dtype_policy().name == "float32"
+    step, _ = make_step(model)
+    assert np.all(np.isfinite(step.update(make_table(), tf.constant(0))))

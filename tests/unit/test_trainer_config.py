@@ -47,6 +47,10 @@ def test_flags_become_the_configuration():
         ("--strategy", "mirror", "auto, single, parameter_server"),
         ("--workload", "mnits", "mnist"),
         ("--examples-dir", "", "give a value"),
+        ("--label-smoothing", "1.0", "at least 0 and below 1"),
+        ("--clip-norm", "inf", "at least 0"),
+        ("--model", "resnet21", "cnn"),
+        ("--micro-batches", "3", "--batch-size 128"),
     ],
 )
 def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, value, allowed):
@@ -57,6 +61,18 @@ def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, value, a
     assert flag in message
     assert repr(value) in message or value in message
     assert allowed in message
+
+
+def test_flags_change_the_models_own_recipe():
+    own = TrainConfig(workload="cifar10", examples_dir="-", model="resnet32").recipe()
+    assert (own.optimizer, own.learning_rate, own.label_smoothing) == ("sgd", 0.1, 0.0)
+    changed = TrainConfig(workload="cifar10", examples_dir="-", learning_rate=0.5, weight_decay=0)
+    expected = dataclasses.replace(
+        TrainConfig(workload="cifar10", examples_dir="-").recipe(),
+        learning_rate=0.5,
+        weight_decay=0,
+    )
+    assert changed.recipe() == expected
 
 
 def test_steps_and_epochs_together_are_refused():

@@ -73,9 +73,9 @@ def _build_fast(num_classes: int) -> Any:
     x = _convolve(x, 256, pool=True)
     x = layers.add([x, _convolve(_convolve(x, 256), 256)])
     x = layers.GlobalMaxPooling2D()(x)
-    # A small output layer starts near equal probabilities, so the first steps can be long.
-    logits = layers.Dense(num_classes, kernel_initializer=keras.initializers.RandomNormal(0, 0.05))
-    return keras.Model(inputs, logits(x))
+    # Logits of float32 also under --mixed-precision; scaled, so that the first steps can be long.
+    x = layers.Dense(num_classes, use_bias=False, dtype="float32")(x)
+    return keras.Model(inputs, layers.Rescaling(0.125, dtype="float32")(x))
 
 
 def _build_resnet(depth: int, num_classes: int) -> Any:
@@ -89,7 +89,7 @@ def _build_resnet(depth: int, num_classes: int) -> Any:
             strides = 2 if block == 0 and width != _RESNET_WIDTHS[0] else 1
             x = _residual_block(x, width, strides)
     x = layers.GlobalAveragePooling2D()(x)
-    return keras.Model(inputs, layers.Dense(num_classes)(x))
+    return keras.Model(inputs, layers.Dense(num_classes, dtype="float32")(x))
 
 
 def _residual_block(x: Any, width: int, strides: int) -> Any:

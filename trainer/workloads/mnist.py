@@ -42,7 +42,7 @@ class Mnist(ImageWorkload):
                 layers.MaxPooling2D(),
                 layers.Flatten(),
                 layers.Dense(64, activation="relu"),
-                layers.Dense(len(self.labels)),
+                layers.Dense(len(self.labels), dtype="float32"),
             ]
         )
 

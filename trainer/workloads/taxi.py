@@ -34,6 +34,7 @@ RANGES = {
 TEXTS = ("payment_type", "company")
 NUMBERS = (*AMOUNTS, *COORDINATES)
 FEATURES = (*NUMBERS, *RANGES, *TEXTS)
+LABEL = "big_tipper"
 CROSSES = (
     ("pickup_community_area", "dropoff_community_area"),
     ("trip_start_day", "trip_start_hour"),
@@ -69,11 +70,11 @@ class Taxi(Workload):
 
         spec = {
             **{name: tf.io.FixedLenFeature([], tf.float32, np.nan) for name in NUMBERS},
-            **{name: tf.io.FixedLenFeature([], tf.int64, -1) for name in (*RANGES, "label")},
+            **{name: tf.io.FixedLenFeature([], tf.int64, -1) for name in (*RANGES, LABEL)},
             **{name: tf.io.FixedLenFeature([], tf.string, "") for name in TEXTS},
         }
         features = tf.io.parse_example(serialized, spec)
-        return features, features.pop("label")
+        return features, features.pop(LABEL)
 
     def adapt(self, features: Features) -> "Taxi":
         """Returns the workload with buckets, vocabularies and moments of the train split."""
@@ -138,9 +139,11 @@ class Taxi(Workload):
         deep = layers.concatenate([layers.Flatten()(deep), amounts])
         for units in _HIDDEN_UNITS:
             deep = layers.Dropout(_DROPOUT)(layers.Dense(units, activation="relu")(deep))
-        logits = [layers.Dense(len(self.labels))(deep)]
+        logits = [layers.Dense(len(self.labels), dtype="float32")(deep)]
         for numbers, size in ((categories, num_categories), (pairs, num_pairs)):
-            weights = layers.Embedding(size, len(self.labels), embeddings_initializer="zeros")
+            weights = layers.Embedding(
+                size, len(self.labels), embeddings_initializer="zeros", dtype="float32"
+            )
             logits.append(keras.ops.sum(weights(numbers), axis=1))
         inputs = {"categories": categories, "pairs": pairs, "amounts": amounts}
         return keras.Model(inputs, layers.add(logits))
