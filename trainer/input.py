@@ -8,7 +8,8 @@ any number of workers and of files.
 
 import hashlib
 import json
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -16,14 +17,17 @@ import tensorflow as tf
 from trainer.errors import InputError, first_line
 from trainer.workloads.base import Workload
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """One file of a split."""
+    """One file of a split; of a damaged one, `num_examples` are those before the damage."""
 
     path: str
     num_examples: int
     sha256: str
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +66,24 @@ def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
     return manifest
 
 
-def checked_split(manifest: Manifest, name: str) -> Split:
-    """Returns a split after comparing each of its files with the manifest's checksum."""
+def checked_split(manifest: Manifest, name: str, *, skip_corrupt: int = 0) -> Split:
+    """Returns a split after comparing each of its files with the manifest's checksum.
+
+    At most `skip_corrupt` examples are left out because they cannot be read.
+    """
     split = manifest.splits.get(name)
     if split is None or split.num_examples < 1:
         raise InputError(f"the manifest has no examples in the split {name!r}")
+    shards, num_lost = [], 0
     for shard in split.shards:
-        if hashlib.sha256(_read_bytes(shard.path)).hexdigest() != shard.sha256:
-            raise InputError(
-                f"{shard.path} differs from the manifest's sha256; prepare the examples again"
-            )
-    return split
+        checked = _check_shard(shard, manifest.compression, budget=skip_corrupt - num_lost)
+        num_lost += shard.num_examples - checked.num_examples
+        shards.append(checked)
+    if num_lost == split.num_examples:
+        raise InputError(
+            f"no example of the split {name!r} can be read; prepare the examples again"
+        )
+    return Split(name=name, num_examples=split.num_examples - num_lost, shards=tuple(shards))
 
 
 def table_dataset(
@@ -81,7 +92,7 @@ def table_dataset(
     """Returns a dataset whose one element is the whole split: (encoded or raw features, labels)."""
     options = tf.data.Options()
     options.autotune.enabled = False
-    records = tf.data.TFRecordDataset(split.paths, compression_type=compression)
+    records = _read_records(split, compression)
     # One more than expected, so that a file with too many examples is noticed.
     table = records.batch(split.num_examples + 1).map(workload.parse)
     table = table.map(
@@ -155,6 +166,47 @@ def _read_bytes(path: str) -> bytes:
         raise InputError(f"{path} is missing; prepare the examples first") from error
     except tf.errors.OpError as error:
         raise InputError(f"{path} cannot be read: {error.message}") from error
+
+
+def _check_shard(shard: Shard, compression: str, *, budget: int) -> Shard:
+    if hashlib.sha256(_read_bytes(shard.path)).hexdigest() == shard.sha256:
+        return shard
+    num_good, reason = _count_readable(shard.path, compression)
+    num_lost = shard.num_examples - num_good
+    if num_lost <= 0:
+        raise InputError(
+            f"{shard.path} differs from the manifest's sha256; prepare the examples again"
+        )
+    where = f"{shard.path} is damaged from record {num_good} on ({reason})"
+    if num_lost > budget:
+        raise InputError(
+            f"{where}: {num_lost} examples are lost, --skip-corrupt allows {max(budget, 0)} more;"
+            " prepare the examples again, or raise it"
+        )
+    logger.warning("%s: going on without %d examples", where, num_lost)
+    return replace(shard, num_examples=num_good, is_damaged=True)
+
+
+def _count_readable(path: str, compression: str) -> tuple[int, str]:
+    """Returns how many records can be read before the first that cannot, and why it cannot."""
+    count = 0
+    try:
+        for _ in tf.data.TFRecordDataset(path, compression_type=compression):
+            count += 1
+    except tf.errors.OpError as error:
+        return count, first_line(error)
+    return count, "the file ends early"
+
+
+def _read_records(split: Split, compression: str) -> tf.data.Dataset:
+    if not any(shard.is_damaged for shard in split.shards):
+        return tf.data.TFRecordDataset(split.paths, compression_type=compression)
+    # After a damaged record nothing can be found in its file: reading stops before it.
+    counts = [shard.num_examples for shard in split.shards]
+    files = tf.data.Dataset.from_tensor_slices((split.paths, tf.constant(counts, tf.int64)))
+    return files.flat_map(
+        lambda path, count: tf.data.TFRecordDataset(path, compression_type=compression).take(count)
+    )
 
 
 def _parse_manifest(content: dict[str, Any], folder: str) -> Manifest:

@@ -82,5 +82,5 @@ def test_a_damaged_shard_is_named_without_a_traceback(start, flags, examples_dir
     shard.write_bytes(shard.read_bytes()[:-100])
     replica = start("damaged", *flags, "--examples-dir", copy)
     assert replica.wait() == 1
-    assert f"{shard} differs from the manifest's sha256" in replica.log
+    assert f"{shard} is damaged from record 17" in replica.log
     assert "Traceback" not in replica.log

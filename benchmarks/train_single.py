@@ -1,0 +1,258 @@
+"""Examples a second of the trainer's step against Keras `fit`, in one process, interleaved.
+
+Same model, batch size, optimizer, augmentation and files, made up here in the workloads' own
+format. `fit` is run in three ways: as it comes (`fit`), with the input that the public samples use
+(one tf.io.parse_single_example for each record), and as fast as we can make it (`tuned_fit`: table
+in memory, batches gathered from it, no XLA, many steps in one call).
+"""
+
+import argparse
+import hashlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer.quiet import import_tensorflow
+
+import_tensorflow()
+
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from trainer.config import TrainConfig  # noqa: E402
+from trainer.input import adapt_workload, read_manifest, read_table  # noqa: E402
+from trainer.optimizers import make_optimizer  # noqa: E402
+from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
+from trainer.step import StepPlan, TrainStep, build_model  # noqa: E402
+from trainer.workloads import load_workload  # noqa: E402
+
+BATCH_SIZE = 128
+STEPS_PER_CALL = 50
+NUM_EXAMPLES = {"mnist": 10_000, "taxi": 50_000}
+NUM_SHARDS = 4
+
+
+# Trains so many steps, and returns the seconds that they took.
+Way = Callable[[int], float]
+
+
+class _Timer(keras.callbacks.Callback):
+    """Measures the steps after the first few: filling a shuffle buffer is not counted."""
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        del logs
+        if batch + 1 == STEPS_PER_CALL:
+            self._began = time.perf_counter()
+        self.seconds = time.perf_counter() - getattr(self, "_began", 0)
+
+
+class Bench:
+    """One workload's examples, and the ways to train on them."""
+
+    def __init__(self, name: str, folder: Path):
+        write_examples(name, folder)
+        manifest = read_manifest(str(folder), workload=name)
+        self.split = manifest.splits["train"]
+        self.config = TrainConfig(workload=name, examples_dir=str(folder))
+        self.workload = adapt_workload(load_workload(name), self.split, compression="GZIP")
+        self.table = read_table(self.split, self.workload, compression="GZIP")
+
+    def ours(self) -> Way:
+        """The trainer's step, many in one call."""
+        model = build_model(self.workload, self.config)
+        layout, recipe = Layout(model), self.config.recipe()
+        parameters = Parameters(
+            layout.read(model),
+            devices=["/device:CPU:0"],
+            state=layout.read_state(model),
+            optimizer=make_optimizer(recipe),
+        )
+        plan = StepPlan(
+            batch_size=BATCH_SIZE,
+            num_examples=self.split.num_examples,
+            seed=0,
+            schedule=Schedule(peak=recipe.learning_rate, total_steps=100_000),
+        )
+        step = TrainStep(self.workload, model, parameters, plan)
+
+        @tf.function
+        def run(table: Any, start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+            sums = tf.zeros([2])
+            for offset in tf.range(count):
+                sums += step.apply(step.update(table, start + offset))
+            return sums
+
+        def train(steps: int) -> float:
+            began = time.perf_counter()
+            for start in range(0, steps, STEPS_PER_CALL):
+                count = min(STEPS_PER_CALL, steps - start)
+                run(self.table, tf.constant(start), tf.constant(count)).numpy()
+            return time.perf_counter() - began
+
+        return train
+
+    def fit(self, dataset: tf.data.Dataset, **options: Any) -> Way:
+        """Keras' `fit` on batches of that dataset."""
+        model = build_model(self.workload, self.config)
+        model.compile(
+            keras.optimizers.Adam(self.config.recipe().learning_rate),
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=["accuracy"],
+            **options,
+        )
+        batches = dataset.prefetch(tf.data.AUTOTUNE)
+
+        def train(steps: int) -> float:
+            timer = _Timer()
+            total = STEPS_PER_CALL + steps
+            model.fit(batches, steps_per_epoch=total, verbose=0, shuffle=False, callbacks=[timer])
+            return timer.seconds
+
+        return train
+
+    def records(self, *, single: bool) -> tf.data.Dataset:
+        """Batches read from the files, parsed one by one as in the samples, or by the batch."""
+        files = tf.data.TFRecordDataset(self.split.paths, "GZIP", num_parallel_reads=NUM_SHARDS)
+        shuffled = files.repeat().shuffle(10_000)
+        if single:
+            parsed = shuffled.map(self._parse_one, tf.data.AUTOTUNE).batch(BATCH_SIZE, True)
+        else:
+            parsed = shuffled.batch(BATCH_SIZE, True).map(self.workload.parse, tf.data.AUTOTUNE)
+        encoded = parsed.map(lambda x, y: (self.workload.encode(x), y), tf.data.AUTOTUNE)
+        return encoded.map(self._augment, tf.data.AUTOTUNE)
+
+    def gathered(self) -> tf.data.Dataset:
+        """Batches gathered from a table in memory."""
+        size = self.split.num_examples
+        rows = tf.data.Dataset.range(size).shuffle(size).repeat().batch(BATCH_SIZE, True)
+        features, labels = self.table
+        return rows.map(
+            lambda at: self._augment(
+                {name: tf.gather(column, at) for name, column in features.items()},
+                tf.gather(labels, at),
+            ),
+            tf.data.AUTOTUNE,
+        )
+
+    def _parse_one(self, record: tf.Tensor) -> Any:
+        features, label = self.workload.parse(record[tf.newaxis])
+        return tf.nest.map_structure(lambda column: column[0], (features, label))
+
+    def _augment(self, features: Any, labels: tf.Tensor) -> Any:
+        if self.workload.num_noise:
+            noise = tf.random.uniform([BATCH_SIZE, self.workload.num_noise])
+            features = self.workload.augment(features, noise)
+        return self.workload.preprocess(features), labels
+
+
+def compare(ways: dict[str, Way], *, steps: int, rounds: int) -> dict[str, float]:
+    """Returns the median examples/s of each way, all run in turn, so that all have the same luck.
+
+    The first round, which traces the graphs, is not counted.
+    """
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds + 1):
+        for name, train in ways.items():
+            speeds[name].append(steps * BATCH_SIZE / train(steps))
+    return {name: statistics.median(values[1:]) for name, values in speeds.items()}
+
+
+def write_examples(name: str, folder: Path) -> None:
+    """Writes made-up examples in the workload's format."""
+    make = {"mnist": make_digit, "taxi": make_trip}[name]
+    random = np.random.default_rng(0)
+    count = NUM_EXAMPLES[name] // NUM_SHARDS
+    shards = []
+    for index in range(NUM_SHARDS):
+        path = folder / f"train-{index:05d}-of-{NUM_SHARDS:05d}.tfrecord.gz"
+        with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+            for _ in range(count):
+                writer.write(make(random))
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        shards.append({"file": path.name, "num_examples": count, "sha256": digest})
+    splits = {"train": {"num_examples": count * NUM_SHARDS, "shards": shards}}
+    manifest = {"workload": name, "compression": "GZIP", "splits": splits}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def make_digit(random: np.random.Generator) -> bytes:
+    """Returns an Example of 784 pixels."""
+    return make_example(image=random.bytes(784), label=int(random.integers(10)))
+
+
+def make_trip(random: np.random.Generator) -> bytes:
+    """Returns an Example of a trip; some values are missing, as in the city's data."""
+    values = {
+        "trip_miles": float(random.gamma(1, 3)),
+        "fare": float(random.gamma(2, 6)),
+        "trip_seconds": float(random.integers(0, 90)) * 60,
+        "pickup_latitude": 41.8 + float(random.integers(40)) / 400,
+        "pickup_longitude": -87.7 + float(random.integers(40)) / 400,
+        "dropoff_latitude": 41.8 + float(random.integers(40)) / 400,
+        "dropoff_longitude": -87.7 + float(random.integers(40)) / 400,
+        "trip_start_hour": int(random.integers(24)),
+        "trip_start_day": int(random.integers(1, 8)),
+        "trip_start_month": int(random.integers(1, 13)),
+        "pickup_community_area": int(random.integers(1, 78)),
+        "dropoff_community_area": int(random.integers(1, 78)),
+        "payment_type": random.choice([b"Cash", b"Credit Card", b"Unknown"]),
+        "company": b"Company %d" % random.integers(60),
+    }
+    kept = {name: value for name, value in values.items() if random.random() > 0.05}  # noqa: PLR2004
+    return make_example(**kept, big_tipper=int(random.random() < 0.25))  # noqa: PLR2004
+
+
+def make_example(**values: Any) -> bytes:
+    """Returns a serialized tf.train.Example of single values."""
+    kinds = {int: "int64_list", float: "float_list"}
+    example = tf.train.Example()
+    for name, value in values.items():
+        kind = kinds.get(type(value), "bytes_list")
+        getattr(example.features.feature[name], kind).value.append(value)
+    return example.SerializeToString()
+
+
+def measure(name: str, *, steps: int, rounds: int) -> None:
+    """Prints one line for each way of `fit`."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(name, Path(folder))
+        tuned = {"jit_compile": False, "steps_per_execution": STEPS_PER_CALL}
+        ways = {
+            "ours": bench.ours(),
+            "fit": bench.fit(bench.records(single=False)),
+            "per_example_fit": bench.fit(bench.records(single=True)),
+            "tuned_fit": bench.fit(bench.gathered(), **tuned),
+        }
+        speeds = compare(ways, steps=steps, rounds=rounds)
+    for theirs in ("fit", "per_example_fit", "tuned_fit"):
+        line = {
+            "name": f"train_{name}_against_{theirs}",
+            "ours": round(speeds["ours"]),
+            "theirs": round(speeds[theirs]),
+            "unit": "examples/s",
+            "ratio": round(speeds["ours"] / speeds[theirs], 2),
+        }
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Measures each workload."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workload", choices=sorted(NUM_EXAMPLES), action="append")
+    parser.add_argument("--steps", type=int, default=200, help="steps in a round (default: 200)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds that count (default: 5)")
+    args = parser.parse_args()
+    for name in args.workload or sorted(NUM_EXAMPLES):
+        measure(name, steps=args.steps, rounds=args.rounds)
+
+
+if __name__ == "__main__":
+    main()
