@@ -9,6 +9,7 @@ from typing import Any
 from trainer.errors import ClusterError
 
 JOB_TYPES = ("chief", "worker", "ps")
+STRATEGIES = ("single", "mirrored", "multi_worker_mirrored", "parameter_server")
 _ADDRESS = re.compile(r"[^\s:/]+:\d{1,5}")
 
 
@@ -24,6 +25,11 @@ class Cluster:
     def name(self) -> str:
         """This replica's name: `worker/1`."""
         return f"{self.task_type}/{self.task_index}"
+
+    @property
+    def is_evaluator(self) -> bool:
+        """Whether this replica only measures what the others save."""
+        return self.task_type == "evaluator"
 
     @property
     def is_chief(self) -> bool:
@@ -43,6 +49,15 @@ class Cluster:
             for job_type in job_types
             for index, address in enumerate(self.addresses.get(job_type, ()))
         }
+
+    def trainers(self) -> dict[str, str]:
+        """Returns the replicas that compute gradients, in the order of their ranks."""
+        return self.replicas("chief", "worker")
+
+    @property
+    def chief_name(self) -> str:
+        """The replica that writes the job's results: `chief/0`, or `worker/0` without one."""
+        return "chief/0" if self.count("chief") or not self.count("worker") else "worker/0"
 
     def describe(self) -> str:
         """Returns "1 chief, 2 worker, 1 ps"."""
@@ -66,25 +81,53 @@ def parse_tf_config(text: str | None) -> Cluster:
 
 
 def choose_strategy(requested: str, cluster: Cluster) -> str:
-    """Returns `single` or `parameter_server`; ClusterError if the cluster cannot do it."""
-    if cluster.task_type == "evaluator":
-        raise ClusterError("TF_CONFIG: task evaluator/0 is not supported; the chief evaluates")
-    has_others = bool(cluster.count("worker") + cluster.count("ps"))
-    is_alone = not has_others or (cluster.count("worker") == 1 and len(cluster.addresses) == 1)
-    strategy = requested
-    if requested == "auto":
-        strategy = "parameter_server" if cluster.count("ps") or not is_alone else "single"
-    if strategy == "single" and not is_alone:
-        raise ClusterError(
-            f"--strategy single trains on one replica, but TF_CONFIG has {cluster.describe()};"
-            " use --strategy auto, or a cluster of one chief"
-        )
-    if strategy == "parameter_server":
-        _check_parameter_server(cluster)
+    """Returns the job's strategy, the same on every replica of its cluster.
+
+    One replica alone is `single` under `auto`; see `trainer.devices` for several GPUs.
+
+    Raises:
+        ClusterError: the cluster cannot do what is requested; says what to change.
+    """
+    if requested != "auto":
+        strategy = requested
+    elif cluster.count("ps"):
+        strategy = "parameter_server"
+    else:
+        strategy = "multi_worker_mirrored" if len(cluster.trainers()) > 1 else "single"
+    # An evaluator may be told of no cluster: it only reads checkpoints.
+    if not (cluster.is_evaluator and not cluster.addresses):
+        _CHECKS[strategy](strategy, cluster)
     return strategy
 
 
-def _check_parameter_server(cluster: Cluster) -> None:
+def _check_alone(strategy: str, cluster: Cluster) -> None:
+    if cluster.count("ps") or len(cluster.trainers()) > 1:
+        raise ClusterError(
+            f"--strategy {strategy} trains on one replica, but TF_CONFIG has {cluster.describe()};"
+            " use --strategy auto, or a cluster of one chief"
+        )
+
+
+def _check_multi_worker(strategy: str, cluster: Cluster) -> None:
+    if cluster.count("ps"):
+        raise ClusterError(
+            f"--strategy {strategy} has no ps, but TF_CONFIG has {cluster.describe()};"
+            " leave the ps out, or use --strategy parameter_server"
+        )
+    if len(cluster.trainers()) < 2:  # noqa: PLR2004
+        raise ClusterError(
+            f"--strategy {strategy} needs two or more of chief and workers in TF_CONFIG, but it has"
+            f" {cluster.describe() or 'no cluster'}: add worker, or use --strategy auto"
+        )
+    _check_one_chief(cluster)
+
+
+def _check_one_chief(cluster: Cluster) -> None:
+    if cluster.count("chief") > 1:
+        raise ClusterError(f"TF_CONFIG has {cluster.count('chief')} chiefs; use one")
+
+
+def _check_parameter_server(_: str, cluster: Cluster) -> None:
     missing = [job for job in JOB_TYPES if not cluster.count(job)]
     if missing:
         raise ClusterError(
@@ -92,8 +135,15 @@ def _check_parameter_server(cluster: Cluster) -> None:
             f" {cluster.describe() or 'no cluster'}: add {' and '.join(missing)},"
             " or train on a lone chief"
         )
-    if cluster.count("chief") > 1:
-        raise ClusterError(f"TF_CONFIG has {cluster.count('chief')} chiefs; use one")
+    _check_one_chief(cluster)
+
+
+_CHECKS = {
+    "single": _check_alone,
+    "mirrored": _check_alone,
+    "multi_worker_mirrored": _check_multi_worker,
+    "parameter_server": _check_parameter_server,
+}
 
 
 def _parse_addresses(jobs: Any) -> dict[str, tuple[str, ...]]:

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from trainer import cluster
+from trainer.errors import EXIT_RESTART
 from trainer.workloads import WORKLOADS, load_workload
 from trainer.workloads.base import Recipe
 
-STRATEGIES = ("auto", "single", "parameter_server")
+STRATEGIES = ("auto", *cluster.STRATEGIES)
 DEFAULT_EPOCHS = 3
 
 _DESCRIPTION = """\
@@ -20,7 +22,7 @@ Train a workload on the examples of a folder, on one machine or as one replica o
 One machine needs nothing else. In a cluster each replica runs this same command and learns its
 role from TF_CONFIG, as on Vertex AI; `--strategy auto` follows from it."""
 
-_EPILOG = """\
+_EPILOG = f"""\
 example:
   python -m trainer.task --workload mnist --examples-dir examples --output-dir run1
 
@@ -35,7 +37,19 @@ environment:
   AIP_CHECKPOINT_DIR        the same for checkpoints/
   AIP_TENSORBOARD_LOG_DIR   the same for logs/
 
-exit codes: 0 done, 1 failed, 2 wrong settings, 143 stopped by SIGTERM after saving a checkpoint"""
+strategies:
+  single                 one replica
+  mirrored               one replica with several GPUs (or --cpu-devices): each trains on its part
+                         of every batch, and the sum of their gradients is applied
+  multi_worker_mirrored  the same over several replicas: workers, with or without a chief
+  parameter_server       a chief that hands out steps, workers that compute them, and ps that hold
+                         the weights; asynchronous, and a worker that is lost may be started again
+  TF_CONFIG may also name a replica evaluator, outside its cluster: it measures each checkpoint.
+
+exit codes:
+  0 done, 1 failed, 2 wrong settings
+  {EXIT_RESTART} start me again: the job was stopped by SIGTERM and has saved a checkpoint, or
+      another replica was lost; started again, the job goes on from its last checkpoint"""
 
 
 class ConfigError(ValueError):
@@ -106,10 +120,31 @@ class TrainConfig:
     )
     seed: int = _setting("seed of weights, order and augmentation", default=0, at_least=0)
     strategy: str = _setting("auto follows TF_CONFIG", default="auto", choices=STRATEGIES)
+    cpu_devices: int = _setting(
+        "mirrored without a GPU: logical CPU devices", default=1, at_least=1
+    )
     checkpoint_every_steps: int = _setting("steps between checkpoints", default=500, at_least=1)
-    keep_checkpoints: int = _setting("checkpoints to keep", default=3, at_least=1)
+    checkpoint_every_seconds: int | None = _setting(
+        "seconds between checkpoints, instead of steps", default=None, at_least=1
+    )
+    keep_checkpoints: int = _setting(
+        "latest checkpoints to keep; the best one is kept as well", default=3, at_least=1
+    )
+    best_metric: str = _setting(
+        "what the best checkpoint is best at, on the eval split",
+        default="loss",
+        choices=("loss", "accuracy", "auc"),
+    )
     steps_per_call: int = _setting("steps in one call of the graph", default=50, at_least=1)
     log_every_steps: int = _setting("steps between two measurements", default=100, at_least=1)
+    start_timeout_seconds: int = _setting(
+        "how long replicas wait for one another to start", default=600, at_least=1
+    )
+    replace_worker_seconds: int = _setting(
+        "parameter_server: how long a job without any worker waits for one",
+        default=300,
+        at_least=1,
+    )
     fresh: bool = _setting("start over, deleting the folder's checkpoints", default=False)
 
     def __post_init__(self):
@@ -117,7 +152,6 @@ class TrainConfig:
             _check(setting, getattr(self, setting.name))
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--steps and --epochs cannot both be given; leave one out")
-
         if self.batch_size % self.micro_batches:
             raise ConfigError(
                 f"--micro-batches: {self.micro_batches} parts of equal size cannot be made of"

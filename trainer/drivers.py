@@ -1,95 +1,135 @@
-"""The two ways to run the train step: in this process, or on the workers of a cluster."""
+"""How steps are run in synchronous training: on this replica's devices, alone or with others."""
 
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.chunks import chunks
-from trainer.liveness import Monitor
+from trainer.collective import Ring
+from trainer.config import ConfigError
+from trainer.errors import DivergedError
 from trainer.metrics import Totals
 from trainer.step import TrainStep
 
-# Enough that a worker which has ended one call finds the next one waiting.
-_CALLS_PER_WORKER = 3
-_CHECK_SECONDS = 0.5
 
+class SyncDriver:
+    """Runs the steps one after the other; every device trains on its part of each batch.
 
-class SingleDriver:
-    """Runs the steps one after the other in this process."""
-
-    def __init__(self, step: TrainStep, table: Any, *, batch_size: int, steps_per_call: int):
-        self._run, self._table = tf.function(step.run), table
-        self._batch_size, self._steps_per_call = batch_size, steps_per_call
-
-    def run(self, start: int, stop: int) -> Iterator[Totals]:
-        """Yields the totals of each call."""
-        for first, count in chunks(start, stop, steps_per_call=self._steps_per_call):
-            sums = self._run(self._table, tf.constant(first), tf.constant(count))
-            yield make_totals(sums.numpy(), count, self._batch_size)
-
-
-class ClusterDriver:
-    """Keeps every worker busy with calls of its own; their updates meet on the servers.
-
-    Each call is told which batches to train on, so the job takes exactly its steps, each batch is
-    used once, and a call can be repeated on another worker.
+    All updates of a batch's parts are added before one is applied: on the devices of this replica
+    first, then, in one message, over the replicas of the ring. So every replica holds the same
+    weights to the bit, and how a batch is divided does not change what is learnt.
     """
 
     def __init__(
         self,
         step: TrainStep,
-        dataset: tf.data.Dataset,
+        table: Any,
         *,
-        strategy: tf.distribute.ParameterServerStrategy,
-        monitor: Monitor,
-        num_workers: int,
+        devices: Sequence[str],
         batch_size: int,
         steps_per_call: int,
+        stop: threading.Event,
+        ring: Ring | None = None,
     ):
-        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        self._monitor, self._num_workers = monitor, num_workers
+        self._step, self._table, self._devices = step, table, devices
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
-        # The one element, the table, stays in each worker's memory.
-        per_worker = self._coordinator.create_per_worker_dataset(dataset.cache().repeat())
-        self._tables = iter(per_worker)
-        self._run = tf.function(lambda tables, *args: step.run(next(tables), *args))
-        self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="fetch")
+        self._stop, self._ring = stop, ring
+        self._num_parts = len(devices) * (ring.size if ring else 1)
+        if batch_size < self._num_parts:
+            raise ConfigError(
+                f"--batch-size: {batch_size} examples cannot be divided over {self._num_parts}"
+                " devices; it is the size of the whole batch"
+            )
+        self.should_stop = False
+        self._run = tf.function(self._steps)
 
-    def run(self, start: int, stop: int) -> Iterator[Totals]:
-        """Yields the totals of each call, in the order in which they were scheduled."""
-        waiting: deque[tuple[int, Future]] = deque()
-        to_do = chunks(
-            start, stop, steps_per_call=self._steps_per_call, num_workers=self._num_workers
-        )
-        for first, count in to_do:
-            waiting.append((count, self._schedule(first, count)))
-            if len(waiting) >= _CALLS_PER_WORKER * self._num_workers:
-                yield self._wait(*waiting.popleft())
-        while waiting:
-            yield self._wait(*waiting.popleft())
+    def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
+        """Yields the totals of each call; `should_stop` then tells all replicas the same."""
+        del progress  # of asynchronous training, where which steps are done is less plain
+        for first, count in chunks(start, stop, steps_per_call=self._steps_per_call):
+            if self._ring:
+                self._ring.monitor.raise_if_lost()
+            wants_stop = tf.constant(float(self._stop.is_set()))
+            sums = self._run(self._table, tf.constant(first), tf.constant(count), wants_stop)
+            *sums, num_stops = sums.numpy()
+            totals = make_totals(sums, first=first, count=count, batch_size=self._batch_size)
+            self.should_stop = self._stop.is_set() if self._ring is None else num_stops > 0
+            if self._ring:
+                self._ring.monitor.progressed()
+                if self.should_stop or first + count >= stop:
+                    # From here on others may end before this replica does.
+                    self._ring.monitor.close()
+            yield totals
 
-    def _schedule(self, first: int, count: int) -> Future:
-        args = (self._tables, tf.constant(first), tf.constant(count))
-        value = self._coordinator.schedule(self._run, args=args)
-        return self._fetcher.submit(value.fetch)
+    def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
+        """Returns what a checkpoint must hold beside the state: nothing."""
+        del steps_done
+        return {}
 
-    def _wait(self, count: int, future: Future) -> Totals:
-        # Waiting in slices: the coordinator itself would wait for ever for a worker that is gone.
-        while True:
-            self._monitor.raise_if_lost()
-            try:
-                sums = future.result(timeout=_CHECK_SECONDS)
-            except FutureTimeoutError:
-                continue
-            self._monitor.progressed()
-            return make_totals(sums, count, self._batch_size)
+    def _steps(
+        self, table: Any, start: tf.Tensor, count: tf.Tensor, wants_stop: tf.Tensor
+    ) -> tf.Tensor:
+        num_stops = tf.zeros([])
+
+        def update(index: tf.Tensor) -> tf.Tensor:
+            return self._update(table, index)
+
+        sums = run_steps(self._step, update, start, count)
+        if self._ring:
+            num_stops = self._ring.add_up(wants_stop[tf.newaxis])[0]
+        return tf.concat([sums, num_stops[tf.newaxis]], 0)
+
+    def _update(self, table: Any, index: tf.Tensor) -> tf.Tensor:
+        first = self._ring.rank * len(self._devices) if self._ring else 0
+        updates = []
+        for offset, device in enumerate(self._devices):
+            with tf.device(device) if self._num_parts > 1 else contextlib.nullcontext():
+                part = self._step.update(
+                    table, index, part=first + offset, num_parts=self._num_parts
+                )
+                updates.append(part)
+        with tf.device(self._devices[0]):
+            total = tf.add_n(updates)
+            return self._ring.add_up(total) if self._ring else total
 
 
-def make_totals(sums: Any, count: int, batch_size: int) -> Totals:
-    """Returns the totals of a call that trained `count` batches."""
-    loss, correct = (float(value) for value in sums)
-    return Totals(steps=count, examples=count * batch_size, loss=loss, correct=correct)
+def run_steps(
+    step: TrainStep,
+    update: Callable[[tf.Tensor], tf.Tensor],
+    start: tf.Tensor,
+    count: tf.Tensor,
+    *,
+    slot: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """Trains on batches start, …, start + count - 1; to be traced in a tf.function.
+
+    Returns [loss, correct], summed over all their examples, and the number of steps until the
+    loss was not finite.
+    """
+    sums, num_good = tf.zeros([2]), tf.zeros([])
+    is_good = tf.constant(True)
+    for offset in tf.range(count):
+        done = step.apply(update(start + offset), slot=slot)
+        is_good = tf.logical_and(is_good, tf.math.is_finite(done[0]))
+        num_good += tf.cast(is_good, tf.float32)
+        sums += done
+    return tf.concat([sums, num_good[tf.newaxis]], 0)
+
+
+def make_totals(
+    sums: Any, *, first: int, count: int, batch_size: int, num_measured: int | None = None
+) -> Totals:
+    """Returns the totals of a call of `count` batches, of which the last ones were measured.
+
+    Raises:
+        DivergedError: the loss of one of them is infinite or not a number; names the step.
+    """
+    loss, correct, num_good = (float(value) for value in sums)
+    num_measured = count if num_measured is None else num_measured
+    if num_good < num_measured:
+        step = first + count - num_measured + int(num_good) + 1
+        raise DivergedError(f"step {step}: the loss is not a finite number")
+    return Totals(steps=count, examples=num_measured * batch_size, loss=loss, correct=correct)

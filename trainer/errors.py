@@ -1,6 +1,11 @@
 """Errors whose message is meant for the person who started the job."""
 
 import re
+import signal
+
+# What a replica ends with when starting the job again is all that is needed: the code of a process
+# ended by SIGTERM, which Kubernetes' training operators also count among those worth a restart.
+EXIT_RESTART = 128 + signal.SIGTERM
 
 _GRAPH_NOISE = re.compile(r"\{\{[^}]*\}\} ?| ?\[Op:\w+\].*")
 
@@ -19,6 +24,10 @@ class InputError(TrainerError):
 
 class ReplicaLostError(TrainerError):
     """Another replica of the job has died or cannot be reached."""
+
+
+class DivergedError(TrainerError):
+    """The loss has become infinite, not a number, or far larger than it was."""
 
 
 class Preempted(TrainerError):  # noqa: N818 - not a failure: the job was asked to stop

@@ -95,10 +95,17 @@ class Monitor:
     process is ended from here: a job never hangs.
     """
 
-    def __init__(self, addresses: Mapping[str, str], *, on_stuck: Callable[[str], None]):
+    def __init__(
+        self,
+        addresses: Mapping[str, str],
+        *,
+        on_stuck: Callable[[str], None],
+        reaction_seconds: float | None = None,
+    ):
         self.loss = ""
         self._watch = Watch(addresses)
         self._on_stuck = on_stuck
+        self._reaction_seconds = reaction_seconds or _REACTION_SECONDS
         self._closed = threading.Event()
         self._last_progress = time.monotonic()
         threading.Thread(target=self._run, name="replica-monitor", daemon=True).start()
@@ -128,12 +135,53 @@ class Monitor:
             self.loss = self._watch.lost() or self._stalled()
             if self.loss:
                 break
-        if not self._closed.wait(_REACTION_SECONDS) and self.loss:
+        if not self._closed.wait(self._reaction_seconds) and self.loss:
             self._on_stuck(self.loss)
 
     def _stalled(self) -> str:
         waited = time.monotonic() - self._last_progress
         return f"no step has finished for {waited:.0f} s" if waited > _STALL_SECONDS else ""
+
+
+class WorkerMonitor:
+    """Watches workers that may be lost and come back; only without any worker is the job lost."""
+
+    def __init__(self, addresses: Mapping[str, str], *, replace_seconds: float):
+        self.num_workers = len(addresses)
+        self._addresses, self._replace_seconds = dict(addresses), replace_seconds
+        self._gone: set[str] = set()
+        self._last_seen = time.monotonic()
+        self._closed = threading.Event()
+        threading.Thread(target=self._run, name="worker-monitor", daemon=True).start()
+
+    def raise_if_lost(self) -> None:
+        """Raises ReplicaLostError when no worker has been there for too long."""
+        waited = time.monotonic() - self._last_seen
+        if waited > self._replace_seconds:
+            names = ", ".join(f"{name} ({at})" for name, at in self._addresses.items())
+            raise ReplicaLostError(
+                f"{names} has been unreachable for {waited:.0f} s; start the job again to resume"
+            )
+
+    def close(self) -> None:
+        """Stops watching."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        while not self._closed.wait(_POLL_SECONDS):
+            gone = {name for name, at in self._addresses.items() if not is_reachable(at)}
+            for name in sorted(gone - self._gone):
+                logger.warning(
+                    "%s is gone; %d workers go on. Started again at %s, it takes part again",
+                    name,
+                    len(self._addresses) - len(gone),
+                    self._addresses[name],
+                )
+            for name in sorted(self._gone - gone):
+                logger.info("%s is back", name)
+            self._gone = gone
+            if len(gone) < len(self._addresses):
+                self._last_seen = time.monotonic()
 
 
 def end_process(code: int) -> None:

@@ -1,184 +1,162 @@
-"""Trains: connects, restores, runs the steps, measures, saves and exports."""
+"""Trains: connects, restores, runs the steps, and hands them on to be recorded and saved."""
 
+import contextlib
 import logging
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
-from trainer.checkpoint import Checkpoints, delete_folder
-from trainer.cluster import Cluster
-from trainer.config import Folders, TrainConfig
-from trainer.drivers import ClusterDriver, SingleDriver
-from trainer.errors import InputError, Preempted
-from trainer.export import export_model
-from trainer.input import (
-    Manifest,
-    Split,
-    adapt_workload,
-    checked_split,
-    damage_message,
-    read_manifest,
-    read_table,
-    table_dataset,
-)
-from trainer.liveness import Monitor
-from trainer.metrics import Recorder, Totals
+from trainer.collective import Ring
+from trainer.dispatch import CALLS_PER_WORKER, ClusterDriver
+from trainer.drivers import SyncDriver
+from trainer.errors import EXIT_RESTART, DivergedError, InputError, Preempted, ReplicaLostError
+from trainer.input import damage_message, read_table, table_dataset
+from trainer.job import Job
+from trainer.liveness import Monitor, WorkerMonitor
+from trainer.metrics import Totals
 from trainer.optimizers import make_optimizer
-from trainer.parameters import Layout, Parameters, Schedule
+from trainer.parameters import Layout, Parameters
 from trainer.replica import abandon, announce_end, clear_end, connect
-from trainer.step import EvalStep, StepPlan, TrainStep, build_model
-from trainer.workloads import load_workload
-from trainer.workloads.base import Workload
+from trainer.results import Results
+from trainer.step import StepPlan, TrainStep, build_model
 
 logger = logging.getLogger(__name__)
 
+# How many times the first loss, or 1 where that is less, a loss may be.
+_EXPLODED = 100.0
+
 
 class Driver(Protocol):
-    """Runs the train step; see trainer.drivers."""
+    """Runs the train step; see trainer.drivers and trainer.dispatch."""
 
-    def run(self, start: int, stop: int) -> Iterator[Totals]:
-        """Yields the totals of finished steps."""
+    def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
+        """Yields the totals of finished steps, going on from what `progress` returned."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """What the chief knows of the job before training."""
-
-    config: TrainConfig
-    cluster: Cluster
-    folders: Folders
-    stop: threading.Event
-    workload: Workload
-    manifest: Manifest
-    train: Split
-    eval: Split
+    def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
+        """Returns what a checkpoint must hold beside the state, as JSON."""
 
     @property
-    def total_steps(self) -> int:
-        """The steps of the whole job."""
-        return self.config.total_steps(self.train.num_examples)
+    def should_stop(self) -> bool:
+        """Whether to stop now; the same on every replica."""
 
-    @property
-    def schedule(self) -> Schedule:
-        """The learning rate at each step."""
-        recipe = self.config.recipe()
-        return Schedule(
-            peak=recipe.learning_rate, total_steps=self.total_steps, warmup=recipe.warmup
+
+def train_in_step(job: Job, devices: Sequence[str], ring: Ring | None = None) -> None:
+    """Trains on this replica's devices: `single`, `mirrored` and `multi_worker_mirrored`."""
+    with _announcing_the_end(job), _naming_losses(ring.monitor if ring else None):
+        training = _Training(job, devices=devices[:1], ring=ring)
+        table = read_table(job.train, job.workload, compression=job.manifest.compression)
+        driver = SyncDriver(
+            training.step,
+            table,
+            devices=devices,
+            batch_size=job.config.batch_size,
+            steps_per_call=job.steps_per_call,
+            stop=job.stop,
+            ring=ring,
         )
-
-    def check_stop(self) -> None:
-        """Raises Preempted when SIGTERM has come."""
-        if self.stop.is_set():
-            raise Preempted("stopped by SIGTERM")
-
-
-def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: threading.Event) -> Job:
-    """Returns the job after checking its examples; InputError names what is wrong with them."""
-    manifest = read_manifest(config.examples_dir, workload=config.workload)
-    train = checked_split(manifest, "train")
-    workload = adapt_workload(
-        load_workload(config.workload), train, compression=manifest.compression
-    )
-    return Job(
-        config=config,
-        cluster=cluster,
-        folders=folders,
-        stop=stop,
-        workload=workload,
-        manifest=manifest,
-        train=train,
-        eval=checked_split(manifest, "eval"),
-    )
-
-
-def train_single(job: Job) -> None:
-    """Trains in this process."""
-    state = _State(job, devices=["/device:CPU:0"])
-    table = read_table(job.train, job.workload, compression=job.manifest.compression)
-    driver = SingleDriver(
-        state.step,
-        table,
-        batch_size=job.config.batch_size,
-        steps_per_call=job.config.steps_per_call,
-    )
-    state.train(driver)
+        training.run(driver)
 
 
 def train_on_cluster(job: Job) -> None:
-    """Trains on the workers of a cluster as its chief; tells all replicas how it ended."""
+    """Trains on the workers of a cluster as its chief: `parameter_server`."""
+    cluster = job.cluster
+    with _announcing_the_end(job):
+        strategy = connect(
+            cluster, check=job.check_stop, timeout_seconds=job.config.start_timeout_seconds
+        )
+        servers = Monitor(cluster.replicas("ps"), on_stuck=abandon)
+        workers = WorkerMonitor(
+            cluster.replicas("worker"), replace_seconds=job.config.replace_worker_seconds
+        )
+        try:
+            with _naming_losses(servers):
+                _train_with(job, strategy, servers, workers)
+        except tf.errors.DataLossError as error:
+            raise InputError(damage_message(job.train, error)) from error
+        finally:
+            workers.close()
+
+
+def _train_with(
+    job: Job,
+    strategy: tf.distribute.ParameterServerStrategy,
+    servers: Monitor,
+    workers: WorkerMonitor,
+) -> None:
+    training = _Training(
+        job,
+        devices=[f"/job:ps/replica:0/task:{index}" for index in range(job.cluster.count("ps"))],
+        num_slots=CALLS_PER_WORKER * workers.num_workers,
+    )
+    driver = ClusterDriver(
+        training.step,
+        training.parameters,
+        table_dataset(job.train, job.workload, compression=job.manifest.compression),
+        strategy=strategy,
+        servers=servers,
+        workers=workers,
+        batch_size=job.config.batch_size,
+        steps_per_call=job.steps_per_call,
+        stop=job.stop,
+    )
+    training.run(driver)
+
+
+@contextlib.contextmanager
+def _announcing_the_end(job: Job) -> Iterator[None]:
+    """Tells workers, servers and evaluators how the chief has ended."""
+    if not job.cluster.is_chief:
+        yield
+        return
     clear_end(job.folders.checkpoints)
     code, message = 1, "the chief has failed; see its log"
     try:
-        _coordinate(job)
+        yield
         code, message = 0, "training is done"
-    except Preempted as preempted:
-        code, message = 143, str(preempted)
+    except (Preempted, ReplicaLostError) as error:
+        code, message = EXIT_RESTART, str(error)
         raise
     finally:
         announce_end(job.folders.checkpoints, code=code, message=message)
 
 
-def _coordinate(job: Job) -> None:
-    cluster = job.cluster
-    strategy = connect(cluster, check=job.check_stop)
-    monitor = Monitor(cluster.replicas("worker", "ps"), on_stuck=abandon)
+@contextlib.contextmanager
+def _naming_losses(monitor: Monitor | None) -> Iterator[None]:
+    if monitor is None:
+        yield
+        return
     try:
-        _train_with(job, strategy, monitor)
-    except tf.errors.DataLossError as error:
-        raise InputError(damage_message(job.train, error)) from error
+        yield
+    except tf.errors.DataLossError:
+        raise
     except tf.errors.OpError as error:
         raise monitor.explain(error) from error
     finally:
         monitor.close()
 
 
-def _train_with(
-    job: Job, strategy: tf.distribute.ParameterServerStrategy, monitor: Monitor
-) -> None:
-    num_ps, num_workers = job.cluster.count("ps"), job.cluster.count("worker")
-    state = _State(job, devices=[f"/job:ps/replica:0/task:{index}" for index in range(num_ps)])
-    driver = ClusterDriver(
-        state.step,
-        table_dataset(job.train, job.workload, compression=job.manifest.compression),
-        strategy=strategy,
-        monitor=monitor,
-        num_workers=num_workers,
-        batch_size=job.config.batch_size,
-        steps_per_call=job.config.steps_per_call,
-    )
-    state.train(driver)
+class _Training:
+    """The model in training on this replica; the chief's also writes the results."""
 
-
-class _State:
-    """The model in training, with what saves, measures and exports it."""
-
-    def __init__(self, job: Job, *, devices: list[str]):
-        config = job.config
-        if config.fresh:
-            delete_folder(job.folders.checkpoints)
+    def __init__(
+        self, job: Job, *, devices: Sequence[str], ring: Ring | None = None, num_slots: int = 0
+    ):
+        config, recipe = job.config, job.config.recipe()
         keras.utils.set_random_seed(config.seed)
-        self._job = job
-        self._model = build_model(job.workload, config)
-        self._layout = Layout(self._model)
-        recipe = config.recipe()
-        self._parameters = Parameters(
-            self._layout.read(self._model),
+        model = build_model(job.workload, config)
+        layout = Layout(model)
+        self._job, self._ring = job, ring
+        self.parameters = Parameters(
+            layout.read(model),
             devices=devices,
-            state=self._layout.read_state(self._model),
+            state=layout.read_state(model),
             optimizer=make_optimizer(recipe),
             weight_decay=recipe.weight_decay,
-            decay_mask=self._layout.decay_mask(),
+            decay_mask=layout.decay_mask(),
             average_decay=recipe.average_decay,
-        )
-        self._checkpoints = Checkpoints(
-            self._model,
-            self._parameters,
-            directory=job.folders.checkpoints,
-            keep=config.keep_checkpoints,
+            num_slots=num_slots,
         )
         plan = StepPlan(
             batch_size=config.batch_size,
@@ -190,62 +168,65 @@ class _State:
             num_micro_batches=config.micro_batches,
             is_compiled=config.jit,
         )
-        self.step = TrainStep(job.workload, self._model, self._parameters, plan)
+        self.step = TrainStep(job.workload, model, self.parameters, plan)
+        self._results = Results(job, model, self.parameters) if job.cluster.is_chief else None
 
-    def train(self, driver: Driver) -> None:
+    def run(self, driver: Driver) -> None:
         """Trains what is left to train, then exports."""
-        job = self._job
-        start = self._start()
-        if start < job.total_steps:
-            self._train(driver, start)
-        self._layout.write(
-            self._parameters.pull_best(), self._model, state=self._parameters.pull_state()
-        )
-        export_model(self._model, job.workload, job.folders.model)
-        logger.info("the model is in %s", job.folders.model)
-
-    def _start(self) -> int:
-        job = self._job
-        start = self._checkpoints.restore()
-        if start:
-            logger.info("resuming from step %d", start)
+        progress = self._results.restore() if self._results else {}
+        snapshot = self.parameters.snapshot()
+        if self._ring:
+            snapshot = self._ring.share(snapshot)
+            self.parameters.load(snapshot)
+        start = int(snapshot["global_step"])
+        if start < self._job.total_steps:
+            self._train(driver, start, progress)
+        if self._results:
+            self._results.export()
         else:
-            delete_folder(job.folders.logs)
-        return start
+            logger.info("training is done; %s writes the model", self._job.cluster.chief_name)
 
-    def _train(self, driver: Driver, start: int) -> None:
-        job = self._job
-        recorder = Recorder(
-            job.folders.logs,
-            first_step=start,
-            total_steps=job.total_steps,
-            every_steps=job.config.log_every_steps,
-        )
-        table = read_table(job.eval, job.workload, compression=job.manifest.compression)
-        evaluation = EvalStep(job.workload, self._model, table)
+    def _train(self, driver: Driver, start: int, progress: Mapping[str, Any]) -> None:
+        total, step, bound = self._job.total_steps, start, 0.0
+        with self._recording(start, driver):
+            try:
+                for totals in driver.run(start, total, progress):
+                    bound = bound or _EXPLODED * max(1.0, totals.mean_loss)
+                    step += totals.steps
+                    if totals.mean_loss > bound:
+                        raise DivergedError(
+                            f"step {step}: the loss has exploded to {totals.mean_loss:.4g}"
+                        )
+                    self._after_call(totals, driver, step)
+            except DivergedError as error:
+                raise DivergedError(f"{error}; {self._advice()}") from error
+
+    @contextlib.contextmanager
+    def _recording(self, start: int, driver: Driver) -> Iterator[None]:
+        if self._results is None:
+            yield
+            return
+        self._results.open(start, driver.progress)
         try:
-            for totals in driver.run(start, job.total_steps):
-                self._after_call(totals, recorder, evaluation)
+            yield
         finally:
-            recorder.close()
+            self._results.close()
 
-    def _after_call(self, totals: Totals, recorder: Recorder, evaluation: EvalStep) -> None:
-        job, before = self._job, recorder.step
-        step = before + totals.steps
-        recorder.add(totals, learning_rate=float(job.schedule.rate(tf.constant(step))))
-        is_last = step >= job.total_steps
-        if self._job.stop.is_set() and not is_last:
-            saved = self._checkpoints.save()
-            raise Preempted(f"stopped by SIGTERM; step {saved} is saved, start again to resume")
-        if is_last or _crosses(before, step, job.config.checkpoint_every_steps):
-            self._checkpoints.save()
-        if is_last or self._epoch(before) < self._epoch(step):
-            best, state = self._parameters.pull_best(), self._parameters.pull_state()
-            recorder.add_evaluation(evaluation.measure(best, state))
+    def _after_call(self, totals: Totals, driver: Driver, step: int) -> None:
+        if self._results:
+            self._results.after_call(totals)
+        if driver.should_stop and step < self._job.total_steps:
+            saved = f"step {self._results.save()} is saved" if self._results else "the chief saves"
+            raise Preempted(f"stopped by SIGTERM; {saved}, start again to resume")
 
-    def _epoch(self, step: int) -> int:
-        return step * self._job.config.batch_size // self._job.train.num_examples
-
-
-def _crosses(before: int, after: int, every: int) -> bool:
-    return before // every < after // every
+    def _advice(self) -> str:
+        recipe = self._job.config.recipe()
+        if self._results is None:
+            return "see the chief's log"
+        step = self._results.last_good_step()
+        from_where = f"the last good checkpoint, of step {step}," if step else "the beginning"
+        return (
+            f"started again, the job goes on from {from_where} so first try a lower"
+            f" --learning-rate (now {recipe.learning_rate:g}), --clip-norm (now"
+            f" {recipe.clip_norm:g}) or a larger --batch-size (now {self._job.config.batch_size})"
+        )

@@ -25,6 +25,11 @@ class Totals:
     loss: float
     correct: float
 
+    @property
+    def mean_loss(self) -> float:
+        """The loss of an example; 0 when none was measured."""
+        return self.loss / self.examples if self.examples else 0.0
+
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(
             steps=self.steps + other.steps,
@@ -72,8 +77,8 @@ class Recorder:
     def _report(self, learning_rate: float) -> None:
         seconds = max(time.monotonic() - self._since, 1e-9)
         values = {
-            "loss": self._pending.loss / self._pending.examples,
-            "accuracy": self._pending.correct / self._pending.examples,
+            "loss": self._pending.loss / max(self._pending.examples, 1),
+            "accuracy": self._pending.correct / max(self._pending.examples, 1),
             "examples_per_second": self._pending.examples / seconds,
             "learning_rate": learning_rate,
         }

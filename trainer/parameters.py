@@ -122,6 +122,7 @@ class Parameters:
         weight_decay: float = 0.0,
         decay_mask: tf.Tensor | None = None,
         average_decay: float = 0.0,
+        num_slots: int = 0,
     ):
         self._optimizer = optimizer or Adam()
         self._weight_decay, self._average_decay = weight_decay, average_decay
@@ -132,7 +133,9 @@ class Parameters:
             self._make_piece(*piece) for piece in zip(parts, devices, masks, strict=True)
         ]
         with tf.device(devices[0]):
-            self.global_step = tf.Variable(0, dtype=tf.int64, name="global_step")
+            # The global step, then the steps done in each slot: one variable, so that both are
+            # counted by one operation, which is whole or is not at all.
+            self._counts = tf.Variable(tf.zeros([1 + num_slots], tf.int64), name="global_step")
             self._state = tf.Variable(tf.zeros([0]) if state is None else state)
 
     def pull(self) -> tf.Tensor:
@@ -149,26 +152,55 @@ class Parameters:
             return self.pull()
         return _join([piece.extras["average"] for piece in self._pieces])
 
+    def steps_done(self, slot: tf.Tensor) -> tf.Tensor:
+        """Returns how many steps were counted in a slot since it was freed."""
+        with tf.device(self._pieces[0].device):
+            return self._counts.read_value()[1 + slot]
+
+    def free_slot(self, slot: int) -> None:
+        """Sets the count of a slot to zero, while others go on counting in theirs."""
+        done = int(self._counts.read_value()[1 + slot])
+        self._counts.assign_add(-done * self._marks(slot), read_value=False)
+
     def push(
-        self, gradient: tf.Tensor, schedule: Schedule, *, state_change: tf.Tensor | None = None
+        self,
+        gradient: tf.Tensor,
+        schedule: Schedule,
+        *,
+        state_change: tf.Tensor | None = None,
+        slot: tf.Tensor | None = None,
     ) -> None:
         """Counts one step, applies its gradient and adds its change to the state.
 
         Changes are added, not written over, so that those of several workers all count.
         """
+        first, *others = tf.split(gradient, self._sizes)
         with tf.device(self._pieces[0].device):
-            step = self.global_step.assign_add(1, read_value=True)
+            first = tf.identity(first)
+            # Counted when the gradient is there: a worker that dies before has not pushed it.
+            with tf.control_dependencies([first]):
+                marks = self._marks() if slot is None else self._marks() + self._marks(slot)
+                step = self._counts.assign_add(marks, read_value=True)[0]
             learning_rate = schedule.rate(step)
             if state_change is not None and self._state.shape[0]:
                 self._state.assign_add(state_change)
-        for piece, part in zip(self._pieces, tf.split(gradient, self._sizes), strict=True):
+        for piece, part in zip(self._pieces, [first, *others], strict=True):
             with tf.device(piece.device):
                 self._update(piece, part, step=step, learning_rate=learning_rate)
 
+    def _marks(self, slot: tf.Tensor | int = -1) -> tf.Tensor:
+        """Returns a one at the place of the slot, or of the global step, among zeros."""
+        return tf.one_hot(1 + slot, self._counts.shape[0], dtype=tf.int64)
+
     def snapshot(self) -> dict[str, tf.Tensor]:
-        """Returns everything as local tensors: global_step, weights, state, and slots by name."""
+        """Returns everything as local tensors: global_step, weights, state, and slots by name.
+
+        Beside them, `steps_done` in each slot, counted up to that same global step.
+        """
+        counts = tf.identity(self._counts.read_value())
         return {
-            "global_step": tf.identity(self.global_step.read_value()),
+            "global_step": counts[0],
+            "steps_done": counts[1:],
             "weights": self.pull(),
             "state": tf.identity(self.pull_state()),
             **{
@@ -179,7 +211,8 @@ class Parameters:
 
     def load(self, snapshot: Mapping[str, tf.Tensor]) -> None:
         """Sets everything from what `snapshot` returned, here or on another cluster."""
-        self.global_step.assign(snapshot["global_step"])
+        zeros = tf.zeros([self._counts.shape[0] - 1], tf.int64)
+        self._counts.assign(tf.concat([snapshot["global_step"][tf.newaxis], zeros], 0))
         self._state.assign(snapshot["state"])
         for name in ("weights", *self.slot_names):
             parts = tf.split(snapshot[name], self._sizes)

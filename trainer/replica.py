@@ -4,12 +4,14 @@ import contextlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import tensorflow as tf
 
 from trainer.cluster import Cluster
-from trainer.errors import ClusterError, Preempted, ReplicaLostError, first_line
+from trainer.errors import EXIT_RESTART, ClusterError, Preempted, ReplicaLostError, first_line
 from trainer.liveness import Watch, end_process, is_reachable, wait_until_reachable
 from trainer.quiet import quiet_native_logs
 
@@ -19,12 +21,14 @@ _END_FILE = "job-ended.json"
 _POLL_SECONDS = 0.5
 
 
-def serve_replica(cluster: Cluster, checkpoint_dir: str, *, stop: threading.Event) -> int:
+def serve_replica(
+    cluster: Cluster, checkpoint_dir: str, *, start_timeout_seconds: float, stop: threading.Event
+) -> int:
     """Serves as worker or ps until the chief says how the job ended, or is gone.
 
     Returns the process's exit code.
     """
-    with quiet_native_logs(), _naming_the_port(cluster):
+    with quiet_native_logs(), naming_the_port(cluster):
         server = tf.distribute.Server(
             {name: list(addresses) for name, addresses in cluster.addresses.items()},
             job_name=cluster.task_type,
@@ -35,28 +39,32 @@ def serve_replica(cluster: Cluster, checkpoint_dir: str, *, stop: threading.Even
     logger.info("serving at %s", server.target.removeprefix("grpc://"))
     chief = cluster.replicas("chief")
     try:
-        wait_until_reachable(chief, check=lambda: _raise_if_set(stop))
+        wait_until_reachable(
+            chief, timeout_seconds=start_timeout_seconds, check=lambda: _raise_if_set(stop)
+        )
         return _wait_for_end(Watch(chief), checkpoint_dir, stop=stop)
     except ReplicaLostError as error:
+        if end := read_end(checkpoint_dir):  # before this replica was there
+            return _tell_end(end)
         logger.error("%s", error)
-        return 1
+        return EXIT_RESTART
 
 
 def connect(
-    cluster: Cluster, *, check: Callable[[], None]
+    cluster: Cluster, *, check: Callable[[], None], timeout_seconds: float
 ) -> tf.distribute.ParameterServerStrategy:
     """Returns the chief's strategy once all workers and servers are there."""
     others = cluster.replicas("worker", "ps")
     if not all(is_reachable(address) for address in others.values()):
         logger.info("waiting for %s", ", ".join(others))
-    wait_until_reachable(others, check=check)
+    wait_until_reachable(others, timeout_seconds=timeout_seconds, check=check)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({name: list(at) for name, at in cluster.addresses.items()}),
         task_type="chief",
         task_id=cluster.task_index,
         rpc_layer="grpc",
     )
-    with quiet_native_logs(), _naming_the_port(cluster):
+    with quiet_native_logs(), naming_the_port(cluster):
         return tf.distribute.ParameterServerStrategy(resolver)
 
 
@@ -72,18 +80,28 @@ def announce_end(checkpoint_dir: str, *, code: int, message: str) -> None:
     tf.io.gfile.makedirs(checkpoint_dir)
     path = f"{checkpoint_dir}/{_END_FILE}"
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:
-        file.write(json.dumps({"exit_code": code, "message": message}))
+        file.write(json.dumps({"exit_code": code, "message": message, "time": time.time()}))
     tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
 
 
+def read_end(checkpoint_dir: str) -> dict[str, Any] | None:
+    """Returns how the chief said that the job has ended, or None while it has not."""
+    try:
+        with tf.io.gfile.GFile(f"{checkpoint_dir}/{_END_FILE}", "r") as file:
+            return json.loads(file.read())
+    except tf.errors.NotFoundError:
+        return None
+
+
 def abandon(loss: str) -> None:
-    """Ends the chief when TensorFlow keeps it waiting for a replica that is gone."""
-    logger.error("%s, and TensorFlow keeps waiting for it: ending the job", loss)
-    end_process(1)
+    """Ends this process when TensorFlow keeps it waiting for a replica that is gone."""
+    logger.error("%s, and TensorFlow keeps waiting for it; start the job again to resume", loss)
+    end_process(EXIT_RESTART)
 
 
 @contextlib.contextmanager
-def _naming_the_port(cluster: Cluster) -> Iterator[None]:
+def naming_the_port(cluster: Cluster) -> Iterator[None]:
+    """Turns TensorFlow's error about a port that is taken into one that names the address."""
     try:
         yield
     except tf.errors.UnknownError as error:
@@ -103,18 +121,19 @@ def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
 
 
 def _wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -> int:
-    path = f"{checkpoint_dir}/{_END_FILE}"
     while True:
         loss = watch.lost()
-        if tf.io.gfile.exists(path):
-            with tf.io.gfile.GFile(path, "r") as file:
-                end = json.loads(file.read())
-            logger.info("the job has ended: %s", end["message"])
-            return int(end["exit_code"])
+        if end := read_end(checkpoint_dir):
+            return _tell_end(end)
         if loss:
             raise ReplicaLostError(f"{loss}, and has not said that the job is over")
         stop.wait(_POLL_SECONDS)
         _raise_if_set(stop)
+
+
+def _tell_end(end: dict[str, Any]) -> int:
+    logger.info("the job has ended: %s", end["message"])
+    return int(end["exit_code"])
 
 
 def _raise_if_set(stop: threading.Event) -> None:

@@ -47,16 +47,6 @@ class TrainStep:
             else self._contribution
         )
 
-    def run(self, table: Any, start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        """Trains on batches start, …, start + count - 1; to be traced in a tf.function.
-
-        Returns the sums [loss, correct] over all their examples.
-        """
-        sums = tf.zeros([_NUM_SUMS])
-        for offset in tf.range(count):
-            sums += self.apply(self.update(table, start + offset))
-        return sums
-
     def update(
         self, table: Any, index: tf.Tensor, *, part: int = 0, num_parts: int = 1
     ) -> tf.Tensor:
@@ -74,13 +64,16 @@ class TrainStep:
                 updates.append(self._update(table, index, part=number, num_parts=num_parts))
         return tf.add_n(updates)
 
-    def apply(self, update: tf.Tensor) -> tf.Tensor:
-        """Changes the parameters by the update of a whole batch; returns its [loss, correct]."""
+    def apply(self, update: tf.Tensor, *, slot: tf.Tensor | None = None) -> tf.Tensor:
+        """Changes the parameters by the update of a whole batch; returns its [loss, correct].
+
+        `slot` is where the step is counted beside `global_step`; see `Parameters.steps_done`.
+        """
         sizes = [self._layout.size, self._layout.state_size, _NUM_SUMS]
         gradient, state_change, sums = tf.split(update, sizes)
         if self._plan.clip_norm:
             gradient = tf.clip_by_norm(gradient, self._plan.clip_norm)
-        self._parameters.push(gradient, self._plan.schedule, state_change=state_change)
+        self._parameters.push(gradient, self._plan.schedule, state_change=state_change, slot=slot)
         return sums
 
     def _update(self, table: Any, index: tf.Tensor, *, part: int, num_parts: int) -> tf.Tensor:

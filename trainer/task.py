@@ -6,16 +6,26 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from trainer.cluster import Cluster, choose_strategy, parse_tf_config
 from trainer.config import ConfigError, Folders, TrainConfig, parse_flags, resolve_folders
-from trainer.errors import ClusterError, Preempted, TrainerError, first_line
+from trainer.errors import (
+    EXIT_RESTART,
+    ClusterError,
+    Preempted,
+    ReplicaLostError,
+    TrainerError,
+    first_line,
+)
 from trainer.liveness import end_process
 from trainer.quiet import import_tensorflow
 
+if TYPE_CHECKING:
+    from trainer.collective import Ring
+
 logger = logging.getLogger(__name__)
 
-EXIT_STOPPED = 128 + signal.SIGTERM
 # Saving a checkpoint takes less; a storage or server that does not answer must not hold us.
 _STOP_WITHIN_SECONDS = 30.0
 
@@ -36,7 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(config, cluster, folders, strategy=strategy, stop=stop)
     except Preempted as preempted:
         logger.warning("%s", preempted)
-        return EXIT_STOPPED
+        return EXIT_RESTART
+    except ReplicaLostError as error:
+        logger.error("%s", error)
+        return EXIT_RESTART
+    except ConfigError as error:
+        logger.error("%s", error)
+        return 2
     except TrainerError as error:
         logger.error("%s", error)
     except OSError as error:
@@ -78,23 +94,54 @@ def _run_replica(
     strategy: str,
     stop: threading.Event,
 ) -> int:
-    if cluster.task_type != "chief" and strategy == "parameter_server":
+    if strategy == "parameter_server" and cluster.task_type in ("worker", "ps"):
         from trainer.replica import serve_replica
 
-        return serve_replica(cluster, folders.checkpoints, stop=stop)
-    from trainer.loop import make_job, train_on_cluster, train_single
+        return serve_replica(
+            cluster,
+            folders.checkpoints,
+            start_timeout_seconds=config.start_timeout_seconds,
+            stop=stop,
+        )
+    from trainer.devices import open_devices, resolve_strategy
+    from trainer.job import make_job
 
+    strategy = resolve_strategy(strategy, requested=config.strategy, cpu_devices=config.cpu_devices)
+    devices = open_devices(strategy, cpu_devices=config.cpu_devices)
+    if cluster.is_evaluator:
+        from trainer.evaluator import evaluate_checkpoints
+        from trainer.replica import read_end
+
+        old_end = read_end(folders.checkpoints)
+        return evaluate_checkpoints(make_job(config, cluster, folders, stop), old_end)
+    from trainer import loop
+
+    # Connected before anything else, for TensorFlow can only become one of many when it is new.
+    ring = _connect(config, cluster, stop) if strategy == "multi_worker_mirrored" else None
     job = make_job(config, cluster, folders, stop)
-    train_on_cluster(job) if strategy == "parameter_server" else train_single(job)
+    if strategy == "parameter_server":
+        loop.train_on_cluster(job)
+    else:
+        loop.train_in_step(job, devices, ring)
     return 0
 
 
+def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "Ring":
+    from trainer.collective import Ring
+
+    return Ring(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
+
+
 def _configure_logging(cluster: Cluster) -> None:
+    # Of our own: what native code writes to the usual one is held back at times.
+    stream = os.fdopen(os.dup(2), "w", buffering=1)
     logging.basicConfig(
-        level=logging.INFO, format=f"{cluster.name} %(message)s", stream=sys.stderr, force=True
+        level=logging.INFO, format=f"{cluster.name} %(message)s", stream=stream, force=True
     )
+    # Their errors come as exceptions as well, and pages of them when a replica is lost.
     for chatty in ("absl", "tensorflow"):
-        logging.getLogger(chatty).setLevel(logging.ERROR)
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def _stop_on_sigterm() -> threading.Event:
@@ -103,7 +150,7 @@ def _stop_on_sigterm() -> threading.Event:
     def handle(signum: int, frame: object) -> None:
         del signum, frame
         stop.set()
-        late = threading.Timer(_STOP_WITHIN_SECONDS, end_process, [EXIT_STOPPED])
+        late = threading.Timer(_STOP_WITHIN_SECONDS, end_process, [EXIT_RESTART])
         late.daemon = True
         late.start()
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,12 @@ class Replica:
     name: str
     process: subprocess.Popen
     log_path: Path
+    start_again: Callable[[], "Replica"]
+
+    def kill(self):
+        """Kills it as the kernel does, and waits for its end."""
+        self.process.kill()
+        self.process.wait(10)
 
     @property
     def log(self):
@@ -113,7 +120,11 @@ def start(tmp_path):
                 start_new_session=True,
             )
         started.append(process)
-        return Replica(name, process, log_path)
+
+        def again():
+            return start_replica(name, *args, module=module, **environ)
+
+        return Replica(name, process, log_path, again)
 
     yield start_replica
     for process in started:
@@ -126,14 +137,16 @@ def start(tmp_path):
 def start_cluster(start):
     """Starts one replica for each task of a cluster and returns them by name."""
 
-    def start_all(*args, num_workers=2, num_ps=1):
-        sizes = {"ps": num_ps, "worker": num_workers, "chief": 1}
+    def start_all(*args, num_chiefs=1, num_workers=2, num_ps=1, num_evaluators=0):
+        sizes = {"ps": num_ps, "worker": num_workers, "chief": num_chiefs}
         ports = iter(free_ports(sum(sizes.values())))
         cluster = {
-            job: [f"127.0.0.1:{next(ports)}" for _ in range(size)] for job, size in sizes.items()
+            job: [f"127.0.0.1:{next(ports)}" for _ in range(size)]
+            for job, size in sizes.items()
+            if size
         }
         replicas = {}
-        for job, size in sizes.items():
+        for job, size in {**sizes, "evaluator": num_evaluators}.items():
             for index in range(size):
                 config = {"cluster": cluster, "task": {"type": job, "index": index}}
                 name = f"{job}/{index}"

@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from trainer.checkpoint import list_checkpoints
+from trainer.errors import EXIT_RESTART
 from trainer.evaluate import evaluate
 
 pytestmark = pytest.mark.timeout(120)
@@ -31,7 +33,7 @@ def test_four_processes_train_exactly_their_steps_and_all_end(
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 151
     # Every update was counted by the servers: the last checkpoint carries the step.
-    assert (out / "checkpoints/ckpt-151.index").exists()
+    assert (out / "checkpoints/step-0000000151/checkpoint.json").exists()
     evaluation = evaluate(str(out / "model"), str(examples_dir))
     assert evaluation.metrics["accuracy"] > 0.9
 
@@ -44,7 +46,7 @@ def test_a_checkpoint_of_a_cluster_goes_on_with_other_servers_after_sigterm(
     replicas["chief/0"].wait_for("step 10/100000")
     replicas["chief/0"].process.send_signal(signal.SIGTERM)
     codes = {name: replica.wait(20) for name, replica in replicas.items()}
-    assert set(codes.values()) == {143}, replicas["chief/0"].log
+    assert set(codes.values()) == {EXIT_RESTART}, replicas["chief/0"].log
     alone = start("alone", *flags, *steps)
     alone.wait_for("resuming from step ")
     alone.wait_for("/100000 loss")
@@ -52,12 +54,32 @@ def test_a_checkpoint_of_a_cluster_goes_on_with_other_servers_after_sigterm(
 
 @pytest.mark.parametrize("victim", ["worker/0", "ps/0", "chief/0"])
 def test_the_death_of_a_replica_ends_all_others_and_is_named(start_cluster, flags, victim):
-    replicas = start_cluster(*flags, "--steps", 100_000, num_workers=1)
+    wait = ["--replace-worker-seconds", 2]
+    replicas = start_cluster(*flags, *wait, "--steps", 100_000, num_workers=1)
     replicas["chief/0"].wait_for("step 10/100000")
-    replicas.pop(victim).process.kill()
+    replicas.pop(victim).kill()
     for replica in replicas.values():
-        assert replica.wait(30) == 1, replica.log
+        assert replica.wait(30) == EXIT_RESTART, replica.log
     witness = replicas.get("chief/0") or replicas["worker/0"]
     assert f"{victim} (127.0.0.1:" in witness.log
     assert "has been unreachable for" in witness.log
     assert "Traceback" not in witness.log
+
+
+def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(start_cluster, flags, tmp_path):
+    steps = ["--steps", 8001, "--learning-rate", 0.001]
+    replicas = start_cluster(*flags, *steps, "--checkpoint-every-steps", 100)
+    chief = replicas["chief/0"]
+    chief.wait_for("step 10/8001")
+    replicas["worker/0"].kill()
+    chief.wait_for("worker/0 is gone; 1 workers go on")
+    replicas["worker/0"] = replicas["worker/0"].start_again()
+    codes = {name: replica.wait() for name, replica in replicas.items()}
+    assert set(codes.values()) == {0}, chief.log
+    assert "worker/0 is back" in chief.log
+    assert "step 8001/8001" in chief.log
+    assert "Traceback" not in chief.log
+    # The servers' own count: neither a repeated nor a forgotten update.
+    saved = list_checkpoints(str(tmp_path / "out/checkpoints"))[-1]
+    assert saved.step == 8001
+    assert saved.extra == {"unfinished": [[8001, -1]]}

@@ -19,7 +19,8 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.export import InstanceError, export_model, load_predictor  # noqa: E402
 from trainer.input import batch_rows, checked_split, read_manifest, read_table  # noqa: E402
-from trainer.loop import make_job, train_single  # noqa: E402
+from trainer.job import make_job  # noqa: E402
+from trainer.loop import train_in_step  # noqa: E402
 from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
@@ -133,7 +134,7 @@ def train(examples_dir, out, *, stop_after=None, **settings):
     job = make_job(config, Cluster(), resolve_folders(str(out), {}), stop)
     if stop_after:
         stop.set()
-    train_single(job)
+    train_in_step(job, ["/device:CPU:0"])
     return load_predictor(str(out / "model"))
 
 

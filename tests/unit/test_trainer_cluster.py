@@ -1,6 +1,7 @@
 """TF_CONFIG: roles, strategies and impossible clusters."""
 
 import json
+from random import Random
 
 import pytest
 
@@ -101,7 +102,12 @@ def test_an_index_outside_the_cluster_is_refused(index):
     [
         ("auto", {"chief": CHIEF, "ps": PS}, "add worker"),
         ("auto", {"worker": WORKERS, "ps": PS}, "add chief"),
-        ("auto", {"chief": CHIEF, "worker": WORKERS}, "add ps"),
+        ("parameter_server", {"chief": CHIEF, "worker": WORKERS}, "add ps"),
+        ("mirrored", {"worker": WORKERS}, "2 worker"),
+        ("multi_worker_mirrored", FULL, "leave the ps out"),
+        ("multi_worker_mirrored", {"chief": CHIEF}, "needs two or more"),
+        ("multi_worker_mirrored", {}, "no cluster"),
+        ("auto", {"chief": ["h:8", "h:9"], "worker": WORKERS}, "2 chiefs"),
         ("single", FULL, "1 chief, 2 worker, 1 ps"),
         ("parameter_server", {"chief": CHIEF}, "add worker and ps"),
         ("parameter_server", {}, "no cluster"),
@@ -114,6 +120,75 @@ def test_an_impossible_cluster_says_what_to_change(requested, jobs, message):
         choose_strategy(requested, parse(jobs, task_type))
 
 
-def test_an_evaluator_is_refused_for_now():
-    with pytest.raises(ClusterError, match="evaluator"):
-        choose_strategy("auto", parse(FULL, "evaluator"))
+@pytest.mark.parametrize("requested", ["auto", "multi_worker_mirrored"])
+@pytest.mark.parametrize(
+    ("jobs", "ranks"),
+    [
+        ({"chief": CHIEF, "worker": WORKERS}, ["chief/0", "worker/0", "worker/1"]),
+        ({"master": CHIEF, "worker": WORKERS}, ["chief/0", "worker/0", "worker/1"]),
+        ({"worker": WORKERS}, ["worker/0", "worker/1"]),
+    ],
+)
+def test_workers_without_ps_are_multi_worker_mirrored(requested, jobs, ranks):
+    chiefs = 0
+    for rank in ranks:
+        cluster = parse(jobs, *rank.split("/"))
+        assert choose_strategy(requested, cluster) == "multi_worker_mirrored"
+        assert list(cluster.trainers()) == ranks
+        assert cluster.chief_name == ranks[0]
+        chiefs += cluster.is_chief
+    assert chiefs == 1
+
+
+@pytest.mark.parametrize("requested", ["auto", "single", "mirrored"])
+def test_a_lone_replica_may_be_mirrored(requested):
+    expected = "single" if requested == "auto" else requested
+    assert choose_strategy(requested, parse({"chief": CHIEF})) == expected
+
+
+@pytest.mark.parametrize(
+    ("jobs", "strategy"),
+    [
+        ({}, "single"),
+        ({"chief": CHIEF}, "single"),
+        ({"chief": CHIEF, "worker": WORKERS}, "multi_worker_mirrored"),
+        (FULL, "parameter_server"),
+    ],
+)
+def test_an_evaluator_goes_with_any_strategy(jobs, strategy):
+    cluster = parse(jobs, "evaluator", 0)
+    assert cluster.is_evaluator
+    assert not cluster.is_chief
+    assert choose_strategy("auto", cluster) == strategy
+
+
+JOBS = {"chief": "chief", "master": "chief", "worker": "worker", "ps": "ps"}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_cluster_has_one_chief_one_strategy_and_distinct_ranks(seed):
+    """Of every cluster that can train, as every one of its replicas sees it."""
+    random = Random(seed)
+    sizes = {job: random.randint(0, 4) for job in ("worker", "ps")}
+    sizes[random.choice(["chief", "master"])] = random.randint(0, 1)
+    ports = iter(random.sample(range(1, 65536), 9))
+    jobs = {job: [f"host:{next(ports)}" for _ in range(size)] for job, size in sizes.items()}
+    replicas = [
+        parse(jobs, job, random.choice([index, str(index)]))
+        for job, addresses in jobs.items()
+        for index in range(len(addresses))
+    ]
+    has_chief = any(replica.task_type == "chief" for replica in replicas)
+    can_train = bool(replicas) and (not sizes["ps"] or (has_chief and sizes["worker"] > 0))
+    if not can_train:
+        for replica in replicas:
+            with pytest.raises(ClusterError):
+                choose_strategy("auto", replica)
+        return
+    assert len({choose_strategy("auto", replica) for replica in replicas}) == 1
+    assert len({tuple(replica.trainers()) for replica in replicas}) == 1
+    chiefs = [replica.name for replica in replicas if replica.is_chief]
+    assert chiefs == [replicas[0].chief_name]
+    assert chiefs == list(replicas[0].trainers())[:1]
+    names = {JOBS[job] + f"/{index}" for job, size in sizes.items() for index in range(size)}
+    assert names == {replica.name for replica in replicas}

@@ -44,7 +44,7 @@ def test_flags_become_the_configuration():
         ("--learning-rate", "nan", "above 0"),
         ("--learning-rate", "0", "above 0"),
         ("--seed", "-1", "at least 0"),
-        ("--strategy", "mirror", "auto, single, parameter_server"),
+        ("--strategy", "mirror", "auto, single, mirrored, multi_worker_mirrored, parameter_server"),
         ("--workload", "mnits", "mnist"),
         ("--examples-dir", "", "give a value"),
         ("--label-smoothing", "1.0", "at least 0 and below 1"),

@@ -1,0 +1,48 @@
+"""The devices that a replica computes on: its GPUs, or else its CPU, cut in parts if asked to."""
+
+import tensorflow as tf
+
+from trainer.config import ConfigError
+
+# The sum of gradients waits for the other replicas on a thread that must not be the only one.
+_LEAST_INTER_OP_THREADS = 2
+
+
+def resolve_strategy(strategy: str, *, requested: str, cpu_devices: int) -> str:
+    """Returns `mirrored` instead of an automatic `single` where there are several devices."""
+    if requested != "auto" or strategy != "single":
+        return strategy
+    is_many = max(cpu_devices, len(tf.config.list_physical_devices("GPU"))) > 1
+    return "mirrored" if is_many else "single"
+
+
+def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
+    """Makes the devices ready, before any other use of TensorFlow, and returns their names.
+
+    Raises:
+        ConfigError: the strategy cannot use them; says which flag to change.
+    """
+    if cpu_devices > 1 and strategy in ("single", "parameter_server"):
+        raise ConfigError(
+            f"--cpu-devices: {cpu_devices} devices cannot be used by --strategy {strategy}; use"
+            " mirrored or multi_worker_mirrored"
+        )
+    tf.config.threading.set_inter_op_parallelism_threads(_inter_op_threads())
+    num_gpus = len(tf.config.list_physical_devices("GPU"))
+    if num_gpus and cpu_devices == 1:
+        return [f"/device:GPU:{index}" for index in range(1 if strategy == "single" else num_gpus)]
+    if strategy == "mirrored" and cpu_devices == 1:
+        raise ConfigError(
+            "--strategy mirrored needs two or more GPUs, but this machine has none; use --strategy"
+            " single, or --cpu-devices 2 to try it on the CPU"
+        )
+    if cpu_devices > 1:
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        parts = [tf.config.LogicalDeviceConfiguration() for _ in range(cpu_devices)]
+        tf.config.set_logical_device_configuration(cpu, parts)
+    return [f"/device:CPU:{index}" for index in range(cpu_devices)]
+
+
+def _inter_op_threads() -> int:
+    given = tf.config.threading.get_inter_op_parallelism_threads()
+    return max(given, _LEAST_INTER_OP_THREADS) if given else 0

@@ -1,0 +1,148 @@
+"""How steps are run in asynchronous training: calls of several steps, handed out to workers."""
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.chunks import chunks
+from trainer.drivers import make_totals, run_steps
+from trainer.liveness import Monitor, WorkerMonitor
+from trainer.metrics import Totals
+from trainer.parameters import Parameters
+from trainer.step import TrainStep
+
+# Enough that a worker which has ended one call finds the next one waiting.
+CALLS_PER_WORKER = 3
+_CHECK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Steps that a worker was given; `slot` is where the servers count those it has done."""
+
+    first: int
+    count: int
+    slot: int
+    sums: Future
+
+
+class ClusterDriver:
+    """Keeps every worker busy with calls of its own; their updates meet on the servers.
+
+    Each call is told which batches to train on. When its worker dies, another one (or the same,
+    started again) repeats the call from the step after the last one that the servers have counted.
+    `global_step` and that count change in one operation, on the server, when the gradient has
+    arrived there: so each batch is used once and each update counted once, whoever dies.
+    """
+
+    def __init__(
+        self,
+        step: TrainStep,
+        parameters: Parameters,
+        dataset: tf.data.Dataset,
+        *,
+        strategy: tf.distribute.ParameterServerStrategy,
+        servers: Monitor,
+        workers: WorkerMonitor,
+        batch_size: int,
+        steps_per_call: int,
+        stop: threading.Event,
+    ):
+        self._stop = stop
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        self._step, self._parameters = step, parameters
+        self._servers, self._workers = servers, workers
+        self._num_workers = workers.num_workers
+        self._batch_size, self._steps_per_call = batch_size, steps_per_call
+        # The one element, the table, stays in each worker's memory.
+        per_worker = self._coordinator.create_per_worker_dataset(dataset.cache().repeat())
+        self._tables = iter(per_worker)
+        self._run = tf.function(self._steps)
+        self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="fetch")
+        self._open: deque[_Call] = deque()
+        self._free_slots = list(range(CALLS_PER_WORKER * self._num_workers))
+        self._next_step = 0
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether SIGTERM has come."""
+        return self._stop.is_set()
+
+    def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
+        """Yields the totals of each call, in the order in which they were handed out."""
+        unfinished = progress.get("unfinished", [(start, -1)])
+        for first, count in self._work(stop, unfinished):
+            if not self._free_slots:
+                yield self._close(self._open.popleft())
+            self._open.append(self._schedule(first, count))
+            self._next_step = max(self._next_step, first + count)
+        while self._open:
+            yield self._close(self._open.popleft())
+
+    def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
+        """Returns what is still to do, given the servers' count of steps done in each slot.
+
+        That is a list of (first step, number of steps), where -1 stands for all that follow.
+        """
+        rest = [
+            (call.first + steps_done[call.slot], call.count - steps_done[call.slot])
+            for call in self._open
+            if steps_done[call.slot] < call.count
+        ]
+        return {"unfinished": [*rest, (self._next_step, -1)]}
+
+    def _work(self, stop: int, unfinished: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+        for first, count in unfinished:
+            self._next_step = max(self._next_step, first)
+            last = stop if count < 0 else first + count
+            yield from chunks(
+                first, last, steps_per_call=self._steps_per_call, num_workers=self._num_workers
+            )
+
+    def _schedule(self, first: int, count: int) -> _Call:
+        slot = self._free_slots.pop()
+        args = (self._tables, tf.constant(first), tf.constant(count), tf.constant(slot))
+        value = self._coordinator.schedule(self._run, args=args)
+        return _Call(first, count, slot, self._fetcher.submit(value.fetch))
+
+    def _steps(self, tables: Any, start: tf.Tensor, count: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
+        table = next(tables)
+        done = tf.cast(self._parameters.steps_done(slot), tf.int32)
+        sums = run_steps(
+            self._step,
+            lambda index: self._step.update(table, index),
+            start + done,
+            count - done,
+            slot=slot,
+        )
+        return tf.concat([sums, [tf.cast(count - done, tf.float32)]], 0)
+
+    def _close(self, call: _Call) -> Totals:
+        *sums, num_run = self._wait(call.sums)
+        self._parameters.free_slot(call.slot)
+        self._free_slots.append(call.slot)
+        return make_totals(
+            sums,
+            first=call.first,
+            count=call.count,
+            num_measured=int(num_run),
+            batch_size=self._batch_size,
+        )
+
+    def _wait(self, future: Future) -> Any:
+        # Waiting in slices: the coordinator itself would wait for ever for a server that is gone.
+        while True:
+            self._servers.raise_if_lost()
+            self._workers.raise_if_lost()
+            try:
+                sums = future.result(timeout=_CHECK_SECONDS)
+            except FutureTimeoutError:
+                continue
+            self._servers.progressed()
+            return sums.numpy() if hasattr(sums, "numpy") else sums

@@ -1,0 +1,142 @@
+"""What the chief does with finished steps: it reports, measures, saves and exports."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.checkpoint import Checkpoints, best_checkpoint, delete_folder, list_checkpoints
+from trainer.export import export_model
+from trainer.input import read_table
+from trainer.job import Job
+from trainer.metrics import Recorder, Totals
+from trainer.parameters import Layout, Parameters
+from trainer.step import EvalStep
+
+logger = logging.getLogger(__name__)
+
+
+class Results:
+    """Everything that a job writes."""
+
+    def __init__(self, job: Job, model: Any, parameters: Parameters):
+        self._job, self._model, self._parameters = job, model, parameters
+        self._layout = Layout(model)
+        self._directory = job.folders.checkpoints
+        self._checkpoints = Checkpoints(
+            self._directory, keep=job.config.keep_checkpoints, best_metric=job.config.best_metric
+        )
+        self._last_save = time.monotonic()
+
+    def restore(self) -> Mapping[str, Any]:
+        """Loads the latest checkpoint, if there is one; returns what the driver left in it."""
+        self._clean()
+        saved = self._checkpoints.latest()
+        if saved is None:
+            delete_folder(self._job.folders.logs)
+            return {}
+        snapshot = saved.load()
+        current = self._parameters.snapshot()
+        del current["steps_done"]
+        self._job.check_fits(snapshot, current, path=saved.path)
+        self._parameters.load(snapshot)
+        logger.info("resuming from step %d", saved.step)
+        return saved.extra
+
+    def open(self, first_step: int, progress: Callable[[Sequence[int]], Mapping[str, Any]]) -> None:
+        """Begins to record; `progress` is the driver's part of a checkpoint."""
+        job, self._progress = self._job, progress
+        self._recorder = Recorder(
+            job.folders.logs,
+            first_step=first_step,
+            total_steps=job.total_steps,
+            every_steps=job.config.log_every_steps,
+        )
+        table = read_table(job.eval, job.workload, compression=job.manifest.compression)
+        self._evaluation = EvalStep(job.workload, self._model, table)
+        self._best = self._best_so_far()
+
+    def after_call(self, totals: Totals) -> None:
+        """Records finished steps; measures at the end of an epoch, saves when it is time to."""
+        job, before = self._job, self._recorder.step
+        step = before + totals.steps
+        self._recorder.add(totals, learning_rate=float(job.schedule.rate(tf.constant(step))))
+        is_last = step >= job.total_steps
+        if is_last or job.epoch(before) < job.epoch(step):
+            self._measure_and_save(must_save=is_last or self._is_due(before, step))
+        elif self._is_due(before, step):
+            self._save(self._parameters.snapshot())
+
+    def save(self) -> int:
+        """Saves now, and returns the step once it is on disk."""
+        step = self._save(self._parameters.snapshot())
+        self._checkpoints.wait()
+        return step
+
+    def last_good_step(self) -> int:
+        """Returns the step of the last checkpoint; 0 if there is none."""
+        self._checkpoints.wait()
+        saved = list_checkpoints(self._directory)
+        return saved[-1].step if saved else 0
+
+    def close(self) -> None:
+        """Waits for the last checkpoint and flushes what TensorBoard reads."""
+        self._recorder.close()
+        self._checkpoints.wait()
+
+    def export(self) -> None:
+        """Writes the model."""
+        self._layout.write(
+            self._parameters.pull_best(), self._model, state=self._parameters.pull_state()
+        )
+        export_model(self._model, self._job.workload, self._job.folders.model)
+        logger.info("the model is in %s", self._job.folders.model)
+
+    def _clean(self) -> None:
+        """Removes what was asked to go, and what an earlier process was killed over."""
+        if self._job.config.fresh:
+            delete_folder(self._directory)
+        folder, _, name = self._job.folders.model.rpartition("/")
+        for entry in tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []:
+            if entry.startswith(f"{name}.writing-"):
+                delete_folder(f"{folder}/{entry.rstrip('/')}")
+
+    def _save(
+        self, snapshot: Mapping[str, tf.Tensor], metrics: Mapping[str, float] | None = None
+    ) -> int:
+        self._last_save = time.monotonic()
+        state = dict(snapshot)
+        progress = self._progress(state.pop("steps_done").numpy().tolist())
+        return self._checkpoints.save(state, metrics=metrics, extra=progress)
+
+    def _measure_and_save(self, *, must_save: bool) -> None:
+        snapshot = self._parameters.snapshot()
+        metrics = self._evaluation.measure(best_weights(snapshot), snapshot["state"])
+        self._recorder.add_evaluation(metrics)
+        value = self._rank(metrics)
+        if must_save or value < self._best:
+            self._best = min(value, self._best)
+            self._save(snapshot, metrics)
+
+    def _best_so_far(self) -> float:
+        best = best_checkpoint(list_checkpoints(self._directory), self._job.config.best_metric)
+        return self._rank(best.metrics) if best else math.inf
+
+    def _rank(self, metrics: Mapping[str, float]) -> float:
+        """Returns what is the lower, the better the model is."""
+        value = metrics[self._job.config.best_metric]
+        return value if self._job.config.best_metric == "loss" else -value
+
+    def _is_due(self, before: int, step: int) -> bool:
+        config = self._job.config
+        if config.checkpoint_every_seconds is not None:
+            return time.monotonic() - self._last_save >= config.checkpoint_every_seconds
+        return before // config.checkpoint_every_steps < step // config.checkpoint_every_steps
+
+
+def best_weights(snapshot: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Returns the weights to measure: their moving average if there is one."""
+    return snapshot.get("average", snapshot["weights"])
