@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from vertex_local import jobs
 from vertex_local.errors import invalid_argument
-from vertex_local.jobs import KIND, is_unfinished, job_folder
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service
 
@@ -60,8 +60,9 @@ def list_entries(service: Service, call: Call) -> Json:
     job = _find_job(service, _projects(call.body), terms[JOB_FIELD])
     if job is None:
         return {}
-    is_running = is_unfinished(job)  # asked first: what ended before the reading is read whole
-    paths = _log_paths(job_folder(service, terms[JOB_FIELD]), terms.get(TASK_FIELD, ""))
+    # Asked first, so that the log of a job that ends meanwhile is read whole.
+    is_running = jobs.KIND.is_unfinished(job)
+    paths = _log_paths(jobs.KIND.folder_of(service, terms[JOB_FIELD]), terms.get(TASK_FIELD, ""))
     entries: list[Json] = []
     is_exhausted = True
     for position, path in enumerate(paths):
@@ -135,7 +136,7 @@ def _entry(job_name: str, task_name: str, offset: int, text: str) -> Json:
 
 
 def _find_job(service: Service, projects: list[str], job_id: str) -> Json | None:
-    for job in service.store.list_kind(KIND):
+    for job in service.store.list_kind(jobs.KIND.collection):
         _, project, _, _, _, found_id = job["name"].split("/")
         if found_id == job_id and project in projects:
             return job

@@ -127,7 +127,7 @@ def _job(service: Service, job: Json) -> str:
 
 def _replicas(service: Service, job: Json) -> Json:
     try:
-        state = processes.read_state(jobs.job_folder(service, _id(job["name"])))
+        state = processes.read_state(jobs.KIND.folder_of(service, job["name"]))
     except (OSError, ValueError):
         return {}
     replicas: Json = state.get("replicas", {})

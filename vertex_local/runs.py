@@ -1,0 +1,231 @@
+"""What custom jobs and pipeline runs have in common: each lives as a group of processes."""
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vertex_local import operations, processes
+from vertex_local.errors import failed_precondition
+from vertex_local.filters import paginate
+from vertex_local.routes import Call, Json, Route
+from vertex_local.service import Service, now
+from vertex_local.supervisor import INTERRUPTED
+
+logger = logging.getLogger(__name__)
+
+OUTPUT_ONLY_FIELDS = {
+    "name",
+    "state",
+    "createTime",
+    "startTime",
+    "endTime",
+    "updateTime",
+    "error",
+    "jobDetail",
+    "webAccessUris",
+}
+ORPHANS_TIMEOUT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Running:
+    """The processes of a run, and the thread that records their end."""
+
+    kind: "RunKind"
+    group: processes.Group
+    watcher: threading.Thread
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunKind:
+    """A kind of run, and its life from the record in the store to the end of its processes.
+
+    Attributes:
+        collection: What Vertex AI calls it: `customJobs`.
+        folder: Where below the service's root each has a folder of its own.
+        prefix: What its states begin with: `JOB_STATE_`.
+        outcome: The last state, without the prefix, and the error ({} if there is none), from a
+            run's folder and the last state of its group.
+        cancel_grace_seconds: How long a cancelled run may take to end by itself.
+        close_grace_seconds: The same when the service ends.
+    """
+
+    collection: str
+    folder: str
+    prefix: str
+    outcome: Callable[[Path, Json], tuple[str, Json]]
+    cancel_grace_seconds: float
+    close_grace_seconds: float
+
+    def routes(self, create: Any, get: Any) -> list[Route]:
+        """Create, list, get, delete and cancel."""
+        collection = f"projects/<project>/locations/<location>/{self.collection}"
+        return [
+            Route("POST", collection, create),
+            Route("GET", collection, self.list),
+            Route("GET", f"{collection}/<id>", get),
+            Route("DELETE", f"{collection}/<id>", self.delete),
+            Route("POST", f"{collection}/<id>:cancel", self.cancel),
+        ]
+
+    def name(self, call: Call) -> str:
+        """The resource name that a request is about."""
+        return f"{call.parent}/{self.collection}/{call.args['id']}"
+
+    def folder_of(self, service: Service, name: str) -> Path:
+        """The folder of a run: its logs, and the state of its processes."""
+        return service.root / self.folder / name.rpartition("/")[2]
+
+    def is_unfinished(self, run: Json) -> bool:
+        """Whether the run has not reached its last state."""
+        states = ("PENDING", "RUNNING", "CANCELLING")
+        return run["state"] in {f"{self.prefix}{state}" for state in states}
+
+    def new_record(self, name: str, body: Json) -> Json:
+        """What the store holds of a run that is about to start."""
+        created = now()
+        return {
+            **{field: value for field, value in body.items() if field not in OUTPUT_ONLY_FIELDS},
+            "name": name,
+            "state": f"{self.prefix}PENDING",
+            "createTime": created,
+            "updateTime": created,
+        }
+
+    def list(self, service: Service, call: Call) -> Json:
+        """GET …: the runs of a project and location."""
+        runs = service.store.list(f"{call.parent}/{self.collection}")
+        return paginate(call, self.collection, runs)
+
+    def cancel(self, service: Service, call: Call) -> Json:
+        """POST …/ID:cancel; a run that is ending or has ended stays as it is."""
+        run = service.store.get(self.name(call))
+        if self.is_unfinished(run) and run["state"] != f"{self.prefix}CANCELLING":
+            self._cancel(service, run["name"], grace_seconds=self.cancel_grace_seconds)
+        return {}
+
+    def delete(self, service: Service, call: Call) -> Json:
+        """DELETE …/ID removes the run and its logs, never what it wrote elsewhere."""
+        name = self.name(call)
+        with service.store.atomic():
+            run = service.store.get(name)
+            if self.is_unfinished(run):
+                raise failed_precondition(
+                    f"{name} is in state {run['state']}; "
+                    "cancel it, or wait for its end, to delete it."
+                )
+            service.store.delete(name)
+        shutil.rmtree(self.folder_of(service, name), ignore_errors=True)
+        return operations.finished(
+            service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
+        )
+
+    def watch(
+        self,
+        service: Service,
+        name: str,
+        start: Callable[[], processes.Group],
+        *,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Starts a run's processes, and a thread that records their end.
+
+        A run whose processes cannot be started has failed. `on_end` is called in either case.
+        """
+        try:
+            group = start()
+        except (OSError, ValueError) as error:
+            on_end()
+            self.record_end(
+                service, name, {"state": "failed", "message": f"could not start: {error}"}
+            )
+            return
+        watcher = threading.Thread(
+            target=self._watch, args=(service, name, group, on_end), name=name, daemon=True
+        )
+        service.running[name] = Running(self, group, watcher)
+        watcher.start()
+
+    def record_end(self, service: Service, name: str, group_state: Json) -> None:
+        """Writes a run's last state and error into the store."""
+        state, error = self.outcome(self.folder_of(service, name), group_state)
+        ended = now()
+
+        def change(run: Json) -> None:
+            run.update(state=f"{self.prefix}{state}", endTime=ended, updateTime=ended)
+            if error:
+                run["error"] = error
+
+        service.store.update(name, change)
+        logger.info("%s ended: %s %s", name, state, error.get("message", ""))
+
+    def recover(self, service: Service) -> None:
+        """Settles what an earlier service left unfinished; its processes ended with it."""
+        runs = service.store.list_kind(self.collection)
+        for run in runs:
+            if self.is_unfinished(run):
+                folder = self.folder_of(service, run["name"])
+                self.record_end(service, run["name"], _state_left_in(folder))
+        known = {self.folder_of(service, run["name"]) for run in runs}
+        for folder in (service.root / self.folder).glob("*"):
+            if folder not in known:  # a deletion was interrupted
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self, service: Service) -> None:
+        """Cancels what runs and waits until its end is recorded."""
+        live = dict(service.running)
+        ours = {n: r for n, r in live.items() if isinstance(r, Running) and r.kind is self}
+        for name in ours:
+            self._cancel(service, name, grace_seconds=self.close_grace_seconds)
+        for one in ours.values():
+            one.watcher.join(self.close_grace_seconds + processes.STOP_MARGIN_SECONDS)
+
+    def _cancel(self, service: Service, name: str, *, grace_seconds: float) -> None:
+        def change(run: Json) -> None:
+            if self.is_unfinished(run):
+                run.update(state=f"{self.prefix}CANCELLING", updateTime=now())
+
+        service.store.update(name, change)
+        running = service.running.get(name)
+        if running:
+            running.group.request_stop(grace_seconds)
+
+    def _watch(
+        self, service: Service, name: str, group: processes.Group, on_end: Callable[[], None]
+    ) -> None:
+        try:
+            run = service.store.update(name, self._set_running)
+            if run["state"] == f"{self.prefix}CANCELLING":  # asked before there was a group
+                group.request_stop(self.cancel_grace_seconds)
+        except Exception:
+            logger.exception("The start of %s cannot be recorded", name)
+        state = group.wait()
+        on_end()
+        try:
+            self.record_end(service, name, state)
+        except Exception:
+            logger.exception("The end of %s cannot be recorded: %s", name, state)
+        service.running.pop(name, None)
+
+    def _set_running(self, run: Json) -> None:
+        if run["state"] == f"{self.prefix}PENDING":
+            started = now()
+            run.update(state=f"{self.prefix}RUNNING", startTime=started, updateTime=started)
+
+
+def _state_left_in(folder: Path) -> Json:
+    """How a group ended whose service is gone: by itself just before, or with it."""
+    if not processes.await_end(folder, timeout_seconds=ORPHANS_TIMEOUT_SECONDS):
+        logger.warning("The processes of %s have not ended yet", folder)
+    state: Json = {}
+    try:
+        state = processes.read_state(folder)
+    except (OSError, ValueError) as error:
+        logger.warning("The state in %s cannot be read: %s", folder, error)
+    if state.get("state", "running") == "running" or state["message"] == INTERRUPTED:
+        return {"state": "interrupted", "message": INTERRUPTED}
+    return state
