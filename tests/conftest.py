@@ -1,5 +1,6 @@
 """Fixtures that every kind of test may use."""
 
+import csv
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -45,5 +46,54 @@ def tiny_cifar10(tmp_path: Path) -> Callable[..., Path]:
             records[:, 0] = np.arange(count) % 10
             (folder / f"{name}.bin").write_bytes(records.tobytes())
         return folder
+
+    return write
+
+
+@pytest.fixture
+def taxi_rows() -> Callable[..., list[dict[str, str]]]:
+    """Makes up trips: every third one tips well, every fifth names no company."""
+
+    def make(count: int = 200) -> list[dict[str, str]]:
+        rows = []
+        for number in range(count):
+            start = 1_400_000_400 + 900 * number
+            row = {
+                "pickup_community_area": "8",
+                "fare": str(10 + number % 7),
+                "trip_start_month": "5",
+                "trip_start_hour": "17",
+                "trip_start_day": "3",
+                "trip_start_timestamp": str(start),
+                "pickup_latitude": "41.9",
+                "pickup_longitude": "-87.6",
+                "dropoff_latitude": "41.8",
+                "dropoff_longitude": "-87.7",
+                "trip_miles": str(1.5 + number % 4),
+                "pickup_census_tract": "",
+                "dropoff_census_tract": "17031081700",
+                "payment_type": "Cash",
+                "company": "" if number % 5 == 0 else "Blue, Inc.",
+                "trip_seconds": str(300 + number),
+                "dropoff_community_area": "6",
+                "tips": "9" if number % 3 == 0 else "0",
+            }
+            rows.append(row)
+        return rows
+
+    return make
+
+
+@pytest.fixture
+def write_csv(tmp_path: Path) -> Callable[..., Path]:
+    """Writes rows as CSV; answers the file."""
+
+    def write(rows: list[dict[str, str]], name: str = "trips.csv") -> Path:
+        path = tmp_path / name
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        return path
 
     return write

@@ -8,17 +8,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.prepare import CACHE_DIR, local_path, prepare
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import CACHE_DIR, prepare
+from components.prepare_examples.publish import local_path
+from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS
 from components.prepare_examples.sources import SOURCES
 
 DESCRIPTION = f"""\
-Turn a workload's raw data into sharded, gzipped TFRecords of tf.train.Example, with Apache Beam.
+Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.
 
 The raw files are fetched once into a cache folder, and verified by SHA-256 whenever they are used;
 after that no network is needed. The output folder appears only when it is complete: shards named
 SPLIT-SSSSS-of-NNNNN.tfrecord.gz, and manifest.json, which says how many examples each holds, where
 they come from and their checksums. The same input always gives the same bytes.
+
+A table (taxi) is read from your own files too, CSV or Parquet. Rows with impossible values are not
+dropped: they are set aside in quarantine-*.jsonl, each with the reason, and the manifest accounts
+for every row. statistics.json describes each feature of each split.
 
 workloads: {", ".join(sorted(SOURCES))}"""
 
@@ -32,7 +39,12 @@ examples:
 
   # files of your own in MNIST's format, such as Fashion-MNIST, taken as they are
   python -m components.prepare_examples --workload mnist --output-dir /tmp/fashion \\
-      --data-dir ~/fashion --trust-files"""
+      --data-dir ~/fashion --trust-files
+
+  # taxi trips exported from the city's portal or BigQuery, on both cores
+  python -m components.prepare_examples --workload taxi --output-dir /tmp/taxi \\
+      --files 'trips/*.csv.gz' --ratios train=0.9,eval=0.05,test=0.05 \\
+      -- --direct_num_workers=2 --direct_running_mode=multi_threading"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,10 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args.workload,
             output_dir=args.output_dir,
             data_dir=args.data_dir,
-            max_examples=args.max_examples,
-            trust_files=args.trust_files,
-            num_shards={split: getattr(args, f"{split}_shards") for split in DEFAULT_NUM_SHARDS},
-            beam_options=args.beam_options,
+            options=_options(args),
         )
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -62,6 +71,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     _print_summary(manifest["splits"], local_path(args.output_dir), time.monotonic() - started)
     return 0
+
+
+def _options(args: argparse.Namespace) -> PrepareOptions:
+    counts = {split: getattr(args, f"{split}_shards") for split in DEFAULT_NUM_SHARDS}
+    return PrepareOptions(
+        max_examples=args.max_examples,
+        trust_files=args.trust_files,
+        num_shards={split: count for split, count in counts.items() if count is not None},
+        compression=args.compression,
+        beam_options=args.beam_options,
+        files=args.files,
+        ratios=_ratios(args.ratios),
+        split_key=args.split_key,
+        row_filter=args.row_filter,
+        ignore_columns=args.ignore_columns,
+    )
+
+
+def _ratios(text: str) -> dict[str, float]:
+    try:
+        pairs = (item.split("=") for item in text.split(","))
+        return {name.strip(): float(ratio) for name, ratio in pairs}
+    except ValueError:
+        raise DataError(f"ratios is {text!r}; write train=0.8,eval=0.1,test=0.1") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,23 +122,65 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=0,
         metavar="N",
-        help="only the first examples of each split, N in all (default: 0, all of them)",
+        help="only the first examples of each split (or rows), N in all (default: 0, all)",
     )
     parser.add_argument(
         "--trust-files",
         action="store_true",
         help="use the files in --data-dir without verifying them, and fetch none",
     )
+    parser.add_argument(
+        "--compression",
+        default="gzip",
+        metavar="KIND",
+        help=f"of the output: {' or '.join(COMPRESSIONS)} (default: gzip)",
+    )
     for split, count in DEFAULT_NUM_SHARDS.items():
         parser.add_argument(
             f"--{split}-shards",
             type=int,
-            default=count,
             metavar="N",
-            help=f"number of {split} files (default: {count})",
+            help=f"number of {split} files (default: {count}; a table has as many of each split)",
         )
+    _add_table_flags(parser)
     parser.add_argument("beam_options", nargs="*", help="Beam's own flags, after --")
     return parser
+
+
+def _add_table_flags(parser: argparse.ArgumentParser) -> None:
+    table = parser.add_argument_group("tables (taxi)")
+    table.add_argument(
+        "--files",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="CSV, gzipped CSV or Parquet instead of the sample; again for more",
+    )
+    table.add_argument(
+        "--ratios",
+        default="train=0.8,eval=0.1,test=0.1",
+        metavar="SHARES",
+        help="share of each split (default: %(default)s)",
+    )
+    table.add_argument(
+        "--split-key",
+        default="",
+        metavar="COLUMNS",
+        help="columns whose hash decides the split (default: unique_key if there, else taxi_id "
+        "and trip_start_timestamp, as far as they are there)",
+    )
+    table.add_argument(
+        "--row-filter",
+        default="none",
+        metavar="NAME",
+        help="complete: only rows in which no feature is missing (default: none)",
+    )
+    table.add_argument(
+        "--ignore-columns",
+        default="",
+        metavar="COLUMNS",
+        help="columns of your files to leave out, if the taxi table does not have them",
+    )
 
 
 def _print_summary(splits: dict[str, dict[str, object]], output: Path, seconds: float) -> None:

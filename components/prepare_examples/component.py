@@ -13,6 +13,7 @@ def prepare_examples(
     examples: Output[Dataset],
     max_examples: int = 0,
     trust_files: bool = False,
+    prepare: str = "{}",
 ):
     """Fetches and verifies a workload's raw data, and writes it as sharded TFRecords.
 
@@ -22,14 +23,12 @@ def prepare_examples(
         examples: the dataset, a folder with manifest.json.
         max_examples: only the first examples of each split, this many in all; 0 for all.
         trust_files: use the files in `data_dir` unverified and fetch none.
+        prepare: further fields of PrepareOptions, a JSON object.
     """
-    from components.prepare_examples.prepare import describe, prepare
+    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.prepare import describe
+    from components.prepare_examples.prepare import prepare as run
 
-    manifest = prepare(
-        workload,
-        output_dir=examples.path,
-        data_dir=data_dir,
-        max_examples=max_examples,
-        trust_files=trust_files,
-    )
+    options = PrepareOptions.from_json(prepare, max_examples=max_examples, trust_files=trust_files)
+    manifest = run(workload, output_dir=examples.path, data_dir=data_dir, options=options)
     examples.metadata.update(describe(manifest))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.records import SUFFIXES
 
 SPLITS = ("train", "eval", "test")
 DEFAULT_NUM_SHARDS = {"train": 4, "eval": 1, "test": 2}
@@ -53,7 +54,14 @@ def limit_splits(splits: Mapping[str, Rows], max_examples: int) -> dict[str, Row
     return {name: rows._replace(stop=rows.start + kept[name]) for name, rows in splits.items()}
 
 
-def plan_shards(splits: Mapping[str, Rows], num_shards: Mapping[str, int]) -> list[Shard]:
+def shard_file(split: str, index: int, count: int, compression: str = "GZIP") -> str:
+    """The name of a split's file."""
+    return f"{split}-{index:05d}-of-{count:05d}{SUFFIXES[compression]}"
+
+
+def plan_shards(
+    splits: Mapping[str, Rows], num_shards: Mapping[str, int], *, compression: str = "GZIP"
+) -> list[Shard]:
     """Cuts each split into shards of equal size, give or take one; none is empty.
 
     Raises:
@@ -67,6 +75,6 @@ def plan_shards(splits: Mapping[str, Rows], num_shards: Mapping[str, int]) -> li
         count = min(count, stop - start)
         cuts = [start + (stop - start) * index // count for index in range(count + 1)]
         for index in range(count):
-            file = f"{split}-{index:05d}-of-{count:05d}.tfrecord.gz"
+            file = shard_file(split, index, count, compression)
             shards.append(Shard(file, split, part, cuts[index], cuts[index + 1]))
     return shards

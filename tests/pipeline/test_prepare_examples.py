@@ -10,9 +10,11 @@ import tensorflow as tf
 from components.prepare_examples import writer
 from components.prepare_examples.encode import encode_images
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.shards import Shard
 
+TRUSTED = PrepareOptions(trust_files=True)
 SPECS = {
     "image": tf.io.FixedLenFeature([], tf.string),
     "label": tf.io.FixedLenFeature([], tf.int64),
@@ -50,7 +52,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def test_every_example_is_written_once_in_the_given_order(tmp_path, tiny_mnist):
     data = tiny_mnist(num_train=60, num_test=20)
-    prepare("mnist", output_dir=tmp_path / "out", data_dir=data, trust_files=True)
+    prepare("mnist", output_dir=tmp_path / "out", data_dir=data, options=TRUSTED)
     assert read_split(tmp_path / "out", "train") == raw_rows(data, "train", 0, 55)
     assert read_split(tmp_path / "out", "eval") == raw_rows(data, "train", 55, 60)
     assert read_split(tmp_path / "out", "test") == raw_rows(data, "t10k", 0, 20)
@@ -59,7 +61,7 @@ def test_every_example_is_written_once_in_the_given_order(tmp_path, tiny_mnist):
 def test_the_manifest_counts_and_sums_what_is_there(tmp_path, tiny_mnist):
     data = tiny_mnist(num_train=60, num_test=20)
     output = tmp_path / "out"
-    manifest = prepare("mnist", output_dir=output, data_dir=data, trust_files=True)
+    manifest = prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
     assert manifest == json.loads((output / "manifest.json").read_text())
     assert {name: split["num_examples"] for name, split in manifest["splits"].items()} == {
         "train": 55,
@@ -78,21 +80,29 @@ def test_the_manifest_counts_and_sums_what_is_there(tmp_path, tiny_mnist):
 def test_the_same_input_gives_the_same_bytes(tmp_path, tiny_mnist):
     data = tiny_mnist()
     for name in ("one", "two"):
-        prepare("mnist", output_dir=tmp_path / name, data_dir=data, trust_files=True)
+        prepare("mnist", output_dir=tmp_path / name, data_dir=data, options=TRUSTED)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
 
 
 def test_an_earlier_dataset_is_replaced_as_a_whole(tmp_path, tiny_mnist):
     data, output = tiny_mnist(), tmp_path / "out"
     for shards in ({"train": 5}, {"train": 2}):
-        prepare("mnist", output_dir=output, data_dir=data, trust_files=True, num_shards=shards)
+        prepare(
+            "mnist",
+            output_dir=output,
+            data_dir=data,
+            options=PrepareOptions(trust_files=True, num_shards=shards),
+        )
     assert len(list(output.glob("train-*"))) == 2
 
 
 def test_a_limit_takes_the_first_of_each_split(tmp_path, tiny_mnist):
     data = tiny_mnist(num_train=60, num_test=20)
     manifest = prepare(
-        "mnist", output_dir=tmp_path / "out", data_dir=data, trust_files=True, max_examples=16
+        "mnist",
+        output_dir=tmp_path / "out",
+        data_dir=data,
+        options=PrepareOptions(trust_files=True, max_examples=16),
     )
     assert read_split(tmp_path / "out", "train") == raw_rows(data, "train", 0, 11)
     assert read_split(tmp_path / "out", "eval") == raw_rows(data, "train", 55, 56)
@@ -102,15 +112,15 @@ def test_a_limit_takes_the_first_of_each_split(tmp_path, tiny_mnist):
 
 def test_a_failure_while_writing_leaves_the_earlier_dataset(tmp_path, tiny_mnist, monkeypatch):
     data, output = tiny_mnist(), tmp_path / "out"
-    prepare("mnist", output_dir=output, data_dir=data, trust_files=True)
+    prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
     before = files_of(output)
 
-    def full_disk(*_):
+    def full_disk(*_, **__):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(writer, "_write_records", full_disk)
     with pytest.raises(OSError, match="No space left on device"):
-        prepare("mnist", output_dir=output, data_dir=data, trust_files=True)
+        prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
     assert files_of(output) == before
     assert {path.name for path in tmp_path.iterdir()} == {"out", data.name}
 
@@ -120,7 +130,7 @@ def test_a_wrong_raw_file_is_found_before_anything_is_written(tmp_path, tiny_mni
     images = data / "train-images-idx3-ubyte"
     images.write_bytes(images.read_bytes()[:-1])
     with pytest.raises(DataError, match=r"train-images-idx3-ubyte: has \d+ bytes"):
-        prepare("mnist", output_dir=tmp_path / "out", data_dir=data, trust_files=True)
+        prepare("mnist", output_dir=tmp_path / "out", data_dir=data, options=TRUSTED)
     assert not (tmp_path / "out").exists()
 
 
@@ -132,7 +142,7 @@ def test_a_shard_that_cannot_be_written_is_an_error_that_names_it(tmp_path, tiny
 
 def test_cifar10_examples_hold_rows_of_pixels_of_three_colours(tmp_path, tiny_cifar10):
     data = tiny_cifar10(num_batch=20, num_test=10)
-    prepare("cifar10", output_dir=tmp_path / "out", data_dir=data, trust_files=True)
+    prepare("cifar10", output_dir=tmp_path / "out", data_dir=data, options=TRUSTED)
     records = np.fromfile(data / "test_batch.bin", np.uint8).reshape(-1, 3073)
     images, labels = read_split(tmp_path / "out", "test")
     assert labels == records[:, 0].tolist()

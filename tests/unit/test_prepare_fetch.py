@@ -344,7 +344,9 @@ def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
 
 
 def test_an_unknown_workload_is_told_the_known_ones(tmp_path):
-    with pytest.raises(DataError, match="workload is 'mnits'; there is data for: cifar10, mnist"):
+    with pytest.raises(
+        DataError, match="workload is 'mnits'; there is data for: cifar10, mnist, taxi"
+    ):
         fetch("mnits", tmp_path)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.prepare_examples import mnist, prepare
+from components.prepare_examples import mnist, publish
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.idx import open_idx
@@ -160,21 +160,24 @@ def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
 
 
 def test_a_bucket_is_read_where_vertex_mounts_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "CLOUD_MOUNT", f"{tmp_path}/")
-    assert prepare.local_path("gs://bucket/raw") == tmp_path / "bucket" / "raw"
-    assert prepare.local_path("raw") == Path("raw")
+    monkeypatch.setattr(publish, "CLOUD_MOUNT", f"{tmp_path}/")
+    assert publish.local_path("gs://bucket/raw") == tmp_path / "bucket" / "raw"
+    assert publish.local_path("raw") == Path("raw")
 
 
 def test_a_bucket_where_none_is_mounted_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "CLOUD_MOUNT", f"{tmp_path}/absent/")
+    monkeypatch.setattr(publish, "CLOUD_MOUNT", f"{tmp_path}/absent/")
     with pytest.raises(DataError, match="gs://bucket/raw: buckets are reached through"):
-        prepare.local_path("gs://bucket/raw")
+        publish.local_path("gs://bucket/raw")
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--workload", "mnits"], "error: workload is 'mnits'; there is data for: cifar10, mnist"),
+        (
+            ["--workload", "mnits"],
+            "error: workload is 'mnits'; there is data for: cifar10, mnist, taxi",
+        ),
         (["--workload", "mnist", "--max-examples", "-4"], "error: max_examples is -4"),
         (["--workload", "mnist", "--train-shards", "0"], "error: the number of train shards is 0"),
     ],

@@ -1,4 +1,4 @@
-"""What preparing a workload takes: its splits, and the records of a shard."""
+"""What preparing images takes: their splits, and the records of a shard."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from components.prepare_examples.shards import Rows, Shard
 
 
 @dataclass(frozen=True)
-class Workload:
-    """A workload's reader; a new one is a module like `mnist` and an entry below."""
+class Images:
+    """The reader of a workload's images; a new one is a module like `mnist` and an entry below."""
 
     split_rule: str
     splits: Callable[[Path], dict[str, Rows]]
     records: Callable[[Path, Shard], Iterator[bytes]]
 
 
-WORKLOADS = {
-    "cifar10": Workload(
+IMAGES = {
+    "cifar10": Images(
         split_rule=cifar10.SPLIT_RULE, splits=cifar10.splits, records=cifar10.records
     ),
-    "mnist": Workload(split_rule=mnist.SPLIT_RULE, splits=mnist.splits, records=mnist.records),
+    "mnist": Images(split_rule=mnist.SPLIT_RULE, splits=mnist.splits, records=mnist.records),
 }

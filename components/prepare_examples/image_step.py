@@ -1,0 +1,71 @@
+"""Images: the rows of each split are known beforehand, so each shard is a range of rows."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.fetch import fetch
+from components.prepare_examples.files import sha256_of
+from components.prepare_examples.images import IMAGES
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.records import COMPRESSIONS
+from components.prepare_examples.shards import Rows, Shard, limit_splits, plan_shards
+from components.prepare_examples.writer import write_examples
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ImagePlan:
+    """What is to be written, and from what."""
+
+    workload: str
+    data_dir: Path
+    shards: list[Shard]
+    header: Json
+    beam_options: tuple[str, ...]
+
+
+def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImagePlan:
+    """Fetches and checks the raw files, and plans the shards."""
+    paths = fetch(workload, data_dir, trust_files=options.trust_files)
+    splits = limit_splits(IMAGES[workload].splits(data_dir), options.max_examples)
+    compression = COMPRESSIONS[options.compression]
+    shards = plan_shards(splits, options.num_shards, compression=compression)
+    header = _header(workload, splits, paths, options)
+    return ImagePlan(workload, data_dir, shards, header, options.beam_options)
+
+
+def write(found: ImagePlan, folder: Path) -> None:
+    """Writes the shards and then the manifest."""
+    write_examples(
+        found.shards,
+        workload=found.workload,
+        data_dir=found.data_dir,
+        output_dir=folder,
+        header=found.header,
+        beam_options=found.beam_options,
+    )
+
+
+def _header(
+    workload: str,
+    splits: Mapping[str, Rows],
+    paths: Mapping[str, Path],
+    options: PrepareOptions,
+) -> Json:
+    split_rule = IMAGES[workload].split_rule
+    if options.max_examples:
+        kept = {name: rows.stop - rows.start for name, rows in splits.items()}
+        split_rule += f"; limited to the first of each: {json.dumps(kept)}"
+    return {
+        "workload": workload,
+        "compression": COMPRESSIONS[options.compression],
+        "split_rule": split_rule,
+        "sources": [
+            {"file": name, "sha256": sha256_of(path), "verified": not options.trust_files}
+            for name, path in paths.items()
+        ],
+    }

@@ -1,0 +1,85 @@
+"""What can be asked of prepare_examples, checked before anything is read."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.records import COMPRESSIONS
+from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
+
+ROW_FILTERS = ("none", "complete")
+LISTS = ("files", "split_key", "ignore_columns", "beam_options")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareOptions:
+    """All settings; the second group is for tables (taxi) only.
+
+    Attributes:
+        max_examples: for a small run, take only the first examples of each split of images, this
+            many in all, in proportion to the splits; of a table, the first rows; 0 takes all.
+        trust_files: take the raw files unverified and fetch none; the manifest says so.
+        num_shards: files for each split, by name; of a table, `train` is the number for all.
+        compression: `gzip` or `none`.
+        beam_options: Beam's own flags, without `--runner` it all runs in this process. Another
+            runner's workers must see the raw files and the output folder.
+        files: the table's files, CSV (plain or gzipped) or Parquet, as paths or patterns; none
+            takes the sample of 15,002 trips.
+        ratios: the share of each split.
+        split_key: columns whose hash decides the split; none takes `taxi.default_key`.
+        row_filter: `complete` keeps only rows in which no feature is missing.
+        ignore_columns: columns of the files that are not the table's, and left out.
+    """
+
+    max_examples: int = 0
+    trust_files: bool = False
+    num_shards: Mapping[str, int] = field(default_factory=dict)
+    compression: str = "gzip"
+    beam_options: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    ratios: Mapping[str, float] = field(default_factory=lambda: DEFAULT_RATIOS)
+    split_key: tuple[str, ...] = ()
+    row_filter: str = "none"
+    ignore_columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in LISTS:
+            value = getattr(self, name)
+            if isinstance(value, str):
+                object.__setattr__(self, name, tuple(value.split(",")) if value else ())
+            else:
+                object.__setattr__(self, name, tuple(value))
+        _check_choice("compression", self.compression, tuple(COMPRESSIONS))
+        _check_choice("row_filter", self.row_filter, ROW_FILTERS)
+        if type(self.max_examples) is not int or self.max_examples < 0:
+            raise DataError(
+                f"max_examples is {self.max_examples!r}; allowed are 0 for all, or more"
+            )
+        object.__setattr__(self, "ratios", check_ratios(self.ratios))
+
+    @classmethod
+    def from_json(cls, text: str, **more: Any) -> "PrepareOptions":
+        """Options from a JSON object, and some given apart.
+
+        Raises:
+            DataError: it is none, or has an unknown key; names the allowed ones.
+        """
+        try:
+            content = json.loads(text or "{}")
+        except ValueError as error:
+            raise DataError(f"prepare is not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise DataError(f"prepare is {text!r}; it must be a JSON object")
+        allowed = [f.name for f in dataclasses.fields(cls)]
+        for key in content:
+            if key not in allowed:
+                raise DataError(f"prepare has no {key!r}; allowed are {', '.join(allowed)}")
+        return cls(**{**more, **content})
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise DataError(f"{name} is {value!r}; allowed are {', '.join(allowed)}")

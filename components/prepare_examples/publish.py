@@ -1,0 +1,76 @@
+"""The output folder: local or in a mounted bucket, complete or not there at all."""
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.shards import SPLITS
+
+MANIFEST = "manifest.json"
+CLOUD_MOUNT = "/gcs/"
+OWN_FILE = re.compile(
+    rf"({'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.tfrecord(\.gz)?"
+    r"|quarantine-\d{5}-of-\d{5}\.jsonl"
+    rf"|{re.escape(MANIFEST)}|statistics\.(json|pb)|schema\.pbtxt|report\.html|anomalies\.json"
+)
+
+
+def local_path(path: str | Path) -> Path:
+    """A path that Python can open: gs://BUCKET is /gcs/BUCKET in every Vertex container.
+
+    Raises:
+        DataError: a bucket is named where none is mounted.
+    """
+    text = str(path)
+    if not text.startswith("gs://"):
+        return Path(text)
+    if not Path(CLOUD_MOUNT).is_dir():
+        raise DataError(
+            f"{text}: buckets are reached through {CLOUD_MOUNT}, which Vertex AI mounts and this "
+            "machine does not have; name a local folder"
+        )
+    return Path(CLOUD_MOUNT + text.removeprefix("gs://"))
+
+
+@contextlib.contextmanager
+def published(output: Path) -> Iterator[Path]:
+    """A folder to write in, which takes the name `output` when all is written.
+
+    On a mounted bucket a folder cannot be renamed: there, files go to their place at once and the
+    manifest, written last, is the mark of a whole dataset.
+    """
+    if str(output).startswith(CLOUD_MOUNT):
+        output.mkdir(parents=True, exist_ok=True)
+        (output / MANIFEST).unlink(missing_ok=True)
+        yield output
+        return
+    staged = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    staged.mkdir(parents=True)
+    try:
+        yield staged
+        if output.exists():
+            shutil.rmtree(output)
+        os.replace(staged, output)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def check_replaceable(output: Path) -> None:
+    """Refuses an output folder with anything in it that is not of an earlier dataset.
+
+    Raises:
+        DataError: names what is there.
+    """
+    if output.exists() and not output.is_dir():
+        raise DataError(f"output_dir {output} is a file; name a folder")
+    entries = sorted(entry.name for entry in output.iterdir()) if output.exists() else []
+    strangers = [name for name in entries if not OWN_FILE.fullmatch(name)]
+    if strangers:
+        raise DataError(
+            f"output_dir {output} holds {strangers[0]!r}, which is no prepared example: "
+            "name a new folder, or empty this one"
+        )

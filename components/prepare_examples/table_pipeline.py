@@ -1,0 +1,93 @@
+"""The Beam pipeline of a table: parts in, files, statistics and manifest out."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.beam_options import pipeline_options
+from components.prepare_examples.shards import SPLITS
+from components.prepare_examples.statistics import from_state, merge_states
+from components.prepare_examples.table_plan import Part
+from components.prepare_examples.table_write import TableOptions, write_part
+from trainer import quiet
+
+Json = dict[str, Any]
+
+
+def write_table(
+    parts: Sequence[Part],
+    options: TableOptions,
+    *,
+    output_dir: Path,
+    beam_options: Sequence[str] = (),
+) -> Json:
+    """Runs the pipeline; answers the entries of all files, the tally and the statistics.
+
+    The elements of the pipeline describe parts; rows never travel. The merged result comes back
+    through a file, because a pipeline has no other way.
+    """
+    import apache_beam as beam
+
+    quiet.import_tensorflow()
+    merged = output_dir / ".merged.partial"
+    with beam.Pipeline(options=pipeline_options(beam_options)) as pipeline:
+        _ = (
+            pipeline
+            | "Parts" >> beam.Create([part.to_json() for part in parts])
+            | "SpreadOverWorkers" >> beam.Reshuffle()
+            | "WritePart" >> beam.Map(write_part, options.to_json(), str(output_dir))
+            | "Merge" >> beam.CombineGlobally(merge_results)
+            | "Finish" >> beam.Map(finish, str(merged))
+        )
+    result: Json = json.loads(merged.read_text())
+    merged.unlink()
+    return result
+
+
+def merge_results(results: Iterable[Json]) -> Json:
+    """Merges the results of parts, in any order and grouping, into one of the same form."""
+    merged = empty_result()
+    for result in results:
+        merged["shards"] = merged["shards"] + result["shards"]
+        merged["quarantine"] = merged["quarantine"] + result["quarantine"]
+        merged["tally"] = _added(merged["tally"], result["tally"])
+        merged["statistics"] = {
+            split: merge_states(features, result["statistics"].get(split, {}))
+            for split, features in merged["statistics"].items()
+        }
+    return merged
+
+
+def empty_result() -> Json:
+    """The result of no part."""
+    return {
+        "shards": [],
+        "quarantine": [],
+        "tally": {"read": 0, "written": 0, "filtered": 0, "quarantined": {}, "missing": {}},
+        "statistics": {split: {} for split in SPLITS},
+    }
+
+
+def finish(merged: Json, path: str) -> None:
+    """Writes the summary of the merged result, with the files in order."""
+    content = {
+        "shards": sorted(merged["shards"], key=lambda entry: str(entry["file"])),
+        "quarantine": sorted(merged["quarantine"], key=lambda entry: str(entry["file"])),
+        "tally": merged["tally"],
+        "statistics": {
+            split: {name: from_state(state).summary() for name, state in features.items()}
+            for split, features in merged["statistics"].items()
+        },
+    }
+    Path(path).write_text(json.dumps(content))
+
+
+def _added(one: Json, other: Json) -> Json:
+    """The sums of two tallies."""
+    return {
+        name: {key: value.get(key, 0) + other[name].get(key, 0) for key in {**value, **other[name]}}
+        if isinstance(value, dict)
+        else value + other[name]
+        for name, value in one.items()
+    }

@@ -1,0 +1,63 @@
+"""Reads a segment of a table, a block of some ten thousand rows at a time."""
+
+from collections.abc import Iterator
+
+from components.prepare_examples.csv_records import count_records, record_blocks
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.table_files import damaged, gzip_errors, open_records
+from components.prepare_examples.table_plan import Segment
+from components.prepare_examples.taxi_rows import Block, clean, from_columns, read_csv_block
+
+BATCH_ROWS = 32_768
+
+
+def blocks(segment: Segment) -> Iterator[tuple[int, Block]]:
+    """The segment's blocks, each with the number of rows before it in the file.
+
+    Raises:
+        DataError: the file is damaged, or has other records than its newlines say; names the rows.
+    """
+    row, left = segment.first_row, segment.max_rows
+    read = _parquet_blocks if segment.kind == "parquet" else _csv_blocks
+    for block in read(segment):
+        if 0 <= left < block.num_rows:
+            block = block.head(left)  # noqa: PLW2901
+        yield row, clean(block)
+        row += block.num_rows
+        left = max(left - block.num_rows, 0) if left >= 0 else left
+        if left == 0:
+            return
+
+
+def _csv_blocks(segment: Segment) -> Iterator[Block]:
+    num_bytes = None if segment.stop < 0 else segment.stop - segment.start
+    row = segment.first_row
+    try:
+        with open_records(segment.path, segment.kind) as file:
+            file.seek(segment.start)
+            for content in record_blocks(file, num_bytes, name=segment.path):
+                block = read_csv_block(content, segment.columns)
+                _check_count(count_records(content), block.num_rows, segment.path, row)
+                row += block.num_rows
+                yield block
+    except gzip_errors() as error:
+        raise damaged(segment.path, error) from error
+
+
+def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
+    if counted != parsed:
+        raise DataError(
+            f"{path}, from row {row + 1} on: {counted} records by their newlines, but {parsed} as "
+            "parsed; look there for quotes within fields and for carriage returns"
+        )
+
+
+def _parquet_blocks(segment: Segment) -> Iterator[Block]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(segment.path) as file:
+        groups = range(segment.start, segment.stop)
+        names = file.schema_arrow.names
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups):
+            assert batch.schema.names == names
+            yield from_columns(batch, segment.columns, path=segment.path)
