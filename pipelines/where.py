@@ -1,0 +1,51 @@
+"""Where a command acts: the options that say it, and the service on this machine if it is here."""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.local_service import LocalService, local_service
+from pipelines.target import Target, default_state_dir, local_target, vertex_target
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that `target_of` reads."""
+    target = parser.add_argument_group("where")
+    target.add_argument("--on", choices=["local", "vertex"], default="local", help="%(default)s")
+    target.add_argument("--project", help="Vertex AI; default: GOOGLE_CLOUD_PROJECT")
+    target.add_argument("--location", help="Vertex AI; default: GOOGLE_CLOUD_REGION, us-central1")
+    target.add_argument(
+        "--pipeline-root", metavar="gs://…", help="Vertex AI; default: TRAINYARD_PIPELINE_ROOT"
+    )
+    target.add_argument(
+        "--state-dir",
+        type=Path,
+        default=default_state_dir(),
+        help="local state; default: TRAINYARD_DIR, or .trainyard here",
+    )
+
+
+def target_of(arguments: argparse.Namespace) -> Target:
+    """The target that the options name."""
+    state_dir = arguments.state_dir.absolute()
+    data_dir = getattr(arguments, "data_dir", None)
+    if arguments.on == "local":
+        return local_target(state_dir, data_dir=data_dir)
+    return vertex_target(
+        state_dir,
+        project=arguments.project,
+        location=arguments.location,
+        pipeline_root=arguments.pipeline_root,
+        data_dir=data_dir,
+    )
+
+
+@contextlib.contextmanager
+def service_of(arguments: argparse.Namespace, target: Target) -> Iterator[LocalService | None]:
+    """This machine's service for as long as the block lasts; nothing when the target is Vertex."""
+    if arguments.on == "vertex":
+        yield None
+        return
+    with local_service(target.state_dir / "vertex") as service:
+        yield service
