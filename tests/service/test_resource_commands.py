@@ -1,0 +1,98 @@
+"""`trainyard jobs|models|endpoints` against the real service."""
+
+import json
+import time
+
+import pytest
+
+from components.vertex_api import EMULATOR_VARIABLE
+from pipelines.cli import main
+from pipelines.resources import ResourceError, worker_pool_task
+from pipelines.target import LOCAL_PROJECT
+
+JOBS = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1/customJobs"
+TALK = "import os, time; print('I am', os.environ['TF_CONFIG'], flush=True); time.sleep(60)"
+POOL = {
+    "replicaCount": 1,
+    "machineSpec": {"machineType": "m"},
+    "containerSpec": {"imageUri": "i", "command": ["python", "-c", TALK]},
+}
+
+
+@pytest.fixture
+def trainyard(service, monkeypatch, tmp_path, capsys):
+    """Runs a command; answers its exit code, output and error output."""
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, "--state-dir", str(tmp_path / "state")])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def job_id(service) -> str:
+    body = {"displayName": "talker", "jobSpec": {"workerPoolSpecs": [POOL, POOL]}}
+    return service.do("POST", JOBS, body)["name"].rpartition("/")[2]
+
+
+def logs(trainyard, job_id: str, *arguments: str) -> str:
+    """The job's log, once its replicas have said something."""
+    deadline = time.monotonic() + 20
+    while True:
+        code, output, _ = trainyard("jobs", "logs", job_id, *arguments)
+        assert code == 0
+        if output:
+            return output
+        assert time.monotonic() < deadline, "the replicas wrote nothing within 20 s"
+
+
+def test_a_job_is_listed_shown_read_and_cancelled(trainyard, job_id):
+    assert logs(trainyard, job_id, "--replica", "worker/0").count("I am") == 1
+    code, output, _ = trainyard("jobs", "list")
+    assert code == 0
+    assert [line.split()[:2] for line in output.splitlines()] == [
+        ["JOB_ID", "STATUS"],
+        [job_id, "RUNNING"],
+    ]
+    shown = json.loads(trainyard("jobs", "show", job_id)[1])
+    assert shown["displayName"] == "talker"
+
+    assert trainyard("jobs", "cancel", job_id)[:2] == (0, f"asked job {job_id} to end\n")
+
+    deadline = time.monotonic() + 20
+    while json.loads(trainyard("jobs", "show", job_id)[1])["state"] != "JOB_STATE_CANCELLED":
+        assert time.monotonic() < deadline, "the job was not cancelled within 20 s"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        pytest.param(["jobs", "show", "77"], 1, "NOT_FOUND", id="no-job"),
+        pytest.param(["models", "show", "m@2"], 1, "NOT_FOUND", id="no-model"),
+        pytest.param(["endpoints", "delete", "e"], 1, "no endpoint 'e'; there: none", id="no-ep"),
+        pytest.param(
+            ["endpoints", "predict", "e", "--instances", "/no/file"], 2, "/no/file", id="no-file"
+        ),
+    ],
+)
+def test_what_is_not_there_is_one_line(trainyard, arguments, code, message):
+    answered, output, error = trainyard(*arguments)
+
+    assert (answered, output) == (code, "")
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("replica", "task"), [("chief/0", "workerpool0-0"), ("ps/12", "workerpool2-12")]
+)
+def test_a_replica_is_called_by_vertex_ais_name(replica, task):
+    assert worker_pool_task(replica) == task
+
+
+@pytest.mark.parametrize("replica", ["worker", "boss/0", "worker/x", "worker/"])
+def test_a_replica_that_cannot_be_is_refused(replica):
+    with pytest.raises(ResourceError, match="write it as one of chief/0"):
+        worker_pool_task(replica)
