@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.evaluate.held_out import HeldOut
 from components.evaluate.pictures import data_uri
+from components.evaluate.roc import draw_roc, roc_curve
 from components.evaluate.thresholds import Judgement, format_metric
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def render_report(
         reasons="".join(f"<li>{escape(reason)}</li>" for reason in judgement.reasons),
         heat_map=_heat_map(labels, confusion),
         classes=_classes(labels, confusion),
+        roc=draw_roc(roc_curve(held_out)),
         mistakes_note=_mistakes_note(confusion, len(mistakes)),
         mistakes="".join(_figure(held_out, index, labels) for index in mistakes),
     )

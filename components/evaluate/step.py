@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.evaluate.held_out import HeldOut, choose_golden, find_mistakes, read_held_out
 from components.evaluate.report import render_report
+from components.evaluate.roc import log_roc, roc_curve
 from components.evaluate.thresholds import Judgement, judge, parse_thresholds
 from trainer import quiet
 
@@ -42,7 +43,8 @@ def evaluate_model(
         examples_dir: a prepared dataset.
         model_dir: the SavedModel.
         metrics: receives every metric and `num_examples`, as metadata and as a JSON file.
-        confusion: receives the confusion matrix, as metadata and as a JSON file.
+        confusion: receives the confusion matrix, as metadata and as a JSON file; of two classes
+            also the ROC curve, as metadata.
         golden_path: where the golden predictions go, JSON.
         report_path: where the HTML page goes.
 
@@ -62,6 +64,7 @@ def evaluate_model(
     page = render_report(workload, evaluation, judgement, held_out=held_out, mistakes=mistakes)
     log_metrics(metrics, evaluation)
     log_confusion(confusion, evaluation)
+    log_roc(confusion, roc_curve(held_out))
     _write(golden_path, json.dumps(golden_predictions(held_out, predictor, evaluation.labels)))
     _write(report_path, page)
     logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))

@@ -12,6 +12,7 @@ from kfp.dsl import ClassificationMetrics, Metrics
 from components.evaluate.held_out import HeldOut, choose_golden, find_mistakes
 from components.evaluate.pictures import png
 from components.evaluate.report import class_scores, render_report
+from components.evaluate.roc import draw_roc, log_roc, roc_curve
 from components.evaluate.step import golden_predictions, log_confusion, log_metrics
 from components.evaluate.thresholds import Judgement
 
@@ -106,6 +107,30 @@ def test_a_mistake_without_a_picture_is_shown_with_its_fields():
     page = render_report("taxi", EVALUATION, judgement, held_out=data, mistakes=[0])
     for text in ("fare</th><td>7.25<", "firm</th><td>&lt;a&gt;<"):
         assert text in page
+
+
+def test_two_classes_have_a_roc_curve(tmp_path):
+    probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.6, 0.4], [0.1, 0.9]], np.float32)
+    data = dataclasses.replace(
+        held_out([0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]), probabilities=probabilities
+    )
+    curve = roc_curve(data)
+    assert curve.false_positive == [0, 0, 0.5, 0.5, 1]
+    assert curve.true_positive == [0, 0.5, 0.5, 1, 1]
+    assert "polyline" in draw_roc(curve)
+    artifact = ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion"))
+    log_roc(artifact, curve)
+    assert len(artifact.metadata["confidenceMetrics"]) == 5
+    json.dumps(artifact.metadata, allow_nan=False)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [1, 1]], ids=["three classes", "one class"])
+def test_there_may_be_no_roc_curve(labels):
+    data = held_out(labels, [0, 0], [1, 1])
+    if labels == [1, 1]:
+        data = dataclasses.replace(data, probabilities=np.full((2, 2), 0.5, np.float32))
+    assert roc_curve(data) is None
+    assert draw_roc(None) == ""
 
 
 @pytest.mark.parametrize(("shape", "colour"), [((2, 3), 0), ((2, 3, 3), 2)], ids=["grey", "colour"])

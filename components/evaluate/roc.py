@@ -1,0 +1,64 @@
+"""The ROC curve of a model of two classes: how many of each it takes for the second one."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from components.evaluate.held_out import HeldOut
+
+if TYPE_CHECKING:
+    from kfp.dsl import ClassificationMetrics
+
+NUM_CLASSES = 2
+NUM_POINTS = 100
+SIDE = 240
+
+
+@dataclass(frozen=True)
+class RocCurve:
+    """Points from (0, 0) to (1, 1): shares of the first and of the second class, and thresholds."""
+
+    false_positive: list[float]
+    true_positive: list[float]
+    thresholds: list[float]
+
+
+def roc_curve(held_out: HeldOut) -> RocCurve | None:
+    """The curve of a split at evenly spread scores; None if it has not just two classes."""
+    import numpy as np
+
+    labels = held_out.labels.astype(bool)
+    if held_out.probabilities.shape[1] != NUM_CLASSES or labels.all() or not labels.any():
+        return None
+    scores = held_out.probabilities[:, 1]
+    thresholds = np.unique(np.quantile(scores, np.linspace(0, 1, NUM_POINTS), method="nearest"))
+    taken = [
+        [np.mean(scores[is_class] >= limit) for limit in thresholds[::-1]]
+        for is_class in (~labels, labels)
+    ]
+    return RocCurve(
+        false_positive=[0.0, *map(float, taken[0])],
+        true_positive=[0.0, *map(float, taken[1])],
+        thresholds=[1.0, *map(float, thresholds[::-1])],
+    )
+
+
+def log_roc(artifact: "ClassificationMetrics", curve: RocCurve | None) -> None:
+    """The curve into the artifact's metadata, for Vertex AI's page of the run."""
+    if curve is not None:
+        artifact.log_roc_curve(curve.false_positive, curve.true_positive, curve.thresholds)
+
+
+def draw_roc(curve: RocCurve | None) -> str:
+    """A section of the page: the curve as a picture; nothing for other numbers of classes."""
+    if curve is None:
+        return ""
+    points = " ".join(
+        f"{SIDE * x:.1f},{SIDE * (1 - y):.1f}"
+        for x, y in zip(curve.false_positive, curve.true_positive, strict=True)
+    )
+    return (
+        "<h2>ROC curve</h2><p>Right: share of the first class that is taken for the second. "
+        "Up: share of the second class that is found.</p>"
+        f'<svg class="roc" viewBox="0 0 {SIDE} {SIDE}" width="{SIDE}" role="img" '
+        f'aria-label="ROC curve"><path d="M0 {SIDE}L{SIDE} 0"/><polyline points="{points}"/></svg>'
+    )
