@@ -10,9 +10,11 @@ from typing import Any
 import yaml
 
 from components.plan_training.cluster_spec import ClusterSpec
+from components.prepare_examples.options import PrepareOptions
 from trainer.config import TrainConfig
 
-GROUPS = ("cluster", "train", "thresholds")
+GROUPS = ("cluster", "train", "thresholds", "prepare")
+APART = ("max_examples", "trust_files")  # of PrepareOptions, keys of the run itself
 
 
 class ConfigError(ValueError):
@@ -21,7 +23,10 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything a run is told. `train` holds flags of `python -m trainer.task`."""
+    """Everything a run is told.
+
+    `train` holds flags of `python -m trainer.task`, `prepare` fields of PrepareOptions.
+    """
 
     workload: str
     model_name: str
@@ -29,6 +34,7 @@ class RunConfig:
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     train: dict[str, Any] = field(default_factory=dict)
     thresholds: dict[str, float] = field(default_factory=dict)
+    prepare: dict[str, Any] = field(default_factory=dict)
     serving_machine: str = "n1-standard-4"
     max_examples: int = 0
     trust_files: bool = False
@@ -47,6 +53,17 @@ class RunConfig:
         if not isinstance(self.trust_files, bool):
             raise ConfigError(f"trust_files is {self.trust_files!r}; it must be true or false")
         self.train_config()
+        self.prepare_options()
+
+    def prepare_options(self) -> PrepareOptions:
+        """The settings of prepare_examples.
+
+        Raises:
+            ValueError: a setting of `prepare` is not allowed; names the field.
+        """
+        return PrepareOptions(
+            max_examples=self.max_examples, trust_files=self.trust_files, **self.prepare
+        )
 
     def train_config(self) -> TrainConfig:
         """The trainer's settings; the examples' folder is known only when the run goes on.
@@ -68,6 +85,7 @@ class RunConfig:
             "cluster": self.cluster.to_json(),
             "train": json.dumps(self.train, sort_keys=True),
             "thresholds": json.dumps(self.thresholds, sort_keys=True),
+            "prepare": json.dumps(self.prepare, sort_keys=True),
             "model_name": self.model_name,
             "endpoint_name": self.endpoint_name,
             "serving_machine": self.serving_machine,
@@ -148,7 +166,9 @@ def setting_keys(config: RunConfig) -> list[str]:
     plain = [f.name for f in dataclasses.fields(config) if f.name not in (*GROUPS, "workload")]
     cluster = [f"cluster.{f.name}" for f in dataclasses.fields(ClusterSpec)]
     train = [f"train.{flag}" for flag in trainer_flags()]
-    return [*plain, *cluster, *train, *(f"thresholds.{name}" for name in config.thresholds)]
+    prepare = [f.name for f in dataclasses.fields(PrepareOptions) if f.name not in APART]
+    thresholds = [f"thresholds.{name}" for name in config.thresholds]
+    return [*plain, *cluster, *train, *thresholds, *(f"prepare.{name}" for name in prepare)]
 
 
 def trainer_flags() -> list[str]:

@@ -44,6 +44,7 @@ def train_and_deploy(
     data_dir: str = "",
     max_examples: int = 0,
     trust_files: bool = False,
+    prepare: str = "{}",
     serving_machine: str = "n1-standard-4",
     keep_endpoint: bool = False,
 ):
@@ -62,6 +63,7 @@ def train_and_deploy(
         data_dir: Folder of raw data files; empty: they are downloaded.
         max_examples: Take only this many examples, over all splits; 0: all.
         trust_files: Take the files of data_dir without a check of their SHA-256.
+        prepare: Further options of prepare_examples (PrepareOptions), a JSON object.
         serving_machine: Machine type of the prediction server.
         keep_endpoint: Leave the model deployed when the run has succeeded.
     """
@@ -75,6 +77,7 @@ def train_and_deploy(
             data_dir=data_dir,
             max_examples=max_examples,
             trust_files=trust_files,
+            prepare=prepare,
         )
         plan = plan_training(
             workload=workload,

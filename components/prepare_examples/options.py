@@ -47,11 +47,11 @@ class PrepareOptions:
 
     def __post_init__(self) -> None:
         for name in LISTS:
-            value = getattr(self, name)
-            if isinstance(value, str):
-                object.__setattr__(self, name, tuple(value.split(",")) if value else ())
-            else:
-                object.__setattr__(self, name, tuple(value))
+            object.__setattr__(self, name, _texts(name, getattr(self, name)))
+        for name in ("num_shards", "ratios"):
+            _check_numbers(name, getattr(self, name))
+        if not isinstance(self.trust_files, bool):
+            raise DataError(f"trust_files is {self.trust_files!r}; it must be true or false")
         _check_choice("compression", self.compression, tuple(COMPRESSIONS))
         _check_choice("row_filter", self.row_filter, ROW_FILTERS)
         if type(self.max_examples) is not int or self.max_examples < 0:
@@ -78,6 +78,22 @@ class PrepareOptions:
             if key not in allowed:
                 raise DataError(f"prepare has no {key!r}; allowed are {', '.join(allowed)}")
         return cls(**{**more, **content})
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    """A list of texts, from one with commas too."""
+    items = [item for item in value.split(",") if item] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+        raise DataError(f"{name} is {value!r}; it must be a list of texts")
+    return tuple(items)
+
+
+def _check_numbers(name: str, value: Any) -> None:
+    if not isinstance(value, Mapping) or not all(
+        isinstance(number, int | float) and not isinstance(number, bool)
+        for number in value.values()
+    ):
+        raise DataError(f"{name} is {value!r}; it must be a number for each split")
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -13,13 +13,20 @@ def test_an_unknown_workload_names_the_known_ones():
 def test_settings_reach_every_group():
     config = with_settings(
         mnist(),
-        ["train.epochs=5", "thresholds.accuracy=0.9", "cluster.workers=3", "model_name=digits"],
+        [
+            "train.epochs=5",
+            "thresholds.accuracy=0.9",
+            "cluster.workers=3",
+            "model_name=digits",
+            "prepare.num_shards={train: 8}",
+        ],
     )
 
     assert config.train["epochs"] == 5
     assert config.thresholds == {"accuracy": 0.9}
     assert config.cluster.workers == 3
     assert config.model_name == "digits"
+    assert json.loads(config.parameters()["prepare"]) == {"num_shards": {"train": 8}}
     assert mnist().train["epochs"] == 3, "settings change a copy"
 
 
@@ -29,6 +36,10 @@ def test_settings_reach_every_group():
         pytest.param("train.epoch=5", r"unknown key 'train.epoch'.*train.epochs", id="typo"),
         pytest.param("workload=taxi", "unknown key 'workload'", id="not-settable"),
         pytest.param("train.epochs", "has no value", id="no-value"),
+        pytest.param("prepare.compression=zip", "allowed are gzip, none", id="prepare-choice"),
+        pytest.param("prepare.ratios=0.5", "must be a number for each split", id="prepare-type"),
+        pytest.param("prepare.files={a: 1}", "must be a list of texts", id="prepare-list"),
+        pytest.param("prepare.trust_files=true", "unknown key", id="prepare-apart"),
         pytest.param("cluster.workers=two", "workers is 'two'", id="wrong-type"),
         pytest.param("cluster.strategy=single", "trains on the chief alone", id="contradiction"),
         pytest.param("thresholds.accuracy=high", "must be a number", id="threshold-text"),
