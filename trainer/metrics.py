@@ -76,10 +76,12 @@ class Recorder:
 
     def _report(self, learning_rate: float) -> None:
         seconds = max(time.monotonic() - self._since, 1e-9)
+        steps = max(self._pending.steps, 1)
         values = {
             "loss": self._pending.loss / max(self._pending.examples, 1),
             "accuracy": self._pending.correct / max(self._pending.examples, 1),
             "examples_per_second": self._pending.examples / seconds,
+            "step_ms": 1000 * seconds / steps,
             "learning_rate": learning_rate,
         }
         self._write(self._train, "train", values)
@@ -99,6 +101,8 @@ class Recorder:
             loss=values["loss"],
             accuracy=values["accuracy"],
             examples_per_second=round(values["examples_per_second"]),
+            step_ms=values["step_ms"],
+            seconds_left=round(values["step_ms"] * (self._total_steps - self.step) / 1000),
         )
         logger.info("%s", format_progress(progress))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 _LINE = re.compile(
     r"(?P<replica>[a-z]+/\d+) step (?P<step>\d+)/(?P<total>\d+)"
     r" loss (?P<loss>\S+) accuracy (?P<accuracy>\S+) (?P<speed>[\d,]+) examples/s"
+    r" (?P<step_ms>[\d.]+) ms/step (?P<minutes>\d+):(?P<seconds>\d\d) left"
 )
 
 
@@ -19,13 +20,17 @@ class Progress:
     loss: float
     accuracy: float
     examples_per_second: int
+    step_ms: float
+    seconds_left: int
 
 
 def format_progress(progress: Progress) -> str:
     """Returns the line, without the replica's name: the log's formatter puts that in front."""
+    minutes, seconds = divmod(progress.seconds_left, 60)
     return (
         f"step {progress.step}/{progress.total_steps} loss {progress.loss:.4f}"
         f" accuracy {progress.accuracy:.4f} {progress.examples_per_second:,} examples/s"
+        f" {progress.step_ms:.1f} ms/step {minutes}:{seconds:02d} left"
     )
 
 
@@ -41,4 +46,6 @@ def parse_progress(line: str) -> Progress | None:
         loss=float(match["loss"]),
         accuracy=float(match["accuracy"]),
         examples_per_second=int(match["speed"].replace(",", "")),
+        step_ms=float(match["step_ms"]),
+        seconds_left=60 * int(match["minutes"]) + int(match["seconds"]),
     )

@@ -5,7 +5,7 @@ import pytest
 from trainer.chunks import chunks
 from trainer.progress import Progress, format_progress, parse_progress
 
-LINE = "chief/0 step 300/1290 loss 0.0812 accuracy 0.9755 11,243 examples/s"
+LINE = "chief/0 step 300/1290 loss 0.0812 accuracy 0.9755 11,243 examples/s 11.4 ms/step 1:05 left"
 PROGRESS = Progress(
     replica="chief/0",
     step=300,
@@ -13,6 +13,8 @@ PROGRESS = Progress(
     loss=0.0812,
     accuracy=0.9755,
     examples_per_second=11_243,
+    step_ms=11.4,
+    seconds_left=65,
 )
 
 
@@ -26,14 +28,14 @@ def test_a_line_is_read_back(line):
 
 
 @pytest.mark.parametrize(
-    "line", ["", "chief/0 resuming from step 300", "step 1/2 loss 1 accuracy 1 1 examples/s"]
+    "line", ["", "chief/0 resuming from step 300", LINE.removeprefix("chief/0 ")]
 )
 def test_other_lines_are_not_progress(line):
     assert parse_progress(line) is None
 
 
 def test_a_loss_that_is_not_a_number_is_still_progress():
-    progress = parse_progress("chief/0 step 1/2 loss nan accuracy 0.1000 5 examples/s")
+    progress = parse_progress(LINE.replace("loss 0.0812", "loss nan"))
     assert progress is not None
     assert progress.loss != progress.loss
 
