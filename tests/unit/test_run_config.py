@@ -6,7 +6,7 @@ from pipelines.config import ConfigError, mnist, named_run, read_cluster, with_s
 
 
 def test_an_unknown_workload_names_the_known_ones():
-    with pytest.raises(ConfigError, match="unknown workload 'mnits'; there are mnist, cifar10"):
+    with pytest.raises(ConfigError, match="unknown workload 'mnits'; there are mnist, cifar10, taxi"):
         named_run("mnits")
 
 
