@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKLOAD ?= mnist
+BENCHMARKS := $(filter-out __init__ clusters,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run-local test lint format compile bench console lock clean
@@ -46,7 +47,7 @@ console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
 	$(BIN)/vertex-local serve --root .trainyard/vertex
 
 bench: $(READY) ## run every benchmark; one JSON object a line
-	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 clean: ## remove what was built and run; downloads and .venv stay
 	-[ ! -x $(BIN)/vertex-local ] || $(BIN)/vertex-local stop --root .trainyard/vertex

@@ -30,12 +30,14 @@ setup(
     extras_require={
         "dev": [
             "import-linter",
+            "matplotlib",
             "mypy",
             "pre-commit",
             "psutil",
             "pytest",
             "pytest-timeout",
             "ruff",
+            "scikit-learn",
             "setuptools>=77,<81",
             "types-psutil",
             "types-PyYAML",

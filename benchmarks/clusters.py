@@ -1,0 +1,161 @@
+"""Training clusters for the benchmarks: real processes, pinned to cores, their figures read back.
+
+Not a benchmark itself: it prints nothing.
+"""
+
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CACHE = Path(".trainyard/bench")
+JOB_TIMEOUT_SECONDS = 1800
+ROLES = ("chief", "worker", "ps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """How many replicas, and the cores each may use; a lone chief has no TF_CONFIG."""
+
+    chiefs: int = 1
+    workers: int = 0
+    ps: int = 0
+    cores: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def replicas(self) -> list[str]:
+        """Their names, as `chief/0` and `worker/0`, the chief first."""
+        counts = dict(zip(ROLES, (self.chiefs, self.workers, self.ps), strict=True))
+        return [f"{role}/{index}" for role in ROLES for index in range(counts[role])]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job did: its wall clock in seconds, and every line of its metrics.jsonl."""
+
+    seconds: float
+    lines: list[dict[str, Any]]
+
+    def train_figure(self, name: str) -> float:
+        """The median of a figure over the second half of the reports: start-up is left out."""
+        values = [line[name] for line in self.lines if line["split"] == "train"]
+        return statistics.median(values[len(values) // 2 :])
+
+    @property
+    def accuracy(self) -> float:
+        """On the eval split, at the end."""
+        return float([line for line in self.lines if line["split"] == "eval"][-1]["accuracy"])
+
+
+def examples(workload: str) -> Path:
+    """The workload's prepared examples, made once."""
+    folder = CACHE / workload
+    if not (folder / "manifest.json").exists():
+        command = ["-m", "components.prepare_examples", "--workload", workload]
+        data = ["--data-dir", f".trainyard/cache/{workload}", "--output-dir", str(folder)]
+        subprocess.run([sys.executable, *command, *data], check=True, stdout=sys.stderr)
+    return folder
+
+
+def train(shape: Shape, *flags: str, workload: str = "mnist") -> Result:
+    """Runs a job to its end in a folder that is removed afterwards."""
+    with scratch() as folder:
+        return train_in(folder, shape, *flags, workload=workload)
+
+
+def train_in(folder: Path, shape: Shape, *flags: str, workload: str = "mnist") -> Result:
+    """Runs a job to its end; its output stays in `folder`."""
+    began = time.perf_counter()
+    with ExitStack() as stack:
+        replicas = start(stack, folder, shape, *flags, workload=workload)
+        code = replicas[shape.replicas[0]].wait(JOB_TIMEOUT_SECONDS)
+    if code != 0:
+        log = folder / f"{shape.replicas[0].replace('/', '-')}.log"
+        raise RuntimeError(f"the job failed with code {code}:\n{log.read_text()[-3000:]}")
+    return Result(time.perf_counter() - began, read_metrics(folder))
+
+
+def start(
+    stack: ExitStack, folder: Path, shape: Shape, *flags: str, workload: str = "mnist"
+) -> dict[str, "subprocess.Popen[bytes]"]:
+    """Starts every replica of a job; what still runs is killed when the stack is closed."""
+    addresses = {name: f"127.0.0.1:{port}" for name, port in free_ports(shape.replicas).items()}
+    command = ["-m", "trainer.task", "--workload", workload]
+    where = ["--examples-dir", str(examples(workload)), "--output-dir", str(folder)]
+    started = {}
+    for name in shape.replicas:
+        with (folder / f"{name.replace('/', '-')}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, *command, *where, *flags],
+                env={**os.environ, "TF_CONFIG": tf_config(addresses, name)},
+                stdout=log,
+                stderr=log,
+            )
+        stack.callback(_end, process)
+        if name in shape.cores:
+            os.sched_setaffinity(process.pid, shape.cores[name])
+        started[name] = process
+    return started
+
+
+def tf_config(addresses: dict[str, str], name: str) -> str:
+    """The TF_CONFIG of one replica; empty for one that is alone."""
+    if len(addresses) == 1:
+        return ""
+    cluster: dict[str, list[str]] = {}
+    for replica, address in addresses.items():
+        cluster.setdefault(replica.split("/")[0], []).append(address)
+    role, index = name.split("/")
+    return json.dumps({"cluster": cluster, "task": {"type": role, "index": int(index)}})
+
+
+def free_ports(names: list[str]) -> dict[str, int]:
+    """A free port for each name."""
+    with ExitStack() as stack:
+        sockets = {name: stack.enter_context(socket.socket()) for name in names}
+        for one in sockets.values():
+            one.bind(("127.0.0.1", 0))
+        return {name: one.getsockname()[1] for name, one in sockets.items()}
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """Every line of a job's metrics.jsonl."""
+    text = (folder / "logs" / "metrics.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder that is removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="trainyard-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def report(
+    name: str, *, ours: float, theirs: float, unit: str, lower_is_better: bool = False
+) -> None:
+    """Prints one comparison as a line of JSON; a ratio above 1 means that ours is better."""
+    ratio = theirs / ours if lower_is_better else ours / theirs
+    line = {"name": name, "ours": ours, "theirs": theirs, "unit": unit, "ratio": ratio}
+    rounded = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in line.items()}
+    sys.stdout.write(json.dumps(rounded) + "\n")
+    sys.stdout.flush()
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        process.kill()
+    process.wait(30)
