@@ -25,7 +25,8 @@ they come from and their checksums. The same input always gives the same bytes.
 
 A table (taxi) is read from your own files too, CSV or Parquet. Rows with impossible values are not
 dropped: they are set aside in quarantine-*.jsonl, each with the reason, and the manifest accounts
-for every row. statistics.json describes each feature of each split.
+for every row. statistics.json describes each feature of each split, report.html shows them, and
+anomalies.json says what a schema or an earlier run would not lead one to expect.
 
 workloads: {", ".join(sorted(SOURCES))}"""
 
@@ -80,6 +81,9 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
         trust_files=args.trust_files,
         num_shards={split: count for split, count in counts.items() if count is not None},
         compression=args.compression,
+        schema=args.schema,
+        baseline=args.baseline,
+        block_on=args.block_on,
         beam_options=args.beam_options,
         files=args.files,
         ratios=_ratios(args.ratios),
@@ -142,9 +146,32 @@ def _parser() -> argparse.ArgumentParser:
             metavar="N",
             help=f"number of {split} files (default: {count}; a table has as many of each split)",
         )
+    _add_check_flags(parser)
     _add_table_flags(parser)
     parser.add_argument("beam_options", nargs="*", help="Beam's own flags, after --")
     return parser
+
+
+def _add_check_flags(parser: argparse.ArgumentParser) -> None:
+    checks = parser.add_argument_group("checks")
+    checks.add_argument(
+        "--schema",
+        default="",
+        metavar="FILE",
+        help="a schema.pbtxt to hold the examples against (default: infer one)",
+    )
+    checks.add_argument(
+        "--baseline",
+        default="",
+        metavar="PATH",
+        help="statistics.json or the examples folder of an earlier run, to measure drift from",
+    )
+    checks.add_argument(
+        "--block-on",
+        default="error",
+        metavar="SEVERITY",
+        help="which anomalies end the run: error, warning (both) or none (default: error)",
+    )
 
 
 def _add_table_flags(parser: argparse.ArgumentParser) -> None:

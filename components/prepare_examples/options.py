@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.prepare_examples.drift import THRESHOLDS
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
@@ -24,6 +25,10 @@ class PrepareOptions:
         trust_files: take the raw files unverified and fetch none; the manifest says so.
         num_shards: files for each split, by name; of a table, `train` is the number for all.
         compression: `gzip` or `none`.
+        schema: a schema.pbtxt to hold the examples against; none infers one from the train split.
+        baseline: statistics.json of an earlier run, or its examples folder, to measure drift from.
+        drift_thresholds: the distances (l_infinity, jensen_shannon, psi) above which to warn.
+        block_on: which anomalies end the run: `error`, `warning` (both) or `none`.
         beam_options: Beam's own flags, without `--runner` it all runs in this process. Another
             runner's workers must see the raw files and the output folder.
         files: the table's files, CSV (plain or gzipped) or Parquet, as paths or patterns; none
@@ -38,6 +43,10 @@ class PrepareOptions:
     trust_files: bool = False
     num_shards: Mapping[str, int] = field(default_factory=dict)
     compression: str = "gzip"
+    schema: str = ""
+    baseline: str = ""
+    drift_thresholds: Mapping[str, float] = field(default_factory=lambda: THRESHOLDS)
+    block_on: str = "error"
     beam_options: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     ratios: Mapping[str, float] = field(default_factory=lambda: DEFAULT_RATIOS)
@@ -48,8 +57,14 @@ class PrepareOptions:
     def __post_init__(self) -> None:
         for name in LISTS:
             object.__setattr__(self, name, _texts(name, getattr(self, name)))
-        for name in ("num_shards", "ratios"):
+        for name in ("num_shards", "ratios", "drift_thresholds"):
             _check_numbers(name, getattr(self, name))
+        for name in self.drift_thresholds:
+            _check_choice("drift_thresholds", name, tuple(THRESHOLDS))
+        for name in ("schema", "baseline"):
+            if not isinstance(getattr(self, name), str):
+                raise DataError(f"{name} is {getattr(self, name)!r}; it must be a path")
+        _check_choice("block_on", self.block_on, ("error", "warning", "none"))
         if not isinstance(self.trust_files, bool):
             raise DataError(f"trust_files is {self.trust_files!r}; it must be true or false")
         _check_choice("compression", self.compression, tuple(COMPRESSIONS))
@@ -93,7 +108,7 @@ def _check_numbers(name: str, value: Any) -> None:
         isinstance(number, int | float) and not isinstance(number, bool)
         for number in value.values()
     ):
-        raise DataError(f"{name} is {value!r}; it must be a number for each split")
+        raise DataError(f"{name} is {value!r}; it must be numbers by name")
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

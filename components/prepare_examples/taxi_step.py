@@ -10,6 +10,7 @@ from typing import Any
 from components.prepare_examples import taxi
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fetch import fetch
+from components.prepare_examples.findings import describe_examples
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import MANIFEST, local_path
 from components.prepare_examples.records import COMPRESSIONS
@@ -19,8 +20,6 @@ from components.prepare_examples.table_pipeline import write_table
 from components.prepare_examples.table_plan import TablePlan, plan_table
 from components.prepare_examples.table_write import TableOptions
 from components.prepare_examples.taxi_columns import FEATURES, LABEL, LABEL_RULE, check_header
-
-STATISTICS = "statistics.json"
 
 Json = dict[str, Any]
 
@@ -35,7 +34,7 @@ class TaxiPlan:
     table: TablePlan
     options: TableOptions
     header: Json
-    beam_options: tuple[str, ...]
+    wanted: PrepareOptions
 
 
 def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
@@ -67,7 +66,7 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
         compression=COMPRESSIONS[options.compression],
     )
     header = _header(workload, table, write_options, is_verified=is_verified)
-    return TaxiPlan(workload, table, write_options, header, options.beam_options)
+    return TaxiPlan(workload, table, write_options, header, options)
 
 
 def write(found: TaxiPlan, folder: Path) -> None:
@@ -77,7 +76,7 @@ def write(found: TaxiPlan, folder: Path) -> None:
         DataError: the rows do not add up, or a split has no example or only one label.
     """
     result = write_table(
-        found.table.parts, found.options, output_dir=folder, beam_options=found.beam_options
+        found.table.parts, found.options, output_dir=folder, beam_options=found.wanted.beam_options
     )
     rows = _checked_rows(result["tally"], found)
     manifest = {**found.header, "rows": rows, "quarantine": _quarantine(result)}
@@ -93,7 +92,7 @@ def write(found: TaxiPlan, folder: Path) -> None:
             for split, features in result["statistics"].items()
         },
     }
-    (folder / STATISTICS).write_text(json.dumps(statistics) + "\n")
+    manifest |= describe_examples(statistics, folder, found.wanted)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
 
 

@@ -6,7 +6,9 @@ from pipelines.config import ConfigError, mnist, named_run, read_cluster, with_s
 
 
 def test_an_unknown_workload_names_the_known_ones():
-    with pytest.raises(ConfigError, match="unknown workload 'mnits'; there are mnist, cifar10, taxi"):
+    with pytest.raises(
+        ConfigError, match="unknown workload 'mnits'; there are mnist, cifar10, taxi"
+    ):
         named_run("mnits")
 
 
@@ -37,7 +39,7 @@ def test_settings_reach_every_group():
         pytest.param("workload=taxi", "unknown key 'workload'", id="not-settable"),
         pytest.param("train.epochs", "has no value", id="no-value"),
         pytest.param("prepare.compression=zip", "allowed are gzip, none", id="prepare-choice"),
-        pytest.param("prepare.ratios=0.5", "must be a number for each split", id="prepare-type"),
+        pytest.param("prepare.ratios=0.5", "must be numbers by name", id="prepare-type"),
         pytest.param("prepare.files={a: 1}", "must be a list of texts", id="prepare-list"),
         pytest.param("prepare.trust_files=true", "unknown key", id="prepare-apart"),
         pytest.param("cluster.workers=two", "workers is 'two'", id="wrong-type"),

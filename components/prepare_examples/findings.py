@@ -1,0 +1,43 @@
+"""Judges the statistics of new examples, and writes everything that describes them."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples import anomalies, drift, report, schema
+from components.prepare_examples.options import PrepareOptions
+
+Json = dict[str, Any]
+
+
+def describe_examples(statistics: Json, folder: Path, options: PrepareOptions) -> Json:
+    """Writes statistics, schema, anomalies and report; answers the manifest's fields on them.
+
+    Raises:
+        DataError: there are anomalies that block.
+    """
+    workload = statistics["workload"]
+    expected = schema.read_schema(options.schema) if options.schema else None
+    expected = expected or schema.infer_schema(statistics)
+    found = anomalies.find_anomalies(statistics, expected)
+    columns, drifts = dict(statistics["splits"]), []
+    if options.baseline:
+        baseline = drift.read_baseline(options.baseline)
+        drifts = drift.measure_drift(statistics, baseline)
+        found += drift.drift_anomalies(drifts, options.drift_thresholds)
+        columns["train of the baseline"] = baseline["splits"]["train"]
+    anomalies.check(found, block_on=options.block_on)
+    (folder / "statistics.json").write_text(json.dumps(statistics) + "\n")
+    facets = schema.to_facets(statistics).SerializeToString(deterministic=True)
+    (folder / "statistics.pb").write_bytes(facets)
+    schema.write_schema(expected, folder / "schema.pbtxt")
+    content = {"anomalies": [a.to_json() for a in found], "drift": [asdict(d) for d in drifts]}
+    (folder / "anomalies.json").write_text(json.dumps(content, indent=2) + "\n")
+    page = report.render(f"Examples of {workload}", columns, anomalies=found, drifts=drifts)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    return {
+        "schema_sha256": schema.digest((folder / "schema.pbtxt").read_text()),
+        "num_errors": sum(a.severity == anomalies.ERROR for a in found),
+        "num_warnings": sum(a.severity == anomalies.WARNING for a in found),
+    }

@@ -1,0 +1,165 @@
+import json
+import re
+
+import pytest
+from google.protobuf import text_format
+from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
+
+from components.prepare_examples.drift import measure_drift
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
+
+
+@pytest.fixture
+def run(tmp_path, taxi_rows, write_csv):
+    """Prepares made-up trips, changed row by row, into the named folder."""
+
+    def do(name="out", change=None, **options):
+        rows = [{**row, **(change(row) if change else {})} for row in taxi_rows(200)]
+        chosen = PrepareOptions(files=[str(write_csv(rows))], **options)
+        prepare("taxi", output_dir=tmp_path / name, data_dir=tmp_path, options=chosen)
+        return tmp_path / name
+
+    return do
+
+
+def content_of(folder):
+    return json.loads((folder / "anomalies.json").read_text())
+
+
+def edited_schema(folder, path, edit):
+    schema = text_format.Parse((folder / "schema.pbtxt").read_text(), schema_pb2.Schema())
+    edit({feature.name: feature for feature in schema.feature}, schema)
+    path.write_text(text_format.MessageToString(schema))
+    return str(path)
+
+
+def test_the_inferred_schema_has_types_presence_and_values(run):
+    folder = run()
+    schema = text_format.Parse((folder / "schema.pbtxt").read_text(), schema_pb2.Schema())
+    features = {feature.name: feature for feature in schema.feature}
+    assert features["fare"].type == schema_pb2.FLOAT
+    assert features["big_tipper"].type == schema_pb2.INT
+    assert features["fare"].presence.min_fraction == 1
+    assert features["company"].presence.min_fraction == 0
+    assert list(features["payment_type"].string_domain.value) == ["Cash"]
+
+
+def test_facets_reads_the_same_statistics(run):
+    folder = run()
+    found = statistics_pb2.DatasetFeatureStatisticsList.FromString(
+        (folder / "statistics.pb").read_bytes()
+    )
+    splits = json.loads((folder / "statistics.json").read_text())["splits"]
+    assert [dataset.name for dataset in found.datasets] == list(splits)
+    train = {feature.path.step[0]: feature for feature in found.datasets[0].features}
+    fare = splits["train"]["features"]["fare"]
+    assert train["fare"].num_stats.mean == fare["mean"]
+    assert train["company"].string_stats.common_stats.num_missing > 0
+    counts = [b.sample_count for b in train["fare"].num_stats.histograms[0].buckets]
+    assert sum(counts) == fare["num_present"]
+
+
+def narrow(features, _):
+    features["fare"].float_domain.max = 12
+
+
+def require(features, _):
+    features["company"].presence.min_fraction = 1.0
+
+
+def retype(features, _):
+    features["fare"].type = schema_pb2.INT
+
+
+def unknown_value(features, _):
+    features["payment_type"].string_domain.value[:] = ["Credit Card"]
+
+
+def another_feature(_, schema):
+    schema.feature.add(name="weather", type=schema_pb2.BYTES)
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        (narrow, "train fare: has 16.0, above the schema's 12.0"),
+        (require, "train company: is present in 79"),
+        (retype, "fare: has the type FLOAT, the schema INT"),
+        (unknown_value, "payment_type: has 1 values that the schema does not know: 'Cash'"),
+        (another_feature, "weather: is in the schema, but not in the data"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_an_error_against_a_schema_ends_the_run_unless_told_otherwise(tmp_path, run, edit, problem):
+    schema = edited_schema(run(), tmp_path / "wanted.pbtxt", edit)
+    with pytest.raises(DataError, match=re.escape(problem)):
+        run("other", schema=schema)
+    assert not (tmp_path / "other").exists()
+    folder = run("other", schema=schema, block_on="none")
+    assert any(
+        problem in f"{a['split']} {a['feature']}: {a['reason']}"
+        for a in content_of(folder)["anomalies"]
+    )
+
+
+def test_a_warning_ends_the_run_only_if_it_is_to(run):
+    folder = run()
+    assert "pickup_census_tract" in {a["feature"] for a in content_of(folder)["anomalies"]}
+    with pytest.raises(DataError, match="pickup_census_tract: is never present"):
+        run("other", block_on="warning")
+
+
+def test_a_schema_that_is_none_is_refused(tmp_path, run):
+    (tmp_path / "s.pbtxt").write_text("feature { nam")
+    with pytest.raises(DataError, match=r"s\.pbtxt is no schema"):
+        run(schema=str(tmp_path / "s.pbtxt"))
+
+
+def test_the_same_data_has_not_drifted(run):
+    baseline = str(run())
+    assert all(d["psi"] == 0 for d in content_of(run("other", baseline=baseline))["drift"])
+
+
+def test_a_shift_is_a_warning_with_its_distance(run):
+    baseline = str(run())
+
+    def dearer(row):
+        return {"fare": str(float(row["fare"]) * 3), "payment_type": "Mobile"}
+
+    folder = run("other", change=dearer, baseline=baseline)
+    found = {(a["feature"], a["reason"].split()[0]) for a in content_of(folder)["anomalies"]}
+    assert {("fare", "psi"), ("fare", "l_infinity"), ("payment_type", "jensen_shannon")} <= found
+    page = (folder / "report.html").read_text()
+    assert "train of the baseline" in page
+    assert "psi is" in page
+
+
+def test_a_baseline_that_is_none_is_refused(tmp_path, run):
+    with pytest.raises(DataError, match="holds no statistics of an earlier run"):
+        run(baseline=str(tmp_path))
+
+
+def test_distances_are_those_of_the_definitions():
+    def statistics(counts):
+        feature = {
+            "type": "STRING",
+            "num_present": 100,
+            "num_missing": 0,
+            "num_unique": 2,
+            "top_values": counts,
+        }
+        return {"splits": {"train": {"features": {"f": feature}}}}
+
+    (drift,) = measure_drift(statistics([["a", 50], ["b", 50]]), statistics([["a", 25], ["b", 75]]))
+    assert drift.l_infinity == 0.25
+    assert drift.psi == pytest.approx(0.2747, abs=1e-4)
+    assert drift.jensen_shannon == pytest.approx(0.0488, abs=1e-4)
+
+
+def test_the_page_needs_no_network_and_escapes_values(run):
+    page = (run(change=lambda _: {"company": "<script>x"}) / "report.html").read_text()
+    assert "<script" not in page
+    assert "http" not in page
+    assert page.count("<svg") >= 3 * 17
