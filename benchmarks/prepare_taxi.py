@@ -1,0 +1,190 @@
+"""Taxi trips to TFRecords: prepare_examples against per-element Beam, and against no Beam at all.
+
+The rows are the sample's, repeated, with each fare, distance and time moved by a little. Per-element
+Beam is what one would write from its documentation: ReadFromText, one tf.train.Example a row,
+WriteToTFRecord; it computes no statistics and checks nothing, prepare_examples does both. It is
+timed on fewer rows, for it is linear in them. Each run is a process of its own; times start when
+Beam and TensorFlow are imported.
+"""
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+CORES = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
+SAMPLE = Path(".trainyard/cache/taxi")
+
+
+def main() -> None:
+    """Runs one measurement in this process, or all of them in processes of their own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=200_000, help="rows of ours (default: 200,000)")
+    parser.add_argument("--their-rows", type=int, default=40_000, help="rows of per-element Beam")
+    parser.add_argument(
+        "--run", nargs=3, metavar=("WHAT", "FILE", "COMPRESSION"), help=argparse.SUPPRESS
+    )
+    args = parser.parse_args()
+    if args.run:
+        sys.stdout.write(json.dumps(measure(*args.run)) + "\n")
+        return
+    with tempfile.TemporaryDirectory(prefix="prepare-taxi-") as folder:
+        many, few = Path(folder, "many.csv"), Path(folder, "few.csv")
+        for path, rows in ((many, args.rows), (few, args.their_rows)):
+            write_rows(path, rows)
+        compare_all(many, few, args)
+
+
+def compare_all(many: Path, few: Path, args: argparse.Namespace) -> None:
+    """Prints one line for each comparison."""
+    for compression in ("gzip", "none"):
+        ours = in_process("ours", many, compression)
+        theirs = in_process("per_element", few, compression)
+        plain = in_process("without_beam", many, compression)
+        speed = args.rows / ours["seconds"]
+        report(f"taxi_{compression}_per_element_beam", speed, args.their_rows / theirs["seconds"])
+        report(f"taxi_{compression}_without_beam", speed, args.rows / plain["seconds"])
+        report(f"taxi_{compression}_memory", 1 / ours["megabytes"], 1 / 1500, unit="1/MB")
+
+
+def report(name: str, ours: float, theirs: float, *, unit: str = "rows/s") -> None:
+    """Prints one comparison; ratio > 1: ours is better."""
+    line = {"name": name, "ours": ours, "theirs": theirs, "unit": unit, "ratio": ours / theirs}
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def in_process(what: str, path: Path, compression: str) -> dict[str, float]:
+    """A measurement in a new process."""
+    command = [sys.executable, __file__, "--run", what, str(path), compression]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(what: str, file: str, compression: str) -> dict[str, float]:
+    """Seconds of one way, and the most memory that the process has had."""
+    import resource
+
+    import apache_beam  # noqa: F401
+
+    from trainer import quiet
+
+    quiet.import_tensorflow()
+    ways = {"ours": ours, "per_element": per_element, "without_beam": without_beam}
+    with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
+        started = time.perf_counter()
+        ways[what](file, Path(folder, "out"), compression)
+        seconds = time.perf_counter() - started
+    return {
+        "seconds": seconds,
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def ours(file: str, output: Path, compression: str) -> None:
+    """The component, on both cores."""
+    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.prepare import prepare
+
+    options = PrepareOptions(files=[file], compression=compression, beam_options=CORES)
+    prepare("taxi", output_dir=output, options=options)
+
+
+def without_beam(file: str, output: Path, compression: str) -> None:
+    """The same parts, written by two threads and no pipeline."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from components.prepare_examples import taxi_step
+    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.table_write import write_part
+
+    output.mkdir()
+    plan = taxi_step.plan("taxi", output, PrepareOptions(files=[file], compression=compression))
+    options = plan.options.to_json()
+    with ThreadPoolExecutor(2) as threads:
+        done = [
+            threads.submit(write_part, part.to_json(), options, str(output))
+            for part in plan.table.parts
+        ]
+        for future in done:
+            future.result()
+
+
+def per_element(file: str, output: Path, compression: str) -> None:
+    """A pipeline of single rows, on one core: more Beam workers only make it slower here."""
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    runner = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+    suffix = ".gz" if compression == "gzip" else ""
+    with beam.Pipeline(options=PipelineOptions([f"--runner={runner}"])) as pipeline:
+        _ = (
+            pipeline
+            | beam.io.ReadFromText(file, skip_header_lines=1)
+            | beam.Map(to_example, header_of(file))
+            | beam.io.WriteToTFRecord(str(output), file_name_suffix=f".tfrecord{suffix}")
+        )
+
+
+def header_of(file: str) -> list[str]:
+    """The names of a file's columns."""
+    with Path(file).open(encoding="utf-8") as content:
+        return next(csv.reader(content))
+
+
+def to_example(line: str, names: list[str]) -> bytes:
+    """One row as a serialised tf.train.Example."""
+    import tensorflow as tf
+
+    from components.prepare_examples.taxi_columns import FLOATS, STRINGS
+
+    row = dict(zip(names, next(csv.reader([line])), strict=True))
+    label = float(row.pop("tips")) > 0.2 * float(row["fare"])
+    feature = {"big_tipper": tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))}
+    for name, value in row.items():
+        if value == "":
+            continue
+        if name in STRINGS:
+            values = tf.train.BytesList(value=[value.encode()])
+            feature[name] = tf.train.Feature(bytes_list=values)
+        elif name in FLOATS:
+            values = tf.train.FloatList(value=[float(value)])
+            feature[name] = tf.train.Feature(float_list=values)
+        else:
+            values = tf.train.Int64List(value=[int(float(value))])
+            feature[name] = tf.train.Feature(int64_list=values)
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def write_rows(path: Path, num_rows: int) -> None:
+    """Writes the sample's rows again and again, each time with some jitter."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    from components.prepare_examples.fetch import fetch
+
+    sample = arrow_csv.read_csv(fetch("taxi", SAMPLE)["data.csv"])
+    random = np.random.default_rng(0)
+    with path.open("wb") as file:
+        for start in range(0, num_rows, len(sample)):
+            table = sample.slice(0, min(len(sample), num_rows - start))
+            for name, scale in (("fare", 1.0), ("trip_miles", 0.5), ("trip_start_timestamp", 4e6)):
+                column = table[name].to_numpy() + np.abs(random.normal(0, scale, len(table)))
+                column = column.round(0 if name == "trip_start_timestamp" else 2)
+                kind = table.schema.field(name).type
+                place = table.column_names.index(name)
+                table = table.set_column(place, name, pa.array(column).cast(kind, safe=False))
+            options = arrow_csv.WriteOptions(include_header=start == 0, quoting_style="needed")
+            arrow_csv.write_csv(table, file, options)
+
+
+if __name__ == "__main__":
+    main()
