@@ -135,6 +135,11 @@ class TrainConfig:
         default="loss",
         choices=("loss", "accuracy", "auc"),
     )
+    skip_corrupt: int = _setting(
+        "examples of a split that may be left out because their file is damaged",
+        default=0,
+        at_least=0,
+    )
     steps_per_call: int = _setting("steps in one call of the graph", default=50, at_least=1)
     log_every_steps: int = _setting("steps between two measurements", default=100, at_least=1)
     start_timeout_seconds: int = _setting(

@@ -17,7 +17,7 @@ from trainer.job import Job
 from trainer.liveness import Watch, is_reachable
 from trainer.replica import read_end
 from trainer.results import best_weights
-from trainer.step import EvalStep, build_model
+from trainer.step import EvalStep, build_served_model
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class _Evaluator:
         self._job, self._measured = job, set()
         keras.utils.set_random_seed(job.config.seed)
         table = read_table(job.eval, job.workload, compression=job.manifest.compression)
-        self._step = EvalStep(job.workload, build_model(job.workload, job.config), table)
+        self._step = EvalStep(job.workload, build_served_model(job.workload, job.config), table)
 
     def measure_new(self) -> None:
         """Measures what was not measured yet, the oldest first."""

@@ -74,7 +74,10 @@ class Job:
 def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: threading.Event) -> Job:
     """Returns the job after checking its examples; InputError names what is wrong with them."""
     manifest = read_manifest(config.examples_dir, workload=config.workload)
-    train = checked_split(manifest, "train")
+    train, evaluation = (
+        checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
+        for name in ("train", "eval")
+    )
     workload = adapt_workload(
         load_workload(config.workload), train, compression=manifest.compression
     )
@@ -88,5 +91,5 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         workload=workload,
         manifest=manifest,
         train=train,
-        eval=checked_split(manifest, "eval"),
+        eval=evaluation,
     )

@@ -169,7 +169,7 @@ class _Training:
             is_compiled=config.jit,
         )
         self.step = TrainStep(job.workload, model, self.parameters, plan)
-        self._results = Results(job, model, self.parameters) if job.cluster.is_chief else None
+        self._results = Results(job, self.parameters) if job.cluster.is_chief else None
 
     def run(self, driver: Driver) -> None:
         """Trains what is left to train, then exports."""

@@ -14,7 +14,7 @@ from trainer.input import read_table
 from trainer.job import Job
 from trainer.metrics import Recorder, Totals
 from trainer.parameters import Layout, Parameters
-from trainer.step import EvalStep
+from trainer.step import EvalStep, build_served_model
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +22,10 @@ logger = logging.getLogger(__name__)
 class Results:
     """Everything that a job writes."""
 
-    def __init__(self, job: Job, model: Any, parameters: Parameters):
-        self._job, self._model, self._parameters = job, model, parameters
-        self._layout = Layout(model)
+    def __init__(self, job: Job, parameters: Parameters):
+        self._job, self._parameters = job, parameters
+        self._model = build_served_model(job.workload, job.config)
+        self._layout = Layout(self._model)
         self._directory = job.folders.checkpoints
         self._checkpoints = Checkpoints(
             self._directory, keep=job.config.keep_checkpoints, best_metric=job.config.best_metric

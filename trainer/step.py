@@ -159,9 +159,21 @@ class EvalStep:
 
 
 def build_model(workload: Workload, config: TrainConfig) -> Any:
-    """Returns the Keras model that the settings ask for."""
+    """Returns the Keras model to train."""
+    return _build(workload, config, "mixed_bfloat16" if config.mixed_precision else "float32")
+
+
+def build_served_model(workload: Workload, config: TrainConfig) -> Any:
+    """Returns the Keras model to measure and to export: of the same weights, always in float32.
+
+    In bfloat16 an answer would depend on which other instances are in the same request.
+    """
+    return _build(workload, config, "float32")
+
+
+def _build(workload: Workload, config: TrainConfig, policy: str) -> Any:
     before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16" if config.mixed_precision else "float32")
+    keras.config.set_dtype_policy(policy)
     try:
         return workload.build_model(config.model)
     finally:

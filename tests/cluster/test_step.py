@@ -62,7 +62,8 @@ def test_the_parts_of_a_batch_add_up_to_it(num_parts):
 def test_the_statistics_of_batch_normalisation_follow_the_batches():
     model = make_model(layers.BatchNormalization(momentum=0.5))
     step, parameters = make_step(model, num_pieces=2)
-    tf.function(step.run)(make_table(), tf.constant(0), tf.constant(5))
+    for index in range(5):
+        step.apply(step.update(make_table(), tf.constant(index)))
     layout, state = Layout(model), parameters.pull_state()
     assert layout.state_size == 16
     assert not np.allclose(state, layout.read_state(model))
