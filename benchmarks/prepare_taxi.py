@@ -1,7 +1,7 @@
 """Taxi trips to TFRecords: prepare_examples against per-element Beam, and against no Beam at all.
 
-The rows are the sample's, repeated, with each fare, distance and time moved by a little. Per-element
-Beam is what one would write from its documentation: ReadFromText, one tf.train.Example a row,
+The rows are the sample's, repeated, with each fare, distance and time moved by a little.
+Per-element Beam is what its documentation suggests: ReadFromText, one tf.train.Example a row,
 WriteToTFRecord; it computes no statistics and checks nothing, prepare_examples does both. It is
 timed on fewer rows, for it is linear in them. Each run is a process of its own; times start when
 Beam and TensorFlow are imported.
