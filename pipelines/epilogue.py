@@ -20,10 +20,11 @@ def print_result(
     """Prints the summary: tasks, metrics, where to look, and what to try next."""
     summary, outputs = result.summary, result.view.outputs
     evaluated = outputs.get("evaluate", {})
+    reasons = evaluated.get("reasons", "").splitlines()
     logs = _below(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
     facts = {
         **_metrics(summary, config),
-        "verdict": ": ".join(filter(None, [summary.verdict, evaluated.get("reasons", "")])),
+        "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
         "model version": summary.model_version,
         "report": evaluated.get("report", {}).get("uri", ""),
         "TensorBoard logs": logs,
