@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.prepare_examples.encode import encode_images
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.shards import Rows, Shard
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from components.prepare_examples.encode import Batch
 
 NUM_CHANNELS = 3
 NUM_PIXELS = 32 * 32
@@ -51,15 +52,14 @@ def splits(data_dir: Path) -> dict[str, Rows]:
     }
 
 
-def records(data_dir: Path, shard: Shard) -> Iterator[bytes]:
-    """The shard's examples, serialised, in the raw files' order."""
-    for batch in batches(data_dir, shard):
+def batches(data_dir: Path, shard: Shard) -> "Iterator[Batch]":
+    """The shard's images, a row of bytes each, and labels, in the raw files' order."""
+    for batch in raw_records(data_dir, shard):
         planes = batch[:, 1:].reshape(-1, NUM_CHANNELS, NUM_PIXELS)
-        images = planes.transpose(0, 2, 1).reshape(len(batch), -1)
-        yield from (row.tobytes() for row in encode_images(images, batch[:, 0]))
+        yield planes.transpose(0, 2, 1).reshape(len(batch), -1), batch[:, 0]
 
 
-def batches(data_dir: Path, shard: Shard) -> "Iterator[NDArray[np.uint8]]":
+def raw_records(data_dir: Path, shard: Shard) -> "Iterator[NDArray[np.uint8]]":
     """The shard's raw records, uint8 [at most BATCH_SIZE, RECORD_BYTES]."""
     first = 0
     for file in FILES[shard.part]:

@@ -6,6 +6,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    # Images as rows of bytes, shape (n, bytes of an image), and labels, shape (n,).
+    Batch = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
 LABEL_LIMIT = 128
 
 

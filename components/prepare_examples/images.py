@@ -1,11 +1,15 @@
-"""What preparing images takes: their splits, and the records of a shard."""
+"""What preparing images takes: their splits, and the images of a shard."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components.prepare_examples import cifar10, mnist
 from components.prepare_examples.shards import Rows, Shard
+
+if TYPE_CHECKING:
+    from components.prepare_examples.encode import Batch
 
 
 @dataclass(frozen=True)
@@ -13,13 +17,12 @@ class Images:
     """The reader of a workload's images; a new one is a module like `mnist` and an entry below."""
 
     split_rule: str
+    num_channels: int
     splits: Callable[[Path], dict[str, Rows]]
-    records: Callable[[Path, Shard], Iterator[bytes]]
+    batches: "Callable[[Path, Shard], Iterator[Batch]]"
 
 
 IMAGES = {
-    "cifar10": Images(
-        split_rule=cifar10.SPLIT_RULE, splits=cifar10.splits, records=cifar10.records
-    ),
-    "mnist": Images(split_rule=mnist.SPLIT_RULE, splits=mnist.splits, records=mnist.records),
+    "cifar10": Images(cifar10.SPLIT_RULE, 3, cifar10.splits, cifar10.batches),
+    "mnist": Images(mnist.SPLIT_RULE, 1, mnist.splits, mnist.batches),
 }

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from components.prepare_examples.encode import encode_images
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.idx import Idx, open_idx
 from components.prepare_examples.shards import Rows, Shard
+
+if TYPE_CHECKING:
+    from components.prepare_examples.encode import Batch
 
 ROW_SHAPE = (28, 28)
 NUM_CLASSES = 10
@@ -34,13 +37,12 @@ def splits(data_dir: Path) -> dict[str, Rows]:
     }
 
 
-def records(data_dir: Path, shard: Shard) -> Iterator[bytes]:
-    """The shard's examples, serialised, in the raw files' order."""
+def batches(data_dir: Path, shard: Shard) -> "Iterator[Batch]":
+    """The shard's images, a row of bytes each, and labels, in the raw files' order."""
     images, labels = _open(data_dir, shard.part)
     for start in range(shard.start, shard.stop, BATCH_SIZE):
         stop = min(start + BATCH_SIZE, shard.stop)
-        batch = encode_images(images.read(start, stop), labels.read(start, stop).reshape(-1))
-        yield from (row.tobytes() for row in batch)
+        yield images.read(start, stop), labels.read(start, stop).reshape(-1)
 
 
 def _open(data_dir: Path, part: str) -> tuple[Idx, Idx]:

@@ -7,17 +7,23 @@ it with TensorFlow's own writer. A pipeline of single examples does a tenth of t
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.beam_options import pipeline_options
+from components.prepare_examples.drift import STATISTICS
+from components.prepare_examples.encode import encode_images
 from components.prepare_examples.files import sha256_of
+from components.prepare_examples.image_statistics import ImageStatistics
 from components.prepare_examples.images import IMAGES
 from components.prepare_examples.publish import MANIFEST
 from components.prepare_examples.records import record_writer
 from components.prepare_examples.shards import SPLITS, Shard
 from trainer import quiet
+
+if TYPE_CHECKING:
+    from components.prepare_examples.encode import Batch
 
 Json = dict[str, Any]
 
@@ -61,7 +67,10 @@ def write_shard(shard: tuple[Any, ...], workload: str, data_dir: str, output_dir
     path = Path(output_dir, described.file)
     partial = path.with_name(f".{path.name}.partial")
     compression = "GZIP" if path.suffix == ".gz" else ""
-    records = IMAGES[workload].records(Path(data_dir), described)
+    images = IMAGES[workload]
+    statistics = ImageStatistics(images.num_channels)
+    batches = images.batches(Path(data_dir), described)
+    records = _encoded(batches, statistics)
     num_examples = _write_records(partial, records, compression=compression)
     os.replace(partial, path)
     return {
@@ -69,7 +78,14 @@ def write_shard(shard: tuple[Any, ...], workload: str, data_dir: str, output_dir
         "file": path.name,
         "num_examples": num_examples,
         "sha256": sha256_of(path),
+        "statistics": statistics.to_state(),
     }
+
+
+def _encoded(batches: "Iterable[Batch]", statistics: ImageStatistics) -> Iterator[bytes]:
+    for batch in batches:
+        statistics.add(batch)
+        yield from (row.tobytes() for row in encode_images(*batch))
 
 
 def _write_records(path: Path, records: Iterable[bytes], *, compression: str) -> int:
@@ -82,12 +98,21 @@ def _write_records(path: Path, records: Iterable[bytes], *, compression: str) ->
 
 
 def write_manifest(entries: Iterable[Json], header: Json, output_dir: str) -> None:
-    """Writes manifest.json from what the shards' writers counted: the mark of a whole dataset."""
+    """Writes statistics.json and then manifest.json: the mark of a whole dataset."""
     splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
+    found: dict[str, ImageStatistics] = {}
     for entry in sorted(entries, key=lambda entry: str(entry["file"])):
-        split = splits[entry["split"]]
+        name, split = entry["split"], splits[entry["split"]]
         split["num_examples"] += entry["num_examples"]
         split["shards"].append({key: entry[key] for key in ("file", "num_examples", "sha256")})
+        statistics = ImageStatistics.from_state(entry["statistics"])
+        if name in found:
+            found[name].merge(statistics)
+        else:
+            found[name] = statistics
+    summaries = {name: found[name].summary() for name in SPLITS if name in found}
+    content = {"workload": header["workload"], "splits": summaries}
+    Path(output_dir, STATISTICS).write_text(json.dumps(content) + "\n")
     path = Path(output_dir, MANIFEST)
     partial = path.with_name(f".{MANIFEST}.partial")
     partial.write_text(json.dumps({**header, "splits": splits}, indent=2) + "\n")

@@ -69,7 +69,9 @@ def test_the_manifest_counts_and_sums_what_is_there(tmp_path, tiny_mnist):
         "test": 20,
     }
     shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
-    assert {shard["file"] for shard in shards} | {"manifest.json"} == set(files_of(output))
+    assert {shard["file"] for shard in shards} | {"manifest.json", "statistics.json"} == set(
+        files_of(output)
+    )
     for shard in shards:
         content = (output / shard["file"]).read_bytes()
         assert hashlib.sha256(content).hexdigest() == shard["sha256"]
@@ -149,6 +151,17 @@ def test_cifar10_examples_hold_rows_of_pixels_of_three_colours(tmp_path, tiny_ci
     for image, record in zip(images, records, strict=True):
         pixels = np.frombuffer(image, np.uint8).reshape(32, 32, 3)
         assert (pixels.transpose(2, 0, 1) == record[1:].reshape(3, 32, 32)).all()
+
+
+def test_the_statistics_are_those_of_the_pixels(tmp_path, tiny_cifar10):
+    data = tiny_cifar10(num_batch=20, num_test=10)
+    prepare("cifar10", output_dir=tmp_path / "out", data_dir=data, options=TRUSTED)
+    found = json.loads((tmp_path / "out" / "statistics.json").read_text())["splits"]["test"]
+    records = np.fromfile(data / "test_batch.bin", np.uint8).reshape(-1, 3073)
+    channels = records[:, 1:].reshape(-1, 3, 1024).transpose(1, 0, 2).reshape(3, -1)
+    assert found["pixels"]["mean"] == pytest.approx(channels.mean(axis=1).tolist())
+    assert found["pixels"]["std"] == pytest.approx(channels.std(axis=1).tolist())
+    assert found["features"]["label"]["top_values"] == [[label, 1] for label in range(10)]
 
 
 @pytest.mark.parametrize("num_pixels", [1, 784, 3072])

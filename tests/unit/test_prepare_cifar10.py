@@ -31,7 +31,9 @@ def test_the_last_tenth_of_the_training_batches_is_eval(tiny_cifar10):
 def test_a_shard_reads_across_batches_in_the_given_order(tiny_cifar10):
     folder = tiny_cifar10(num_batch=20)
     raw = b"".join((folder / file).read_bytes() for file in cifar10.FILES["train"])
-    found = b"".join(batch.tobytes() for batch in cifar10.batches(folder, shard("train", 15, 63)))
+    found = b"".join(
+        batch.tobytes() for batch in cifar10.raw_records(folder, shard("train", 15, 63))
+    )
     assert found == raw[15 * 3073 : 63 * 3073]
 
 

@@ -2,12 +2,14 @@ import json
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from components.prepare_examples import mnist, publish
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.idx import open_idx
+from components.prepare_examples.image_statistics import ImageStatistics
 from components.prepare_examples.shards import Rows, limit_splits, plan_shards
 from components.prepare_examples.writer import write_manifest
 
@@ -144,11 +146,19 @@ def test_a_number_of_shards_must_be_positive():
 
 
 def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
-    entries = [
-        {"split": "train", "file": f"train-{index}", "num_examples": 5, "sha256": "x"}
-        for index in (1, 0)
-    ]
-    write_manifest(entries, {"workload": "mnist"}, str(tmp_path))
+    def entry(index):
+        statistics = ImageStatistics(num_channels=1)
+        images = np.full((5, 4), 100 * index, np.uint8)
+        statistics.add((images, np.arange(5, dtype=np.uint8)))
+        return {
+            "split": "train",
+            "file": f"train-{index}",
+            "num_examples": 5,
+            "sha256": "x",
+            "statistics": statistics.to_state(),
+        }
+
+    write_manifest([entry(1), entry(0)], {"workload": "mnist"}, str(tmp_path))
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["workload"] == "mnist"
     assert manifest["splits"]["train"]["num_examples"] == 10
@@ -157,6 +167,10 @@ def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
         "train-1",
     ]
     assert manifest["splits"]["test"] == {"num_examples": 0, "shards": []}
+    train = json.loads((tmp_path / "statistics.json").read_text())["splits"]["train"]
+    assert train["num_examples"] == 10
+    assert train["pixels"] == {"mean": [50.0], "std": [50.0]}
+    assert train["features"]["label"]["top_values"] == [[label, 2] for label in range(5)]
 
 
 def test_a_bucket_is_read_where_vertex_mounts_it(tmp_path, monkeypatch):
