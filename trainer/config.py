@@ -140,6 +140,12 @@ class TrainConfig:
         default=0,
         at_least=0,
     )
+    patience: int | None = _setting(
+        "epochs without a better --best-metric after which training ends, and the best"
+        " checkpoint is exported; default: train to the end, export the last",
+        default=None,
+        at_least=1,
+    )
     steps_per_call: int = _setting("steps in one call of the graph", default=50, at_least=1)
     log_every_steps: int = _setting("steps between two measurements", default=100, at_least=1)
     start_timeout_seconds: int = _setting(

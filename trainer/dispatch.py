@@ -53,8 +53,9 @@ class ClusterDriver:
         batch_size: int,
         steps_per_call: int,
         stop: threading.Event,
+        finish: threading.Event,
     ):
-        self._stop = stop
+        self._stop, self._finish = stop, finish
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._step, self._parameters = step, parameters
         self._servers, self._workers = servers, workers
@@ -73,6 +74,11 @@ class ClusterDriver:
     def should_stop(self) -> bool:
         """Whether SIGTERM has come."""
         return self._stop.is_set()
+
+    @property
+    def should_finish(self) -> bool:
+        """Whether the chief has had enough."""
+        return self._finish.is_set()
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
         """Yields the totals of each call, in the order in which they were handed out."""

@@ -32,34 +32,39 @@ class SyncDriver:
         batch_size: int,
         steps_per_call: int,
         stop: threading.Event,
+        finish: threading.Event,
         ring: Ring | None = None,
     ):
         self._step, self._table, self._devices = step, table, devices
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
-        self._stop, self._ring = stop, ring
+        self._stop, self._finish, self._ring = stop, finish, ring
         self._num_parts = len(devices) * (ring.size if ring else 1)
         if batch_size < self._num_parts:
             raise ConfigError(
                 f"--batch-size: {batch_size} examples cannot be divided over {self._num_parts}"
                 " devices; it is the size of the whole batch"
             )
-        self.should_stop = False
+        self.should_stop = self.should_finish = False
         self._run = tf.function(self._steps)
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
-        """Yields the totals of each call; `should_stop` then tells all replicas the same."""
+        """Yields the totals of each call.
+
+        `should_stop` and `should_finish` then tell all replicas the same.
+        """
         del progress  # of asynchronous training, where which steps are done is less plain
         for first, count in chunks(start, stop, steps_per_call=self._steps_per_call):
             if self._ring:
                 self._ring.monitor.raise_if_lost()
-            wants_stop = tf.constant(float(self._stop.is_set()))
-            sums = self._run(self._table, tf.constant(first), tf.constant(count), wants_stop)
-            *sums, num_stops = sums.numpy()
+            votes = tf.constant([float(self._stop.is_set()), float(self._finish.is_set())])
+            sums = self._run(self._table, tf.constant(first), tf.constant(count), votes)
+            *sums, num_stops, num_finishes = sums.numpy()
             totals = make_totals(sums, first=first, count=count, batch_size=self._batch_size)
             self.should_stop = self._stop.is_set() if self._ring is None else num_stops > 0
+            self.should_finish = num_finishes > 0
             if self._ring:
                 self._ring.monitor.progressed()
-                if self.should_stop or first + count >= stop:
+                if self.should_stop or self.should_finish or first + count >= stop:
                     # From here on others may end before this replica does.
                     self._ring.monitor.close()
             yield totals
@@ -69,18 +74,14 @@ class SyncDriver:
         del steps_done
         return {}
 
-    def _steps(
-        self, table: Any, start: tf.Tensor, count: tf.Tensor, wants_stop: tf.Tensor
-    ) -> tf.Tensor:
-        num_stops = tf.zeros([])
-
+    def _steps(self, table: Any, start: tf.Tensor, count: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
         def update(index: tf.Tensor) -> tf.Tensor:
             return self._update(table, index)
 
         sums = run_steps(self._step, update, start, count)
         if self._ring:
-            num_stops = self._ring.add_up(wants_stop[tf.newaxis])[0]
-        return tf.concat([sums, num_stops[tf.newaxis]], 0)
+            votes = self._ring.add_up(votes)
+        return tf.concat([sums, votes], 0)
 
     def _update(self, table: Any, index: tf.Tensor) -> tf.Tensor:
         first = self._ring.rank * len(self._devices) if self._ring else 0

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
@@ -29,6 +29,8 @@ class Job:
     manifest: Manifest
     train: Split
     eval: Split
+    finish: threading.Event = field(default_factory=threading.Event)
+    """Set by the chief when training is to end before its last step."""
 
     @property
     def total_steps(self) -> int:

@@ -41,6 +41,10 @@ class Driver(Protocol):
     def should_stop(self) -> bool:
         """Whether to stop now; the same on every replica."""
 
+    @property
+    def should_finish(self) -> bool:
+        """Whether training is done before its last step; the same on every replica."""
+
 
 def train_in_step(job: Job, devices: Sequence[str], ring: Ring | None = None) -> None:
     """Trains on this replica's devices: `single`, `mirrored` and `multi_worker_mirrored`."""
@@ -54,6 +58,7 @@ def train_in_step(job: Job, devices: Sequence[str], ring: Ring | None = None) ->
             batch_size=job.config.batch_size,
             steps_per_call=job.steps_per_call,
             stop=job.stop,
+            finish=job.finish,
             ring=ring,
         )
         training.run(driver)
@@ -100,6 +105,7 @@ def _train_with(
         batch_size=job.config.batch_size,
         steps_per_call=job.steps_per_call,
         stop=job.stop,
+        finish=job.finish,
     )
     training.run(driver)
 
@@ -198,6 +204,8 @@ class _Training:
                             f"step {step}: the loss has exploded to {totals.mean_loss:.4g}"
                         )
                     self._after_call(totals, driver, step)
+                    if driver.should_finish:
+                        break
             except DivergedError as error:
                 raise DivergedError(f"{error}; {self._advice()}") from error
 

@@ -8,7 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.checkpoint import Checkpoints, best_checkpoint, delete_folder, list_checkpoints
+from trainer.checkpoint import (
+    Checkpoints,
+    Saved,
+    best_checkpoint,
+    delete_folder,
+    list_checkpoints,
+)
 from trainer.export import export_model
 from trainer.input import read_table
 from trainer.job import Job
@@ -17,6 +23,8 @@ from trainer.parameters import Layout, Parameters
 from trainer.step import EvalStep, build_served_model
 
 logger = logging.getLogger(__name__)
+
+_FINISHED_FILE = "finished-early"
 
 
 class Results:
@@ -30,7 +38,7 @@ class Results:
         self._checkpoints = Checkpoints(
             self._directory, keep=job.config.keep_checkpoints, best_metric=job.config.best_metric
         )
-        self._last_save = time.monotonic()
+        self._last_save, self._num_worse = time.monotonic(), 0
 
     def restore(self) -> Mapping[str, Any]:
         """Loads the latest checkpoint, if there is one; returns what the driver left in it."""
@@ -45,6 +53,8 @@ class Results:
         self._job.check_fits(snapshot, current, path=saved.path)
         self._parameters.load(snapshot)
         logger.info("resuming from step %d", saved.step)
+        if tf.io.gfile.exists(f"{self._directory}/{_FINISHED_FILE}"):
+            self._job.finish.set()
         return saved.extra
 
     def open(self, first_step: int, progress: Callable[[Sequence[int]], Mapping[str, Any]]) -> None:
@@ -89,7 +99,11 @@ class Results:
         self._checkpoints.wait()
 
     def export(self) -> None:
-        """Writes the model."""
+        """Writes the model: the last one, or the best if training has ended early."""
+        if self._job.finish.is_set():
+            best = self._best_checkpoint()
+            logger.info("step %d was the best", best.step)
+            self._parameters.load(best.load())
         self._layout.write(
             self._parameters.pull_best(), self._model, state=self._parameters.pull_state()
         )
@@ -118,13 +132,26 @@ class Results:
         metrics = self._evaluation.measure(best_weights(snapshot), snapshot["state"])
         self._recorder.add_evaluation(metrics)
         value = self._rank(metrics)
+        self._num_worse = 0 if value < self._best else self._num_worse + 1
         if must_save or value < self._best:
             self._best = min(value, self._best)
             self._save(snapshot, metrics)
+        if self._num_worse == self._job.config.patience:
+            self._finish_early()
+
+    def _finish_early(self) -> None:
+        metric = self._job.config.best_metric
+        logger.info("no better %s for %d epochs: training ends", metric, self._num_worse)
+        with tf.io.gfile.GFile(f"{self._directory}/{_FINISHED_FILE}", "w") as file:
+            file.write(f"{self._recorder.step}\n")
+        self._job.finish.set()
 
     def _best_so_far(self) -> float:
-        best = best_checkpoint(list_checkpoints(self._directory), self._job.config.best_metric)
+        best = self._best_checkpoint()
         return self._rank(best.metrics) if best else math.inf
+
+    def _best_checkpoint(self) -> Saved | None:
+        return best_checkpoint(list_checkpoints(self._directory), self._job.config.best_metric)
 
     def _rank(self, metrics: Mapping[str, float]) -> float:
         """Returns what is the lower, the better the model is."""

@@ -10,6 +10,7 @@ import pytest
 from trainer.cluster import Cluster
 from trainer.config import TrainConfig, resolve_folders
 from trainer.errors import InputError
+from trainer.evaluate import evaluate
 from trainer.quiet import import_tensorflow
 
 import_tensorflow()
@@ -61,3 +62,23 @@ def test_a_job_goes_on_without_the_examples_of_a_damaged_file_if_it_may(examples
         train(folder, tmp_path / "out", epochs=1)
     _, measured = train(folder, tmp_path / "out", epochs=1, skip_corrupt=100)
     assert 1 < measured[-1]["step"] <= 16
+
+
+def test_training_ends_early_with_the_best_checkpoint(examples_dir, tmp_path, caplog):
+    caplog.set_level("INFO")
+    # A loss that gets worse soon: the labels of the eval split are learnt in a few epochs.
+    settings = {"epochs": 60, "patience": 2, "learning_rate": 0.02, "steps_per_call": 8}
+    predictor, measured = train(examples_dir, tmp_path, **settings)
+    assert measured[-1]["step"] < 60 * 16
+    best = min(measured, key=lambda line: line["loss"])
+    assert f"step {best['step']} was the best" in caplog.text
+    assert evaluate(str(tmp_path / "model"), str(examples_dir), split="eval").metrics[
+        "loss"
+    ] == pytest.approx(best["loss"], rel=1e-3)
+    again, _ = train(examples_dir, tmp_path, **settings)
+    image = [[0] * 784]
+    np.testing.assert_allclose(
+        predictor.predict(image)[0]["probabilities"],
+        again.predict(image)[0]["probabilities"],
+        atol=1e-6,
+    )
