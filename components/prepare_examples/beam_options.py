@@ -20,3 +20,18 @@ def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
     if (standard.runner or "") in DIRECT_RUNNERS:
         standard.runner = IN_MEMORY_RUNNER
     return options
+
+
+def runner_flags(runner: str, *, num_workers: int, mode: str) -> tuple[str, ...]:
+    """Beam's flags for a runner.
+
+    Args:
+        runner: `DirectRunner`, or any other that Beam knows; empty for the flags' own.
+        num_workers: of the DirectRunner; one works in this thread.
+        mode: `multi_threading` or `multi_processing`. Threads start at once and are enough, for
+            parsing, encoding and compressing let other threads run; processes import everything.
+    """
+    flags = (f"--runner={runner}",) if runner else ()
+    if num_workers == 1:
+        return flags
+    return (*flags, f"--direct_num_workers={num_workers}", f"--direct_running_mode={mode}")

@@ -7,9 +7,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from components.prepare_examples.beam_options import runner_flags
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.prepare import CACHE_DIR, prepare
+from components.prepare_examples.prepare import CACHE_DIR, explain, prepare
 from components.prepare_examples.publish import local_path
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS
@@ -45,7 +46,14 @@ examples:
   # taxi trips exported from the city's portal or BigQuery, on both cores
   python -m components.prepare_examples --workload taxi --output-dir /tmp/taxi \\
       --files 'trips/*.csv.gz' --ratios train=0.9,eval=0.05,test=0.05 \\
-      -- --direct_num_workers=2 --direct_running_mode=multi_threading"""
+      --direct-workers 2"""
+
+
+SHARDS_HELP = {
+    "train": "planned, see below; of a table, this number is for every split",
+    "eval": "1, or more if it is large",
+    "test": "2, or more if it is large",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,11 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # its errors are raised as well
     started = time.monotonic()
     try:
+        options = _options(args)
+        if args.dry_run:
+            print("\n".join(explain(args.workload, data_dir=args.data_dir, options=options)))
+            return 0
         manifest = prepare(
-            args.workload,
-            output_dir=args.output_dir,
-            data_dir=args.data_dir,
-            options=_options(args),
+            args.workload, output_dir=args.output_dir, data_dir=args.data_dir, options=options
         )
     except DataError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -84,13 +93,20 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
         schema=args.schema,
         baseline=args.baseline,
         block_on=args.block_on,
-        beam_options=args.beam_options,
+        num_workers=args.num_workers,
+        parallelism=args.parallelism,
+        target_mb=args.target_mb,
+        beam_options=(*_runner_flags(args), *args.beam_options),
         files=args.files,
         ratios=_ratios(args.ratios),
         split_key=args.split_key,
         row_filter=args.row_filter,
         ignore_columns=args.ignore_columns,
     )
+
+
+def _runner_flags(args: argparse.Namespace) -> tuple[str, ...]:
+    return runner_flags(args.runner, num_workers=args.direct_workers, mode=args.direct_mode)
 
 
 def _ratios(text: str) -> dict[str, float]:
@@ -139,17 +155,47 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KIND",
         help=f"of the output: {' or '.join(COMPRESSIONS)} (default: gzip)",
     )
-    for split, count in DEFAULT_NUM_SHARDS.items():
+    for split in DEFAULT_NUM_SHARDS:
         parser.add_argument(
             f"--{split}-shards",
             type=int,
             metavar="N",
-            help=f"number of {split} files (default: {count}; a table has as many of each split)",
+            help=f"number of {split} files (default: {SHARDS_HELP[split]})",
         )
+    _add_plan_flags(parser)
     _add_check_flags(parser)
     _add_table_flags(parser)
     parser.add_argument("beam_options", nargs="*", help="Beam's own flags, after --")
     return parser
+
+
+def _add_plan_flags(parser: argparse.ArgumentParser) -> None:
+    plan = parser.add_argument_group("plan and runner")
+    plan.add_argument(
+        "--dry-run", action="store_true", help="print what would be written, and write nothing"
+    )
+    counts = {
+        "num-workers": (2, "replicas that will train; train has never fewer files"),
+        "parallelism": (2, "files that a replica reads at once"),
+        "target-mb": (128, "megabytes of raw data to a file"),
+        "direct-workers": (1, "of the DirectRunner: threads or processes"),
+    }
+    for name, (default, text) in counts.items():
+        shown = f"{text} (default: {default})"
+        plan.add_argument(f"--{name}", type=int, default=default, metavar="N", help=shown)
+    plan.add_argument(
+        "--direct-mode",
+        default="multi_threading",
+        choices=("multi_threading", "multi_processing"),
+        help="how the DirectRunner spreads over several workers (default: %(default)s)",
+    )
+    plan.add_argument(
+        "--runner",
+        default="",
+        metavar="NAME",
+        help="DirectRunner (default), DataflowRunner, FlinkRunner, SparkRunner or PortableRunner, "
+        "with its own flags after --; its workers must see the raw files and the output folder",
+    )
 
 
 def _add_check_flags(parser: argparse.ArgumentParser) -> None:

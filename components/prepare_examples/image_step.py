@@ -33,9 +33,22 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImagePlan:
     paths = fetch(workload, data_dir, trust_files=options.trust_files)
     splits = limit_splits(IMAGES[workload].splits(data_dir), options.max_examples)
     compression = COMPRESSIONS[options.compression]
-    shards = plan_shards(splits, options.num_shards, compression=compression)
+    row_bytes = IMAGES[workload].row_bytes
+    num_shards = {
+        name: options.planned_shards((rows.stop - rows.start) * row_bytes, split=name)
+        for name, rows in splits.items()
+    }
+    shards = plan_shards(splits, num_shards, compression=compression)
     header = _header(workload, splits, paths, options)
     return ImagePlan(workload, data_dir, shards, header, options.beam_options)
+
+
+def explain(found: ImagePlan) -> list[str]:
+    """The plan in words, a line for each file."""
+    return [
+        f"{shard.file}: rows {shard.start:,} to {shard.stop:,} of {shard.part}"
+        for shard in found.shards
+    ]
 
 
 def write(found: ImagePlan, folder: Path) -> None:

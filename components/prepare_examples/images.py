@@ -18,11 +18,12 @@ class Images:
 
     split_rule: str
     num_channels: int
+    row_bytes: int
     splits: Callable[[Path], dict[str, Rows]]
     batches: "Callable[[Path, Shard], Iterator[Batch]]"
 
 
 IMAGES = {
-    "cifar10": Images(cifar10.SPLIT_RULE, 3, cifar10.splits, cifar10.batches),
-    "mnist": Images(mnist.SPLIT_RULE, 1, mnist.splits, mnist.batches),
+    "cifar10": Images(cifar10.SPLIT_RULE, 3, 3072, cifar10.splits, cifar10.batches),
+    "mnist": Images(mnist.SPLIT_RULE, 1, 784, mnist.splits, mnist.batches),
 }

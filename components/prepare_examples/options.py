@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from components.prepare_examples.drift import THRESHOLDS
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.records import COMPRESSIONS
+from components.prepare_examples.shards import DEFAULT_NUM_SHARDS, plan_num_shards
 from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
 
 ROW_FILTERS = ("none", "complete")
@@ -23,7 +25,11 @@ class PrepareOptions:
         max_examples: for a small run, take only the first examples of each split of images, this
             many in all, in proportion to the splits; of a table, the first rows; 0 takes all.
         trust_files: take the raw files unverified and fetch none; the manifest says so.
-        num_shards: files for each split, by name; of a table, `train` is the number for all.
+        num_shards: files for each split, by name; of a table, `train` is the number for all. What
+            is not named follows from the next three (`shards.plan_num_shards`).
+        num_workers: replicas that will train; there are never fewer files of train than these.
+        parallelism: files that a replica reads at once.
+        target_mb: megabytes of raw data to a file.
         compression: `gzip` or `none`.
         schema: a schema.pbtxt to hold the examples against; none infers one from the train split.
         baseline: statistics.json of an earlier run, or its examples folder, to measure drift from.
@@ -42,6 +48,9 @@ class PrepareOptions:
     max_examples: int = 0
     trust_files: bool = False
     num_shards: Mapping[str, int] = field(default_factory=dict)
+    num_workers: int = 2
+    parallelism: int = 2
+    target_mb: int = 128
     compression: str = "gzip"
     schema: str = ""
     baseline: str = ""
@@ -73,7 +82,26 @@ class PrepareOptions:
             raise DataError(
                 f"max_examples is {self.max_examples!r}; allowed are 0 for all, or more"
             )
+        for name in ("num_workers", "parallelism", "target_mb"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise DataError(f"{name} is {value!r}; it must be a whole number, at least 1")
         object.__setattr__(self, "ratios", check_ratios(self.ratios))
+
+    def planned_shards(self, num_bytes: int, *, split: str = "train") -> int:
+        """The number of files of a split: as asked for, or as its raw size and the workers ask."""
+        if split in self.num_shards:
+            return self.num_shards[split]
+        if split != "train":
+            return max(
+                DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / (self.target_mb * 1_000_000))
+            )
+        return plan_num_shards(
+            num_bytes,
+            num_workers=self.num_workers,
+            parallelism=self.parallelism,
+            target_bytes=self.target_mb * 1_000_000,
+        )
 
     @classmethod
     def from_json(cls, text: str, **more: Any) -> "PrepareOptions":

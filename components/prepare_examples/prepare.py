@@ -45,17 +45,31 @@ def prepare(
         DataError: the data, or what was asked of it, is wrong.
     """
     started = time.monotonic()
-    source_of(workload)
-    raw = local_path(data_dir or Path(CACHE_DIR, workload))
     output = local_path(output_dir)
     check_replaceable(output)
-    step = image_step if workload in IMAGES else taxi_step
-    plan = step.plan(workload, raw, options or PrepareOptions())
+    step, plan = _plan(workload, data_dir, options or PrepareOptions())
     with published(output) as folder:
         step.write(plan, folder)
     manifest = read_manifest(output)
     logger.info("%s in %.1f s", summary(manifest, output), time.monotonic() - started)
     return manifest
+
+
+def explain(
+    workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
+) -> list[str]:
+    """What `prepare` would write, and from what; the raw files are fetched and checked."""
+    options = options or PrepareOptions()
+    step, plan = _plan(workload, data_dir, options)
+    flags = " ".join(options.beam_options) or "--runner=DirectRunner, in this process"
+    return [*step.explain(plan), f"Beam: {flags}"]
+
+
+def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple[Any, Any]:
+    """The module of the workload's kind, and its plan."""
+    source_of(workload)
+    step = image_step if workload in IMAGES else taxi_step
+    return step, step.plan(workload, local_path(data_dir or Path(CACHE_DIR, workload)), options)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:

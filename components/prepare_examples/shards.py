@@ -1,5 +1,6 @@
 """Which examples go into which file."""
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -8,6 +9,18 @@ from components.prepare_examples.records import SUFFIXES
 
 SPLITS = ("train", "eval", "test")
 DEFAULT_NUM_SHARDS = {"train": 4, "eval": 1, "test": 2}
+
+
+def plan_num_shards(
+    num_bytes: int, *, num_workers: int, parallelism: int, target_bytes: int
+) -> int:
+    """How many files a split is best cut into.
+
+    Enough for `parallelism` readers on each of `num_workers` replicas, and for files of about
+    `target_bytes`; a multiple of the workers, so that each has as many files as the others.
+    """
+    wanted = max(num_workers * parallelism, math.ceil(num_bytes / target_bytes))
+    return math.ceil(wanted / num_workers) * num_workers
 
 
 class Rows(NamedTuple):

@@ -14,7 +14,7 @@ from components.prepare_examples.findings import describe_examples
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import MANIFEST, local_path
 from components.prepare_examples.records import COMPRESSIONS
-from components.prepare_examples.shards import DEFAULT_NUM_SHARDS, SPLITS
+from components.prepare_examples.shards import SPLITS
 from components.prepare_examples.table_files import TableFile, digest_of, find_files, open_table
 from components.prepare_examples.table_pipeline import write_table
 from components.prepare_examples.table_plan import TablePlan, plan_table
@@ -46,7 +46,7 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
     }
     common = [name for name in columns[files[0].path] if all(name in c for c in columns.values())]
     key = taxi.check_key(options.split_key or taxi.default_key(common), common)
-    num_shards = options.num_shards.get("train", DEFAULT_NUM_SHARDS["train"])
+    num_shards = options.planned_shards(sum(file.weight for file in files))
     if num_shards < 1:
         raise DataError(f"the number of train shards is {num_shards}; it must be at least 1")
     table = plan_table(
@@ -67,6 +67,19 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
     )
     header = _header(workload, table, write_options, is_verified=is_verified)
     return TaxiPlan(workload, table, write_options, header, options)
+
+
+def explain(found: TaxiPlan) -> list[str]:
+    """The plan in words, a line for each range of a file."""
+    lines = [found.header["split_rule"]]
+    for part in found.table.parts:
+        shards = ", ".join(f"{shard:05d}" for shard in part.shards)
+        for segment in part.segments:
+            stop = "the end" if segment.stop < 0 else f"{segment.stop:,}"
+            unit = "row groups" if segment.kind == "parquet" else "bytes"
+            where = f"{segment.path}, {unit} {segment.start:,} to {stop}"
+            lines.append(f"shard {shards} of {found.options.num_shards}: {where}")
+    return lines
 
 
 def write(found: TaxiPlan, folder: Path) -> None:

@@ -1,0 +1,63 @@
+import pytest
+
+from components.prepare_examples.beam_options import runner_flags
+from components.prepare_examples.cli import main
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.shards import plan_num_shards
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "num_workers", "expected"),
+    [(1, 1, 2), (1, 3, 6), (10_000, 3, 12), (100, 8, 16)],
+    ids=["tiny", "workers", "size, rounded up", "never fewer than workers"],
+)
+def test_there_are_files_for_every_worker_and_of_the_target_size(num_bytes, num_workers, expected):
+    found = plan_num_shards(num_bytes, num_workers=num_workers, parallelism=2, target_bytes=1000)
+    assert found == expected
+    assert found % num_workers == 0
+
+
+def test_a_number_that_is_asked_for_is_taken():
+    assert PrepareOptions(num_shards={"train": 7}, num_workers=4).planned_shards(10) == 7
+    assert PrepareOptions(num_workers=4).planned_shards(10) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[1]", "must be a JSON object"),
+        ("{", "prepare is not JSON"),
+        ('{"compresion": "none"}', "prepare has no 'compresion'; allowed are max_examples"),
+        ('{"ratios": {"train": 1}}', "give one for each of"),
+        ('{"ratios": {"train": 1, "eval": 0, "test": 1}}', "the eval split would be empty"),
+        ('{"drift_thresholds": {"kl": 1}}', "drift_thresholds is 'kl'; allowed are l_infinity"),
+        ('{"block_on": "all"}', "block_on is 'all'; allowed are error, warning, none"),
+        ('{"num_workers": 0}', "num_workers is 0; it must be a whole number, at least 1"),
+        ('{"row_filter": "old"}', "row_filter is 'old'; allowed are none, complete"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_is_allowed(text, problem):
+    with pytest.raises(DataError, match=problem):
+        PrepareOptions.from_json(text)
+
+
+def test_the_runners_flags():
+    assert runner_flags("", num_workers=1, mode="multi_threading") == ()
+    assert runner_flags("FlinkRunner", num_workers=1, mode="x") == ("--runner=FlinkRunner",)
+    assert runner_flags("", num_workers=2, mode="multi_processing") == (
+        "--direct_num_workers=2",
+        "--direct_running_mode=multi_processing",
+    )
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, taxi_rows, write_csv, capsys):
+    path = write_csv(taxi_rows(100))
+    arguments = ["--workload", "taxi", "--files", str(path), "--output-dir", str(tmp_path / "out")]
+    assert main([*arguments, "--dry-run", "--num-workers", "3", "--runner", "FlinkRunner"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("by a hash of trip_start_timestamp: train 0.8")
+    assert lines[1].startswith(f"shard 00000 of 6: {path}, bytes ")
+    assert lines[-1] == "Beam: --runner=FlinkRunner"
+    assert len(lines) == 8
+    assert not (tmp_path / "out").exists()
