@@ -3,4 +3,4 @@
 import os
 
 # Read by TensorFlow's libraries when they are loaded; what it does not hide, `trainer.quiet` does.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

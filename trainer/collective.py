@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from trainer.cluster import Cluster
 from trainer.errors import EXIT_RESTART
@@ -64,14 +65,17 @@ def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirrore
         if tf.config.list_physical_devices("GPU")
         else {},
     )
+    # An empty service_type is none. TensorFlow's coordination service connects in native code that
+    # holds Python's lock: nobody could tell who is missing, nor obey a SIGTERM.
+    context.context().configure_coordination_service(service_type="")
     with quiet_native_logs(), naming_the_port(cluster):
         return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
 
 
 def _all_reduce(vector: tf.Tensor) -> tf.Tensor:
-    context = tf.distribute.get_replica_context()
+    replica = tf.distribute.get_replica_context()
     # The copy has a device, which is what tells TensorFlow where the sum belongs.
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(vector))
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(vector))
 
 
 def _to_bits(tensor: tf.Tensor) -> tf.Tensor:

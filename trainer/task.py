@@ -141,7 +141,6 @@ def _configure_logging(cluster: Cluster) -> None:
     # Their errors come as exceptions as well, and pages of them when a replica is lost.
     for chatty in ("absl", "tensorflow"):
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def _stop_on_sigterm() -> threading.Event:

@@ -1,0 +1,104 @@
+"""mirrored and multi_worker_mirrored as real processes: the same training as on one machine."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from trainer.errors import EXIT_RESTART
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def flags(examples_dir):
+    return [
+        *("--workload", "mnist", "--examples-dir", examples_dir, "--learning-rate", 0.0005),
+        *("--batch-size", 33, "--steps-per-call", 5, "--log-every-steps", 5),
+    ]
+
+
+def losses(out):
+    lines = map(json.loads, (out / "logs/metrics.jsonl").read_text().splitlines())
+    return {line["step"]: line["loss"] for line in lines if line["split"] == "train"}
+
+
+def test_the_loss_curve_does_not_depend_on_the_strategy(start, start_cluster, flags, tmp_path):
+    outs = {name: tmp_path / name for name in ("single", "mirrored", "workers", "chief")}
+    flags += ["--steps", 30]
+    alone = [
+        start("single", *flags, "--output-dir", outs["single"]),
+        start("mirrored", *flags, "--output-dir", outs["mirrored"], "--cpu-devices", 3),
+    ]
+    workers = start_cluster(
+        *flags, "--output-dir", outs["workers"], num_chiefs=0, num_ps=0, num_evaluators=1
+    )
+    for replica in [*alone, *workers.values()]:
+        assert replica.wait() == 0, replica.log
+    chief = start_cluster(*flags, "--output-dir", outs["chief"], num_workers=1, num_ps=0)
+    for replica in chief.values():
+        assert replica.wait() == 0, replica.log
+
+    curves = {name: losses(out) for name, out in outs.items()}
+    assert curves["single"][5] > 1
+    assert set(curves["single"]) == set(range(5, 31, 5))
+    for name in ("mirrored", "workers", "chief"):
+        assert curves[name] == pytest.approx(curves["single"], abs=1e-4), name
+    assert "worker/0 writes the model" in workers["worker/1"].log
+    evaluator = workers["evaluator/0"]
+    assert "step 30 eval: " in evaluator.log
+    assert "the job has ended: training is done" in evaluator.log
+    lines = (outs["workers"] / "logs/evaluator.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["step"] == 30
+    assert list(outs["workers"].glob("logs/eval/events*"))
+
+
+@pytest.mark.parametrize("victim", ["worker/0", "worker/1"])
+def test_a_lost_replica_is_named_by_all_others_within_seconds(
+    start_cluster, flags, tmp_path, victim
+):
+    flags += ["--steps", 1_000_000, "--output-dir", tmp_path]
+    replicas = start_cluster(*flags, num_chiefs=0, num_ps=0, num_workers=3)
+    replicas["worker/0"].wait_for("/1000000 loss")
+    replicas.pop(victim).kill()
+    killed = time.monotonic()
+    for replica in replicas.values():
+        assert replica.wait(30) == EXIT_RESTART, replica.log
+        assert f"{victim} (127.0.0.1:" in replica.log
+        assert "Traceback" not in replica.log
+        assert all(line.startswith("worker/") for line in replica.log.splitlines()), replica.log
+    assert time.monotonic() - killed < 15
+
+
+def test_sigterm_to_one_replica_stops_all_at_one_step(start_cluster, flags, tmp_path):
+    flags += ["--steps", 1_000_000, "--output-dir", tmp_path]
+    replicas = start_cluster(*flags, num_ps=0, num_workers=1)
+    replicas["chief/0"].wait_for("/1000000 loss")
+    replicas["worker/0"].process.send_signal(signal.SIGTERM)
+    for replica in replicas.values():
+        assert replica.wait(20) == EXIT_RESTART, replica.log
+        assert "stopped by SIGTERM" in replica.log
+    assert "is saved, start again to resume" in replicas["chief/0"].log
+
+
+def test_a_replica_that_never_comes_is_named(start_cluster, flags, tmp_path):
+    flags += ["--steps", 10, "--output-dir", tmp_path, "--start-timeout-seconds", 2]
+    replicas = start_cluster(*flags, num_ps=0, num_workers=2)
+    replicas.pop("worker/1").kill()
+    for replica in replicas.values():
+        assert replica.wait(30) == 1, replica.log
+        assert "waited 2 s for worker/1 (127.0.0.1:" in replica.log
+        assert "Traceback" not in replica.log
+
+
+def test_a_port_that_is_taken_is_named(start, flags, tmp_path, port):
+    import socket
+
+    with socket.create_server(("127.0.0.1", port)):
+        config = {"cluster": {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}}
+        config["task"] = {"type": "worker", "index": 0}
+        replica = start("taken", *flags, "--output-dir", tmp_path, TF_CONFIG=json.dumps(config))
+        assert replica.wait(30) == 1
+    assert f"cannot serve at 127.0.0.1:{port}" in replica.log
+    assert "Traceback" not in replica.log
