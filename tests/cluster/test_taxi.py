@@ -1,0 +1,98 @@
+"""Taxi from examples to a judged model, whose answers another process repeats."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from kfp.dsl import ClassificationMetrics, Metrics
+
+from components.evaluate.step import evaluate_model
+from components.predict.parity import check_parity
+from trainer.cluster import Cluster
+from trainer.config import TrainConfig, resolve_folders
+from trainer.quiet import import_tensorflow
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+
+from trainer.job import make_job  # noqa: E402
+from trainer.loop import train_in_step  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+PREDICT = """
+import json, sys
+from trainer.quiet import import_tensorflow
+import_tensorflow()
+from trainer.export import load_predictor
+instances = json.load(open(sys.argv[2]))["instances"]
+print(json.dumps(load_predictor(sys.argv[1]).predict(instances)))
+"""
+
+
+@pytest.fixture(scope="module")
+def trips_dir(tmp_path_factory):
+    """Trips whose tip is big when they are paid by card, but not to a company of no name."""
+    folder = tmp_path_factory.mktemp("trips")
+    random = np.random.default_rng(5)
+    splits = {name: write_trips(folder, name, 300, random) for name in ("train", "eval", "test")}
+    manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def write_trips(folder, name, count, random):
+    path = folder / f"{name}-00000-of-00001.tfrecord.gz"
+    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+        for _ in range(count):
+            writer.write(make_trip(random))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    shard = {"file": path.name, "num_examples": count, "sha256": digest}
+    return {"num_examples": count, "shards": [shard]}
+
+
+def make_trip(random):
+    is_card, has_company = random.random() < 0.5, random.random() < 0.7
+    feature = {"payment_type": tf.train.Feature(bytes_list={"value": [b"Cash"]})}
+    if is_card:
+        feature["payment_type"] = tf.train.Feature(bytes_list={"value": [b"Credit Card"]})
+    if has_company:
+        feature["company"] = tf.train.Feature(bytes_list={"value": ["Café Cabs".encode()]})
+    feature["fare"] = tf.train.Feature(float_list={"value": [random.gamma(2, 6)]})
+    feature["trip_start_hour"] = tf.train.Feature(int64_list={"value": [random.integers(24)]})
+    label = [int(is_card and has_company)]
+    feature["big_tipper"] = tf.train.Feature(int64_list={"value": label})
+    return tf.train.Example(features={"feature": feature}).SerializeToString()
+
+
+def test_a_model_is_trained_judged_and_repeated_by_another_process(trips_dir, tmp_path):
+    config = TrainConfig(workload="taxi", examples_dir=str(trips_dir), batch_size=32, epochs=20)
+    folders = resolve_folders(str(tmp_path), {})
+    job = make_job(config, Cluster(), folders, threading.Event())
+    train_in_step(job, ["/device:CPU:0"])
+    judgement = evaluate_model(
+        "taxi",
+        thresholds='{"auc": 0.95, "accuracy": 0.9}',
+        examples_dir=str(trips_dir),
+        model_dir=folders.model,
+        metrics=Metrics(name="metrics", uri=str(tmp_path / "metrics")),
+        confusion=ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion")),
+        golden_path=str(tmp_path / "golden"),
+        report_path=str(tmp_path / "report.html"),
+    )
+    assert judgement.verdict == "passed", judgement.reasons
+    golden = json.loads((tmp_path / "golden").read_text(), parse_constant=pytest.fail)
+    assert {"small tip", "big tip"} == set(golden["labels"])
+    assert "company" not in min(golden["instances"], key=len)
+    done = subprocess.run(
+        [sys.executable, "-c", PREDICT, folders.model, tmp_path / "golden"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    check_parity(json.loads(done.stdout), golden["predictions"], golden["labels"])
