@@ -47,7 +47,7 @@ def evaluate_checkpoints(job: Job, old_end: Mapping[str, Any] | None) -> int:
                 f" there is no checkpoint in {job.folders.checkpoints}"
             )
         job.stop.wait(_POLL_SECONDS)
-        if job.stop.is_set():
+        if job.stop.is_set() and read_end(job.folders.checkpoints) in (None, old_end):
             raise Preempted("stopped by SIGTERM")
 
 

@@ -4,12 +4,14 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-STRATEGIES = ("single", "parameter_server")
+STRATEGIES = ("single", "mirrored", "multi_worker_mirrored", "parameter_server")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
     """A chief, and beside it the workers and parameter servers that the strategy asks for.
+
+    Evaluators measure each checkpoint; they may be added to any strategy.
 
     Raises:
         ValueError: the shape cannot train; says which field, why, and what to write instead.
@@ -18,6 +20,7 @@ class ClusterSpec:
     strategy: str = "single"
     workers: int = 0
     parameter_servers: int = 0
+    evaluators: int = 0
     machine: str = "n1-standard-4"
     timeout_seconds: int = 7200
 
@@ -26,7 +29,8 @@ class ClusterSpec:
             raise ValueError(
                 f"strategy is {self.strategy!r}; allowed are {', '.join(map(repr, STRATEGIES))}"
             )
-        for name, least in (("workers", 0), ("parameter_servers", 0), ("timeout_seconds", 1)):
+        counts = {"workers": 0, "parameter_servers": 0, "evaluators": 0, "timeout_seconds": 1}
+        for name, least in counts.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(
@@ -37,17 +41,29 @@ class ClusterSpec:
         self._check_roles()
 
     def _check_roles(self) -> None:
-        if self.strategy == "single" and (self.workers or self.parameter_servers):
+        given = f"workers is {self.workers} and parameter_servers is {self.parameter_servers}"
+        if self.strategy in ("single", "mirrored") and (self.workers or self.parameter_servers):
             raise ValueError(
-                f"strategy 'single' trains on the chief alone, but workers is {self.workers} and "
-                f"parameter_servers is {self.parameter_servers}; set both to 0, or set strategy to "
-                "'parameter_server'"
+                f"strategy {self.strategy!r} trains on the chief alone, but {given}; set both to 0,"
+                " or set strategy to 'multi_worker_mirrored' or 'parameter_server'"
             )
         if self.strategy == "parameter_server" and not (self.workers and self.parameter_servers):
             raise ValueError(
-                f"strategy 'parameter_server' needs at least one worker and one parameter server, "
-                f"but workers is {self.workers} and parameter_servers is {self.parameter_servers}"
+                "strategy 'parameter_server' needs at least one worker and one parameter server, "
+                f"but {given}"
             )
+        if self.strategy == "multi_worker_mirrored" and self.parameter_servers:
+            raise ValueError(
+                f"strategy 'multi_worker_mirrored' has no parameter servers, but {given}; set"
+                " parameter_servers to 0"
+            )
+        if self.strategy == "multi_worker_mirrored" and not self.workers:
+            raise ValueError(
+                "strategy 'multi_worker_mirrored' needs at least one worker beside the chief, which"
+                " trains as well, but workers is 0; set workers to 1, or strategy to 'single'"
+            )
+        if self.evaluators > 1:
+            raise ValueError(f"evaluators is {self.evaluators}; one measures all checkpoints")
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ClusterSpec":
@@ -73,5 +89,10 @@ class ClusterSpec:
         return json.dumps(asdict(self), sort_keys=True)
 
     def __str__(self) -> str:
-        counts = [(1, "chief"), (self.workers, "worker"), (self.parameter_servers, "ps")]
+        counts = [
+            (1, "chief"),
+            (self.workers, "worker"),
+            (self.parameter_servers, "ps"),
+            (self.evaluators, "evaluator"),
+        ]
         return " + ".join(f"{count} {role}" for count, role in counts if count)

@@ -44,25 +44,29 @@ def plan_training(
 
 
 def worker_pools(cluster: ClusterSpec, *, container: Json) -> list[Json]:
-    """Vertex AI's worker pools, in its order: chief, worker, ps; later empty pools are left out.
+    """Vertex AI's worker pools, in its order: chief, worker, ps, evaluator.
 
     The launcher builds the job with the SDK's client, which takes field names in snake case only.
     Counts are strings: a number inside a structure would reach the job as `2.0` under kfp.local.
+    A pool without replicas in front of others keeps its place by the count "0": the launcher drops
+    `{}` from lists, and the pools after it would become other roles, while a text stays; in the
+    request both are the same empty pool.
     https://cloud.google.com/vertex-ai/docs/training/distributed-training
     """
-    counts = [1, cluster.workers, cluster.parameter_servers]
+    counts = [1, cluster.workers, cluster.parameter_servers, cluster.evaluators]
     while not counts[-1]:
         counts.pop()
-    return [
-        {
-            "machine_spec": {"machine_type": cluster.machine},
-            "replica_count": str(count),
-            "container_spec": container,
-        }
-        if count
-        else {}
-        for count in counts
-    ]
+    return [_pool(count, cluster=cluster, container=container) for count in counts]
+
+
+def _pool(count: int, *, cluster: ClusterSpec, container: Json) -> Json:
+    if not count:
+        return {"replica_count": "0"}
+    return {
+        "machine_spec": {"machine_type": cluster.machine},
+        "replica_count": str(count),
+        "container_spec": container,
+    }
 
 
 def trainer_args(flags: Json) -> list[str]:

@@ -16,6 +16,18 @@ CONTAINER = {"image_uri": "image:1"}
         pytest.param(
             {"strategy": "parameter_server", "workers": 2}, "at least one worker", id="no-ps"
         ),
+        pytest.param(
+            {"strategy": "mirrored", "workers": 1}, "'mirrored' trains on the chief", id="mirrored"
+        ),
+        pytest.param(
+            {"strategy": "multi_worker_mirrored"}, "needs at least one worker", id="no-worker"
+        ),
+        pytest.param(
+            {"strategy": "multi_worker_mirrored", "workers": 1, "parameter_servers": 1},
+            "has no parameter servers",
+            id="workers-with-ps",
+        ),
+        pytest.param({"evaluators": 2}, "one measures all", id="two-evaluators"),
         pytest.param({"workers": -1}, "workers is -1", id="negative"),
         pytest.param({"workers": 2.0}, "workers is 2.0", id="mangled-by-kfp"),
         pytest.param({"timeout_seconds": 0}, "timeout_seconds is 0", id="no-time"),
@@ -45,6 +57,30 @@ def test_pools_come_in_vertex_order_with_counts_as_strings():
         {"machine_spec": {"machine_type": "m"}, "replica_count": count, "container_spec": CONTAINER}
         for count in ("1", "2", "1")
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [
+        ({}, [1, 0, 0, 1]),
+        ({"strategy": "multi_worker_mirrored", "workers": 2}, [1, 2, 0, 1]),
+        ({"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}, [1, 2, 1, 1]),
+    ],
+    ids=["single", "multi-worker", "parameter-server"],
+)
+def test_an_evaluator_stays_the_fourth_pool_through_googles_launcher(values, counts):
+    """What GCPC's own launcher drops and keeps, and what the SDK's client makes of it."""
+    from google.cloud import aiplatform_v1
+    from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import json_util
+
+    pools = worker_pools(ClusterSpec(evaluators=1, **values), container=CONTAINER)
+    job = {"display_name": "j", "job_spec": {"worker_pool_specs": pools}}
+    sent = aiplatform_v1.CustomJob(json_util.recursive_remove_empty(job))
+
+    specs = list(sent.job_spec.worker_pool_specs)
+    assert [spec.replica_count for spec in specs] == counts
+    empty = aiplatform_v1.WorkerPoolSpec()
+    assert all(spec == empty for spec in specs if not spec.replica_count)
 
 
 def test_a_single_process_is_one_pool():
