@@ -50,7 +50,9 @@ class PlainDisplay:
         now = time.monotonic()
         if view.training and now - self._progress_at >= PLAIN_INTERVAL_SECONDS:
             self._progress_at = now
-            self._console.print(f"      {format_progress(view.training)}", highlight=False)
+            self._console.print(
+                f"      {format_progress(view.training)}", highlight=False, soft_wrap=True
+            )
 
 
 class LiveDisplay(PlainDisplay):
