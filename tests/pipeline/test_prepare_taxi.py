@@ -1,6 +1,9 @@
 import gzip
 import json
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -353,3 +356,22 @@ def test_results_merge_in_any_order(tmp_path):
     tally = {"read": 1, "written": 1, "filtered": 0, "quarantined": {"fare": 1}, "missing": {}}
     one = {"shards": [], "quarantine": [], "tally": tally, "statistics": {}}
     assert merge_results([one, merge_results([one])])["tally"]["quarantined"] == {"fare": 2}
+
+
+def test_a_killed_run_leaves_nothing_that_looks_complete(tmp_path, taxi_rows, write_csv):
+    path, output = write_csv(taxi_rows(30_000)), tmp_path / "out"
+    command = [sys.executable, "-m", "components.prepare_examples", "--workload", "taxi"]
+    process = subprocess.Popen(
+        [*command, "--files", str(path), "--output-dir", str(output)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".out.*/.train-*.partial")):
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline, "no shard was begun in 60 s"
+        time.sleep(0.002)
+    process.kill()
+    process.wait(10)
+    assert not output.exists()
+    assert not list(tmp_path.rglob("manifest.json"))

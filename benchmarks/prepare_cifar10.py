@@ -1,0 +1,161 @@
+"""CIFAR-10 to TFRecords: prepare_examples against per-element Beam, and against a plain loop.
+
+Per-element Beam reads the batches, yields images, makes one tf.train.Example of each and writes
+them with WriteToTFRecord. The plain loop is the least that one can do without Beam: encode the
+batches as prepare_examples does, write them with tf.io.TFRecordWriter, and compute nothing else.
+Each run is a process of its own; times start when Beam and TensorFlow are imported.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+CACHE = Path(".trainyard/cache/cifar10")
+FILES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
+RECORD_BYTES = 3073
+CORES = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
+
+
+def main() -> None:
+    """Runs one measurement in this process, or all of them in processes of their own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=int, default=60_000, help="of 60,000 (default: all)")
+    hidden = {"nargs": 3, "help": argparse.SUPPRESS}
+    parser.add_argument("--run", metavar=("WHAT", "FOLDER", "COMPRESSION"), **hidden)
+    args = parser.parse_args()
+    if args.run:
+        sys.stdout.write(json.dumps(measure(*args.run)) + "\n")
+        return
+    with tempfile.TemporaryDirectory(prefix="prepare-cifar10-") as folder:
+        num_images = write_batches(Path(folder), args.images)
+        for compression in ("none", "gzip"):
+            compare(Path(folder), compression, num_images)
+
+
+def compare(folder: Path, compression: str, num_images: int) -> None:
+    """Prints a line for each other way; ratio > 1: ours is better."""
+    seconds = {what: in_process(what, folder, compression) for what in WAYS}
+    ours = num_images / seconds["ours"]
+    for what in ("per_element", "plain_loop"):
+        theirs = num_images / seconds[what]
+        line = {"name": f"cifar10_{compression}_{what}", "ours": ours, "theirs": theirs}
+        sys.stdout.write(json.dumps({**line, "unit": "images/s", "ratio": ours / theirs}) + "\n")
+        sys.stdout.flush()
+
+
+def in_process(what: str, folder: Path, compression: str) -> float:
+    """The seconds of one way, in a new process."""
+    command = [sys.executable, __file__, "--run", what, str(folder), compression]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(what: str, folder: str, compression: str) -> float:
+    """The seconds of one way, in this process."""
+    import apache_beam  # noqa: F401
+
+    from trainer import quiet
+
+    quiet.import_tensorflow()
+    with tempfile.TemporaryDirectory(dir=folder) as output:
+        started = time.perf_counter()
+        WAYS[what](Path(folder), Path(output, "out"), compression)
+        return time.perf_counter() - started
+
+
+def ours(folder: Path, output: Path, compression: str) -> None:
+    """The component, on both cores."""
+    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.prepare import prepare
+
+    options = PrepareOptions(trust_files=True, compression=compression, beam_options=CORES)
+    prepare("cifar10", output_dir=output, data_dir=folder, options=options)
+
+
+def plain_loop(folder: Path, output: Path, compression: str) -> None:
+    """A thread for each of two halves of the batches."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    output.mkdir()
+    with ThreadPoolExecutor(2) as threads:
+        jobs = [
+            threads.submit(write_batch, folder / file, output / file, compression) for file in FILES
+        ]
+        for job in jobs:
+            job.result()
+
+
+def write_batch(path: Path, output: Path, compression: str) -> None:
+    """One batch with TensorFlow's writer."""
+    from components.prepare_examples.encode import encode_images
+    from components.prepare_examples.records import COMPRESSIONS, record_writer
+
+    records = np.fromfile(path, np.uint8).reshape(-1, RECORD_BYTES)
+    with record_writer(output, compression=COMPRESSIONS[compression]) as writer:
+        for start in range(0, len(records), 2000):
+            batch = records[start : start + 2000]
+            images = batch[:, 1:].reshape(-1, 3, 1024).transpose(0, 2, 1).reshape(len(batch), -1)
+            for row in encode_images(images, batch[:, 0]):
+                writer.write(row.tobytes())
+
+
+def per_element(folder: Path, output: Path, compression: str) -> None:
+    """A pipeline of single images, on one core: more Beam workers only make it slower here."""
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    runner = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+    suffix = ".gz" if compression == "gzip" else ""
+    with beam.Pipeline(options=PipelineOptions([f"--runner={runner}"])) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create([str(folder / file) for file in FILES])
+            | beam.FlatMap(images_of)
+            | beam.Map(to_example)
+            | beam.io.WriteToTFRecord(str(output), file_name_suffix=f".tfrecord{suffix}")
+        )
+
+
+def images_of(path: str) -> Iterator[tuple[bytes, int]]:
+    """The images of a batch, one by one, with their labels."""
+    for record in np.fromfile(path, np.uint8).reshape(-1, RECORD_BYTES):
+        yield record[1:].reshape(3, 32, 32).transpose(1, 2, 0).tobytes(), int(record[0])
+
+
+def to_example(item: tuple[bytes, int]) -> bytes:
+    """One image as a serialised tf.train.Example."""
+    import tensorflow as tf
+
+    image, label = item
+    feature = {
+        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
+        "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def write_batches(folder: Path, num_images: int) -> int:
+    """The first images of each official batch; how many there are in all."""
+    from components.prepare_examples.fetch import fetch
+
+    paths = fetch("cifar10", CACHE)
+    share = num_images // len(FILES)
+    for file in FILES:
+        with paths[file].open("rb") as content:
+            (folder / file).write_bytes(content.read(share * RECORD_BYTES))
+    return share * len(FILES)
+
+
+WAYS = {"ours": ours, "per_element": per_element, "plain_loop": plain_loop}
+
+if __name__ == "__main__":
+    main()
