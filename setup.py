@@ -23,7 +23,6 @@ setup(
         "tensorboard",
         "tensorflow==2.21.0",
         "tensorflow-metadata==1.21.0",
-        "tfx-bsl==1.21.0",
         "waitress",
         "werkzeug",
     ],
