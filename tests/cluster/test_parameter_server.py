@@ -83,3 +83,20 @@ def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(start_cluster
     saved = list_checkpoints(str(tmp_path / "out/checkpoints"))[-1]
     assert saved.step == 8001
     assert saved.extra == {"unfinished": [[8001, -1]]}
+
+
+def test_a_killed_chief_goes_on_from_the_last_checkpoint(start_cluster, flags, tmp_path):
+    flags += ["--learning-rate", 0.001, "--checkpoint-every-steps", 20, "--steps", 1203]
+    replicas = start_cluster(*flags)
+    folder = tmp_path / "out/checkpoints"
+    replicas["ps/0"].wait_for("serving at")
+    replicas["chief/0"].wait_for("/1203 loss")
+    replicas["chief/0"].kill()
+    for replica in replicas.values():
+        replica.wait(30)
+    replicas = {name: replica.start_again() for name, replica in replicas.items()}
+    codes = {name: replica.wait() for name, replica in replicas.items()}
+    assert set(codes.values()) == {0}, replicas["chief/0"].log
+    saved = list_checkpoints(str(folder))[-1]
+    assert saved.step == 1203
+    assert saved.extra == {"unfinished": [[1203, -1]]}
