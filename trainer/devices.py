@@ -1,5 +1,7 @@
 """The devices that a replica computes on: its GPUs, or else its CPU, cut in parts if asked to."""
 
+import os
+
 import tensorflow as tf
 
 from trainer.config import ConfigError
@@ -44,5 +46,7 @@ def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
 
 
 def _inter_op_threads() -> int:
+    """Returns what to set; 0 leaves the choice to TensorFlow, which takes one for one core."""
     given = tf.config.threading.get_inter_op_parallelism_threads()
-    return max(given, _LEAST_INTER_OP_THREADS) if given else 0
+    is_one = given == 1 or (not given and len(os.sched_getaffinity(0)) == 1)
+    return _LEAST_INTER_OP_THREADS if is_one else given
