@@ -199,7 +199,7 @@ def _add_plan_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check_flags(parser: argparse.ArgumentParser) -> None:
-    checks = parser.add_argument_group("checks")
+    checks = parser.add_argument_group("checks of tables (taxi)")
     checks.add_argument(
         "--schema",
         default="",

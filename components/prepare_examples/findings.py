@@ -7,6 +7,7 @@ from typing import Any
 
 from components.prepare_examples import anomalies, drift, report, schema
 from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.publish import local_path
 
 Json = dict[str, Any]
 
@@ -18,12 +19,12 @@ def describe_examples(statistics: Json, folder: Path, options: PrepareOptions) -
         DataError: there are anomalies that block.
     """
     workload = statistics["workload"]
-    expected = schema.read_schema(options.schema) if options.schema else None
+    expected = schema.read_schema(local_path(options.schema)) if options.schema else None
     expected = expected or schema.infer_schema(statistics)
     found = anomalies.find_anomalies(statistics, expected)
     columns, drifts = dict(statistics["splits"]), []
     if options.baseline:
-        baseline = drift.read_baseline(options.baseline)
+        baseline = drift.read_baseline(local_path(options.baseline))
         drifts = drift.measure_drift(statistics, baseline)
         found += drift.drift_anomalies(drifts, options.drift_thresholds)
         columns["train of the baseline"] = baseline["splits"]["train"]

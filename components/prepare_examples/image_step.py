@@ -30,6 +30,7 @@ class ImagePlan:
 
 def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImagePlan:
     """Fetches and checks the raw files, and plans the shards."""
+    options.check_images(workload)
     paths = fetch(workload, data_dir, trust_files=options.trust_files)
     splits = limit_splits(IMAGES[workload].splits(data_dir), options.max_examples)
     compression = COMPRESSIONS[options.compression]

@@ -15,6 +15,10 @@ from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
 
 ROW_FILTERS = ("none", "complete")
 LISTS = ("files", "split_key", "ignore_columns", "beam_options")
+TABLE_ONLY = (
+    *("schema", "baseline", "drift_thresholds", "block_on"),
+    *("files", "ratios", "split_key", "row_filter", "ignore_columns"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +107,27 @@ class PrepareOptions:
             target_bytes=self.target_mb * 1_000_000,
         )
 
-    @classmethod
-    def from_json(cls, text: str, **more: Any) -> "PrepareOptions":
-        """Options from a JSON object, and some given apart.
+    def check_images(self, workload: str) -> None:
+        """Refuses what is asked of tables only.
 
         Raises:
-            DataError: it is none, or has an unknown key; names the allowed ones.
+            DataError: names the option.
+        """
+        default = PrepareOptions()
+        for name in TABLE_ONLY:
+            if getattr(self, name) != getattr(default, name):
+                raise DataError(
+                    f"{name} is {getattr(self, name)!r}, but it is for tables such as taxi only; "
+                    f"leave it out for {workload}"
+                )
+
+    @classmethod
+    def from_json(cls, text: str, **more: Any) -> "PrepareOptions":
+        """Options of a pipeline's step, from a JSON object, and some given apart.
+
+        Raises:
+            DataError: it is none, has an unknown key (names the allowed ones), or a path that is
+                relative: a step does not run in the folder in which the run was started.
         """
         try:
             content = json.loads(text or "{}")
@@ -120,7 +139,14 @@ class PrepareOptions:
         for key in content:
             if key not in allowed:
                 raise DataError(f"prepare has no {key!r}; allowed are {', '.join(allowed)}")
-        return cls(**{**more, **content})
+        options = cls(**{**more, **content})
+        for name, paths in options._paths().items():
+            _check_absolute(name, paths)
+        return options
+
+    def _paths(self) -> dict[str, tuple[str, ...]]:
+        found = {"files": self.files, "schema": (self.schema,), "baseline": (self.baseline,)}
+        return {name: tuple(filter(None, paths)) for name, paths in found.items()}
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
@@ -129,6 +155,15 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
         raise DataError(f"{name} is {value!r}; it must be a list of texts")
     return tuple(items)
+
+
+def _check_absolute(name: str, paths: tuple[str, ...]) -> None:
+    for path in paths:
+        if not path.startswith(("/", "gs://")):
+            raise DataError(
+                f"prepare.{name} is {path!r}, a relative path, but a pipeline's step runs in a "
+                "folder of its own; give the whole path, or gs://"
+            )
 
 
 def _check_numbers(name: str, value: Any) -> None:

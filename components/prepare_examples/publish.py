@@ -1,6 +1,7 @@
 """The output folder: local or in a mounted bucket, complete or not there at all."""
 
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.shards import SPLITS
+
+logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 CLOUD_MOUNT = "/gcs/"
@@ -48,6 +51,7 @@ def published(output: Path) -> Iterator[Path]:
         (output / MANIFEST).unlink(missing_ok=True)
         yield output
         return
+    remove_leftovers(output)
     staged = output.with_name(f".{output.name}.{os.getpid()}.partial")
     staged.mkdir(parents=True)
     try:
@@ -57,6 +61,31 @@ def published(output: Path) -> Iterator[Path]:
         os.replace(staged, output)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def remove_leftovers(output: Path) -> None:
+    """Removes what killed runs into the same place have left: folders that name a dead process.
+
+    A folder that names this very process is of an earlier one: in a container, ids come again.
+    """
+    pattern = re.compile(rf"\.{re.escape(output.name)}\.(\d{{1,9}})\.partial")
+    entries = list(output.parent.iterdir()) if output.parent.is_dir() else []
+    for entry in entries:
+        found = pattern.fullmatch(entry.name)
+        if found and not _is_running(int(found[1])):
+            shutil.rmtree(entry, ignore_errors=True)
+            logger.info("%s, which a killed run had left, is removed", entry)
+
+
+def _is_running(pid: int) -> bool:
+    """Is it another process that runs?"""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return pid != os.getpid()
 
 
 def check_replaceable(output: Path) -> None:

@@ -1,9 +1,12 @@
+import json
+
 import pytest
 
 from components.prepare_examples.beam_options import runner_flags
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
 from components.prepare_examples.shards import plan_num_shards
 
 
@@ -34,12 +37,40 @@ def test_a_number_that_is_asked_for_is_taken():
         ('{"drift_thresholds": {"kl": 1}}', "drift_thresholds is 'kl'; allowed are l_infinity"),
         ('{"block_on": "all"}', "block_on is 'all'; allowed are error, warning, none"),
         ('{"num_workers": 0}', "num_workers is 0; it must be a whole number, at least 1"),
+        ('{"files": ["trips.csv"]}', "prepare.files is 'trips.csv', a relative path"),
+        ('{"schema": "s.pbtxt"}', "prepare.schema is 's.pbtxt', a relative path"),
         ('{"row_filter": "old"}', "row_filter is 'old'; allowed are none, complete"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_is_allowed(text, problem):
     with pytest.raises(DataError, match=problem):
         PrepareOptions.from_json(text)
+
+
+def test_whole_paths_are_taken_from_json():
+    files = ("/data/a.csv", "gs://bucket/b.csv")
+    assert PrepareOptions.from_json(json.dumps({"files": files})).files == files
+
+
+@pytest.mark.parametrize("workload", ["mnist", "cifar10"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("schema", "s.pbtxt"),
+        ("baseline", "earlier"),
+        ("block_on", "warning"),
+        ("drift_thresholds", {"psi": 0.5}),
+        ("files", ["a.csv"]),
+        ("ratios", {"train": 2, "eval": 1, "test": 1}),
+        ("split_key", ["unique_key"]),
+        ("row_filter", "complete"),
+        ("ignore_columns", ["weather"]),
+    ],
+)
+def test_what_is_for_tables_is_refused_for_images(tmp_path, workload, name, value):
+    options = PrepareOptions(**{name: value})
+    with pytest.raises(DataError, match=f"{name} is .* leave it out for {workload}"):
+        prepare(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
 
 
 def test_the_runners_flags():
