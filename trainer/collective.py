@@ -1,5 +1,6 @@
 """multi_worker_mirrored: sums of vectors over all replicas, which all hold the same weights."""
 
+import contextlib
 import logging
 import threading
 import time
@@ -9,7 +10,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from trainer.cluster import Cluster
-from trainer.errors import EXIT_RESTART
+from trainer.errors import EXIT_RESTART, ReplicaLostError
 from trainer.liveness import Monitor, Watch, end_process, is_reachable
 from trainer.quiet import quiet_native_logs
 from trainer.replica import abandon, naming_the_port
@@ -31,6 +32,8 @@ class Ring:
         start = _Start(peers, timeout_seconds=start_timeout_seconds, stop=stop)
         try:
             self._strategy = _connect(cluster, rank=self.rank)
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            raise ReplicaLostError(f"while connecting: {_missing(peers)}") from error
         finally:
             start.close()
         self.monitor = Monitor(peers, on_stuck=abandon, reaction_seconds=_REACTION_SECONDS)
@@ -38,6 +41,15 @@ class Ring:
     def add_up(self, vector: tf.Tensor) -> tf.Tensor:
         """Returns the sum of every replica's vector, to the bit the same on all; in a graph."""
         return self._strategy.run(_all_reduce, args=(vector,))
+
+    def part(self) -> None:
+        """Is called by all after their last sum: what one has not yet sent would end with it.
+
+        Who is through here knows that all others have come here, and so have had that last sum.
+        """
+        self.monitor.close()
+        with contextlib.suppress(tf.errors.OpError):
+            tf.function(self.add_up)(tf.zeros([1]))
 
     def share(self, snapshot: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the snapshot of the replica with rank 0 on all."""
@@ -70,6 +82,11 @@ def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirrore
     context.context().configure_coordination_service(service_type="")
     with quiet_native_logs(), naming_the_port(cluster):
         return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+
+
+def _missing(peers: Mapping[str, str]) -> str:
+    gone = [f"{name} ({at})" for name, at in peers.items() if not is_reachable(at)]
+    return f"{', '.join(gone)} cannot be reached" if gone else "a replica has ended"
 
 
 def _all_reduce(vector: tf.Tensor) -> tf.Tensor:

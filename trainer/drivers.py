@@ -59,15 +59,14 @@ class SyncDriver:
             votes = tf.constant([float(self._stop.is_set()), float(self._finish.is_set())])
             sums = self._run(self._table, tf.constant(first), tf.constant(count), votes)
             *sums, num_stops, num_finishes = sums.numpy()
-            totals = make_totals(sums, first=first, count=count, batch_size=self._batch_size)
             self.should_stop = self._stop.is_set() if self._ring is None else num_stops > 0
             self.should_finish = num_finishes > 0
+            is_last = self.should_stop or self.should_finish or first + count >= stop
             if self._ring:
                 self._ring.monitor.progressed()
-                if self.should_stop or self.should_finish or first + count >= stop:
-                    # From here on others may end before this replica does.
-                    self._ring.monitor.close()
-            yield totals
+                if is_last or is_diverged(sums, count):
+                    self._ring.part()
+            yield make_totals(sums, first=first, count=count, batch_size=self._batch_size)
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
         """Returns what a checkpoint must hold beside the state: nothing."""
@@ -120,6 +119,11 @@ def run_steps(
     return tf.concat([sums, num_good[tf.newaxis]], 0)
 
 
+def is_diverged(sums: Any, num_measured: int) -> bool:
+    """Returns whether a loss among the sums of a call was not finite."""
+    return sums[2] < num_measured
+
+
 def make_totals(
     sums: Any, *, first: int, count: int, batch_size: int, num_measured: int | None = None
 ) -> Totals:
@@ -130,7 +134,7 @@ def make_totals(
     """
     loss, correct, num_good = (float(value) for value in sums)
     num_measured = count if num_measured is None else num_measured
-    if num_good < num_measured:
+    if is_diverged(sums, num_measured):
         step = first + count - num_measured + int(num_good) + 1
         raise DivergedError(f"step {step}: the loss is not a finite number")
     return Totals(steps=count, examples=num_measured * batch_size, loss=loss, correct=correct)

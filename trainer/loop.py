@@ -200,6 +200,8 @@ class _Training:
                     bound = bound or _EXPLODED * max(1.0, totals.mean_loss)
                     step += totals.steps
                     if totals.mean_loss > bound:
+                        if self._ring:
+                            self._ring.part()
                         raise DivergedError(
                             f"step {step}: the loss has exploded to {totals.mean_loss:.4g}"
                         )
