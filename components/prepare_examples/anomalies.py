@@ -44,6 +44,15 @@ def find_anomalies(statistics: Json, schema: "schema_pb2.Schema") -> list[Anomal
     return sorted(found, key=lambda anomaly: (anomaly.severity, anomaly.split, anomaly.feature))
 
 
+def duplicate_anomalies(duplicates: Json | None) -> list[Anomaly]:
+    """A warning if rows repeat the key of another; such rows are kept, all in the same split."""
+    if not duplicates or not duplicates["num_rows"]:
+        return []
+    count = f"{'' if duplicates['is_exact'] else 'about '}{duplicates['num_rows']:,}"
+    reason = f"{count} rows repeat the key of an earlier row; is a file there twice?"
+    return [Anomaly(WARNING, "", duplicates["column"], reason)]
+
+
 def check(anomalies: list[Anomaly], *, block_on: str) -> None:
     """Stops at anomalies that block.
 

@@ -12,8 +12,16 @@ from components.prepare_examples.publish import local_path
 Json = dict[str, Any]
 
 
-def describe_examples(statistics: Json, folder: Path, options: PrepareOptions) -> Json:
+def describe_examples(
+    statistics: Json, folder: Path, options: PrepareOptions, *, duplicates: Json | None = None
+) -> Json:
     """Writes statistics, schema, anomalies and report; answers the manifest's fields on them.
+
+    Args:
+        statistics: of the new examples.
+        folder: where to write.
+        options: what to hold them against.
+        duplicates: `KeyCounts.summary`, if the table has keys.
 
     Raises:
         DataError: there are anomalies that block.
@@ -22,6 +30,7 @@ def describe_examples(statistics: Json, folder: Path, options: PrepareOptions) -
     expected = schema.read_schema(local_path(options.schema)) if options.schema else None
     expected = expected or schema.infer_schema(statistics)
     found = anomalies.find_anomalies(statistics, expected)
+    found += anomalies.duplicate_anomalies(duplicates)
     columns, drifts = dict(statistics["splits"]), []
     if options.baseline:
         baseline = drift.read_baseline(local_path(options.baseline))

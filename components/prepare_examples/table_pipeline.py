@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.beam_options import pipeline_options
+from components.prepare_examples.duplicates import KeyCounts, merge_keys
 from components.prepare_examples.shards import SPLITS
 from components.prepare_examples.statistics import from_state, merge_states
 from components.prepare_examples.table_plan import Part
@@ -52,6 +53,7 @@ def merge_results(results: Iterable[Json]) -> Json:
         merged["shards"] = merged["shards"] + result["shards"]
         merged["quarantine"] = merged["quarantine"] + result["quarantine"]
         merged["tally"] = _added(merged["tally"], result["tally"])
+        merged["keys"] = merge_keys(merged["keys"], result["keys"])
         merged["statistics"] = {
             split: merge_states(features, result["statistics"].get(split, {}))
             for split, features in merged["statistics"].items()
@@ -65,6 +67,7 @@ def empty_result() -> Json:
         "shards": [],
         "quarantine": [],
         "tally": {"read": 0, "written": 0, "filtered": 0, "quarantined": {}, "missing": {}},
+        "keys": None,
         "statistics": {split: {} for split in SPLITS},
     }
 
@@ -75,6 +78,7 @@ def finish(merged: Json, path: str) -> None:
         "shards": sorted(merged["shards"], key=lambda entry: str(entry["file"])),
         "quarantine": sorted(merged["quarantine"], key=lambda entry: str(entry["file"])),
         "tally": merged["tally"],
+        "duplicates": KeyCounts.from_state(merged["keys"]).summary() if merged["keys"] else None,
         "statistics": {
             split: {name: from_state(state).summary() for name, state in features.items()}
             for split, features in merged["statistics"].items()

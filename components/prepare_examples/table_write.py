@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from components.prepare_examples import taxi
+from components.prepare_examples.duplicates import KEY, KeyCounts
 from components.prepare_examples.files import sha256_of
 from components.prepare_examples.records import record_writer
 from components.prepare_examples.shards import SPLITS, shard_file
@@ -37,6 +38,7 @@ class TableOptions:
     num_shards: int
     row_filter: str = "none"
     compression: str = "GZIP"
+    has_keys: bool = False
 
     def to_json(self) -> str:
         """Plain text, to travel through Beam."""
@@ -74,6 +76,7 @@ class _Tally:
     filtered: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
+    keys: KeyCounts = field(default_factory=KeyCounts)
 
     def to_plain(self) -> Json:
         return {
@@ -118,6 +121,7 @@ def write_part(part_json: str, options_json: str, output_dir: str) -> Json:
             for name, split in zip(SPLITS, splits, strict=True)
         },
         "tally": tally.to_plain(),
+        "keys": tally.keys.to_state() if options.has_keys else None,
     }
 
 
@@ -139,6 +143,8 @@ def _write_block(
     block: Block, splits: Sequence[_Split], tally: _Tally, options: TableOptions
 ) -> None:
     good = _good_rows(block)
+    if options.has_keys:
+        tally.keys.add(good[KEY].combine_chunks())
     examples = taxi.to_examples(good)
     numbers = taxi.splits_of(good, key=options.key, ratios=options.ratios)
     if options.row_filter == "complete":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples import taxi
+from components.prepare_examples.duplicates import KEY
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fetch import fetch
 from components.prepare_examples.findings import describe_examples
@@ -64,6 +65,7 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
         num_shards=num_shards,
         row_filter=options.row_filter,
         compression=COMPRESSIONS[options.compression],
+        has_keys=KEY in common,
     )
     header = _header(workload, table, write_options, is_verified=is_verified)
     return TaxiPlan(workload, table, write_options, header, options)
@@ -105,7 +107,10 @@ def write(found: TaxiPlan, folder: Path) -> None:
             for split, features in result["statistics"].items()
         },
     }
-    manifest |= describe_examples(statistics, folder, found.wanted)
+    duplicates = result["duplicates"]
+    if duplicates:
+        manifest["duplicates"] = duplicates
+    manifest |= describe_examples(statistics, folder, found.wanted, duplicates=duplicates)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
 
 

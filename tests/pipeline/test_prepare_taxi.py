@@ -354,7 +354,7 @@ def test_uncompressed_files_are_named_so(tmp_path, run, taxi_rows, write_csv):
 
 def test_results_merge_in_any_order(tmp_path):
     tally = {"read": 1, "written": 1, "filtered": 0, "quarantined": {"fare": 1}, "missing": {}}
-    one = {"shards": [], "quarantine": [], "tally": tally, "statistics": {}}
+    one = {"shards": [], "quarantine": [], "tally": tally, "statistics": {}, "keys": None}
     assert merge_results([one, merge_results([one])])["tally"]["quarantined"] == {"fare": 2}
 
 
