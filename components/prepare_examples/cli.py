@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.prepare_examples.beam_options import runner_flags
+from components.prepare_examples.drift import THRESHOLDS
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import CACHE_DIR, explain, prepare
@@ -27,7 +28,9 @@ they come from and their checksums. The same input always gives the same bytes.
 A table (taxi) is read from your own files too, CSV or Parquet. Rows with impossible values are not
 dropped: they are set aside in quarantine-*.jsonl, each with the reason, and the manifest accounts
 for every row. statistics.json describes each feature of each split, report.html shows them, and
-anomalies.json says what a schema or an earlier run would not lead one to expect.
+anomalies.json says what a schema or an earlier run would not lead one to expect. Rows that repeat
+the unique_key of another one, if the table has that column, are kept, counted in the manifest and a
+warning there.
 
 workloads: {", ".join(sorted(SOURCES))}"""
 
@@ -92,13 +95,14 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
         compression=args.compression,
         schema=args.schema,
         baseline=args.baseline,
+        drift_thresholds=_numbers("drift-thresholds", args.drift_thresholds, "psi=0.25"),
         block_on=args.block_on,
         num_workers=args.num_workers,
         parallelism=args.parallelism,
         target_mb=args.target_mb,
         beam_options=(*_runner_flags(args), *args.beam_options),
         files=args.files,
-        ratios=_ratios(args.ratios),
+        ratios=_numbers("ratios", args.ratios, "train=0.8,eval=0.1,test=0.1"),
         split_key=args.split_key,
         row_filter=args.row_filter,
         ignore_columns=args.ignore_columns,
@@ -109,12 +113,12 @@ def _runner_flags(args: argparse.Namespace) -> tuple[str, ...]:
     return runner_flags(args.runner, num_workers=args.direct_workers, mode=args.direct_mode)
 
 
-def _ratios(text: str) -> dict[str, float]:
+def _numbers(flag: str, text: str, example: str) -> dict[str, float]:
     try:
         pairs = (item.split("=") for item in text.split(","))
-        return {name.strip(): float(ratio) for name, ratio in pairs}
+        return {name.strip(): float(number) for name, number in pairs}
     except ValueError:
-        raise DataError(f"ratios is {text!r}; write train=0.8,eval=0.1,test=0.1") from None
+        raise DataError(f"{flag} is {text!r}; write {example}") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -211,6 +215,12 @@ def _add_check_flags(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="PATH",
         help="statistics.json or the examples folder of an earlier run, to measure drift from",
+    )
+    checks.add_argument(
+        "--drift-thresholds",
+        default=",".join(f"{name}={threshold}" for name, threshold in THRESHOLDS.items()),
+        metavar="DISTANCES",
+        help="distances above which drift is an anomaly; some or all (default: %(default)s)",
     )
     checks.add_argument(
         "--block-on",

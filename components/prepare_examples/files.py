@@ -1,5 +1,6 @@
 """Files that appear whole and verified, or not at all."""
 
+import base64
 import gzip
 import hashlib
 import os
@@ -16,6 +17,19 @@ def sha256_of(path: Path) -> str:
     """The hexadecimal SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digests_of(path: Path) -> dict[str, str]:
+    """The manifest's digests of a file, read once: its SHA-256 and, as gs:// has it, its CRC32C."""
+    import google_crc32c
+
+    sha256, crc32c = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        for chunk in chunks_of(file):
+            sha256.update(chunk)
+            crc32c = google_crc32c.extend(crc32c, chunk)
+    encoded = base64.b64encode(crc32c.to_bytes(4, "big")).decode()
+    return {"sha256": sha256.hexdigest(), "crc32c": encoded}
 
 
 def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:

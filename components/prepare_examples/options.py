@@ -37,7 +37,8 @@ class PrepareOptions:
         compression: `gzip` or `none`.
         schema: a schema.pbtxt to hold the examples against; none infers one from the train split.
         baseline: statistics.json of an earlier run, or its examples folder, to measure drift from.
-        drift_thresholds: the distances (l_infinity, jensen_shannon, psi) above which to warn.
+        drift_thresholds: the distances (l_infinity, jensen_shannon, psi) above which to warn;
+            those that are not named keep their defaults.
         block_on: which anomalies end the run: `error`, `warning` (both) or `none`.
         beam_options: Beam's own flags, without `--runner` it all runs in this process. Another
             runner's workers must see the raw files and the output folder.
@@ -91,6 +92,7 @@ class PrepareOptions:
             if type(value) is not int or value < 1:
                 raise DataError(f"{name} is {value!r}; it must be a whole number, at least 1")
         object.__setattr__(self, "ratios", check_ratios(self.ratios))
+        object.__setattr__(self, "drift_thresholds", {**THRESHOLDS, **self.drift_thresholds})
 
     def planned_shards(self, num_bytes: int, *, split: str = "train") -> int:
         """The number of files of a split: as asked for, or as its raw size and the workers ask."""

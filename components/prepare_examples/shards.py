@@ -11,6 +11,9 @@ SPLITS = ("train", "eval", "test")
 DEFAULT_NUM_SHARDS = {"train": 4, "eval": 1, "test": 2}
 
 
+ENTRY_FIELDS = ("file", "num_examples", "sha256", "crc32c")  # of a shard in the manifest
+
+
 def plan_num_shards(
     num_bytes: int, *, num_workers: int, parallelism: int, target_bytes: int
 ) -> int:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from components.prepare_examples import taxi
 from components.prepare_examples.duplicates import KEY, KeyCounts
-from components.prepare_examples.files import sha256_of
+from components.prepare_examples.files import digests_of
 from components.prepare_examples.records import record_writer
 from components.prepare_examples.shards import SPLITS, shard_file
 from components.prepare_examples.statistics import Numbers, Strings
@@ -212,7 +212,7 @@ def _published(path: Path, *, split: str, num_examples: int) -> Json:
         "split": split,
         "file": path.name,
         "num_examples": num_examples,
-        "sha256": sha256_of(path),
+        **digests_of(path),
     }
 
 
@@ -222,4 +222,4 @@ def _published_side(path: Path, tally: _Tally) -> list[Json]:
         _partial(path).unlink()
         return []
     os.replace(_partial(path), path)
-    return [{"file": path.name, "num_rows": num_rows, "sha256": sha256_of(path)}]
+    return [{"file": path.name, "num_rows": num_rows, **digests_of(path)}]

@@ -15,7 +15,7 @@ from components.prepare_examples.findings import describe_examples
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import MANIFEST, local_path
 from components.prepare_examples.records import COMPRESSIONS
-from components.prepare_examples.shards import SPLITS
+from components.prepare_examples.shards import ENTRY_FIELDS, SPLITS
 from components.prepare_examples.table_files import TableFile, digest_of, find_files, open_table
 from components.prepare_examples.table_pipeline import write_table
 from components.prepare_examples.table_plan import TablePlan, plan_table
@@ -189,7 +189,7 @@ def _splits(entries: Sequence[Json]) -> Json:
     for entry in entries:
         split = splits[entry["split"]]
         split["num_examples"] += entry["num_examples"]
-        split["shards"].append({key: entry[key] for key in ("file", "num_examples", "sha256")})
+        split["shards"].append({key: entry[key] for key in ENTRY_FIELDS})
     return splits
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from components.prepare_examples.beam_options import pipeline_options
 from components.prepare_examples.drift import STATISTICS
 from components.prepare_examples.encode import encode_images
-from components.prepare_examples.files import sha256_of
+from components.prepare_examples.files import digests_of
 from components.prepare_examples.image_statistics import ImageStatistics
 from components.prepare_examples.images import IMAGES
 from components.prepare_examples.publish import MANIFEST
 from components.prepare_examples.records import record_writer
-from components.prepare_examples.shards import SPLITS, Shard
+from components.prepare_examples.shards import ENTRY_FIELDS, SPLITS, Shard
 from trainer import quiet
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def write_shard(shard: tuple[Any, ...], workload: str, data_dir: str, output_dir
         "split": described.split,
         "file": path.name,
         "num_examples": num_examples,
-        "sha256": sha256_of(path),
+        **digests_of(path),
         "statistics": statistics.to_state(),
     }
 
@@ -104,7 +104,7 @@ def write_manifest(entries: Iterable[Json], header: Json, output_dir: str) -> No
     for entry in sorted(entries, key=lambda entry: str(entry["file"])):
         name, split = entry["split"], splits[entry["split"]]
         split["num_examples"] += entry["num_examples"]
-        split["shards"].append({key: entry[key] for key in ("file", "num_examples", "sha256")})
+        split["shards"].append({key: entry[key] for key in ENTRY_FIELDS})
         statistics = ImageStatistics.from_state(entry["statistics"])
         if name in found:
             found[name].merge(statistics)

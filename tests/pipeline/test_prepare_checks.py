@@ -5,6 +5,7 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
+from components.prepare_examples.cli import main
 from components.prepare_examples.drift import measure_drift
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
@@ -134,6 +135,23 @@ def test_a_shift_is_a_warning_with_its_distance(run):
     page = (folder / "report.html").read_text()
     assert "train of the baseline" in page
     assert "psi is" in page
+
+
+def test_drift_below_the_thresholds_of_the_command_line_is_no_anomaly(
+    tmp_path, taxi_rows, write_csv
+):
+    before, after = tmp_path / "before", tmp_path / "after"
+    path = str(write_csv(taxi_rows(200)))
+    common = ["--workload", "taxi", "--data-dir", str(tmp_path), "--files", path]
+    assert main([*common, "--output-dir", str(before)]) == 0
+    write_csv([{**row, "payment_type": "Mobile"} for row in taxi_rows(200)])
+    flags = ["--output-dir", str(after), "--baseline", str(before)]
+    high = "psi=99,l_infinity=1,jensen_shannon=1"
+    for thresholds, names in (("psi=99", {"l_infinity", "jensen_shannon"}), (high, set())):
+        assert main([*common, *flags, "--drift-thresholds", thresholds]) == 0
+        found = content_of(after)["anomalies"]
+        drifted = {a["reason"].split()[0] for a in found if a["feature"] == "payment_type"}
+        assert drifted - {"is"} == names
 
 
 def test_a_baseline_that_is_none_is_refused(tmp_path, run):

@@ -1,8 +1,10 @@
+import base64
 import hashlib
 import json
 import socket
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -75,6 +77,8 @@ def test_the_manifest_counts_and_sums_what_is_there(tmp_path, tiny_mnist):
     for shard in shards:
         content = (output / shard["file"]).read_bytes()
         assert hashlib.sha256(content).hexdigest() == shard["sha256"]
+        crc32c = google_crc32c.value(content).to_bytes(4, "big")
+        assert base64.b64decode(shard["crc32c"]) == crc32c
     assert [source["verified"] for source in manifest["sources"]] == [False] * 4
     assert manifest["compression"] == "GZIP"
 

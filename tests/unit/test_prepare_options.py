@@ -73,6 +73,24 @@ def test_what_is_for_tables_is_refused_for_images(tmp_path, workload, name, valu
         prepare(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
 
 
+def test_thresholds_that_are_not_named_keep_their_defaults():
+    found = PrepareOptions(drift_thresholds={"psi": 0.5}).drift_thresholds
+    assert found == {"l_infinity": 0.1, "jensen_shannon": 0.05, "psi": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("psi", "drift-thresholds is 'psi'; write psi=0.25"),
+        ("kl=1", "drift_thresholds is 'kl'; allowed are l_infinity, jensen_shannon, psi"),
+    ],
+)
+def test_wrong_thresholds_are_named(tmp_path, capsys, text, problem):
+    arguments = ["--workload", "taxi", "--output-dir", str(tmp_path / "out")]
+    assert main([*arguments, "--drift-thresholds", text]) == 2
+    assert problem in capsys.readouterr().err
+
+
 def test_the_runners_flags():
     assert runner_flags("", num_workers=1, mode="multi_threading") == ()
     assert runner_flags("FlinkRunner", num_workers=1, mode="x") == ("--runner=FlinkRunner",)

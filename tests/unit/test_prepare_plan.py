@@ -155,6 +155,7 @@ def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
             "file": f"train-{index}",
             "num_examples": 5,
             "sha256": "x",
+            "crc32c": "y",
             "statistics": statistics.to_state(),
         }
 
