@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.prepare_examples.beam_options import runner_flags
+from components.prepare_examples.bigquery import TABLE
 from components.prepare_examples.drift import THRESHOLDS
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import SOURCES as TABLE_SOURCES
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import CACHE_DIR, explain, prepare
 from components.prepare_examples.publish import local_path
@@ -49,7 +51,11 @@ examples:
   # taxi trips exported from the city's portal or BigQuery, on both cores
   python -m components.prepare_examples --workload taxi --output-dir /tmp/taxi \\
       --files 'trips/*.csv.gz' --ratios train=0.9,eval=0.05,test=0.05 \\
-      --direct-workers 2"""
+      --direct-workers 2
+
+  # what would be asked of BigQuery for a million trips of one year
+  python -m components.prepare_examples --workload taxi --output-dir /tmp/taxi --dry-run \\
+      --source bigquery --project my-project --limit 1000000 --dates 2016-01-01,2016-12-31"""
 
 
 SHARDS_HELP = {
@@ -102,6 +108,10 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
         target_mb=args.target_mb,
         beam_options=(*_runner_flags(args), *args.beam_options),
         files=args.files,
+        source=args.source,
+        project=args.project,
+        limit=args.limit,
+        dates=args.dates,
         ratios=_numbers("ratios", args.ratios, "train=0.8,eval=0.1,test=0.1"),
         split_key=args.split_key,
         row_filter=args.row_filter,
@@ -169,6 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_plan_flags(parser)
     _add_check_flags(parser)
     _add_table_flags(parser)
+    _add_bigquery_flags(parser)
     parser.add_argument("beam_options", nargs="*", help="Beam's own flags, after --")
     return parser
 
@@ -263,6 +274,21 @@ def _add_table_flags(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="COLUMNS",
         help="columns of your files to leave out, if the taxi table does not have them",
+    )
+
+
+def _add_bigquery_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "BigQuery (taxi)",
+        f"Rows of {TABLE}, kept in --data-dir. Not yet tried against the real service.",
+    )
+    group.add_argument(
+        "--source", default="files", metavar="NAME", help=f"{' or '.join(TABLE_SOURCES)} (default: files)"
+    )
+    group.add_argument("--project", default="", metavar="ID", help="who pays for the query")
+    group.add_argument("--limit", type=int, default=0, metavar="N", help="number of rows")
+    group.add_argument(
+        "--dates", default="", metavar="FIRST,LAST", help="days on which trips start (default: all)"
     )
 
 

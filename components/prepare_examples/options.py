@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.prepare_examples.bigquery import build_query
 from components.prepare_examples.drift import THRESHOLDS
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS, plan_num_shards
 from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
 
+SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")
-LISTS = ("files", "split_key", "ignore_columns", "beam_options")
+LISTS = ("files", "dates", "split_key", "ignore_columns", "beam_options")
 TABLE_ONLY = (
     *("schema", "baseline", "drift_thresholds", "block_on"),
+    *("source", "project", "limit", "dates"),
     *("files", "ratios", "split_key", "row_filter", "ignore_columns"),
 )
 
@@ -44,6 +47,10 @@ class PrepareOptions:
             runner's workers must see the raw files and the output folder.
         files: the table's files, CSV (plain or gzipped) or Parquet, as paths or patterns; none
             takes the sample of 15,002 trips.
+        source: `files`, or `bigquery` for rows of its public table.
+        project: the Google Cloud project that pays for the query.
+        limit: rows to ask BigQuery for.
+        dates: the first and the last day of the trips to ask for; none asks for all.
         ratios: the share of each split.
         split_key: columns whose hash decides the split; none takes `taxi.default_key`.
         row_filter: `complete` keeps only rows in which no feature is missing.
@@ -63,6 +70,10 @@ class PrepareOptions:
     block_on: str = "error"
     beam_options: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    source: str = "files"
+    project: str = ""
+    limit: int = 0
+    dates: tuple[str, ...] = ()
     ratios: Mapping[str, float] = field(default_factory=lambda: DEFAULT_RATIOS)
     split_key: tuple[str, ...] = ()
     row_filter: str = "none"
@@ -78,6 +89,7 @@ class PrepareOptions:
         for name in ("schema", "baseline"):
             if not isinstance(getattr(self, name), str):
                 raise DataError(f"{name} is {getattr(self, name)!r}; it must be a path")
+        self._check_source()
         _check_choice("block_on", self.block_on, ("error", "warning", "none"))
         if not isinstance(self.trust_files, bool):
             raise DataError(f"trust_files is {self.trust_files!r}; it must be true or false")
@@ -93,6 +105,19 @@ class PrepareOptions:
                 raise DataError(f"{name} is {value!r}; it must be a whole number, at least 1")
         object.__setattr__(self, "ratios", check_ratios(self.ratios))
         object.__setattr__(self, "drift_thresholds", {**THRESHOLDS, **self.drift_thresholds})
+
+    def _check_source(self) -> None:
+        _check_choice("source", self.source, SOURCES)
+        wanted = {name: getattr(self, name) for name in ("project", "limit", "dates")}
+        if self.source == "bigquery":
+            build_query(limit=self.limit, dates=self.dates)
+            if not isinstance(self.project, str) or not self.project:
+                raise DataError("project is empty; name the Google Cloud project that pays")
+            if self.files:
+                raise DataError("files and source bigquery exclude each other; leave one out")
+        elif any(wanted.values()):
+            name = next(name for name, value in wanted.items() if value)
+            raise DataError(f"{name} is {wanted[name]!r}; it needs the source bigquery")
 
     def planned_shards(self, num_bytes: int, *, split: str = "train") -> int:
         """The number of files of a split: as asked for, or as its raw size and the workers ask."""

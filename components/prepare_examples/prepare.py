@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples import image_step, taxi_step
+from components.prepare_examples.bigquery import build_query
 from components.prepare_examples.images import IMAGES
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import (
@@ -58,11 +59,20 @@ def prepare(
 def explain(
     workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
 ) -> list[str]:
-    """What `prepare` would write, and from what; the raw files are fetched and checked."""
+    """What `prepare` would write, and from what; the raw files are fetched and checked.
+
+    Of BigQuery, it is the query only.
+    """
     options = options or PrepareOptions()
-    step, plan = _plan(workload, data_dir, options)
     flags = " ".join(options.beam_options) or "--runner=DirectRunner, in this process"
-    return [*step.explain(plan), f"Beam: {flags}"]
+    source_of(workload)
+    # Asking BigQuery costs money, and only its answer can be planned.
+    if options.source == "bigquery" and workload not in IMAGES:
+        lines = [build_query(limit=options.limit, dates=options.dates)]
+    else:
+        step, plan = _plan(workload, data_dir, options)
+        lines = step.explain(plan)
+    return [*lines, f"Beam: {flags}"]
 
 
 def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples import taxi
+from components.prepare_examples.bigquery import build_query, fetch_trips
 from components.prepare_examples.duplicates import KEY
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fetch import fetch
@@ -68,6 +69,8 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
         has_keys=KEY in common,
     )
     header = _header(workload, table, write_options, is_verified=is_verified)
+    if options.source == "bigquery":
+        header["query"] = build_query(limit=options.limit, dates=options.dates)
     return TaxiPlan(workload, table, write_options, header, options)
 
 
@@ -116,6 +119,9 @@ def write(found: TaxiPlan, folder: Path) -> None:
 
 def _files(workload: str, data_dir: Path, options: PrepareOptions) -> tuple[list[TableFile], bool]:
     """The files to read, and whether they are the verified sample."""
+    if options.source == "bigquery":
+        query = build_query(limit=options.limit, dates=options.dates)
+        return [open_table(str(fetch_trips(data_dir, project=options.project, query=query)))], False
     if options.files:
         paths = find_files([str(local_path(pattern)) for pattern in options.files])
         return [open_table(path) for path in paths], False

@@ -13,6 +13,7 @@ import tensorflow as tf
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
+from components.prepare_examples import bigquery
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
@@ -375,3 +376,21 @@ def test_a_killed_run_leaves_nothing_that_looks_complete(tmp_path, taxi_rows, wr
     process.wait(10)
     assert not output.exists()
     assert not list(tmp_path.rglob("manifest.json"))
+
+
+def test_rows_of_bigquery_become_examples(tmp_path, monkeypatch, taxi_rows, write_csv):
+    table = arrow_csv.read_csv(write_csv(taxi_rows(50)))
+    times = table["trip_start_timestamp"].cast(pa.timestamp("s")).cast(pa.timestamp("us", "UTC"))
+    at = table.column_names.index("trip_start_timestamp")
+    table = table.set_column(at, "trip_start_timestamp", times)
+    table = table.append_column("unique_key", pa.array([f"{number:040x}" for number in range(50)]))
+    rows = SimpleNamespace(to_arrow_iterable=table.select(bigquery.COLUMNS).to_batches)
+    job = SimpleNamespace(result=lambda: rows)
+    client = SimpleNamespace(query=lambda text: job)
+    monkeypatch.setattr(bigquery, "connect", lambda project: client)
+    options = PrepareOptions(source="bigquery", project="p", limit=50)
+    manifest = prepare("taxi", output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
+    assert manifest["rows"]["written"] == 50
+    assert manifest["query"].endswith("LIMIT 50")
+    assert manifest["duplicates"]["num_rows"] == 0
+    assert {item["trip_start_month"] for item in all_examples(tmp_path / "out")} == {5}

@@ -6,7 +6,7 @@ from components.prepare_examples.beam_options import runner_flags
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.prepare import prepare
+from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.shards import plan_num_shards
 
 
@@ -65,12 +65,17 @@ def test_whole_paths_are_taken_from_json():
         ("split_key", ["unique_key"]),
         ("row_filter", "complete"),
         ("ignore_columns", ["weather"]),
+        ("source", "bigquery"),
     ],
 )
 def test_what_is_for_tables_is_refused_for_images(tmp_path, workload, name, value):
-    options = PrepareOptions(**{name: value})
-    with pytest.raises(DataError, match=f"{name} is .* leave it out for {workload}"):
+    more = {"project": "p", "limit": 5} if name == "source" else {}
+    options = PrepareOptions(**{name: value}, **more)
+    problem = f"{name} is .* leave it out for {workload}"
+    with pytest.raises(DataError, match=problem):
         prepare(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
+    with pytest.raises(DataError, match=problem):
+        explain(workload, data_dir=tmp_path, options=options)
 
 
 def test_thresholds_that_are_not_named_keep_their_defaults():
