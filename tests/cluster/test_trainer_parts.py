@@ -5,6 +5,7 @@ import shutil
 import threading
 from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
+from trainer.checkpoint import list_checkpoints  # noqa: E402
 from trainer.export import InstanceError, export_model, load_predictor  # noqa: E402
 from trainer.input import batch_rows, checked_split, read_manifest, read_table  # noqa: E402
 from trainer.job import make_job  # noqa: E402
@@ -174,6 +176,18 @@ def test_a_job_that_was_stopped_ends_with_the_weights_of_one_that_was_not(exampl
         halves.answer({"image": images})["probabilities"],
         atol=1e-6,
     )
+
+
+def test_checkpoints_come_by_seconds_when_that_is_asked(examples_dir, tmp_path, monkeypatch):
+    half_seconds = (0.5 * count for count in range(1000))
+    clock = SimpleNamespace(monotonic=lambda: next(half_seconds))
+    monkeypatch.setattr("trainer.results.time", clock)
+
+    often = {"checkpoint_every_seconds": 1, "checkpoint_every_steps": 1, "keep_checkpoints": 100}
+    train(examples_dir, tmp_path, steps_per_call=1, **often)
+
+    saved = [checkpoint.step for checkpoint in list_checkpoints(str(tmp_path / "checkpoints"))]
+    assert saved[:3] == [2, 4, 6], "each step takes half a second of this clock"
 
 
 def test_fresh_starts_over(examples_dir, tmp_path, caplog):
