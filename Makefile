@@ -28,7 +28,7 @@ run-local: $(READY) ## run the whole pipeline on this machine (WORKLOAD=mnist, A
 	$(BIN)/trainyard run $(WORKLOAD) $(ARGS)
 
 test: $(READY) ## run every test
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 lint: $(READY) ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

@@ -35,6 +35,7 @@ setup(
             "psutil",
             "pytest",
             "pytest-timeout",
+            "pytest-xdist",
             "ruff",
             "scikit-learn",
             "setuptools>=77,<81",

@@ -64,7 +64,7 @@ def test_a_killed_replica_ends_with_the_same_bits(start, flags, tmp_path, more):
     def start_all():
         return [start("killed", *flags, *more, "--output-dir", out)]
 
-    last = kill_at_random_steps(start_all, out, seed=len(more), times=2)
+    last = kill_at_random_steps(start_all, out, seed=len(more), times=1 if more else 2)
     assert "resuming from step " in last.log
     assert whole.wait() == 0, whole.log
     expect_same_bits(last_weights(tmp_path / "whole"), last_weights(out))
@@ -79,7 +79,7 @@ def test_killed_multi_worker_training_ends_with_the_same_bits(start_cluster, fla
     for replica in whole:
         assert replica.wait() == 0, replica.log
     out = tmp_path / "killed"
-    last = kill_at_random_steps(lambda: start_all(out), out, seed=5, times=2)
+    last = kill_at_random_steps(lambda: start_all(out), out, seed=5, times=1)
     assert "resuming from step " in last.log
     expect_same_bits(last_weights(tmp_path / "whole"), last_weights(out))
 

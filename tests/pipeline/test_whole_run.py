@@ -179,7 +179,7 @@ def test_a_kept_endpoint_answers_until_the_service_is_stopped(home):
 
 
 def test_a_killed_worker_is_replaced_and_the_run_goes_on(home):
-    process = home.start_run("--set", "train.epochs=300", cluster="parameter_server")
+    process = home.start_run("--set", "train.epochs=150", cluster="parameter_server")
     home.wait_for_replica("worker/1", of=process).kill()
 
     code, output = ended(process)
