@@ -81,6 +81,19 @@ def _partial_file(path: Path) -> Iterator[Path]:
                 partial.unlink()
 
 
+def _in_few_words(error: Exception) -> str:
+    """What a person needs to know of a failed request; the rest is in the traceback."""
+    import requests
+
+    if isinstance(error, TimeoutError | requests.Timeout):
+        return "no answer in time"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"the answer was {error.response.status_code}"
+    return str(error)
+
+
 def _continue(url: str, partial: Path, *, name: str) -> None:
     import requests
 
@@ -92,7 +105,7 @@ def _continue(url: str, partial: Path, *, name: str) -> None:
             raise DamagedError(f"{name} could not be continued at byte {start:,}")
         response.raise_for_status()
     except (requests.RequestException, TimeoutError) as error:
-        raise RouteError(str(error)) from error
+        raise RouteError(_in_few_words(error)) from error
     is_continued = response.status_code == HTTP_PARTIAL
     if is_continued:
         logger.info("%s: going on after %.1f MB", name, start / 1e6)
