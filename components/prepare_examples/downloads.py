@@ -85,7 +85,7 @@ def _in_few_words(error: Exception) -> str:
     """What a person needs to know of a failed request; the rest is in the traceback."""
     import requests
 
-    if isinstance(error, TimeoutError | requests.Timeout):
+    if isinstance(error, requests.Timeout):
         return "no answer in time"
     if isinstance(error, requests.ConnectionError):
         return "no connection"
