@@ -22,6 +22,7 @@ def plan_training(
         ("worker_pool_specs", list),
         ("base_output_directory", str),
         ("timeout", str),
+        ("restarts_whole_job", bool),
         ("explanation", str),
     ],
 ):
@@ -43,4 +44,10 @@ def plan_training(
     base_output_directory = model.uri
     model.uri = f"{base_output_directory}/model"
     model.metadata["containerSpec"] = serving_container(image)
-    return (plan.worker_pool_specs, base_output_directory, plan.timeout, plan.explanation)
+    return (
+        plan.worker_pool_specs,
+        base_output_directory,
+        plan.timeout,
+        plan.restarts_whole_job,
+        plan.explanation,
+    )

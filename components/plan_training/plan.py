@@ -7,6 +7,8 @@ from typing import Any
 from components.plan_training.cluster_spec import ClusterSpec
 
 SERVING_PORT = 8080
+# Their replicas wait for each other at every step: one that is lost ends all.
+SYNCHRONOUS_CLUSTERS = ("multi_worker_mirrored",)
 
 Json = dict[str, Any]
 
@@ -17,6 +19,7 @@ class TrainingPlan:
 
     worker_pool_specs: list[Json]
     timeout: str
+    restarts_whole_job: bool
     explanation: str
 
 
@@ -39,6 +42,7 @@ def plan_training(
     return TrainingPlan(
         worker_pool_specs=worker_pools(cluster, container=container),
         timeout=f"{cluster.timeout_seconds}s",
+        restarts_whole_job=cluster.strategy in SYNCHRONOUS_CLUSTERS,
         explanation=f"{cluster} ({cluster.strategy}) on {cluster.machine}, {json.dumps(train)}",
     )
 

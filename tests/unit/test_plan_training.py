@@ -114,3 +114,18 @@ def test_the_plan_passes_examples_strategy_and_settings_to_every_replica():
         ],
     }
     assert json.dumps({"epochs": 2}) in plan.explanation
+
+
+@pytest.mark.parametrize(
+    ("cluster", "restarts_whole_job"),
+    [
+        (ClusterSpec(), False),
+        (ClusterSpec(strategy="multi_worker_mirrored", workers=1), True),
+        (ClusterSpec(strategy="parameter_server", workers=1, parameter_servers=1), False),
+    ],
+    ids=lambda value: getattr(value, "strategy", value),
+)
+def test_only_a_synchronous_cluster_starts_again_as_a_whole(cluster, restarts_whole_job):
+    plan = plan_training("mnist", cluster=cluster, train={}, image="i", examples_uri="/e")
+
+    assert plan.restarts_whole_job is restarts_whole_job
