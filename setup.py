@@ -12,6 +12,8 @@ setup(
     package_data={"": ["*.html", "*.css", "*.js"]},
     install_requires=[
         "apache-beam[gcp]==2.77.0",
+        "google-cloud-bigquery",
+        "google-crc32c",
         "google-cloud-aiplatform>=1.165,<2",
         "google-cloud-pipeline-components==2.22.0",
         "keras==3.15.1",

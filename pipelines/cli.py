@@ -149,7 +149,8 @@ def _fetch(config: RunConfig, target: Target) -> None:
     """Has the raw data at hand before anything starts: a bad download is found in seconds."""
     from components.prepare_examples.fetch import fetch
 
-    if config.prepare_options().files:
+    options = config.prepare_options()
+    if options.files or options.source != "files":
         return
     fetch(config.workload, Path(target.data_root) / config.workload, trust_files=config.trust_files)
 

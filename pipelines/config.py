@@ -61,8 +61,8 @@ class RunConfig:
         Raises:
             ValueError: a setting of `prepare` is not allowed; names the field.
         """
-        return PrepareOptions(
-            max_examples=self.max_examples, trust_files=self.trust_files, **self.prepare
+        return PrepareOptions.from_json(
+            json.dumps(self.prepare), max_examples=self.max_examples, trust_files=self.trust_files
         )
 
     def train_config(self) -> TrainConfig:
