@@ -9,47 +9,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from trainer import cluster
-from trainer.errors import EXIT_RESTART
+from trainer.usage import DESCRIPTION, EPILOG
 from trainer.workloads import WORKLOADS, load_workload
 from trainer.workloads.base import Recipe
 
+SCHEDULES = ("one_cycle", "cosine", "constant", "linear")
 STRATEGIES = ("auto", *cluster.STRATEGIES)
 DEFAULT_EPOCHS = 3
-
-_DESCRIPTION = """\
-Train a workload on the examples of a folder, on one machine or as one replica of a cluster.
-
-One machine needs nothing else. In a cluster each replica runs this same command and learns its
-role from TF_CONFIG, as on Vertex AI; `--strategy auto` follows from it."""
-
-_EPILOG = f"""\
-example:
-  python -m trainer.task --workload mnist --examples-dir examples --output-dir run1
-
-writes, under --output-dir:
-  model/              the SavedModel: takes raw features, answers class, label and probabilities
-  checkpoints/        the latest checkpoints; a job started again goes on from there
-  logs/               TensorBoard scalars, and metrics.jsonl with one JSON object a line
-
-environment:
-  TF_CONFIG                 the cluster and this replica's task (none: one machine)
-  AIP_MODEL_DIR             where model/ goes when --output-dir is not given
-  AIP_CHECKPOINT_DIR        the same for checkpoints/
-  AIP_TENSORBOARD_LOG_DIR   the same for logs/
-
-strategies:
-  single                 one replica
-  mirrored               one replica with several GPUs (or --cpu-devices): each trains on its part
-                         of every batch, and the sum of their gradients is applied
-  multi_worker_mirrored  the same over several replicas: workers, with or without a chief
-  parameter_server       a chief that hands out steps, workers that compute them, and ps that hold
-                         the weights; asynchronous, and a worker that is lost may be started again
-  TF_CONFIG may also name a replica evaluator, outside its cluster: it measures each checkpoint.
-
-exit codes:
-  0 done, 1 failed, 2 wrong settings
-  {EXIT_RESTART} start me again: the job was stopped by SIGTERM and has saved a checkpoint, or
-      another replica was lost; started again, the job goes on from its last checkpoint"""
 
 
 class ConfigError(ValueError):
@@ -83,6 +49,19 @@ class TrainConfig:
     batch_size: int = _setting("examples per step", default=128, at_least=1)
     learning_rate: float | None = _setting(
         "the schedule's peak; default: the model's own", default=None, above=0
+    )
+    schedule: str = _setting(
+        "how the learning rate goes: one_cycle rises for the model's own --warmup, then falls to"
+        " zero as a cosine; the others start at the peak unless --warmup is given, and fall to"
+        " zero (cosine, linear) or stay (constant)",
+        default="one_cycle",
+        choices=SCHEDULES,
+    )
+    warmup: float | None = _setting(
+        "share of all steps in which the learning rate rises from zero to its peak",
+        default=None,
+        at_least=0,
+        below=1,
     )
     weight_decay: float | None = _setting(
         "decay of the weights, times the learning rate; default: the model's own",
@@ -178,6 +157,8 @@ class TrainConfig:
         recipe = load_workload(self.workload).recipe(self.model)
         flags = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
         given = {name: value for name, value in flags.items() if value is not None}
+        if self.schedule != "one_cycle":
+            given.setdefault("warmup", 0.0)
         return replace(recipe, **given)
 
     def total_steps(self, num_examples: int) -> int:
@@ -236,8 +217,8 @@ def _kind(setting: dataclasses.Field) -> type:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainer.task",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
+        description=DESCRIPTION,
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -42,7 +42,10 @@ class Job:
         """The learning rate at each step."""
         recipe = self.config.recipe()
         return Schedule(
-            peak=recipe.learning_rate, total_steps=self.total_steps, warmup=recipe.warmup
+            peak=recipe.learning_rate,
+            total_steps=self.total_steps,
+            warmup=recipe.warmup,
+            kind=self.config.schedule,
         )
 
     @property

@@ -83,17 +83,30 @@ class _Shapes:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """One cycle: the learning rate rises to its peak, then falls to zero as a cosine."""
+    """The learning rate: it rises to its peak for the share `warmup` of all steps, then `kind`.
+
+    `one_cycle` and `cosine` fall to zero as a cosine, `linear` falls in a line, `constant` stays.
+    """
 
     peak: float
     total_steps: int
     warmup: float = 0.15
+    kind: str = "one_cycle"
 
     def rate(self, step: tf.Tensor) -> tf.Tensor:
         """Returns the learning rate of a step, counted from 1."""
         done = tf.minimum(tf.cast(step, tf.float32) / self.total_steps, 1.0)
-        falling = 0.5 * (1 + tf.cos(math.pi * (done - self.warmup) / (1 - self.warmup)))
-        return self.peak * tf.where(done < self.warmup, done / self.warmup, falling)
+        after = self._after_peak(done)
+        if not self.warmup:
+            return self.peak * after
+        return self.peak * tf.where(done < self.warmup, done / self.warmup, after)
+
+    def _after_peak(self, done: tf.Tensor) -> tf.Tensor:
+        if self.kind == "constant":
+            return tf.ones_like(done)
+        if self.kind == "linear":
+            return 1 - (done - self.warmup) / (1 - self.warmup)
+        return 0.5 * (1 + tf.cos(math.pi * (done - self.warmup) / (1 - self.warmup)))
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,22 @@ def test_the_schedule_rises_to_its_peak_and_falls_to_nothing():
     assert float(schedule.rate(tf.constant(500))) == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("kind", "warmup", "expected"),
+    [
+        ("cosine", 0.0, [2.0, 1.0, 0.0]),
+        ("linear", 0.0, [2.0, 1.0, 0.0]),
+        ("constant", 0.0, [2.0, 2.0, 2.0]),
+        ("linear", 0.2, [0.1, 1.25, 0.0]),
+        ("constant", 0.2, [0.1, 2.0, 2.0]),
+    ],
+)
+def test_a_schedule_follows_its_kind_after_the_warmup(kind, warmup, expected):
+    schedule = Schedule(peak=2.0, total_steps=100, warmup=warmup, kind=kind)
+    rates = [float(schedule.rate(tf.constant(step))) for step in (1, 50, 100)]
+    assert rates == pytest.approx(expected, abs=0.03)
+
+
 def train(examples_dir, out, *, stop_after=None, **settings):
     config = TrainConfig(
         workload="mnist", examples_dir=str(examples_dir), batch_size=32, steps=20, **settings

@@ -49,6 +49,8 @@ def test_flags_become_the_configuration():
         ("--examples-dir", "", "give a value"),
         ("--label-smoothing", "1.0", "at least 0 and below 1"),
         ("--clip-norm", "inf", "at least 0"),
+        ("--schedule", "step", "one_cycle, cosine, constant, linear"),
+        ("--warmup", "1", "at least 0 and below 1"),
         ("--model", "resnet21", "cnn"),
         ("--micro-batches", "3", "--batch-size 128"),
     ],
@@ -73,6 +75,20 @@ def test_flags_change_the_models_own_recipe():
         weight_decay=0,
     )
     assert changed.recipe() == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "warmup"),
+    [
+        ({}, 0.15),
+        ({"schedule": "cosine"}, 0.0),
+        ({"schedule": "linear", "warmup": 0.1}, 0.1),
+        ({"warmup": 0.3}, 0.3),
+    ],
+    ids=["the model's own", "only one_cycle has one", "unless given", "given for one_cycle"],
+)
+def test_the_share_of_warmup_follows_the_schedule(settings, warmup):
+    assert config(**settings).recipe().warmup == warmup
 
 
 def test_steps_and_epochs_together_are_refused():
