@@ -2,13 +2,11 @@
 
 import argparse
 import dataclasses
-import types
-import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 from trainer import cluster
+from trainer.settings import ConfigError, add_flags, check, setting
 from trainer.usage import DESCRIPTION, EPILOG
 from trainer.workloads import WORKLOADS, load_workload
 from trainer.workloads.base import Recipe
@@ -16,15 +14,6 @@ from trainer.workloads.base import Recipe
 SCHEDULES = ("one_cycle", "cosine", "constant", "linear")
 STRATEGIES = ("auto", *cluster.STRATEGIES)
 DEFAULT_EPOCHS = 3
-
-
-class ConfigError(ValueError):
-    """A setting is wrong; the message names the flag, the value and what is allowed."""
-
-
-def _setting(text: str, **options: Any) -> Any:
-    default = options.pop("default", dataclasses.MISSING)
-    return field(default=default, metadata={"help": text, **options})
 
 
 def _models_help() -> str:
@@ -38,108 +27,104 @@ def _models_help() -> str:
 class TrainConfig:
     """The settings of one training job. Every field is a flag of `python -m trainer.task`."""
 
-    workload: str = _setting("what to train", choices=tuple(sorted(WORKLOADS)))
-    examples_dir: str = _setting("folder with manifest.json and the TFRecord shards")
-    output_dir: str = _setting("folder to write to; default: the AIP_* folders", default="")
-    model: str = _setting(_models_help(), default="")
-    epochs: int | None = _setting(
+    workload: str = setting("what to train", choices=tuple(sorted(WORKLOADS)))
+    examples_dir: str = setting("folder with manifest.json and the TFRecord shards")
+    output_dir: str = setting("folder to write to; default: the AIP_* folders", default="")
+    model: str = setting(_models_help(), default="")
+    epochs: int | None = setting(
         f"passes over the training examples; default {DEFAULT_EPOCHS}", default=None, at_least=1
     )
-    steps: int | None = _setting("steps to train, instead of epochs", default=None, at_least=1)
-    batch_size: int = _setting("examples per step", default=128, at_least=1)
-    learning_rate: float | None = _setting(
+    steps: int | None = setting("steps to train, instead of epochs", default=None, at_least=1)
+    batch_size: int = setting("examples per step", default=128, at_least=1)
+    learning_rate: float | None = setting(
         "the schedule's peak; default: the model's own", default=None, above=0
     )
-    schedule: str = _setting(
+    schedule: str = setting(
         "how the learning rate goes: one_cycle rises for the model's own --warmup, then falls to"
         " zero as a cosine; the others start at the peak unless --warmup is given, and fall to"
         " zero (cosine, linear) or stay (constant)",
         default="one_cycle",
         choices=SCHEDULES,
     )
-    warmup: float | None = _setting(
+    warmup: float | None = setting(
         "share of all steps in which the learning rate rises from zero to its peak",
         default=None,
         at_least=0,
         below=1,
     )
-    weight_decay: float | None = _setting(
+    weight_decay: float | None = setting(
         "decay of the weights, times the learning rate; default: the model's own",
         default=None,
         at_least=0,
     )
-    label_smoothing: float | None = _setting(
+    label_smoothing: float | None = setting(
         "share of each label that all classes get; default: the model's own",
         default=None,
         at_least=0,
         below=1,
     )
-    average_decay: float | None = _setting(
+    average_decay: float | None = setting(
         "of the moving average of the weights, 0 for none; default: the model's own",
         default=None,
         at_least=0,
         below=1,
     )
-    clip_norm: float | None = _setting(
+    clip_norm: float | None = setting(
         "largest norm of the gradient, 0 for any; default: the model's own",
         default=None,
         at_least=0,
     )
-    micro_batches: int = _setting(
+    micro_batches: int = setting(
         "parts in which each batch is computed, their gradients accumulated: saves memory",
         default=1,
         at_least=1,
     )
-    mixed_precision: bool = _setting(
+    mixed_precision: bool = setting(
         "compute in bfloat16, keep weights in float32: for CPUs and GPUs that have it",
         default=False,
     )
-    jit: bool = _setting(
-        "compile the step with XLA; slower for convolutions on CPUs", default=False
-    )
-    seed: int = _setting("seed of weights, order and augmentation", default=0, at_least=0)
-    strategy: str = _setting("auto follows TF_CONFIG", default="auto", choices=STRATEGIES)
-    cpu_devices: int = _setting(
-        "mirrored without a GPU: logical CPU devices", default=1, at_least=1
-    )
-    checkpoint_every_steps: int = _setting("steps between checkpoints", default=500, at_least=1)
-    checkpoint_every_seconds: int | None = _setting(
+    jit: bool = setting("compile the step with XLA; slower for convolutions on CPUs", default=False)
+    seed: int = setting("seed of weights, order and augmentation", default=0, at_least=0)
+    strategy: str = setting("auto follows TF_CONFIG", default="auto", choices=STRATEGIES)
+    cpu_devices: int = setting("mirrored without a GPU: logical CPU devices", default=1, at_least=1)
+    checkpoint_every_steps: int = setting("steps between checkpoints", default=500, at_least=1)
+    checkpoint_every_seconds: int | None = setting(
         "seconds between checkpoints, instead of steps", default=None, at_least=1
     )
-    keep_checkpoints: int = _setting(
+    keep_checkpoints: int = setting(
         "latest checkpoints to keep; the best one is kept as well", default=3, at_least=1
     )
-    best_metric: str = _setting(
+    best_metric: str = setting(
         "what the best checkpoint is best at, on the eval split",
         default="loss",
         choices=("loss", "accuracy", "auc"),
     )
-    skip_corrupt: int = _setting(
+    skip_corrupt: int = setting(
         "examples of a split that may be left out because their file is damaged",
         default=0,
         at_least=0,
     )
-    patience: int | None = _setting(
+    patience: int | None = setting(
         "epochs without a better --best-metric after which training ends, and the best"
         " checkpoint is exported; default: train to the end, export the last",
         default=None,
         at_least=1,
     )
-    steps_per_call: int = _setting("steps in one call of the graph", default=50, at_least=1)
-    log_every_steps: int = _setting("steps between two measurements", default=100, at_least=1)
-    start_timeout_seconds: int = _setting(
+    steps_per_call: int = setting("steps in one call of the graph", default=50, at_least=1)
+    log_every_steps: int = setting("steps between two measurements", default=100, at_least=1)
+    start_timeout_seconds: int = setting(
         "how long replicas wait for one another to start", default=600, at_least=1
     )
-    replace_worker_seconds: int = _setting(
+    replace_worker_seconds: int = setting(
         "parameter_server: how long a job without any worker waits for one",
         default=300,
         at_least=1,
     )
-    fresh: bool = _setting("start over, deleting the folder's checkpoints", default=False)
+    fresh: bool = setting("start over, deleting the folder's checkpoints", default=False)
 
     def __post_init__(self):
-        for setting in dataclasses.fields(self):
-            _check(setting, getattr(self, setting.name))
+        for one in dataclasses.fields(self):
+            check(one, getattr(self, one.name))
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--steps and --epochs cannot both be given; leave one out")
         if self.batch_size % self.micro_batches:
@@ -194,27 +179,6 @@ def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
 
 def parse_flags(argv: Sequence[str] | None = None) -> TrainConfig:
     """Returns the settings given on the command line; a wrong one ends the process with 2."""
-    parser = _parser()
-    values = vars(parser.parse_args(argv))
-    try:
-        return TrainConfig(**values)
-    except ConfigError as error:
-        parser.error(str(error))
-
-
-def _flag(setting: dataclasses.Field) -> str:
-    return "--" + setting.name.replace("_", "-")
-
-
-def _kind(setting: dataclasses.Field) -> type:
-    """Returns the field's type; that of `int | None` is int."""
-    hint = typing.get_type_hints(TrainConfig)[setting.name]
-    if isinstance(hint, types.UnionType):
-        return next(kind for kind in typing.get_args(hint) if kind is not type(None))
-    return hint
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trainer.task",
         description=DESCRIPTION,
@@ -222,66 +186,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    for setting in dataclasses.fields(TrainConfig):
-        parser.add_argument(_flag(setting), **_options(setting))
-    return parser
-
-
-def _options(setting: dataclasses.Field) -> dict[str, Any]:
-    text = setting.metadata["help"]
-    if _kind(setting) is bool:
-        return {"action": "store_true", "help": text}
-    if setting.default is dataclasses.MISSING:
-        shown, options = f"{text} (required)", {"required": True}
-    else:
-        shown = f"{text} (default: {setting.default})" if setting.default else text
-        options = {"default": setting.default}
-    if "choices" in setting.metadata:
-        shown += f"; one of {', '.join(setting.metadata['choices'])}"
-    metavar = {int: "N", float: "X", str: setting.name.split("_")[-1].upper()}[_kind(setting)]
-    return {**options, "help": shown, "metavar": metavar, "type": _converter(setting)}
-
-
-def _converter(setting: dataclasses.Field) -> Any:
-    kind = _kind(setting)
-
-    def convert(text: str) -> Any:
-        try:
-            return kind(text)
-        except ValueError as error:
-            message = f"{text!r} is not allowed; {_allowed(setting)}"
-            raise argparse.ArgumentTypeError(message) from error
-
-    return convert
-
-
-def _allowed(setting: dataclasses.Field) -> str:
-    limits = setting.metadata
-    if "choices" in limits:
-        return f"use one of: {', '.join(limits['choices'])}"
-    if "at_least" in limits:
-        number = "whole number" if _kind(setting) is int else "number"
-        below = f" and below {limits['below']}" if "below" in limits else ""
-        return f"use a {number} of at least {limits['at_least']}{below}"
-    if "above" in limits:
-        return f"use a number above {limits['above']}"
-    return "give a value"
-
-
-def _check(setting: dataclasses.Field, value: Any) -> None:
-    if value is None and setting.default is None:
-        return
-    limits = setting.metadata
-    is_kind = isinstance(value, (int, float) if _kind(setting) is float else _kind(setting))
-    if is_kind and isinstance(value, bool) and _kind(setting) is not bool:
-        is_kind = False
-    is_allowed = (
-        is_kind
-        and ("choices" not in limits or value in limits["choices"])
-        and ("at_least" not in limits or limits["at_least"] <= value < float("inf"))
-        and ("below" not in limits or value < limits["below"])
-        and ("above" not in limits or limits["above"] < value < float("inf"))
-        and (value != "" or setting.default == "")
-    )
-    if not is_allowed:
-        raise ConfigError(f"{_flag(setting)}: {value!r} is not allowed; {_allowed(setting)}")
+    add_flags(parser, TrainConfig)
+    values = vars(parser.parse_args(argv))
+    try:
+        return TrainConfig(**values)
+    except ConfigError as error:
+        parser.error(str(error))
