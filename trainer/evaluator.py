@@ -16,7 +16,7 @@ from trainer.input import read_table
 from trainer.job import Job
 from trainer.liveness import Watch, is_reachable
 from trainer.replica import read_end
-from trainer.results import best_weights
+from trainer.results import best_values
 from trainer.step import EvalStep, build_served_model
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class _Evaluator:
             except TrainerError:
                 logger.info("step %d was deleted before it could be measured", saved.step)
                 continue
-            self._write(saved, self._step.measure(best_weights(snapshot), snapshot["state"]))
+            self._write(saved, self._step.measure(*best_values(snapshot)))
 
     def _write(self, saved: Saved, metrics: Mapping[str, float]) -> None:
         log_dir = self._job.folders.logs

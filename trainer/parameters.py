@@ -150,6 +150,8 @@ class Parameters:
             # counted by one operation, which is whole or is not at all.
             self._counts = tf.Variable(tf.zeros([1 + num_slots], tf.int64), name="global_step")
             self._state = tf.Variable(tf.zeros([0]) if state is None else state)
+            # Averaged weights need the statistics of their own time, not those of the last step.
+            self._average_state = tf.Variable(self._state) if average_decay else self._state
 
     def pull(self) -> tf.Tensor:
         """Returns the current weights as one vector."""
@@ -158,12 +160,6 @@ class Parameters:
     def pull_state(self) -> tf.Tensor:
         """Returns what the model holds beside its weights as one vector."""
         return self._state.read_value() if self._state.shape[0] else tf.zeros([0])
-
-    def pull_best(self) -> tf.Tensor:
-        """Returns the weights to measure and to export: their moving average if there is one."""
-        if not self._average_decay:
-            return self.pull()
-        return _join([piece.extras["average"] for piece in self._pieces])
 
     def steps_done(self, slot: tf.Tensor) -> tf.Tensor:
         """Returns how many steps were counted in a slot since it was freed."""
@@ -197,6 +193,8 @@ class Parameters:
             learning_rate = schedule.rate(step)
             if state_change is not None and self._state.shape[0]:
                 self._state.assign_add(state_change)
+                if self._average_decay:
+                    self._follow(self._average_state, self._state, step=step)
         for piece, part in zip(self._pieces, [first, *others], strict=True):
             with tf.device(piece.device):
                 self._update(piece, part, step=step, learning_rate=learning_rate)
@@ -216,6 +214,7 @@ class Parameters:
             "steps_done": counts[1:],
             "weights": self.pull(),
             "state": tf.identity(self.pull_state()),
+            **({"average_state": tf.identity(self._average_state)} if self._average_decay else {}),
             **{
                 name: _join([piece.extras[name] for piece in self._pieces])
                 for name in self.slot_names
@@ -227,6 +226,7 @@ class Parameters:
         zeros = tf.zeros([self._counts.shape[0] - 1], tf.int64)
         self._counts.assign(tf.concat([snapshot["global_step"][tf.newaxis], zeros], 0))
         self._state.assign(snapshot["state"])
+        self._average_state.assign(snapshot.get("average_state", snapshot["state"]))
         for name in ("weights", *self.slot_names):
             parts = tf.split(snapshot[name], self._sizes)
             for piece, part in zip(self._pieces, parts, strict=True):
@@ -263,11 +263,13 @@ class Parameters:
             piece.weights, piece.extras, gradient, step=step, learning_rate=learning_rate
         )
         if self._average_decay:
-            # While there are few steps, the first weights must not weigh on the average.
-            done = tf.cast(step, tf.float32)
-            decay = tf.minimum(self._average_decay, (1 + done) / (10 + done))
-            average = piece.extras["average"]
-            average.assign_add((1 - decay) * (piece.weights - average))
+            self._follow(piece.extras["average"], piece.weights, step=step)
+
+    def _follow(self, average: tf.Variable, values: tf.Variable, *, step: tf.Tensor) -> None:
+        # While there are few steps, the first values must not weigh on the average.
+        done = tf.cast(step, tf.float32)
+        decay = tf.minimum(self._average_decay, (1 + done) / (10 + done))
+        average.assign_add((1 - decay) * (values - average))
 
 
 def _even_sizes(size: int, num_parts: int) -> list[int]:

@@ -104,9 +104,8 @@ class Results:
             best = self._best_checkpoint()
             logger.info("step %d was the best", best.step)
             self._parameters.load(best.load())
-        self._layout.write(
-            self._parameters.pull_best(), self._model, state=self._parameters.pull_state()
-        )
+        weights, state = best_values(self._parameters.snapshot())
+        self._layout.write(weights, self._model, state=state)
         export_model(self._model, self._job.workload, self._job.folders.model)
         logger.info("the model is in %s", self._job.folders.model)
 
@@ -129,7 +128,7 @@ class Results:
 
     def _measure_and_save(self, *, must_save: bool) -> None:
         snapshot = self._parameters.snapshot()
-        metrics = self._evaluation.measure(best_weights(snapshot), snapshot["state"])
+        metrics = self._evaluation.measure(*best_values(snapshot))
         self._recorder.add_evaluation(metrics)
         value = self._rank(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
@@ -165,6 +164,7 @@ class Results:
         return before // config.checkpoint_every_steps < step // config.checkpoint_every_steps
 
 
-def best_weights(snapshot: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns the weights to measure: their moving average if there is one."""
-    return snapshot.get("average", snapshot["weights"])
+def best_values(snapshot: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the weights and state to measure: their moving averages if there are some."""
+    weights = snapshot.get("average", snapshot["weights"])
+    return weights, snapshot.get("average_state", snapshot["state"])

@@ -16,6 +16,7 @@ from keras import layers  # noqa: E402
 
 from trainer.optimizers import make_optimizer  # noqa: E402
 from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
+from trainer.results import best_values  # noqa: E402
 from trainer.step import EvalStep, StepPlan, TrainStep, build_model  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
@@ -77,6 +78,24 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     np.testing.assert_allclose(before["state"] + change, layout.read_state(model), atol=1e-5)
 
 
+def test_averaged_weights_come_with_statistics_averaged_like_them():
+    model = make_model(layers.BatchNormalization(momentum=0.5))
+    step, parameters = make_step(model, Recipe(learning_rate=0.01, average_decay=0.9))
+    states, expected = [], parameters.pull_state()
+    for index in range(6):
+        step.apply(step.update(make_table(), tf.constant(index)))
+        states.append(parameters.pull_state())
+        decay = min(0.9, (2 + index) / (11 + index))
+        expected = decay * expected + (1 - decay) * states[-1]
+    snapshot = parameters.snapshot()
+    _, average = best_values(snapshot)
+    np.testing.assert_allclose(average, expected, atol=1e-6)
+    assert not np.allclose(average, states[-1], atol=1e-3)
+    _, restored = make_step(model, Recipe(learning_rate=0.01, average_decay=0.9), num_pieces=2)
+    restored.load(snapshot)
+    np.testing.assert_array_equal(restored.snapshot()["average_state"], average)
+
+
 def test_dropout_is_a_function_of_the_step_and_off_in_evaluation():
     model = make_model(layers.Dropout(0.5))
     step, parameters = make_step(model)
@@ -102,7 +121,7 @@ def test_decay_spares_biases_and_the_average_follows_the_weights(optimizer):
         parameters.load({**parameters.snapshot(), "weights": tf.ones([layout.size])})
         for _ in range(5):
             parameters.push(tf.zeros([layout.size]), SCHEDULE)
-        results.append((parameters.pull(), parameters.pull_best()))
+        results.append((parameters.pull(), parameters.snapshot()["average"]))
     weights, average = results[0]
     kept = weights == 1
     np.testing.assert_array_equal(kept, layout.decay_mask() == 0)
