@@ -1,9 +1,10 @@
 """What a job reports while it trains: the progress line, metrics.jsonl and TensorBoard."""
 
+import contextlib
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,13 @@ class Recorder:
         is_due = self.step - last_report >= self._every_steps or not self._last_line
         if is_due or self.step >= self._total_steps:
             self._report(learning_rate)
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Leaves what is done within, which is not training, out of the figures of training."""
+        began = time.monotonic()
+        yield
+        self._since += time.monotonic() - began
 
     def add_evaluation(self, metrics: Mapping[str, float]) -> None:
         """Records a measurement on the eval split."""

@@ -1,5 +1,6 @@
 """What the chief does with finished steps: it reports, measures, saves and exports."""
 
+import contextlib
 import logging
 import math
 import time
@@ -128,7 +129,8 @@ class Results:
 
     def _measure_and_save(self, *, must_save: bool) -> None:
         snapshot = self._parameters.snapshot()
-        metrics = self._evaluation.measure(*best_values(snapshot))
+        with self._apart_from_training():
+            metrics = self._evaluation.measure(*best_values(snapshot))
         self._recorder.add_evaluation(metrics)
         value = self._rank(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
@@ -137,6 +139,11 @@ class Results:
             self._save(snapshot, metrics)
         if self._num_worse == self._job.config.patience:
             self._finish_early()
+
+    def _apart_from_training(self) -> contextlib.AbstractContextManager[None]:
+        # Where there are parameter servers, the workers train on meanwhile.
+        has_servers = self._job.cluster.count("ps") > 0
+        return contextlib.nullcontext() if has_servers else self._recorder.apart()
 
     def _finish_early(self) -> None:
         metric = self._job.config.best_metric

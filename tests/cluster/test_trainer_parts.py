@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+import time
 from itertools import pairwise
 from random import Random
 from types import SimpleNamespace
@@ -20,11 +21,13 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
+from trainer import metrics  # noqa: E402
 from trainer.checkpoint import list_checkpoints  # noqa: E402
 from trainer.export import InstanceError, export_model, load_predictor  # noqa: E402
 from trainer.input import batch_rows, checked_split, read_manifest, read_table  # noqa: E402
 from trainer.job import make_job  # noqa: E402
 from trainer.loop import train_in_step  # noqa: E402
+from trainer.metrics import Recorder, Totals  # noqa: E402
 from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
@@ -276,3 +279,19 @@ def load_predictor_without_model():
 def test_a_folder_without_a_model_is_named(tmp_path):
     with pytest.raises(TrainerError, match=r"no model can be loaded from .*nothing"):
         load_predictor(str(tmp_path / "nothing"))
+
+
+def test_evaluating_is_no_part_of_the_figures_of_training(tmp_path, monkeypatch):
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time)
+    monkeypatch.setattr(metrics, "time", clock)
+    recorder = Recorder(str(tmp_path), first_step=0, total_steps=20, every_steps=10)
+    for _ in range(2):
+        with recorder.apart():
+            now[0] += 30
+        now[0] += 2
+        totals = Totals(steps=10, examples=1000, loss=1.0, correct=500)
+        recorder.add(totals, learning_rate=0.1)
+    recorder.close()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["examples_per_second"] for line in lines] == [500, 500]
