@@ -1,26 +1,22 @@
 """Examples a second of two workers against one, each replica pinned to a core of its own.
 
 The share of each worker in a batch is kept: two workers train on batches twice as large. A
-parameter server runs on the cores of its workers; the chief only hands out work.
+parameter server runs on the cores of its workers; the chief only hands out work. Two jobs that
+share nothing, each on a core of its own, show what the machine leaves to be reached.
 """
 
 import argparse
 import statistics
+from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.clusters import Shape, report, train
 
-BATCH_SIZE = 128
+CORES = (0, 1)
 CASES = {
-    "multi_worker_mirrored": (
-        Shape(cores={"chief/0": [0]}),
-        Shape(chiefs=0, workers=2, cores={"worker/0": [0], "worker/1": [1]}),
-    ),
-    "parameter_server": (
-        Shape(cores={"chief/0": [0]}),
-        Shape(workers=2, ps=1, cores={"worker/0": [0], "worker/1": [1]}),
-    ),
+    "multi_worker_mirrored": Shape(chiefs=0, workers=2, cores={"worker/0": [0], "worker/1": [1]}),
+    "parameter_server": Shape(workers=2, ps=1, cores={"worker/0": [0], "worker/1": [1]}),
 }
-MODELS = {"mnist": ("cnn", 400), "cifar10": ("resnet20", 20)}
+MODELS = {"mnist": ("cnn", 250), "cifar10": ("resnet20", 20)}
 
 
 def main() -> None:
@@ -28,29 +24,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", nargs="+", choices=list(MODELS), default=["mnist"])
     parser.add_argument("--rounds", type=int, default=3, help="runs of each; default: %(default)s")
+    parser.add_argument(
+        "--batch-size", type=int, default=256, help="examples of a worker; default: %(default)s"
+    )
     arguments = parser.parse_args()
     for workload in arguments.workloads:
-        for strategy, (one, two) in CASES.items():
-            _compare(workload, strategy, one, two, rounds=arguments.rounds)
+        _compare(workload, batch_size=arguments.batch_size, rounds=arguments.rounds)
 
 
-def _compare(workload: str, strategy: str, one: Shape, two: Shape, *, rounds: int) -> None:
+def _compare(workload: str, *, batch_size: int, rounds: int) -> None:
     model, steps = MODELS[workload]
     flags = [f"--model={model}", f"--steps={steps}", f"--log-every-steps={max(steps // 8, 1)}"]
-    is_synchronous = strategy == "multi_worker_mirrored"
-    speeds: dict[str, list[float]] = {"one": [], "two": []}
+
+    def measure(shape: Shape, factor: int = 1) -> float:
+        batch = f"--batch-size={batch_size * factor}"
+        return train(shape, *flags, batch, workload=workload).train_figure("examples_per_second")
+
+    def measure_alone(core: int) -> float:
+        return measure(Shape(cores={"chief/0": [core]}))
+
+    speeds: dict[str, list[float]] = {name: [] for name in ("one", "nothing", *CASES)}
     for _ in range(rounds):
-        for name, shape in (("one", one), ("two", two)):
-            factor = 2 if name == "two" and is_synchronous else 1
-            batch = f"--batch-size={BATCH_SIZE * factor}"
-            result = train(shape, *flags, batch, workload=workload)
-            speeds[name].append(result.train_figure("examples_per_second"))
-    report(
-        f"{workload} {model}, {strategy}: 2 workers against 1",
-        ours=statistics.median(speeds["two"]),
-        theirs=statistics.median(speeds["one"]),
-        unit="examples/s",
-    )
+        speeds["one"].append(measure_alone(CORES[0]))
+        with ThreadPoolExecutor() as pool:
+            speeds["nothing"].append(sum(pool.map(measure_alone, CORES)))
+        for strategy, shape in CASES.items():
+            factor = shape.workers if strategy == "multi_worker_mirrored" else 1
+            speeds[strategy].append(measure(shape, factor))
+    one = statistics.median(speeds.pop("one"))
+    for name, measured in speeds.items():
+        what = "2 jobs that share nothing" if name == "nothing" else f"2 workers, {name},"
+        report(
+            f"{workload} {model}, {batch_size} examples each: {what} against 1",
+            ours=statistics.median(measured),
+            theirs=one,
+            unit="examples/s",
+        )
 
 
 if __name__ == "__main__":
