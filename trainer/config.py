@@ -115,6 +115,12 @@ class TrainConfig:
     start_timeout_seconds: int = setting(
         "how long replicas wait for one another to start", default=600, at_least=1
     )
+    late_worker_seconds: int = setting(
+        "parameter_server: how long the servers and one worker wait for the other workers; who is"
+        " later joins the training",
+        default=30,
+        at_least=0,
+    )
     replace_worker_seconds: int = setting(
         "parameter_server: how long a job without any worker waits for one",
         default=300,

@@ -1,12 +1,13 @@
 """Tells whether other replicas are alive, by connecting to their ports."""
 
 import logging
+import math
 import os
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from trainer.errors import ReplicaLostError
 
@@ -18,6 +19,7 @@ SILENT_SECONDS = 15.0
 START_TIMEOUT_SECONDS = 600.0
 _POLL_SECONDS = 0.5
 _REACTION_SECONDS = 20.0
+_SAY_SECONDS = 10.0
 # A replica may listen and yet do nothing: this bounds what is unforeseen.
 _STALL_SECONDS = 900.0
 
@@ -49,16 +51,31 @@ def wait_until_reachable(
     *,
     timeout_seconds: float = START_TIMEOUT_SECONDS,
     check: Callable[[], None] = lambda: None,
-) -> None:
-    """Returns when every replica listens; `check` is called while waiting and may raise."""
-    deadline = time.monotonic() + timeout_seconds
-    missing = dict(addresses)
+    can_do_without: Callable[[Mapping[str, str]], bool] = lambda missing: False,
+    late_seconds: float = 0.0,
+) -> dict[str, str]:
+    """Returns when every replica listens; `check` is called while waiting and may raise.
+
+    When `can_do_without` those still missing, they have `late_seconds` to come: then they are
+    returned. Every few seconds the log says who is waited for.
+    """
+    start = said = time.monotonic()
+    missing, enough_since = dict(addresses), math.inf
     while missing := {name: at for name, at in missing.items() if not is_reachable(at)}:
         check()
-        if time.monotonic() > deadline:
-            names = ", ".join(f"{name} ({address})" for name, address in missing.items())
+        now = time.monotonic()
+        names = ", ".join(f"{name} ({address})" for name, address in missing.items())
+        if can_do_without(missing):
+            enough_since = min(enough_since, now)
+        if now - enough_since >= late_seconds:
+            break
+        if now - start > timeout_seconds:
             raise ReplicaLostError(f"waited {timeout_seconds:.0f} s for {names}: not started?")
+        if now - said >= _SAY_SECONDS:
+            said = now
+            logger.info("waiting for %s, for %.0f s now", names, now - start)
         time.sleep(0.1)
+    return missing
 
 
 class Watch:
@@ -146,10 +163,16 @@ class Monitor:
 class WorkerMonitor:
     """Watches workers that may be lost and come back; only without any worker is the job lost."""
 
-    def __init__(self, addresses: Mapping[str, str], *, replace_seconds: float):
+    def __init__(
+        self,
+        addresses: Mapping[str, str],
+        *,
+        replace_seconds: float,
+        missing: Collection[str] = (),
+    ):
         self.num_workers = len(addresses)
         self._addresses, self._replace_seconds = dict(addresses), replace_seconds
-        self._gone: set[str] = set()
+        self._gone, self._late = set(missing), set(missing)
         self._last_seen = time.monotonic()
         self._closed = threading.Event()
         threading.Thread(target=self._run, name="worker-monitor", daemon=True).start()
@@ -178,8 +201,9 @@ class WorkerMonitor:
                     self._addresses[name],
                 )
             for name in sorted(self._gone - gone):
-                logger.info("%s is back", name)
+                logger.info("%s %s", name, "has come" if name in self._late else "is back")
             self._gone = gone
+            self._late &= gone
             if len(gone) < len(self._addresses):
                 self._last_seen = time.monotonic()
 

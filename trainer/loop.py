@@ -68,12 +68,17 @@ def train_on_cluster(job: Job) -> None:
     """Trains on the workers of a cluster as its chief: `parameter_server`."""
     cluster = job.cluster
     with _announcing_the_end(job):
-        strategy = connect(
-            cluster, check=job.check_stop, timeout_seconds=job.config.start_timeout_seconds
+        strategy, missing = connect(
+            cluster,
+            check=job.check_stop,
+            timeout_seconds=job.config.start_timeout_seconds,
+            late_seconds=job.config.late_worker_seconds,
         )
         servers = Monitor(cluster.replicas("ps"), on_stuck=abandon)
         workers = WorkerMonitor(
-            cluster.replicas("worker"), replace_seconds=job.config.replace_worker_seconds
+            cluster.replicas("worker"),
+            replace_seconds=job.config.replace_worker_seconds,
+            missing=missing,
         )
         try:
             with _naming_losses(servers):

@@ -5,13 +5,14 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.cluster import Cluster
 from trainer.errors import EXIT_RESTART, ClusterError, Preempted, ReplicaLostError, first_line
+from trainer.latecomers import expecting
 from trainer.liveness import Watch, end_process, is_reachable, wait_until_reachable
 from trainer.quiet import quiet_native_logs
 
@@ -51,21 +52,38 @@ def serve_replica(
 
 
 def connect(
-    cluster: Cluster, *, check: Callable[[], None], timeout_seconds: float
-) -> tf.distribute.ParameterServerStrategy:
-    """Returns the chief's strategy once all workers and servers are there."""
+    cluster: Cluster, *, check: Callable[[], None], timeout_seconds: float, late_seconds: float
+) -> tuple[tf.distribute.ParameterServerStrategy, list[str]]:
+    """Returns the chief's strategy, and the names of workers that are not there yet.
+
+    All servers and one worker must be there; then the others have `late_seconds` to come.
+    """
     others = cluster.replicas("worker", "ps")
     if not all(is_reachable(address) for address in others.values()):
         logger.info("waiting for %s", ", ".join(others))
-    wait_until_reachable(others, timeout_seconds=timeout_seconds, check=check)
+    missing = wait_until_reachable(
+        others,
+        timeout_seconds=timeout_seconds,
+        check=check,
+        can_do_without=lambda missing: is_enough(cluster, missing.keys()),
+        late_seconds=late_seconds,
+    )
+    for name, address in missing.items():
+        logger.warning("training begins without %s (%s): it joins when it comes", name, address)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({name: list(at) for name, at in cluster.addresses.items()}),
         task_type="chief",
         task_id=cluster.task_index,
         rpc_layer="grpc",
     )
-    with quiet_native_logs(), naming_the_port(cluster):
-        return tf.distribute.ParameterServerStrategy(resolver)
+    indices = [int(name.removeprefix("worker/")) for name in missing]
+    with quiet_native_logs(), naming_the_port(cluster), expecting(indices):
+        return tf.distribute.ParameterServerStrategy(resolver), list(missing)
+
+
+def is_enough(cluster: Cluster, missing: Set[str]) -> bool:
+    """Returns whether a cluster can train without those: all servers and a worker are there."""
+    return missing < cluster.replicas("worker").keys()
 
 
 def clear_end(checkpoint_dir: str) -> None:

@@ -42,6 +42,20 @@ def test_waiting_names_the_replica_that_does_not_come(listener):
         wait_until_reachable({"ps/0": here, "worker/0": gone}, timeout_seconds=0.3)
 
 
+def test_waiting_says_for_whom_and_ends_when_the_rest_is_enough(listener, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    monkeypatch.setattr("trainer.liveness._SAY_SECONDS", 0.2)
+    late = {"worker/1": "127.0.0.1:1"}
+    missing = wait_until_reachable(
+        {"worker/0": address_of(listener), **late},
+        timeout_seconds=30,
+        can_do_without=lambda missing: missing == late,
+        late_seconds=0.5,
+    )
+    assert missing == late
+    assert "waiting for worker/1 (127.0.0.1:1), for 0 s now" in caplog.text
+
+
 def test_a_monitor_raises_and_ends_a_process_that_does_not_react(listener, monkeypatch):
     monkeypatch.setattr("trainer.liveness._POLL_SECONDS", 0.05)
     monkeypatch.setattr("trainer.liveness._REACTION_SECONDS", 0.1)
