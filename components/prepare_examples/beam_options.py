@@ -1,7 +1,7 @@
-"""Beam's options: the runner, and how it spreads over the cores of this machine."""
+"""What every pipeline needs of Beam: its options, its elements, and the one result of all."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -9,6 +9,10 @@ if TYPE_CHECKING:
 # Beam's `DirectRunner` first tries to download Prism; this is the one that runs in this process.
 IN_MEMORY_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 DIRECT_RUNNERS = {"", "DirectRunner"}
+
+
+Element = TypeVar("Element")
+Json = dict[str, Any]
 
 
 def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
@@ -20,6 +24,33 @@ def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
     if (standard.runner or "") in DIRECT_RUNNERS:
         standard.runner = IN_MEMORY_RUNNER
     return options
+
+
+def run_pipeline(
+    elements: Sequence[Element],
+    work: Callable[[Element], Json],
+    finish: Callable[[Iterable[Json]], Any],
+    *,
+    flags: Sequence[str],
+) -> None:
+    """Runs `work` on each element, spread over the workers, and `finish` once on all results.
+
+    The graph is of Beam's primitives, grouping and mapping. `Create`, `Reshuffle` and
+    `CombineGlobally` make one of three times the size, which takes 0.3 s more to build and start.
+    """
+    import apache_beam as beam
+
+    numbered = list(enumerate(elements))
+    with beam.Pipeline(options=pipeline_options(flags)) as pipeline:
+        _ = (
+            pipeline
+            | "Start" >> beam.Impulse()
+            | "Elements" >> beam.FlatMap(lambda _: numbered)
+            | "SpreadOverWorkers" >> beam.GroupByKey()
+            | "Work" >> beam.FlatMap(lambda item: [(None, work(element)) for element in item[1]])
+            | "Collect" >> beam.GroupByKey()
+            | "Finish" >> beam.Map(lambda item: finish(item[1]))
+        )
 
 
 def runner_flags(runner: str, *, num_workers: int, mode: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.files import in_threads
 from components.prepare_examples.shards import Rows, Shard
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def splits(data_dir: Path) -> dict[str, Rows]:
     Raises:
         DataError: names the file and what is wrong with it.
     """
-    num_train, num_test = (
-        sum(_checked_rows(data_dir / file) for file in FILES[part]) for part in ("train", "test")
-    )
+    files = [*FILES["train"], *FILES["test"]]
+    rows = in_threads(_checked_rows, [data_dir / file for file in files])
+    num_train, num_test = sum(rows[: len(FILES["train"])]), sum(rows[len(FILES["train"]) :])
     first_eval = num_train - num_train // EVAL_SHARE
     return {
         "train": Rows("train", 0, first_eval),
@@ -53,43 +54,48 @@ def splits(data_dir: Path) -> dict[str, Rows]:
 
 
 def batches(data_dir: Path, shard: Shard) -> "Iterator[Batch]":
-    """The shard's images, a row of bytes each, and labels, in the raw files' order."""
-    import numpy as np
-
+    """The shard's images and labels, in the raw files' order."""
     for batch in raw_records(data_dir, shard):
-        images = np.empty((len(batch), NUM_PIXELS, NUM_CHANNELS), np.uint8)
-        for channel in range(NUM_CHANNELS):  # 4 times as fast as transposing all at once
-            start = 1 + channel * NUM_PIXELS
-            images[:, :, channel] = batch[:, start : start + NUM_PIXELS]
-        yield images.reshape(len(batch), -1), batch[:, 0]
+        yield batch[:, 1:].reshape(len(batch), NUM_CHANNELS, NUM_PIXELS), batch[:, 0]
 
 
 def raw_records(data_dir: Path, shard: Shard) -> "Iterator[NDArray[np.uint8]]":
     """The shard's raw records, uint8 [at most BATCH_SIZE, RECORD_BYTES]."""
     first = 0
     for file in FILES[shard.part]:
-        values = _open(data_dir / file)
-        start, stop = max(shard.start - first, 0), min(shard.stop - first, len(values))
+        path = data_dir / file
+        num_rows = _num_rows(path)
+        start, stop = max(shard.start - first, 0), min(shard.stop - first, num_rows)
         for row in range(start, stop, BATCH_SIZE):
-            yield values[row : min(row + BATCH_SIZE, stop)]
-        first += len(values)
+            yield _read(path, row, min(row + BATCH_SIZE, stop))
+        first += num_rows
 
 
-def _open(path: Path) -> "NDArray[np.uint8]":
+def _read(path: Path, start: int, stop: int) -> "NDArray[np.uint8]":
+    """Rows of a file. Mapping it into memory instead takes twice as long, page by page."""
     import numpy as np
 
+    count, offset = (stop - start) * RECORD_BYTES, start * RECORD_BYTES
+    return np.fromfile(path, np.uint8, count, offset=offset).reshape(-1, RECORD_BYTES)
+
+
+def _num_rows(path: Path) -> int:
     num_bytes = path.stat().st_size
     if num_bytes % RECORD_BYTES or not num_bytes:
         raise DataError(
             f"{path}: has {num_bytes:,} bytes, which is no multiple of {RECORD_BYTES:,}, the size "
             "of a record (one label and 32 by 32 by 3 pixels)"
         )
-    return np.memmap(path, np.uint8, "r").reshape(-1, RECORD_BYTES)
+    return num_bytes // RECORD_BYTES
 
 
 def _checked_rows(path: Path) -> int:
-    values = _open(path)
-    wrong = (values[:, 0] >= NUM_CLASSES).nonzero()[0]
-    if wrong.size:
-        raise DataError(f"{path}: label {wrong[0]} is {values[wrong[0], 0]}; allowed are 0 to 9")
-    return len(values)
+    num_rows = _num_rows(path)
+    for start in range(0, num_rows, BATCH_SIZE):
+        labels = _read(path, start, min(start + BATCH_SIZE, num_rows))[:, 0]
+        wrong = (labels >= NUM_CLASSES).nonzero()[0]
+        if wrong.size:
+            raise DataError(
+                f"{path}: label {start + wrong[0]} is {labels[wrong[0]]}; allowed are 0 to 9"
+            )
+    return num_rows

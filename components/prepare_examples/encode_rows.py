@@ -5,23 +5,29 @@ features are in the order of their names, and absent where a value is missing. t
 RecordBatchToExamplesEncoder takes several times as long, and it writes the features of a row in
 another order each time (those of an unordered protobuf map): the same input would not give the same
 bytes.
-
-Wire format: https://protobuf.dev/programming-guides/encoding, tensorflow/core/example/feature.proto
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from components.prepare_examples.records import fixed_binary
+from components.prepare_examples.wire import (
+    BYTES_LIST,
+    FEATURES,
+    FLOAT_LIST,
+    HIGH_BIT,
+    INT64_LIST,
+    LIST_VALUES,
+    MAX_VARINT_BYTES,
+    entry,
+    sized,
+    varint,
+)
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-# A tag is the field's number times 8 plus 2, the wire type of what has a length before it.
-KEY, VALUE, FEATURE, FEATURES, LIST_VALUES = 10, 18, 10, 10, 10
-BYTES_LIST, FLOAT_LIST, INT64_LIST = 10, 18, 26
-MAX_VARINT_BYTES = 10
-HIGH_BIT = 0x80
 
 
 def encode_rows(columns: "dict[str, pa.Array]") -> "pa.Array":
@@ -43,17 +49,6 @@ def encode_rows(columns: "dict[str, pa.Array]") -> "pa.Array":
     return pc.binary_join_element_wise(heads, features, empty)
 
 
-def varint(value: int) -> bytes:
-    """A number in protobuf's variable length; negative ones as their 64-bit complement."""
-    value &= (1 << 64) - 1
-    found = bytearray()
-    while value >= HIGH_BIT:
-        found.append(value % HIGH_BIT | HIGH_BIT)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
-
-
 def _entries(name: str, column: "pa.Array") -> "pa.Array":
     """The serialised map entries of a feature, null where the value is."""
     import pyarrow as pa
@@ -65,20 +60,12 @@ def _entries(name: str, column: "pa.Array") -> "pa.Array":
     return _text_entries(name, column)
 
 
-def _entry(name: str, kind: int, payload: bytes) -> bytes:
-    """The map entry of a feature whose list, serialised, is `payload`."""
-    feature = bytes([kind]) + varint(len(payload)) + payload
-    key = name.encode()
-    entry = bytes([KEY]) + varint(len(key)) + key + bytes([VALUE]) + varint(len(feature)) + feature
-    return bytes([FEATURE]) + varint(len(entry)) + entry
-
-
 def _float_entries(name: str, column: "pa.Array") -> "pa.Array":
     """All entries are equal but for their last four bytes."""
     import numpy as np
 
     values = column.fill_null(0).to_numpy(zero_copy_only=False).astype("<f4")
-    head = _entry(name, FLOAT_LIST, bytes([LIST_VALUES, 4]) + bytes(4))[:-4]
+    head = entry(name, FLOAT_LIST, bytes([LIST_VALUES, 4]) + bytes(4))[:-4]
     rows = np.empty((len(values), len(head) + 4), np.uint8)
     rows[:, :-4] = np.frombuffer(head, np.uint8)
     rows[:, -4:] = values.view(np.uint8).reshape(-1, 4)
@@ -110,7 +97,7 @@ def _int_entries(name: str, column: "pa.Array") -> "pa.Array":
 def _int_rows(name: str, values: "NDArray[np.int64]", length: int) -> "NDArray[np.uint8]":
     import numpy as np
 
-    head = _entry(name, INT64_LIST, bytes([LIST_VALUES, length]) + bytes(length))[:-length]
+    head = entry(name, INT64_LIST, bytes([LIST_VALUES, length]) + bytes(length))[:-length]
     rows = np.empty((len(values), len(head) + length), np.uint8)
     rows[:, : len(head)] = np.frombuffer(head, np.uint8)
     rest = values.view(np.uint64)
@@ -138,8 +125,7 @@ def _text_entries(name: str, column: "pa.Array") -> "pa.Array":
 
 
 def _text_entry(name: str, text: str) -> bytes:
-    value = text.encode()
-    return _entry(name, BYTES_LIST, bytes([LIST_VALUES]) + varint(len(value)) + value)
+    return entry(name, BYTES_LIST, sized(LIST_VALUES, text.encode()))
 
 
 def _by_value(values: "NDArray[np.int32]", make: "Callable[[int], bytes]") -> "pa.Array":
@@ -154,14 +140,10 @@ def _by_value(values: "NDArray[np.int32]", make: "Callable[[int], bytes]") -> "p
 
 def _binary(rows: "NDArray[np.uint8]", column: "pa.Array | None") -> "pa.Array":
     """The rows of a matrix as a binary array, null where the column is."""
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    count, width = rows.shape
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
-    found = pa.Array.from_buffers(pa.binary(), count, buffers)
+    found = fixed_binary(rows, rows.shape[1])
     if column is None or not column.null_count:
         return found
     return pc.if_else(column.is_valid(), found, pa.scalar(None, pa.binary()))

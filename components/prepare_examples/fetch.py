@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 from components.prepare_examples.errors import DamagedError, DataError, RouteError
-from components.prepare_examples.files import gunzip, sha256_of
+from components.prepare_examples.files import gunzip, in_threads, sha256_of
 from components.prepare_examples.sources import Source, SourceFile, source_of
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ def _take_unverified(source: Source, folder: Path) -> None:
 
 
 def _take_or_bring(source: Source, folder: Path) -> None:
-    missing = [file for file in source.files if not _take(file, folder)]
+    taken = in_threads(lambda file: _take(file, folder), source.files)
+    missing = [file for file, is_there in zip(source.files, taken, strict=True) if not is_there]
     reasons = []
     for route in source.routes:
         if not missing:

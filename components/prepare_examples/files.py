@@ -4,19 +4,29 @@ import base64
 import gzip
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from components.prepare_examples.errors import DamagedError
 
 CHUNK_BYTES = 1 << 20
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def sha256_of(path: Path) -> str:
     """The hexadecimal SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """What `function` answers for each item, in as many threads as there are cores."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return list(threads.map(function, items))
 
 
 def digests_of(path: Path) -> dict[str, str]:

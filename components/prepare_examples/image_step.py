@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.fetch import fetch
-from components.prepare_examples.files import sha256_of
+from components.prepare_examples.files import in_threads, sha256_of
 from components.prepare_examples.images import IMAGES
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import Rows, Shard, limit_splits, plan_shards
+from components.prepare_examples.sources import source_of
 from components.prepare_examples.writer import write_examples
 
 Json = dict[str, Any]
@@ -78,8 +79,15 @@ def _header(
         "workload": workload,
         "compression": COMPRESSIONS[options.compression],
         "split_rule": split_rule,
-        "sources": [
-            {"file": name, "sha256": sha256_of(path), "verified": not options.trust_files}
-            for name, path in paths.items()
-        ],
+        "sources": _sources(workload, paths, is_verified=not options.trust_files),
     }
+
+
+def _sources(workload: str, paths: Mapping[str, Path], *, is_verified: bool) -> list[Json]:
+    """The raw files; the digests of verified ones are known."""
+    known = [file.sha256 for file in source_of(workload).files]
+    digests = known if is_verified else in_threads(sha256_of, paths.values())
+    return [
+        {"file": name, "sha256": sha256, "verified": is_verified}
+        for name, sha256 in zip(paths, digests, strict=True)
+    ]

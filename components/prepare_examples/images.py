@@ -18,12 +18,17 @@ class Images:
 
     split_rule: str
     num_channels: int
-    row_bytes: int
+    num_pixels: int
     splits: Callable[[Path], dict[str, Rows]]
     batches: "Callable[[Path, Shard], Iterator[Batch]]"
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one image."""
+        return self.num_channels * self.num_pixels
+
 
 IMAGES = {
-    "cifar10": Images(cifar10.SPLIT_RULE, 3, 3072, cifar10.splits, cifar10.batches),
+    "cifar10": Images(cifar10.SPLIT_RULE, 3, 1024, cifar10.splits, cifar10.batches),
     "mnist": Images(mnist.SPLIT_RULE, 1, 784, mnist.splits, mnist.batches),
 }

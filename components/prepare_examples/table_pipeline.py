@@ -2,16 +2,16 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples.beam_options import pipeline_options
+from components.prepare_examples.beam_options import run_pipeline
 from components.prepare_examples.duplicates import KeyCounts, merge_keys
 from components.prepare_examples.shards import SPLITS
 from components.prepare_examples.statistics import from_state, merge_states
 from components.prepare_examples.table_plan import Part
 from components.prepare_examples.table_write import TableOptions, write_part
-from trainer import quiet
 
 Json = dict[str, Any]
 
@@ -28,19 +28,13 @@ def write_table(
     The elements of the pipeline describe parts; rows never travel. The merged result comes back
     through a file, because a pipeline has no other way.
     """
-    import apache_beam as beam
-
-    quiet.import_tensorflow()
     merged = output_dir / ".merged.partial"
-    with beam.Pipeline(options=pipeline_options(beam_options)) as pipeline:
-        _ = (
-            pipeline
-            | "Parts" >> beam.Create([part.to_json() for part in parts])
-            | "SpreadOverWorkers" >> beam.Reshuffle()
-            | "WritePart" >> beam.Map(write_part, options.to_json(), str(output_dir))
-            | "Merge" >> beam.CombineGlobally(merge_results)
-            | "Finish" >> beam.Map(finish, str(merged))
-        )
+    run_pipeline(
+        [part.to_json() for part in parts],
+        partial(write_part, options_json=options.to_json(), output_dir=str(output_dir)),
+        partial(finish, path=str(merged)),
+        flags=beam_options,
+    )
     result: Json = json.loads(merged.read_text())
     merged.unlink()
     return result
@@ -72,8 +66,9 @@ def empty_result() -> Json:
     }
 
 
-def finish(merged: Json, path: str) -> None:
-    """Writes the summary of the merged result, with the files in order."""
+def finish(results: Iterable[Json], *, path: str) -> None:
+    """Writes the summary of the merged results, with the files in order."""
+    merged = merge_results(results)
     content = {
         "shards": sorted(merged["shards"], key=lambda entry: str(entry["file"])),
         "quarantine": sorted(merged["quarantine"], key=lambda entry: str(entry["file"])),

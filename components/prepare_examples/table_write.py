@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from components.prepare_examples import taxi
 from components.prepare_examples.duplicates import KEY, KeyCounts
 from components.prepare_examples.files import digests_of
-from components.prepare_examples.records import record_writer
+from components.prepare_examples.records import RecordFile, frame_records, record_file
 from components.prepare_examples.shards import SPLITS, shard_file
 from components.prepare_examples.statistics import Numbers, Strings
 from components.prepare_examples.table_plan import Part
@@ -55,16 +55,24 @@ class TableOptions:
 class _Split:
     """The open files of a split, to which rows are dealt in turn, and its statistics."""
 
-    writers: list[Any]
+    files: list[RecordFile]
     statistics: dict[str, Numbers | Strings] = field(default_factory=taxi.new_statistics)
     num_examples: int = 0
 
     def add(self, examples: "pa.Table") -> None:
+        if not examples.num_rows:
+            return
         for name, statistic in self.statistics.items():
             statistic.add(examples[name].combine_chunks())
-        for index, record in enumerate(taxi.encode(examples), start=self.num_examples):
-            self.writers[index % len(self.writers)].write(record)
+        records = taxi.encode(examples)
+        for place, file in enumerate(self.files):
+            first, step = (place - self.num_examples) % len(self.files), len(self.files)
+            file.write(frame_records(records[first::step]))
         self.num_examples += examples.num_rows
+
+    def num_in(self, place: int) -> int:
+        """How many examples one of the files has."""
+        return len(range(place, self.num_examples, len(self.files)))
 
 
 @dataclass
@@ -88,7 +96,7 @@ class _Tally:
         }
 
 
-def write_part(part_json: str, options_json: str, output_dir: str) -> Json:
+def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
     """Writes the files of one part; answers their entries, the statistics and the tally.
 
     Raises:
@@ -96,12 +104,12 @@ def write_part(part_json: str, options_json: str, output_dir: str) -> Json:
     """
     part, options = Part.from_json(part_json), TableOptions.from_json(options_json)
     tally = _Tally()
-    files = _files(part, options, Path(output_dir))
+    paths = _paths(part, options, Path(output_dir))
     side = Path(output_dir, f"quarantine-{part.shards[0]:05d}-of-{options.num_shards:05d}.jsonl")
     with contextlib.ExitStack() as stack:
         bad = stack.enter_context(_partial(side).open("w", encoding="utf-8"))
         splits = [
-            _Split([stack.enter_context(_writer(file, options)) for file in files[split]])
+            _Split([stack.enter_context(_opened(path, options)) for path in paths[split]])
             for split in SPLITS
         ]
         for segment in part.segments:
@@ -110,10 +118,9 @@ def write_part(part_json: str, options_json: str, output_dir: str) -> Json:
                 _write_block(block, splits, tally, options)
     return {
         "shards": [
-            _published(file, split=name, num_examples=len(range(place, split.num_examples, step)))
+            _published(paths[name][place], file, split=name, num_examples=split.num_in(place))
             for name, split in zip(SPLITS, splits, strict=True)
-            for step in [len(files[name])]
-            for place, file in enumerate(files[name])
+            for place, file in enumerate(split.files)
         ],
         "quarantine": _published_side(side, tally),
         "statistics": {
@@ -125,11 +132,11 @@ def write_part(part_json: str, options_json: str, output_dir: str) -> Json:
     }
 
 
-def _writer(path: Path, options: TableOptions) -> contextlib.AbstractContextManager[Any]:
-    return record_writer(_partial(path), compression=options.compression)
+def _opened(path: Path, options: TableOptions) -> contextlib.AbstractContextManager[RecordFile]:
+    return record_file(_partial(path), compression=options.compression)
 
 
-def _files(part: Part, options: TableOptions, folder: Path) -> dict[str, list[Path]]:
+def _paths(part: Part, options: TableOptions, folder: Path) -> dict[str, list[Path]]:
     return {
         split: [
             folder / shard_file(split, shard, options.num_shards, options.compression)
@@ -205,14 +212,14 @@ def _partial(path: Path) -> Path:
     return path.with_name(f".{path.name}.partial")
 
 
-def _published(path: Path, *, split: str, num_examples: int) -> Json:
+def _published(path: Path, file: RecordFile, *, split: str, num_examples: int) -> Json:
     """Gives a file its name, now that it is whole; its entry for the manifest."""
     os.replace(_partial(path), path)
     return {
         "split": split,
         "file": path.name,
         "num_examples": num_examples,
-        **digests_of(path),
+        **file.digests(),
     }
 
 

@@ -6,17 +6,21 @@ from pathlib import Path
 
 import google_crc32c
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 
 from components.prepare_examples import writer
-from components.prepare_examples.encode import encode_images
+from components.prepare_examples.encode import ImageEncoder
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.files import digests_of
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from components.prepare_examples.records import RecordFile, frame_records, record_file
 from components.prepare_examples.shards import Shard
 
 TRUSTED = PrepareOptions(trust_files=True)
+PARTS = (slice(0, 3), slice(3, 5))
 SPECS = {
     "image": tf.io.FixedLenFeature([], tf.string),
     "label": tf.io.FixedLenFeature([], tf.int64),
@@ -124,7 +128,7 @@ def test_a_failure_while_writing_leaves_the_earlier_dataset(tmp_path, tiny_mnist
     def full_disk(*_, **__):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(writer, "_write_records", full_disk)
+    monkeypatch.setattr(RecordFile, "write", full_disk)
     with pytest.raises(OSError, match="No space left on device"):
         prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
     assert files_of(output) == before
@@ -142,8 +146,9 @@ def test_a_wrong_raw_file_is_found_before_anything_is_written(tmp_path, tiny_mni
 
 def test_a_shard_that_cannot_be_written_is_an_error_that_names_it(tmp_path, tiny_mnist):
     shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 1)
-    with pytest.raises(OSError, match=r"cannot write examples: .*nowhere"):
-        writer.write_shard(tuple(shard), "mnist", str(tiny_mnist()), str(tmp_path / "nowhere"))
+    folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path / "nowhere")}
+    with pytest.raises(OSError, match=r"nowhere.*test-00000"):
+        writer.write_shard(tuple(shard), workload="mnist", **folders)
 
 
 def test_cifar10_examples_hold_rows_of_pixels_of_three_colours(tmp_path, tiny_cifar10):
@@ -168,18 +173,37 @@ def test_the_statistics_are_those_of_the_pixels(tmp_path, tiny_cifar10):
     assert found["features"]["label"]["top_values"] == [[label, 1] for label in range(10)]
 
 
-@pytest.mark.parametrize("num_pixels", [1, 784, 3072])
-def test_encoded_images_are_what_tensorflow_itself_writes(num_pixels):
+@pytest.mark.parametrize(("num_channels", "num_pixels"), [(1, 1), (1, 784), (3, 1024)])
+def test_encoded_images_are_what_tensorflow_itself_writes(tmp_path, num_channels, num_pixels):
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, size=(5, num_pixels)).astype(np.uint8)
+    images = rng.integers(0, 256, size=(5, num_channels, num_pixels)).astype(np.uint8)
     labels = np.array([0, 1, 9, 10, 127], np.uint8)
-    for record, image, label in zip(encode_images(images, labels), images, labels, strict=True):
-        example = tf.train.Example()
-        example.features.feature["image"].bytes_list.value.append(image.tobytes())
-        example.features.feature["label"].int64_list.value.append(int(label))
-        assert record.tobytes() == example.SerializeToString(deterministic=True)
+    encoder = ImageEncoder(num_channels=num_channels, num_pixels=num_pixels)
+    found = b"".join(encoder.encode(images[rows], labels[rows]).tobytes() for rows in PARTS)
+    with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as theirs:
+        for image, label in zip(images, labels, strict=True):
+            example = tf.train.Example()
+            example.features.feature["image"].bytes_list.value.append(image.T.tobytes())
+            example.features.feature["label"].int64_list.value.append(int(label))
+            theirs.write(example.SerializeToString(deterministic=True))
+    assert found == (tmp_path / "theirs").read_bytes()
 
 
 def test_a_label_of_two_bytes_is_refused():
     with pytest.raises(ValueError, match="below 128, found 128"):
-        encode_images(np.zeros((1, 4), np.uint8), np.array([128], np.uint8))
+        ImageEncoder(num_channels=1, num_pixels=4).encode(
+            np.zeros((1, 1, 4), np.uint8), np.array([128], np.uint8)
+        )
+
+
+@pytest.mark.parametrize("compression", ["GZIP", ""], ids=["gzip", "plain"])
+def test_framed_records_are_what_tensorflow_reads_and_sums_to_its_file(tmp_path, compression):
+    records = [b"", b"x", b"y" * 127, bytes(range(256)) * 300, b"x"]
+    path = tmp_path / "ours"
+    with record_file(path, compression=compression) as file:
+        file.write(frame_records(pa.array(records[:3], pa.binary())))
+        file.write(frame_records(pa.array([], pa.binary())))
+        file.write(frame_records(pa.array(records, pa.binary())[3:]))
+    found = tf.data.TFRecordDataset(str(path), compression).as_numpy_iterator()
+    assert list(found) == records
+    assert file.digests() == digests_of(path)

@@ -148,7 +148,7 @@ def test_a_number_of_shards_must_be_positive():
 def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
     def entry(index):
         statistics = ImageStatistics(num_channels=1)
-        images = np.full((5, 4), 100 * index, np.uint8)
+        images = np.full((5, 1, 4), 100 * index, np.uint8)
         statistics.add((images, np.arange(5, dtype=np.uint8)))
         return {
             "split": "train",
@@ -159,7 +159,7 @@ def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
             "statistics": statistics.to_state(),
         }
 
-    write_manifest([entry(1), entry(0)], {"workload": "mnist"}, str(tmp_path))
+    write_manifest([entry(1), entry(0)], header={"workload": "mnist"}, output_dir=str(tmp_path))
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["workload"] == "mnist"
     assert manifest["splits"]["train"]["num_examples"] == 10

@@ -1,0 +1,32 @@
+"""The bytes of a serialised tf.train.Example.
+
+Wire format: https://protobuf.dev/programming-guides/encoding, tensorflow/core/example/feature.proto
+"""
+
+# A tag is the field's number times 8 plus 2, the wire type of what has a length before it.
+KEY, VALUE, FEATURE, FEATURES, LIST_VALUES = 10, 18, 10, 10, 10
+BYTES_LIST, FLOAT_LIST, INT64_LIST = 10, 18, 26
+MAX_VARINT_BYTES = 10
+HIGH_BIT = 0x80
+
+
+def varint(value: int) -> bytes:
+    """A number in protobuf's variable length; negative ones as their 64-bit complement."""
+    value &= (1 << 64) - 1
+    found = bytearray()
+    while value >= HIGH_BIT:
+        found.append(value % HIGH_BIT | HIGH_BIT)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def sized(tag: int, content: bytes) -> bytes:
+    """A field that has its length before it."""
+    return bytes([tag]) + varint(len(content)) + content
+
+
+def entry(name: str, kind: int, payload: bytes) -> bytes:
+    """The map entry of a feature whose list, serialised, is `payload`."""
+    key = sized(KEY, name.encode())
+    return sized(FEATURE, key + sized(VALUE, sized(kind, payload)))
