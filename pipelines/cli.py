@@ -12,6 +12,7 @@ from rich.console import Console
 from components.prepare_examples.errors import DataError
 from components.vertex_api import VertexError
 from pipelines import resources
+from pipelines.cluster_cli import add_cluster_commands
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
 from pipelines.local_service import ServiceError
 from pipelines.resource_cli import add_resource_commands
@@ -29,6 +30,7 @@ examples:
   trainyard run mnist --set train.epochs=5 --set thresholds.accuracy=0.99
   trainyard run mnist --cluster configs/clusters/single.yaml --keep-endpoint
   trainyard run mnist --on vertex --project my-project --pipeline-root gs://my-bucket/runs
+  trainyard cluster explain configs/clusters/mnist_standard_1.yaml
   trainyard models list
   trainyard jobs logs JOB_ID --replica worker/1
 """
@@ -65,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     _add_compile(commands)
+    add_cluster_commands(commands)
     add_resource_commands(commands)
     return parser
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +10,13 @@ from typing import Any
 
 import yaml
 
+from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.findings import ClusterError
 from components.prepare_examples.options import PrepareOptions
 from trainer.config import TrainConfig
+
+logger = logging.getLogger(__name__)
 
 GROUPS = ("cluster", "train", "thresholds", "prepare")
 APART = ("max_examples", "trust_files")  # of PrepareOptions, keys of the run itself
@@ -144,19 +149,28 @@ def named_run(name: str) -> RunConfig:
 
 
 def read_cluster(path: Path) -> ClusterSpec:
-    """Reads a cluster file (configs/clusters)."""
+    """Reads a cluster file (configs/clusters) in any spelling; logs what to know of it."""
+    file = read_cluster_file(path)
+    for warning in file.warnings:
+        logger.warning("%s: %s", path, warning)
+    return file.spec
+
+
+def read_cluster_file(path: Path) -> ClusterFile:
+    """Reads a cluster file with its warnings.
+
+    Raises:
+        ConfigError: it cannot be read or used; says all reasons.
+    """
     try:
-        content = yaml.safe_load(path.read_text())
+        return load_cluster(path)
     except OSError as error:
         raise ConfigError(f"cannot read the cluster file {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {error}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path} must hold keys and values, as `workers: 2`")
-    try:
-        return ClusterSpec.from_dict(content)
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    except ClusterError as error:
+        if len(error.problems) == 1:
+            raise ConfigError(f"{path}: {error}") from error
+        listed = "".join(f"\n  - {problem}" for problem in error.problems)
+        raise ConfigError(f"{path} has {len(error.problems)} mistakes:{listed}") from error
 
 
 def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:

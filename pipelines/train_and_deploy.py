@@ -92,6 +92,7 @@ def train_and_deploy(
             base_output_directory=plan.outputs["base_output_directory"],
             timeout=plan.outputs["timeout"],
             restart_job_on_worker_restart=plan.outputs["restarts_whole_job"],
+            strategy=plan.outputs["scheduling_strategy"],
             persistent_resource_id="",  # kfp.local cannot resolve GCPC's default placeholder
             **where,
         ).set_display_name("train")

@@ -23,6 +23,7 @@ def plan_training(
         ("base_output_directory", str),
         ("timeout", str),
         ("restarts_whole_job", bool),
+        ("scheduling_strategy", str),
         ("explanation", str),
     ],
 ):
@@ -49,5 +50,6 @@ def plan_training(
         base_output_directory,
         plan.timeout,
         plan.restarts_whole_job,
+        plan.scheduling_strategy,
         plan.explanation,
     )

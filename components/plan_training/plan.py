@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.machines import Machine
+from components.plan_training.vertex_form import COMMAND, ROLES, placed_pools
 
 SERVING_PORT = 8080
-# Their replicas wait for each other at every step: one that is lost ends all.
-SYNCHRONOUS_CLUSTERS = ("multi_worker_mirrored",)
+# On spot machines: at most so much work is done twice each time that they are taken away.
+SPOT_CHECKPOINT_SECONDS = 60
 
 Json = dict[str, Any]
 
@@ -20,6 +22,7 @@ class TrainingPlan:
     worker_pool_specs: list[Json]
     timeout: str
     restarts_whole_job: bool
+    scheduling_strategy: str
     explanation: str
 
 
@@ -28,13 +31,14 @@ def plan_training(
 ) -> TrainingPlan:
     """Plans a job that trains `workload` on `examples_uri` with the flags of `train`."""
     container = {
-        "image_uri": image,
-        "command": ["python", "-m", "trainer.task"],
+        "image_uri": cluster.image or image,
+        "command": COMMAND,
         "args": trainer_args(
             {
                 "workload": workload,
                 "examples_dir": examples_uri,
-                "strategy": cluster.strategy,
+                "strategy": trainer_strategy(cluster),
+                **checkpoint_flags(cluster, train),
                 **train,
             }
         ),
@@ -42,9 +46,31 @@ def plan_training(
     return TrainingPlan(
         worker_pool_specs=worker_pools(cluster, container=container),
         timeout=f"{cluster.timeout_seconds}s",
-        restarts_whole_job=cluster.strategy in SYNCHRONOUS_CLUSTERS,
-        explanation=f"{cluster} ({cluster.strategy}) on {cluster.machine}, {json.dumps(train)}",
+        restarts_whole_job=cluster.restarts_whole_job,
+        scheduling_strategy=cluster.scheduling_strategy,
+        explanation=(
+            f"{cluster} ({cluster.strategy}) on {'spot ' if cluster.spot else ''}"
+            f"{cluster.machine}, {json.dumps(train)}"
+        ),
     )
+
+
+def trainer_strategy(cluster: ClusterSpec) -> str:
+    """The `--strategy` of the trainer.
+
+    `auto` on one machine with several GPUs: on a laptop, without them, the job is `single`.
+    """
+    gpus = cluster.machine_of("chief").accelerator
+    has_several = gpus is not None and gpus.count > 1
+    return "auto" if cluster.strategy == "mirrored" and has_several else cluster.strategy
+
+
+def checkpoint_flags(cluster: ClusterSpec, train: Json) -> Json:
+    """How often a job on spot machines saves its state, where the run does not say it."""
+    is_given = {"checkpoint_every_steps", "checkpoint_every_seconds"} & set(train)
+    if not cluster.spot or is_given:
+        return {}
+    return {"checkpoint_every_seconds": SPOT_CHECKPOINT_SECONDS}
 
 
 def worker_pools(cluster: ClusterSpec, *, container: Json) -> list[Json]:
@@ -57,20 +83,22 @@ def worker_pools(cluster: ClusterSpec, *, container: Json) -> list[Json]:
     request both are the same empty pool.
     https://cloud.google.com/vertex-ai/docs/training/distributed-training
     """
-    counts = [1, cluster.workers, cluster.parameter_servers, cluster.evaluators]
-    while not counts[-1]:
-        counts.pop()
-    return [_pool(count, cluster=cluster, container=container) for count in counts]
+    pools = {pool.role: pool for pool in placed_pools(cluster) if pool.count}
+    last = max(ROLES.index(role) for role in pools)
+    return [
+        _pool(pools[role].count, machine=pools[role].machine, container=container)
+        if role in pools
+        else {"replica_count": "0"}
+        for role in ROLES[: last + 1]
+    ]
 
 
-def _pool(count: int, *, cluster: ClusterSpec, container: Json) -> Json:
-    if not count:
-        return {"replica_count": "0"}
-    return {
-        "machine_spec": {"machine_type": cluster.machine},
-        "replica_count": str(count),
-        "container_spec": container,
-    }
+def _pool(count: int, *, machine: Machine, container: Json) -> Json:
+    spec: Json = {"machine_type": machine.type}
+    if gpus := machine.accelerator:
+        # A number, for the launcher's client takes no text where the proto has an int32.
+        spec |= {"accelerator_type": gpus.type, "accelerator_count": gpus.count}
+    return {"machine_spec": spec, "replica_count": str(count), "container_spec": container}
 
 
 def trainer_args(flags: Json) -> list[str]:

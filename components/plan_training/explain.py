@@ -1,0 +1,171 @@
+"""A cluster in words: its pools, its chief, its batches, its cost, and what is odd about it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from components.plan_training.cluster_file import SPELLINGS, ClusterFile
+from components.plan_training.hosts import made_up_hosts, replica_names, tf_configs
+from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
+from components.plan_training.prices import PriceTable, cluster_cost
+from components.plan_training.shape import Shape
+
+_WHY = {
+    "single": "one replica trains alone",
+    "mirrored": "one machine, whose GPUs each compute a part of every batch",
+    "multi_worker_mirrored": "all replicas compute a part of every batch and add up their"
+    " gradients; they wait for each other at every step",
+    "parameter_server": "workers compute batches, each at its own pace; parameter servers hold"
+    " the weights; the chief hands out the work",
+}
+_RESTARTS = {
+    "never": "nothing starts again when a replica is lost",
+    "whole_job": "all replicas start again when one is lost",
+    "replica": "a replica that is lost starts again; without its chief or a ps, the job goes back"
+    " to its last checkpoint",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What is to be trained on the cluster; `where` says how the number of files is known."""
+
+    batch_size: int
+    num_files: int
+    where: str
+
+
+def explain(
+    file: ClusterFile, *, training: Training, prices: PriceTable, hosts: Sequence[str] = ()
+) -> list[str]:
+    """The explanation, line by line."""
+    shape = file.spec
+    return [
+        f"{file.path}: {SPELLINGS[file.spelling].title}",
+        "",
+        *_pools(shape),
+        "",
+        *_roles(shape),
+        *_work(shape, training),
+        *_cost(shape, prices),
+        "",
+        "TF_CONFIG",
+        *_tf_config_lines(shape, hosts),
+        "",
+        *_listed("notes", [*file.warnings, *notes(shape, training)]),
+    ]
+
+
+def notes(shape: Shape, training: Training) -> list[str]:
+    """What to know that is no mistake of the file."""
+    num_workers = sum(pool.count for pool in shape.pools() if pool.role in ("chief", "worker"))
+    num_workers -= shape.is_asynchronous
+    found = [
+        (
+            num_workers > training.num_files,
+            f"{num_workers} replicas compute, but train has {training.num_files} files: no harm"
+            " here, where each reads all files; a trainer that divides the files would leave"
+            f" {num_workers - training.num_files} idle",
+        ),
+        (
+            min(batch_parts(shape, training.batch_size).values()) < 1,
+            f"a batch of {training.batch_size} examples cannot be divided over all devices; the"
+            " trainer refuses it: give it a larger --batch-size",
+        ),
+        (
+            shape.chief == 0,
+            "no chief: by hand, worker/0 is it; on Vertex AI and vertex-local the first replica is"
+            " called chief",
+        ),
+        (
+            shape.restarts == "never",
+            "restarts: a pipeline's training step cannot forbid them (CustomTrainingJobOp has no"
+            " disableRetries); a job of its own can",
+        ),
+        (
+            any(pool.machine.accelerator for pool in shape.pools()),
+            "GPUs are for Vertex AI; on a laptop the same replicas compute on its CPUs",
+        ),
+    ]
+    return [text for applies, text in found if applies]
+
+
+def batch_parts(shape: Shape, batch_size: int) -> dict[str, int]:
+    """Examples of a batch that each replica computes; in asynchronous training, a whole batch.
+
+    The division is the trainer's (trainer/step.py).
+    """
+    computing = [
+        (f"{pool.role}/{index}", pool.machine.accelerator)
+        for pool in shape.pools()
+        if pool.role in ("chief", "worker")
+        for index in range(pool.count)
+    ]
+    if shape.is_asynchronous:
+        return {name: batch_size for name, _ in computing if name.startswith("worker")}
+    is_many = shape.strategy != "single"
+    devices = [gpus.count if gpus and is_many else 1 for _, gpus in computing]
+    total, parts, done = sum(devices), {}, 0
+    for (name, _), count in zip(computing, devices, strict=True):
+        first, last = done, done + count
+        parts[name] = batch_size * last // total - batch_size * first // total
+        done = last
+    return parts
+
+
+def _pools(shape: Shape) -> list[str]:
+    rows = [
+        f"  {pool.role:<10} {pool.count} x {pool.machine}{' (spot)' if shape.spot else ''}"
+        for pool in shape.pools()
+    ]
+    return ["pools, in Vertex AI's order", *rows]
+
+
+def _roles(shape: Shape) -> list[str]:
+    kind = "whole_job" if shape.restarts_whole_job else "replica"
+    restarts = _RESTARTS["never" if shape.restarts == "never" else kind]
+    spot = (
+        f"; a checkpoint every {SPOT_CHECKPOINT_SECONDS} s, if the run sets nothing else"
+        if shape.spot
+        else ""
+    )
+    chief = replica_names(shape)[0]
+    return [
+        f"chief     {chief}: it writes checkpoints, logs and the model",
+        f"strategy  {shape.strategy}: {_WHY[shape.strategy]}",
+        f"lost      {restarts}{spot}",
+    ]
+
+
+def _work(shape: Shape, training: Training) -> list[str]:
+    parts = batch_parts(shape, training.batch_size)
+    each = ", ".join(f"{name} {count}" for name, count in parts.items())
+    kind = "each worker a batch of its own" if shape.is_asynchronous else "of each batch"
+    return [
+        f"batch     {training.batch_size} examples a step; {kind}: {each}",
+        f"files     {training.num_files} of train ({training.where}); every replica that computes"
+        " reads all of them, and takes its examples from memory",
+    ]
+
+
+def _cost(shape: Shape, prices: PriceTable) -> list[str]:
+    cost = cluster_cost(shape, prices)
+    most = cost.until(shape.timeout_seconds, is_spot=shape.spot)
+    kind = "spot" if shape.spot else "on demand"
+    lines = [
+        f"cost      ${cost.on_demand:.2f} an hour on demand, about ${cost.spot:.2f} on spot;"
+        f" at most ${most:.2f} ({kind}) in its {shape.timeout_seconds} s"
+        f" ({prices.region}, {prices.date})"
+    ]
+    if cost.unknown:
+        lines.append(f"          without {', '.join(cost.unknown)}: not in the price table")
+    return lines
+
+
+def _tf_config_lines(shape: Shape, hosts: Sequence[str]) -> list[str]:
+    configs = tf_configs(shape, hosts or made_up_hosts(shape))
+    return [f"  {name:<12} {json.dumps(config)}" for name, config in configs.items()]
+
+
+def _listed(title: str, lines: list[str]) -> list[str]:
+    return [title, *(f"  - {line}" for line in lines)] if lines else [f"{title}: none"]

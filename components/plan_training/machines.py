@@ -1,0 +1,147 @@
+"""Machine types that Vertex AI trains on, and the GPUs that each of them can have.
+
+https://cloud.google.com/vertex-ai/docs/training/configure-compute
+"""
+
+from dataclasses import dataclass
+
+from components.plan_training.suggest import did_you_mean
+
+# vCPUs by family; a machine is called FAMILY-VCPUS.
+FAMILIES = {
+    "c2-standard": (4, 8, 16, 30, 60),
+    "e2-highcpu": (16, 32),
+    "e2-highmem": (2, 4, 8, 16),
+    "e2-standard": (4, 8, 16, 32),
+    "g2-standard": (4, 8, 12, 16, 24, 32, 48, 96),
+    "n1-highcpu": (16, 32, 64, 96),
+    "n1-highmem": (2, 4, 8, 16, 32, 64, 96),
+    "n1-standard": (4, 8, 16, 32, 64, 96),
+    "n2-highcpu": (16, 32, 48, 64, 80),
+    "n2-highmem": (2, 4, 8, 16, 32, 48, 64, 80),
+    "n2-standard": (4, 8, 16, 32, 48, 64, 80),
+}
+# Machines that come with GPUs.
+_BUILT_IN = {
+    "NVIDIA_L4": {f"g2-standard-{size}": 1 for size in (4, 8, 12, 16, 32)}
+    | {"g2-standard-24": 2, "g2-standard-48": 4, "g2-standard-96": 8},
+    "NVIDIA_TESLA_A100": {f"a2-highgpu-{count}g": count for count in (1, 2, 4, 8)}
+    | {"a2-megagpu-16g": 16},
+    "NVIDIA_A100_80GB": {f"a2-ultragpu-{count}g": count for count in (1, 2, 4, 8)},
+    "NVIDIA_H100_80GB": {f"a3-highgpu-{count}g": count for count in (1, 2, 4, 8)},
+    "NVIDIA_H100_MEGA_80GB": {"a3-megagpu-8g": 8},
+    "NVIDIA_H200_141GB": {"a3-ultragpu-8g": 8},
+}
+BUILT_IN_GPUS = {
+    machine: (gpu, count)
+    for gpu, machines in _BUILT_IN.items()
+    for machine, count in machines.items()
+}
+# GPUs that an n1 machine may be given: how many at most, and for how many vCPUs each of them.
+_N1_GPUS = {
+    "NVIDIA_TESLA_P4": (4, 24),
+    "NVIDIA_TESLA_P100": (4, 16),
+    "NVIDIA_TESLA_T4": (4, 24),
+    "NVIDIA_TESLA_V100": (8, 12),
+}
+GPU_TYPES = (*_N1_GPUS, *_BUILT_IN)
+RETIRED_GPUS = {"NVIDIA_TESLA_K80": "NVIDIA_TESLA_T4"}
+MACHINES = {
+    *BUILT_IN_GPUS,
+    *(f"{family}-{size}" for family, sizes in FAMILIES.items() for size in sizes),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """GPUs of one type in one machine."""
+
+    type: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.type}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A machine type, with what is attached to it."""
+
+    type: str
+    accelerator: Accelerator | None = None
+
+    def __str__(self) -> str:
+        return f"{self.type} with {self.accelerator}" if self.accelerator else self.type
+
+
+def gpu_counts(machine: str, gpu: str) -> list[int]:
+    """How many GPUs of that type the machine may have; none if it cannot have any."""
+    if machine in BUILT_IN_GPUS:
+        built_in, count = BUILT_IN_GPUS[machine]
+        return [count] if gpu == built_in else []
+    if not machine.startswith("n1-") or gpu not in _N1_GPUS:
+        return []
+    most, most_vcpus = _N1_GPUS[gpu]
+    vcpus = int(machine.rsplit("-", 1)[1])
+    return [count for count in (1, 2, 4, 8) if count <= most and vcpus <= count * most_vcpus]
+
+
+def machine_error(machine: str, *, field: str) -> str:
+    """What is wrong with the machine's name, or ""; of families not listed here nothing is known.
+
+    A wrong name is one of a family that is.
+    """
+    if machine in MACHINES or not is_known_family(machine):
+        return ""
+    family = machine.rsplit("-", 1)[0]
+    allowed = sorted((name for name in MACHINES if name.startswith(f"{family}-")), key=_size)
+    return f"{field} is {machine!r}; allowed are {', '.join(allowed or sorted(MACHINES))}"
+
+
+def is_known_family(machine: str) -> bool:
+    """Whether the machine's family is listed here."""
+    return machine.partition("-")[0] in {name.partition("-")[0] for name in MACHINES}
+
+
+def accelerator_error(machine: Machine, *, field: str) -> str:
+    """What is wrong with the accelerator on its machine, or ""."""
+    given, built_in = machine.accelerator, BUILT_IN_GPUS.get(machine.type)
+    if given is None:
+        return _missing(machine.type, field=field, built_in=built_in) if built_in else ""
+    if given.type in RETIRED_GPUS:
+        return f"{field}.type is {given.type!r}, which is retired; use {RETIRED_GPUS[given.type]!r}"
+    if given.type not in GPU_TYPES:
+        hint = did_you_mean(given.type, GPU_TYPES)
+        return f"{field}.type is {given.type!r};{hint} allowed are {', '.join(GPU_TYPES)}"
+    if machine.type not in MACHINES:
+        return ""
+    counts = gpu_counts(machine.type, given.type)
+    if counts and given.count not in counts:
+        allowed = " or ".join(map(str, counts))
+        return f"{field}.count is {given.count!r}; {machine.type} takes {allowed} of {given.type}"
+    return "" if counts else _impossible(machine, field=field, built_in=built_in)
+
+
+def _missing(machine: str, *, field: str, built_in: tuple[str, int]) -> str:
+    gpu, count = built_in
+    return (
+        f"{field} is missing: {machine} comes with {count} {gpu}; write the type {gpu!r} and"
+        f" the count {count}"
+    )
+
+
+def _impossible(machine: Machine, *, field: str, built_in: tuple[str, int] | None) -> str:
+    given = machine.accelerator
+    assert given is not None
+    if built_in:
+        can = f"comes with {built_in[1]} {built_in[0]}"
+    elif machine.type.startswith("n1-"):
+        types = [gpu for gpu in GPU_TYPES if gpu_counts(machine.type, gpu)]
+        can = f"takes {', '.join(types)}"
+    else:
+        can = "takes no GPU; of machines without their own, only n1 do"
+    return f"{field}.type is {given.type!r}, but {machine.type} {can}"
+
+
+def _size(machine: str) -> int:
+    return int("".join(filter(str.isdigit, machine.rsplit("-", 1)[1])) or 0)

@@ -1,0 +1,110 @@
+"""What a cluster costs on Vertex AI, from a table that anybody may edit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from components.plan_training.findings import ClusterError, Findings, Section
+from components.plan_training.machines import Machine
+from components.plan_training.shape import Shape
+from components.plan_training.yaml_file import read_yaml
+
+_SECONDS_PER_HOUR = 3600
+Price = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceTable:
+    """US dollars an hour, (on demand, spot), by machine type and by GPU type.
+
+    The price of a machine that comes with GPUs holds them.
+    """
+
+    date: str
+    region: str
+    machines: Mapping[str, Price]
+    accelerators: Mapping[str, Price]
+
+    def machine_price(self, machine: Machine) -> Price | None:
+        """The price of one machine with its GPUs; None if the table lacks one of them."""
+        base, gpus = self.machines.get(machine.type), machine.accelerator
+        if base is None or gpus is None or not machine.type.startswith("n1-"):
+            return base
+        each = self.accelerators.get(gpus.type)
+        if each is None:
+            return None
+        return base[0] + gpus.count * each[0], base[1] + gpus.count * each[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """US dollars an hour on demand and on spot machines, and what has no price in the table."""
+
+    on_demand: float
+    spot: float
+    unknown: tuple[str, ...]
+
+    def until(self, timeout_seconds: int, *, is_spot: bool) -> float:
+        """The most that a job costs that ends at its time limit."""
+        hourly = self.spot if is_spot else self.on_demand
+        return hourly * timeout_seconds / _SECONDS_PER_HOUR
+
+
+def cluster_cost(shape: Shape, table: PriceTable) -> Cost:
+    """The cost of all replicas."""
+    found = [(pool, table.machine_price(pool.machine)) for pool in shape.pools()]
+    priced = [(pool.count, price) for pool, price in found if price]
+    return Cost(
+        on_demand=sum(count * price[0] for count, price in priced),
+        spot=sum(count * price[1] for count, price in priced),
+        unknown=tuple(dict.fromkeys(str(pool.machine) for pool, price in found if not price)),
+    )
+
+
+def read_prices(path: Path) -> PriceTable:
+    """Reads the table (configs/prices.yaml).
+
+    Raises:
+        ClusterError: it is damaged; names the fields.
+        OSError: it cannot be read.
+    """
+    findings = Findings()
+    keys = ("date", "region", "source", "spot_share", "machines", "accelerators")
+    top = Section(read_yaml(path), path="", findings=findings, keys=keys)
+    share = top.get("spot_share")
+    if not _is_price(share) or share > 1:
+        findings.errors.append(f"spot_share is {share!r}; it must be a number from 0 to 1")
+        share = 1.0
+    table = PriceTable(
+        date=str(top.get("date")),
+        region=str(top.get("region")),
+        machines=_prices(top.get("machines"), "machines", findings, spot_share=share),
+        accelerators=_prices(top.get("accelerators"), "accelerators", findings, spot_share=share),
+    )
+    if findings.errors:
+        raise ClusterError([f"{path}: {error}" for error in findings.errors])
+    return table
+
+
+def _prices(values: Any, path: str, findings: Findings, *, spot_share: float) -> dict[str, Price]:
+    if not isinstance(values, Mapping):
+        findings.errors.append(f"{path} is {values!r}; it must hold names and prices")
+        return {}
+    prices = {}
+    for name, value in values.items():
+        both = value if isinstance(value, Mapping) else {"on_demand": value}
+        on_demand = both.get("on_demand")
+        spot = both.get("spot", on_demand * spot_share if _is_price(on_demand) else None)
+        if _is_price(on_demand) and _is_price(spot) and set(both) <= {"on_demand", "spot"}:
+            prices[str(name)] = (float(on_demand), float(spot))
+        else:
+            findings.errors.append(
+                f"{path}.{name} is {value!r}; write dollars an hour, or {{on_demand: 1.5, spot:"
+                " 0.6}"
+            )
+    return prices
+
+
+def _is_price(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0

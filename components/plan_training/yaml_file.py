@@ -1,0 +1,64 @@
+"""Reads a YAML file strictly: no key twice, and mistakes named with their line."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.plan_training.findings import ClusterError
+
+MAX_BYTES = 100_000
+
+
+class _Loader(yaml.SafeLoader):
+    """A SafeLoader that keeps the keys it has met twice."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.problems: list[str] = []
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            key, line = key_node.value, key_node.start_mark.line + 1
+            if key in lines:
+                self.problems.append(
+                    f"line {line}: {key} is given twice, first in line {lines[key]}; keep one"
+                )
+            lines[key] = line
+        return super().construct_mapping(node, deep=deep)
+
+
+def read_yaml(path: Path) -> Any:
+    """The file's content.
+
+    Raises:
+        ClusterError: it is not YAML, or a key is given twice; names the line.
+        OSError: it cannot be read.
+    """
+    data = path.read_bytes()
+    if len(data) > MAX_BYTES:
+        raise ClusterError([f"it has {len(data):,} bytes; allowed are {MAX_BYTES:,} at most"])
+    try:
+        loader = _Loader(data.decode())
+        content = loader.get_single_data()
+    except UnicodeDecodeError as error:
+        raise ClusterError([f"it is not YAML: byte {error.start} is not UTF-8"]) from error
+    except RecursionError as error:
+        raise ClusterError(["it is nested too deeply for a cluster file"]) from error
+    except yaml.YAMLError as error:
+        raise ClusterError([_explain(error)]) from error
+    if loader.problems:
+        raise ClusterError(loader.problems)
+    return content
+
+
+def _explain(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).replace("\n", " ")
+    if "\\t" in problem:
+        problem = "a tab; indent with spaces"
+    line = f", line {mark.line + 1}" if mark else ""
+    return f"it is not YAML{line}: {problem}"
