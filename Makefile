@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKLOAD ?= mnist
+CLUSTER ?=
 BENCHMARKS := $(filter-out __init__ clusters,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
@@ -24,8 +25,8 @@ $(READY): requirements.lock setup.py
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-run-local: $(READY) ## run the whole pipeline on this machine (WORKLOAD=mnist, ARGS="--no-cache")
-	$(BIN)/trainyard run $(WORKLOAD) $(ARGS)
+run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUSTER=FILE, ARGS="--no-cache")
+	$(BIN)/trainyard run $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 test: $(READY) ## run every test
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)

@@ -12,7 +12,7 @@ from rich.console import Console
 from components.prepare_examples.errors import DataError
 from components.vertex_api import VertexError
 from pipelines import resources
-from pipelines.cluster_cli import add_cluster_commands
+from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
 from pipelines.local_service import ServiceError
 from pipelines.resource_cli import add_resource_commands
@@ -44,7 +44,7 @@ exit codes: 0 promoted, 1 failed, 2 bad usage, 3 the metrics did not pass, 130 i
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = _parse(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end what was started
     try:
         code: int = arguments.command(arguments)
@@ -55,6 +55,18 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(str(error), code=EXIT_FAILED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    """The arguments; what is after -- goes to the trainer, by commands that have `flags`."""
+    parser = _parser()
+    cut = argv.index("--") if "--" in argv else len(argv)
+    arguments = parser.parse_args(argv[:cut])
+    if flags := argv[cut + 1 :]:
+        if not hasattr(arguments, "flags"):
+            parser.error(f"this command hands nothing on to the trainer: -- {' '.join(flags)}")
+        arguments.flags = flags
+    return arguments
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -124,6 +136,7 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     with service_of(arguments, target) as service:
         if service:
+            warn_of_gpus(config.cluster)
             _fetch(config, target)
         result = execute(config, target=target, run=run, options=options, console=console)
         is_kept = arguments.keep_endpoint and result.is_promoted

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from components.plan_training.explain import Training, explain
 from components.plan_training.findings import ClusterError
 from components.plan_training.hosts import commands, made_up_hosts, tf_configs
 from components.plan_training.prices import read_prices
+from components.plan_training.shape import Shape
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster_file
 from trainer.config import TrainConfig
+
+logger = logging.getLogger(__name__)
 
 PRICES = Path(__file__).resolve().parent.parent / "configs" / "prices.yaml"
 FORMS = (*SPELLINGS, "tf_config")
@@ -39,6 +43,16 @@ def add_cluster_commands(commands_: Any) -> None:
     _add_commands(actions)
 
 
+def warn_of_gpus(cluster: Shape) -> None:
+    """Says that the GPUs of a cluster are not there when it runs on this machine."""
+    gpus = [str(pool.machine.accelerator) for pool in cluster.pools() if pool.machine.accelerator]
+    if gpus:
+        logger.warning(
+            "the cluster has %s in a replica; on this machine its replicas compute on the CPUs",
+            " and ".join(dict.fromkeys(gpus)),
+        )
+
+
 def _add_explain(actions: Any) -> None:
     text = "a cluster file in words: pools, batches, cost, and what is wrong with it"
     parser = actions.add_parser("explain", help=text, description=text)
@@ -59,6 +73,7 @@ def _add_explain(actions: Any) -> None:
 def _add_commands(actions: Any) -> None:
     parser = actions.add_parser(
         "commands",
+        usage="trainyard cluster commands FILE --hosts HOST:PORT,… -- FLAGS OF THE TRAINER",
         help="what to run on each of your own hosts",
         description=COMMANDS_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -67,8 +82,7 @@ def _add_commands(actions: Any) -> None:
     parser.add_argument(
         "--hosts", type=_hosts, required=True, metavar="HOST:PORT,…", help="chief, workers, ps"
     )
-    parser.add_argument("flags", nargs="*", metavar="-- FLAGS", help="flags of the trainer")
-    parser.set_defaults(command=_commands)
+    parser.set_defaults(command=_commands, flags=[])
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ The environment is Vertex AI's (cloud.google.com/vertex-ai/docs/training/distrib
 """
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from vertex_local.errors import invalid_argument
 from vertex_local.processes import ProcessSpec
+
+logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 Addresses = dict[int, list[str]]
@@ -185,6 +188,7 @@ def _worker_pool(spec: Json, *, index: int, field: str) -> WorkerPool:
             f"{field}.pythonPackageSpec is not supported by this service; give the command in "
             "containerSpec.command, such as python -m package.module."
         )
+    _warn_of_accelerators(spec.get("machineSpec", {}), field)
     container = spec.get("containerSpec", {})
     command = container.get("command", [])
     if not command or not command[0]:
@@ -198,6 +202,16 @@ def _worker_pool(spec: Json, *, index: int, field: str) -> WorkerPool:
         command=(*command, *container.get("args", [])),
         env=dict(_variable(one, field) for one in container.get("env", [])),
     )
+
+
+def _warn_of_accelerators(machine: Json, field: str) -> None:
+    if machine.get("acceleratorCount"):
+        logger.warning(
+            "%s.machineSpec asks for %s %s: its replicas run on this machine as it is",
+            field,
+            machine["acceleratorCount"],
+            machine.get("acceleratorType", "accelerators"),
+        )
 
 
 def _variable(variable: Json, field: str) -> tuple[str, str]:

@@ -150,3 +150,16 @@ def test_what_cannot_run_here_is_refused_with_the_field(body, words):
     with pytest.raises(ApiError, match=words) as caught:
         plan_job(body)
     assert (caught.value.code, caught.value.status) == (400, "INVALID_ARGUMENT")
+
+
+def test_accelerators_are_done_without_and_named(caplog):
+    machine = {
+        "machineType": "n1-standard-8",
+        "acceleratorType": "NVIDIA_TESLA_T4",
+        "acceleratorCount": 2,
+    }
+
+    plan_job(job({**pool(), "machineSpec": machine}, pool()))
+
+    (message,) = caplog.messages
+    assert "workerPoolSpecs[0].machineSpec asks for 2 NVIDIA_TESLA_T4" in message

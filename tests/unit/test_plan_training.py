@@ -129,3 +129,68 @@ def test_only_a_synchronous_cluster_starts_again_as_a_whole(cluster, restarts_wh
     plan = plan_training("mnist", cluster=cluster, train={}, image="i", examples_uri="/e")
 
     assert plan.restarts_whole_job is restarts_whole_job
+
+
+def planned(train=None, **cluster):
+    return plan_training(
+        "mnist", cluster=ClusterSpec(**cluster), train=train or {}, image="i", examples_uri="/e"
+    )
+
+
+@pytest.mark.parametrize("strategy", ["single", "parameter_server"])
+def test_spot_sets_scheduling_restarts_and_checkpoints_together(strategy):
+    counts = {} if strategy == "single" else {"workers": 1, "parameter_servers": 1}
+    plan = planned(spot=True, strategy=strategy, **counts)
+
+    assert plan.scheduling_strategy == "SPOT"
+    assert plan.restarts_whole_job
+    args = plan.worker_pool_specs[0]["container_spec"]["args"]
+    assert "--checkpoint-every-seconds=60" in args
+    assert planned().scheduling_strategy == "STANDARD"
+
+
+@pytest.mark.parametrize("flag", ["checkpoint_every_steps", "checkpoint_every_seconds"])
+def test_what_the_run_says_of_checkpoints_stays_on_spot(flag):
+    args = planned({flag: 7}, spot=True).worker_pool_specs[0]["container_spec"]["args"]
+
+    assert [arg for arg in args if "checkpoint" in arg] == [f"--{flag.replace('_', '-')}=7"]
+
+
+def test_restarts_can_be_chosen_against_the_switch():
+    assert not planned(spot=True, restarts="replica").restarts_whole_job
+    assert planned(restarts="whole_job").restarts_whole_job
+
+
+def test_gpus_and_machines_reach_their_pools_as_the_launcher_takes_them():
+    from google.cloud import aiplatform_v1
+
+    plan = planned(
+        strategy="parameter_server",
+        workers=1,
+        parameter_servers=1,
+        accelerator={"type": "NVIDIA_TESLA_T4", "count": 2},
+        machines={"parameter_servers": "n1-highmem-8"},
+    )
+    sent = aiplatform_v1.CustomJobSpec({"worker_pool_specs": plan.worker_pool_specs})
+
+    machines = [spec.machine_spec for spec in sent.worker_pool_specs]
+    assert [machine.machine_type for machine in machines] == [
+        *("n1-standard-4", "n1-standard-4", "n1-highmem-8")
+    ]
+    assert [machine.accelerator_count for machine in machines] == [0, 2, 0]
+    assert machines[1].accelerator_type.name == "NVIDIA_TESLA_T4"
+
+
+def test_one_machine_with_several_gpus_takes_those_that_are_there():
+    gpus = {"type": "NVIDIA_TESLA_T4", "count": 2}
+    args = planned(strategy="mirrored", accelerator=gpus).worker_pool_specs[0]["container_spec"]
+
+    assert "--strategy=auto" in args["args"]
+    bare = planned(strategy="mirrored").worker_pool_specs[0]["container_spec"]
+    assert "--strategy=mirrored" in bare["args"]
+
+
+def test_the_clusters_image_is_that_of_its_replicas():
+    plan = planned(image="mine:1")
+
+    assert plan.worker_pool_specs[0]["container_spec"]["image_uri"] == "mine:1"
