@@ -27,7 +27,9 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.config import TrainConfig  # noqa: E402
-from trainer.input import adapt_workload, read_manifest, read_table  # noqa: E402
+from trainer.facts import find_facts  # noqa: E402
+from trainer.input import read_table  # noqa: E402
+from trainer.manifest import read_manifest  # noqa: E402
 from trainer.optimizers import make_optimizer  # noqa: E402
 from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
 from trainer.step import StepPlan, TrainStep, build_model  # noqa: E402
@@ -61,7 +63,7 @@ class Bench:
         manifest = read_manifest(str(folder), workload=name)
         self.split = manifest.splits["train"]
         self.config = TrainConfig(workload=name, examples_dir=str(folder))
-        self.workload = adapt_workload(load_workload(name), self.split, compression="GZIP")
+        self.workload = find_facts(load_workload(name), self.split, compression="GZIP")
         self.table = read_table(self.split, self.workload, compression="GZIP")
 
     def ours(self) -> Way:

@@ -4,14 +4,17 @@ from collections.abc import Iterator
 
 
 def chunks(
-    start: int, stop: int, *, steps_per_call: int, num_workers: int = 1
+    start: int, stop: int, *, steps_per_call: int, num_workers: int = 1, steps_per_block: int = 0
 ) -> Iterator[tuple[int, int]]:
     """Yields (first step, number of steps) that together are start, …, stop - 1.
 
-    With several workers the last chunks get smaller, so that all end at nearly the same time.
+    With several workers the last chunks get smaller, so that all end at nearly the same time. No
+    chunk lies in two blocks, if there are blocks.
     """
     while start < stop:
         fair_share = -(-(stop - start) // (2 * num_workers)) if num_workers > 1 else stop - start
         count = min(steps_per_call, fair_share)
+        if steps_per_block:
+            count = min(count, steps_per_block - start % steps_per_block)
         yield start, count
         start += count

@@ -99,6 +99,17 @@ class TrainConfig:
         default="loss",
         choices=("loss", "accuracy", "auc"),
     )
+    cache: str = setting(
+        "where the examples of a split are: in memory, or streamed from the files in blocks that"
+        " are shuffled one by one; auto: in memory if they take at most --cache-gb, decoded",
+        default="auto",
+        choices=("auto", "memory", "stream"),
+    )
+    cache_gb: float = setting(
+        "memory for decoded examples; also what the size of streamed blocks follows from",
+        default=4.0,
+        above=0,
+    )
     skip_corrupt: int = setting(
         "examples of a split that may be left out because their file is damaged",
         default=0,

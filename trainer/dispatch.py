@@ -2,24 +2,74 @@
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
 from trainer.chunks import chunks
 from trainer.drivers import make_totals, run_steps
+from trainer.input import Decoder, as_tensors
 from trainer.liveness import Monitor, WorkerMonitor
 from trainer.metrics import Totals
 from trainer.parameters import Parameters
 from trainer.step import TrainStep
+from trainer.stream import Stream
 
+Coordinator = tf.distribute.coordinator.ClusterCoordinator
 # Enough that a worker which has ended one call finds the next one waiting.
 CALLS_PER_WORKER = 3
 _CHECK_SECONDS = 0.5
+
+
+class WorkerTables(Protocol):
+    """Where the steps of a worker find their examples."""
+
+    steps_per_block: int
+
+    def where(self, step: int) -> Any:
+        """Returns what a call that begins with this step is told of its table."""
+
+    def table(self, where: Any) -> Any:
+        """Returns that table; is traced in the call."""
+
+
+class CachedTable:
+    """All examples in each worker's memory."""
+
+    steps_per_block = 0
+
+    def __init__(self, coordinator: Coordinator, dataset: tf.data.Dataset):
+        self._tables = iter(coordinator.create_per_worker_dataset(dataset.cache().repeat()))
+
+    def where(self, step: int) -> Any:
+        """Returns the worker's own iterator over a dataset of one element."""
+        del step
+        return self._tables
+
+    def table(self, where: Any) -> Any:
+        """Returns that element."""
+        return next(where)
+
+
+class StreamedBlocks:
+    """Examples that do not fit in memory: each call reads the block that its steps lie in."""
+
+    def __init__(self, stream: Stream, decoder: Decoder):
+        self._stream, self._decoder = stream, decoder
+        self.steps_per_block = stream.steps_per_block
+
+    def where(self, step: int) -> Any:
+        """Returns the paths, skips and takes of the block with this step."""
+        return as_tensors(self._stream.slices(step // self.steps_per_block))
+
+    def table(self, where: Any) -> Any:
+        """Returns the block."""
+        size = tf.constant(self._stream.block_size, tf.int64)
+        return self._decoder.rows(where, size)
 
 
 @dataclass(frozen=True)
@@ -45,7 +95,7 @@ class ClusterDriver:
         self,
         step: TrainStep,
         parameters: Parameters,
-        dataset: tf.data.Dataset,
+        open_tables: Callable[[Coordinator], WorkerTables],
         *,
         strategy: tf.distribute.ParameterServerStrategy,
         servers: Monitor,
@@ -56,15 +106,14 @@ class ClusterDriver:
         finish: threading.Event,
     ):
         self._stop, self._finish = stop, finish
-        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        self._coordinator = Coordinator(strategy)
         self._step, self._parameters = step, parameters
         self._servers, self._workers = servers, workers
         self._num_workers = workers.num_workers
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
-        # The one element, the table, stays in each worker's memory.
-        per_worker = self._coordinator.create_per_worker_dataset(dataset.cache().repeat())
-        self._tables = iter(per_worker)
-        self._run = tf.function(self._steps)
+        self._tables = open_tables(self._coordinator)
+        # A block lies in any number of files, for each of which a graph would be made.
+        self._run = tf.function(self._steps, reduce_retracing=True)
         self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="fetch")
         self._open: deque[_Call] = deque()
         self._free_slots = list(range(CALLS_PER_WORKER * self._num_workers))
@@ -107,18 +156,25 @@ class ClusterDriver:
         for first, count in unfinished:
             self._next_step = max(self._next_step, first)
             last = stop if count < 0 else first + count
+            steps_per_block = self._tables.steps_per_block
             yield from chunks(
-                first, last, steps_per_call=self._steps_per_call, num_workers=self._num_workers
+                first,
+                last,
+                # A block is read anew for each call.
+                steps_per_call=steps_per_block or self._steps_per_call,
+                num_workers=1 if steps_per_block else self._num_workers,
+                steps_per_block=steps_per_block,
             )
 
     def _schedule(self, first: int, count: int) -> _Call:
         slot = self._free_slots.pop()
-        args = (self._tables, tf.constant(first), tf.constant(count), tf.constant(slot))
+        where = self._tables.where(first)
+        args = (where, tf.constant(first), tf.constant(count), tf.constant(slot))
         value = self._coordinator.schedule(self._run, args=args)
         return _Call(first, count, slot, self._fetcher.submit(value.fetch))
 
-    def _steps(self, tables: Any, start: tf.Tensor, count: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
-        table = next(tables)
+    def _steps(self, where: Any, start: tf.Tensor, count: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
+        table = self._tables.table(where)
         done = tf.cast(self._parameters.steps_done(slot), tf.int32)
         sums = run_steps(
             self._step,

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from trainer.chunks import chunks
 from trainer.collective import Ring
-from trainer.config import ConfigError
 from trainer.errors import DivergedError
 from trainer.metrics import Totals
 from trainer.step import TrainStep
+from trainer.stream import Tables
 
 
 class SyncDriver:
@@ -26,7 +26,7 @@ class SyncDriver:
     def __init__(
         self,
         step: TrainStep,
-        table: Any,
+        tables: Tables,
         *,
         devices: Sequence[str],
         batch_size: int,
@@ -35,15 +35,10 @@ class SyncDriver:
         finish: threading.Event,
         ring: Ring | None = None,
     ):
-        self._step, self._table, self._devices = step, table, devices
+        self._step, self._tables, self._devices = step, tables, devices
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
         self._stop, self._finish, self._ring = stop, finish, ring
         self._num_parts = len(devices) * (ring.size if ring else 1)
-        if batch_size < self._num_parts:
-            raise ConfigError(
-                f"--batch-size: {batch_size} examples cannot be divided over {self._num_parts}"
-                " devices; it is the size of the whole batch"
-            )
         self.should_stop = self.should_finish = False
         self._run = tf.function(self._steps)
 
@@ -53,11 +48,17 @@ class SyncDriver:
         `should_stop` and `should_finish` then tell all replicas the same.
         """
         del progress  # of asynchronous training, where which steps are done is less plain
-        for first, count in chunks(start, stop, steps_per_call=self._steps_per_call):
+        for first, count in chunks(
+            start,
+            stop,
+            steps_per_call=self._steps_per_call,
+            steps_per_block=self._tables.steps_per_block,
+        ):
+            table = self._tables.at(first, stop=stop)
             if self._ring:
                 self._ring.monitor.raise_if_lost()
             votes = tf.constant([float(self._stop.is_set()), float(self._finish.is_set())])
-            sums = self._run(self._table, tf.constant(first), tf.constant(count), votes)
+            sums = self._run(table, tf.constant(first), tf.constant(count), votes)
             *sums, num_stops, num_finishes = sums.numpy()
             self.should_stop = self._stop.is_set() if self._ring is None else num_stops > 0
             self.should_finish = num_finishes > 0

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainer import quiet
-from trainer.workloads.base import Features
 
 _BINARY = 2
 
@@ -20,26 +19,24 @@ class Evaluation:
     confusion: list[list[int]]
 
 
-def evaluate(
-    model_dir: str, examples_dir: str, *, split: str = "test", batch_size: int = 1000
-) -> Evaluation:
+def evaluate(model_dir: str, examples_dir: str, *, split: str = "test") -> Evaluation:
     """Returns metrics and confusion matrix of a model on a split."""
     quiet.import_tensorflow()
     from trainer.export import load_predictor
-    from trainer.input import checked_split, read_manifest, read_table
+    from trainer.input import Decoder, SplitChunks
+    from trainer.manifest import checked_split, read_manifest
 
     predictor = load_predictor(model_dir)
     workload = predictor.workload
     manifest = read_manifest(examples_dir, workload=workload.name)
     files = checked_split(manifest, split)
-    features, labels = read_table(files, workload, compression=manifest.compression, raw=True)
-    probabilities = np.concatenate(
-        [
-            predictor.answer(_rows(features, start, start + batch_size))["probabilities"]
-            for start in range(0, files.num_examples, batch_size)
-        ]
-    )
-    return score(probabilities, labels.numpy(), list(workload.labels))
+    decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
+    answers = [
+        (predictor.answer(features)["probabilities"], labels.numpy())
+        for features, labels in SplitChunks(files, decoder)
+    ]
+    probabilities, labels = map(np.concatenate, zip(*answers, strict=True))
+    return score(probabilities, labels, list(workload.labels))
 
 
 def score(probabilities: np.ndarray, labels: np.ndarray, names: list[str]) -> Evaluation:
@@ -75,7 +72,3 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
     if not num_pairs:
         return float("nan")
     return float((ranks[labels == 1].sum() - num_true * (num_true + 1) / 2) / num_pairs)
-
-
-def _rows(features: Features, start: int, stop: int) -> Features:
-    return {name: column[start:stop] for name, column in features.items()}

@@ -12,7 +12,6 @@ import tensorflow as tf
 from trainer.checkpoint import Saved, list_checkpoints
 from trainer.cluster import Cluster
 from trainer.errors import Preempted, ReplicaLostError, TrainerError
-from trainer.input import read_table
 from trainer.job import Job
 from trainer.liveness import Watch, is_reachable
 from trainer.replica import read_end
@@ -78,8 +77,8 @@ class _Evaluator:
     def __init__(self, job: Job):
         self._job, self._measured = job, set()
         keras.utils.set_random_seed(job.config.seed)
-        table = read_table(job.eval, job.workload, compression=job.manifest.compression)
-        self._step = EvalStep(job.workload, build_served_model(job.workload, job.config), table)
+        model = build_served_model(job.workload, job.config)
+        self._step = EvalStep(job.workload, model, job.eval_tables())
 
     def measure_new(self) -> None:
         """Measures what was not measured yet, the oldest first."""

@@ -1,150 +1,193 @@
-"""Reads the examples folder: the manifest, its checks, and a split's examples as one table.
+"""Reads examples as tables, and says which rows of a table make up a training batch.
 
-A table is all examples of a split, decoded, in memory. A training batch is a gather from it, and
-which rows make up batch number n is a pure function of (seed, n): nothing has to be replayed to
-resume, and any worker can compute any batch, so each example is used exactly once per epoch for
-any number of workers and of files.
+A table is decoded examples in memory: a whole split, or a block of one (see trainer.stream). A
+training batch is a gather from it, and which examples make up batch number n is a pure function of
+(seed, n): nothing has to be replayed to resume, and any worker can compute any batch, so each
+example is used exactly once per epoch for any number of workers and of files.
 """
 
-import hashlib
-import json
-import logging
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.errors import InputError, first_line
+from trainer.manifest import Shard, Split, find_damage
 from trainer.workloads.base import Workload
 
-logger = logging.getLogger(__name__)
+# Records that are parsed at once: enough that what a call costs does not count.
+CHUNK_SIZE = 1024
+_TO_THE_END = -1
+# What TensorFlow says when a file is damaged, or is not what it was.
+DAMAGES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shard:
-    """One file of a split; of a damaged one, `num_examples` are those before the damage."""
+class Slice:
+    """Records of one file: `take` of them after the first `skip`."""
 
-    path: str
-    num_examples: int
-    sha256: str
-    is_damaged: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Split:
-    """The files of train, eval or test."""
-
-    name: str
-    num_examples: int
-    shards: tuple[Shard, ...]
-
-    @property
-    def paths(self) -> list[str]:
-        """The files, in order."""
-        return [shard.path for shard in self.shards]
+    shard: Shard
+    skip: int
+    take: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """What an examples folder holds."""
+class Decoder:
+    """Turns records into rows of (features, labels): encoded for training, or raw as stored.
 
-    workload: str
-    compression: str
-    splits: dict[str, Split]
-
-
-def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
-    """Returns the folder's manifest; InputError if it is not one of this workload's."""
-    path = f"{examples_dir.rstrip('/')}/manifest.json"
-    try:
-        content = json.loads(_read_bytes(path))
-        manifest = _parse_manifest(content, examples_dir.rstrip("/"))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is damaged ({error!r}); prepare the examples again") from error
-    if manifest.workload != workload:
-        raise InputError(f"{path} is of the workload {manifest.workload!r}, not {workload!r}")
-    return manifest
-
-
-def checked_split(manifest: Manifest, name: str, *, skip_corrupt: int = 0) -> Split:
-    """Returns a split after comparing each of its files with the manifest's checksum.
-
-    At most `skip_corrupt` examples are left out because they cannot be read.
+    With `every` above 1 it leaves out all but each so-manyth record.
     """
-    split = manifest.splits.get(name)
-    if split is None or split.num_examples < 1:
-        raise InputError(f"the manifest has no examples in the split {name!r}")
-    shards, num_lost = [], 0
-    for shard in split.shards:
-        checked = _check_shard(shard, manifest.compression, budget=skip_corrupt - num_lost)
-        num_lost += shard.num_examples - checked.num_examples
-        shards.append(checked)
-    if num_lost == split.num_examples:
-        raise InputError(
-            f"no example of the split {name!r} can be read; prepare the examples again"
+
+    workload: Workload
+    compression: str
+    is_raw: bool = False
+    every: int = 1
+
+    def read(self, slices: Iterable[Slice], *, num_expected: int) -> Any:
+        """Returns the rows of some files as tensors in memory.
+
+        Raises:
+            InputError: names the file and the record that cannot be read.
+        """
+        slices = list(slices)
+        try:
+            # The table stays where tf.data works, also when there is a GPU.
+            with tf.device("/device:CPU:0"):
+                return self._traced(as_tensors(slices), tf.constant(num_expected, tf.int64))
+        except DAMAGES as error:
+            raise self.explain([part.shard for part in slices], error) from error
+
+    def rows(self, where: tuple[tf.Tensor, ...], num_expected: tf.Tensor) -> Any:
+        """Returns the rows at (paths, skips, takes); to be traced in a tf.function."""
+        return _join(self.chunks(where), num_expected)
+
+    def chunks(self, where: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
+        """Returns a dataset of small tables with the rows at (paths, skips, takes), in order."""
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        records = tf.data.Dataset.from_tensor_slices(where).flat_map(
+            lambda path, skip, take: (
+                tf.data.TFRecordDataset(path, compression_type=self.compression)
+                .skip(skip)
+                .take(take)
+            )
         )
-    return Split(name=name, num_examples=split.num_examples - num_lost, shards=tuple(shards))
+        if self.every > 1:
+            records = records.shard(self.every, 0)
+        return records.batch(CHUNK_SIZE).map(self.decode).with_options(options)
+
+    def decode(self, records: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        """Returns (features, labels) of a batch of serialized Examples."""
+        features, labels = self.workload.parse(records)
+        labels = _check_labels(labels, num_classes=len(self.workload.labels))
+        return features if self.is_raw else self.workload.encode(features), labels
+
+    @cached_property
+    def _traced(self) -> Any:
+        where = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
+        return tf.function(self.rows, input_signature=[tuple(where), tf.TensorSpec([], tf.int64)])
+
+    def explain(self, shards: Iterable[Shard], error: Exception) -> InputError:
+        """Returns why these files cannot be read; of which record if that can be found."""
+        shards = list(shards)
+        paths = ", ".join(dict.fromkeys(shard.path for shard in shards))
+        unknown = InputError(f"the examples of {paths} cannot be read: {first_line(error)}")
+        return find_damage(shards, self.compression) or unknown
 
 
-def table_dataset(
-    split: Split, workload: Workload, *, compression: str, raw: bool = False
-) -> tf.data.Dataset:
-    """Returns a dataset whose one element is the whole split: (encoded or raw features, labels)."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    records = _read_records(split, compression)
-    # One more than expected, so that a file with too many examples is noticed.
-    table = records.batch(split.num_examples + 1).map(workload.parse)
-    table = table.map(
-        lambda *rows: _check_rows(rows, split, num_classes=len(workload.labels))
-    ).with_options(options)
-    return table if raw else table.map(lambda raw, labels: (workload.encode(raw), labels))
+class SplitChunks:
+    """A split as small tables, read from its files each time that it is gone through."""
+
+    def __init__(self, split: Split, decoder: Decoder):
+        self._split, self._decoder = split, decoder
+        self._chunks = decoder.chunks(as_tensors(whole(split))).prefetch(2)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yields one table after the other; InputError as from `Decoder.read`."""
+        try:
+            yield from self._chunks
+        except DAMAGES as error:
+            raise self._decoder.explain(self._split.shards, error) from error
+
+
+def whole(split: Split) -> list[Slice]:
+    """Returns all records of a split.
+
+    To the files' ends, so that one with too many is noticed. After a damaged record nothing can be
+    found in its file: reading stops before it.
+    """
+    return [
+        Slice(shard=shard, skip=0, take=shard.num_examples if shard.is_damaged else _TO_THE_END)
+        for shard in split.shards
+    ]
+
+
+def as_tensors(slices: Iterable[Slice]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the (paths, skips, takes) of slices."""
+    slices = list(slices)
+    return (
+        tf.constant([part.shard.path for part in slices], tf.string),
+        tf.constant([part.skip for part in slices], tf.int64),
+        tf.constant([part.take for part in slices], tf.int64),
+    )
 
 
 def read_table(
-    split: Split, workload: Workload, *, compression: str, raw: bool = False
+    split: Split, workload: Workload, *, compression: str, raw: bool = False, every: int = 1
 ) -> tuple[Any, tf.Tensor]:
-    """Returns (encoded or raw features, labels) of a whole split."""
-    try:
-        return next(iter(table_dataset(split, workload, compression=compression, raw=raw)))
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, StopIteration) as error:
-        raise InputError(damage_message(split, error)) from error
+    """Returns (encoded or raw features, labels) of a split, or of each so-manyth of its rows."""
+    decoder = Decoder(workload=workload, compression=compression, is_raw=raw, every=every)
+    return decoder.read(whole(split), num_expected=-(-split.num_examples // every))
 
 
-def adapt_workload(workload: Workload, split: Split, *, compression: str) -> Workload:
-    """Returns the workload with what its model must know of the train split."""
-    if type(workload).adapt is Workload.adapt:
-        return workload
-    features, _ = read_table(split, workload, compression=compression, raw=True)
-    return workload.adapt({name: column.numpy() for name, column in features.items()})
+def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
+    """Returns a dataset whose one element is the whole split."""
+    where, num_expected = as_tensors(whole(split)), tf.constant(split.num_examples, tf.int64)
+    return tf.data.Dataset.from_tensors(0).map(lambda _: decoder.rows(where, num_expected))
 
 
-def damage_message(split: Split, error: Exception) -> str:
-    """Returns one line on a split whose records cannot be read."""
-    paths = ", ".join(split.paths)
-    return f"the examples of {split.name} ({paths}) cannot be read: {first_line(error)}"
+def measure_example(split: Split, decoder: Decoder) -> float:
+    """Returns the bytes that a decoded example takes, measured on the first ones of a split."""
+    first = next(iter(SplitChunks(split, decoder)))
+    return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
 
 
 def batch_rows(
-    index: tf.Tensor, *, batch_size: int, num_examples: int, seed: int, part: range | None = None
+    index: tf.Tensor,
+    *,
+    batch_size: int,
+    num_examples: int,
+    seed: int,
+    part: range | None = None,
+    steps_per_block: int = 0,
 ) -> tf.Tensor:
     """Returns the rows of training batch `index`, or of the given part of its examples.
 
-    Each epoch is a permutation of its own; a batch may span the end of one and the start of the
-    next.
+    They are rows of the whole split's table or, with `steps_per_block`, of the table of the block
+    that the batch lies in. Each epoch, or what of it lies in a block, is a permutation of its own;
+    a batch may span the end of one and the start of the next.
     """
     part = part or range(batch_size)
-    offsets = tf.range(part.start, part.stop, dtype=tf.int64)
-    positions = tf.cast(index, tf.int64) * batch_size + offsets
+    index = tf.cast(index, tf.int64)
+    positions = index * batch_size + tf.range(part.start, part.stop, dtype=tf.int64)
     epochs = positions // num_examples
-    no_seed = tf.zeros_like(epochs)
+    starts, ends, origin, number = epochs * num_examples, (epochs + 1) * num_examples, 0, 0
+    if steps_per_block:
+        block_size = steps_per_block * batch_size
+        block = index // steps_per_block
+        origin, number = block * block_size, block + 1
+        starts, ends = tf.maximum(starts, origin), tf.minimum(ends, origin + block_size)
+    zeros = tf.zeros_like(epochs)
     # tf.random.experimental.index_shuffle pads a matrix of seeds along the wrong axis (2.21).
-    return tf.raw_ops.RandomIndexShuffle(
-        index=positions % num_examples,
-        seed=tf.stack([no_seed + seed, epochs, no_seed], axis=1),
-        max_index=tf.constant(num_examples - 1, tf.int64),
+    rows = tf.raw_ops.RandomIndexShuffle(
+        index=positions - starts,
+        seed=tf.stack([zeros + seed, epochs, zeros + number], axis=1),
+        max_index=ends - starts - 1,
         rounds=4,
     )
+    return rows + starts - origin if steps_per_block else rows
 
 
 def batch_noise(index: tf.Tensor, shape: list[int], *, seed: int) -> tf.Tensor:
@@ -158,98 +201,48 @@ def gather_rows(table: Any, rows: tf.Tensor) -> Any:
     return tf.nest.map_structure(lambda column: tf.gather(column, rows), table)
 
 
-def _read_bytes(path: str) -> bytes:
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            return file.read()
-    except tf.errors.NotFoundError as error:
-        raise InputError(f"{path} is missing; prepare the examples first") from error
-    except tf.errors.OpError as error:
-        raise InputError(f"{path} cannot be read: {error.message}") from error
-
-
-def _check_shard(shard: Shard, compression: str, *, budget: int) -> Shard:
-    if hashlib.sha256(_read_bytes(shard.path)).hexdigest() == shard.sha256:
-        return shard
-    num_good, reason = _count_readable(shard.path, compression)
-    num_lost = shard.num_examples - num_good
-    if num_lost <= 0:
-        raise InputError(
-            f"{shard.path} differs from the manifest's sha256; prepare the examples again"
+def _join(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> Any:
+    """Returns all rows of a dataset of tables as one table."""
+    specs = tf.nest.flatten(chunks.element_spec)
+    # A tuple: AutoGraph takes a list for something to be turned into a tensor.
+    columns = tuple(
+        tf.TensorArray(
+            spec.dtype,
+            size=0,
+            dynamic_size=True,
+            element_shape=[None, *spec.shape[1:]],
+            infer_shape=False,
         )
-    where = f"{shard.path} is damaged from record {num_good} on ({reason})"
-    if num_lost > budget:
-        raise InputError(
-            f"{where}: {num_lost} examples are lost, --skip-corrupt allows {max(budget, 0)} more;"
-            " prepare the examples again, or raise it"
+        for spec in specs
+    )
+    num_chunks, num_rows = tf.constant(0), tf.constant(0, tf.int64)
+    for chunk in chunks:
+        parts = tf.nest.flatten(chunk)
+        columns = tuple(
+            column.write(num_chunks, part) for column, part in zip(columns, parts, strict=True)
         )
-    logger.warning("%s: going on without %d examples", where, num_lost)
-    return replace(shard, num_examples=num_good, is_damaged=True)
+        num_chunks += 1
+        num_rows += tf.size(parts[-1], tf.int64)
+    message = "the files do not hold as many examples as the manifest says"
+    with tf.control_dependencies(
+        [tf.debugging.assert_equal(num_rows, num_expected, message=message)]
+    ):
+        joined = [column.concat() for column in columns]
+    return tf.nest.pack_sequence_as(chunks.element_spec, joined)
 
 
-def _count_readable(path: str, compression: str) -> tuple[int, str]:
-    """Returns how many records can be read before the first that cannot, and why it cannot."""
-    count = 0
-    try:
-        for _ in tf.data.TFRecordDataset(path, compression_type=compression):
-            count += 1
-    except tf.errors.OpError as error:
-        return count, first_line(error)
-    return count, "the file ends early"
-
-
-def _read_records(split: Split, compression: str) -> tf.data.Dataset:
-    if not any(shard.is_damaged for shard in split.shards):
-        return tf.data.TFRecordDataset(split.paths, compression_type=compression)
-    # After a damaged record nothing can be found in its file: reading stops before it.
-    counts = [shard.num_examples for shard in split.shards]
-    files = tf.data.Dataset.from_tensor_slices((split.paths, tf.constant(counts, tf.int64)))
-    return files.flat_map(
-        lambda path, count: tf.data.TFRecordDataset(path, compression_type=compression).take(count)
-    )
-
-
-def _parse_manifest(content: dict[str, Any], folder: str) -> Manifest:
-    return Manifest(
-        workload=content["workload"],
-        compression=content["compression"],
-        splits={
-            name: _parse_split(name, split, folder) for name, split in content["splits"].items()
-        },
-    )
-
-
-def _parse_split(name: str, content: dict[str, Any], folder: str) -> Split:
-    shards = tuple(
-        Shard(
-            path=f"{folder}/{_plain_name(shard['file'])}",
-            num_examples=int(shard["num_examples"]),
-            sha256=shard["sha256"],
-        )
-        for shard in content["shards"]
-    )
-    counted = sum(shard.num_examples for shard in shards)
-    if counted != content["num_examples"]:
-        raise ValueError(f"{name}: {content['num_examples']} examples, but {counted} in its shards")
-    return Split(name=name, num_examples=counted, shards=shards)
-
-
-def _plain_name(file: str) -> str:
-    if "/" in file or file in {"", ".", ".."}:
-        raise ValueError(f"{file!r} is not a file name")
-    return file
-
-
-def _check_rows(
-    rows: tuple[Any, tf.Tensor], split: Split, *, num_classes: int
-) -> tuple[Any, tf.Tensor]:
-    features, labels = rows
-    size = f"the shards do not hold the {split.num_examples} examples of the manifest"
+def _check_labels(labels: tf.Tensor, *, num_classes: int) -> tf.Tensor:
     low, high = "a label is missing or negative", f"a label is not below {num_classes}"
     checks = [
-        tf.debugging.assert_equal(tf.size(labels), split.num_examples, message=size),
         tf.debugging.assert_non_negative(labels, message=low),
         tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), message=high),
     ]
     with tf.control_dependencies(checks):
-        return features, tf.identity(labels)
+        return tf.identity(labels)
+
+
+def _num_bytes(column: tf.Tensor) -> int:
+    if column.dtype == tf.string:
+        # What TensorFlow keeps of a text beside its bytes.
+        return int(tf.reduce_sum(tf.strings.length(column) + 24))
+    return int(tf.size(column)) * column.dtype.size

@@ -1,16 +1,20 @@
 """What a replica knows of its job before training."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import tensorflow as tf
 
-from trainer.cluster import Cluster
+from trainer.cluster import Cluster, choose_strategy
 from trainer.config import ConfigError, Folders, TrainConfig
 from trainer.errors import Preempted, TrainerError
-from trainer.input import Manifest, Split, adapt_workload, checked_split, read_manifest
+from trainer.facts import find_facts, read_facts
+from trainer.input import Decoder, SplitChunks, read_table
+from trainer.manifest import Manifest, Split, checked_split, read_manifest
 from trainer.parameters import Schedule
+from trainer.stream import BlockTables, Stream, Tables, WholeTable, plan_blocks
 from trainer.workloads import load_workload
 from trainer.workloads.base import Workload
 
@@ -29,8 +33,29 @@ class Job:
     manifest: Manifest
     train: Split
     eval: Split
+    stream: Stream | None = None
+    """How the training examples are read when they are not all in memory."""
     finish: threading.Event = field(default_factory=threading.Event)
     """Set by the chief when training is to end before its last step."""
+
+    @property
+    def decoder(self) -> Decoder:
+        """What turns this job's records into rows."""
+        return Decoder(workload=self.workload, compression=self.manifest.compression)
+
+    def train_tables(self) -> Tables:
+        """Returns the training examples, read into memory or block by block."""
+        if self.stream:
+            return BlockTables(self.stream, self.decoder)
+        return WholeTable(
+            read_table(self.train, self.workload, compression=self.manifest.compression)
+        )
+
+    def eval_tables(self) -> Iterable[Any]:
+        """Returns the eval split as tables: one in memory, or small ones read each time."""
+        if plan_blocks(self.config, self.eval, self.decoder):
+            return SplitChunks(self.eval, self.decoder)
+        return [read_table(self.eval, self.workload, compression=self.manifest.compression)]
 
     @property
     def total_steps(self) -> int:
@@ -83,11 +108,15 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
         for name in ("train", "eval")
     )
-    workload = adapt_workload(
-        load_workload(config.workload), train, compression=manifest.compression
-    )
+    workload = load_workload(config.workload)
+    known = None if config.fresh else read_facts(folders.checkpoints, manifest.splits["train"])
+    if known is None:
+        workload = find_facts(workload, train, compression=manifest.compression)
+    else:
+        workload = workload.with_facts(known)
     if config.best_metric == "auc" and len(workload.labels) != _BINARY:
         raise ConfigError(f"--best-metric auc needs two classes; {config.workload} has more")
+    decoder = Decoder(workload=workload, compression=manifest.compression)
     return Job(
         config=config,
         cluster=cluster,
@@ -97,4 +126,35 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         manifest=manifest,
         train=train,
         eval=evaluation,
+        stream=_plan_stream(config, cluster, train, decoder),
     )
+
+
+def _plan_stream(
+    config: TrainConfig, cluster: Cluster, train: Split, decoder: Decoder
+) -> Stream | None:
+    is_async = choose_strategy(config.strategy, cluster) == "parameter_server"
+    # There a block is a call, and a checkpoint can be saved between two.
+    most_steps = config.checkpoint_every_steps if is_async else None
+    steps_per_block = plan_blocks(config, train, decoder, most_steps=most_steps)
+    if not steps_per_block:
+        return None
+    return Stream(
+        split=train,
+        batch_size=config.batch_size,
+        steps_per_block=steps_per_block,
+        seed=config.seed,
+    )
+
+
+def check_batch_size(config: TrainConfig, *, num_devices: int) -> None:
+    """Raises ConfigError when a batch has fewer examples than there are parts to make of it."""
+    num_parts = num_devices * config.micro_batches
+    if config.batch_size < num_parts:
+        parts = f"{num_devices} devices" + (
+            f" and --micro-batches {config.micro_batches}" if config.micro_batches > 1 else ""
+        )
+        raise ConfigError(
+            f"--batch-size: {config.batch_size} examples cannot be divided over {parts}; it is the"
+            f" size of the whole batch: give at least {num_parts}"
+        )

@@ -9,10 +9,10 @@ import keras
 import tensorflow as tf
 
 from trainer.collective import Ring
-from trainer.dispatch import CALLS_PER_WORKER, ClusterDriver
+from trainer.dispatch import CALLS_PER_WORKER, CachedTable, ClusterDriver, StreamedBlocks
 from trainer.drivers import SyncDriver
-from trainer.errors import EXIT_RESTART, DivergedError, InputError, Preempted, ReplicaLostError
-from trainer.input import damage_message, read_table, table_dataset
+from trainer.errors import EXIT_RESTART, DivergedError, Preempted, ReplicaLostError
+from trainer.input import table_dataset
 from trainer.job import Job
 from trainer.liveness import Monitor, WorkerMonitor
 from trainer.metrics import Totals
@@ -50,10 +50,9 @@ def train_in_step(job: Job, devices: Sequence[str], ring: Ring | None = None) ->
     """Trains on this replica's devices: `single`, `mirrored` and `multi_worker_mirrored`."""
     with _announcing_the_end(job), _naming_losses(ring.monitor if ring else None):
         training = _Training(job, devices=devices[:1], ring=ring)
-        table = read_table(job.train, job.workload, compression=job.manifest.compression)
         driver = SyncDriver(
             training.step,
-            table,
+            job.train_tables(),
             devices=devices,
             batch_size=job.config.batch_size,
             steps_per_call=job.steps_per_call,
@@ -84,7 +83,7 @@ def train_on_cluster(job: Job) -> None:
             with _naming_losses(servers):
                 _train_with(job, strategy, servers, workers)
         except tf.errors.DataLossError as error:
-            raise InputError(damage_message(job.train, error)) from error
+            raise job.decoder.explain(job.train.shards, error) from error
         finally:
             workers.close()
 
@@ -103,7 +102,11 @@ def _train_with(
     driver = ClusterDriver(
         training.step,
         training.parameters,
-        table_dataset(job.train, job.workload, compression=job.manifest.compression),
+        lambda coordinator: (
+            StreamedBlocks(job.stream, job.decoder)
+            if job.stream
+            else CachedTable(coordinator, table_dataset(job.train, job.decoder))
+        ),
         strategy=strategy,
         servers=servers,
         workers=workers,
@@ -178,6 +181,7 @@ class _Training:
             clip_norm=recipe.clip_norm,
             num_micro_batches=config.micro_batches,
             is_compiled=config.jit,
+            steps_per_block=job.stream.steps_per_block if job.stream else 0,
         )
         self.step = TrainStep(job.workload, model, self.parameters, plan)
         self._results = Results(job, self.parameters) if job.cluster.is_chief else None

@@ -17,7 +17,7 @@ from trainer.checkpoint import (
     list_checkpoints,
 )
 from trainer.export import export_model
-from trainer.input import read_table
+from trainer.facts import write_facts
 from trainer.job import Job
 from trainer.metrics import Recorder, Totals
 from trainer.parameters import Layout, Parameters
@@ -44,6 +44,7 @@ class Results:
     def restore(self) -> Mapping[str, Any]:
         """Loads the latest checkpoint, if there is one; returns what the driver left in it."""
         self._clean()
+        write_facts(self._directory, self._job.workload, self._job.manifest.splits["train"])
         saved = self._checkpoints.latest()
         if saved is None:
             delete_folder(self._job.folders.logs)
@@ -67,8 +68,7 @@ class Results:
             total_steps=job.total_steps,
             every_steps=job.config.log_every_steps,
         )
-        table = read_table(job.eval, job.workload, compression=job.manifest.compression)
-        self._evaluation = EvalStep(job.workload, self._model, table)
+        self._evaluation = EvalStep(job.workload, self._model, job.eval_tables())
         self._best = self._best_so_far()
 
     def after_call(self, totals: Totals) -> None:

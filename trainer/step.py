@@ -1,18 +1,19 @@
 """The train step, the same under every strategy, and the evaluation of the weights in training."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from trainer.config import TrainConfig
 from trainer.evaluate import score
-from trainer.input import batch_noise, batch_rows, gather_rows
+from trainer.input import CHUNK_SIZE, batch_noise, batch_rows, gather_rows
 from trainer.parameters import Layout, Parameters, Schedule
 from trainer.workloads.base import Workload
 
-_EVAL_BATCH = 1000
 _NUM_SUMS = 2
 
 
@@ -28,6 +29,7 @@ class StepPlan:
     clip_norm: float = 0.0
     num_micro_batches: int = 1
     is_compiled: bool = False
+    steps_per_block: int = 0
 
 
 class TrainStep:
@@ -114,6 +116,7 @@ class TrainStep:
             num_examples=plan.num_examples,
             seed=plan.seed,
             part=rows,
+            steps_per_block=plan.steps_per_block,
         )
         features, labels = gather_rows(table, order)
         if self._workload.num_noise:
@@ -125,23 +128,25 @@ class TrainStep:
 
 
 class EvalStep:
-    """Measures weights on a table."""
+    """Measures weights on tables, of which only one need be in memory at a time."""
 
-    def __init__(self, workload: Workload, model: Any, table: Any):
+    def __init__(self, workload: Workload, model: Any, tables: Iterable[Any]):
         self._workload, self._model, self._layout = workload, model, Layout(model)
-        self._table = table
+        self._tables = tables
         self._run = tf.function(self._probabilities)
 
     def measure(self, weights: tf.Tensor, state: tf.Tensor | None = None) -> dict[str, float]:
         """Returns the workload's metrics: loss, accuracy, and AUC if there are two classes."""
         state = tf.zeros([0]) if state is None else state
-        probabilities = self._run(weights, state).numpy()
-        labels = list(self._workload.labels)
-        return score(probabilities, self._table[1].numpy(), labels).metrics
+        answers = [
+            (self._run(table, weights, state).numpy(), table[1].numpy()) for table in self._tables
+        ]
+        probabilities, labels = map(np.concatenate, zip(*answers, strict=True))
+        return score(probabilities, labels, list(self._workload.labels)).metrics
 
-    def _probabilities(self, weights: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
-        num_examples = len(self._table[1])
-        num_batches = -(-num_examples // _EVAL_BATCH)
+    def _probabilities(self, table: Any, weights: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
+        num_examples = len(table[1])
+        num_batches = -(-num_examples // CHUNK_SIZE)
         batches = tf.TensorArray(
             tf.float32,
             num_batches,
@@ -149,9 +154,9 @@ class EvalStep:
             infer_shape=False,
         )
         for number in tf.range(num_batches):
-            start = number * _EVAL_BATCH
-            rows = tf.range(start, tf.minimum(start + _EVAL_BATCH, num_examples))
-            features, _ = gather_rows(self._table, rows)
+            start = number * CHUNK_SIZE
+            rows = tf.range(start, tf.minimum(start + CHUNK_SIZE, num_examples))
+            features, _ = gather_rows(table, rows)
             inputs = self._workload.preprocess(features)
             logits, _, _ = apply_model(self._model, self._layout, weights, state, inputs)
             batches = batches.write(number, tf.nn.softmax(tf.cast(logits, tf.float32)))

@@ -104,7 +104,7 @@ def _run_replica(
             stop=stop,
         )
     from trainer.devices import open_devices, resolve_strategy
-    from trainer.job import make_job
+    from trainer.job import check_batch_size, make_job
 
     strategy = resolve_strategy(strategy, requested=config.strategy, cpu_devices=config.cpu_devices)
     devices = open_devices(strategy, cpu_devices=config.cpu_devices)
@@ -116,6 +116,8 @@ def _run_replica(
         return evaluate_checkpoints(make_job(config, cluster, folders, stop), old_end)
     from trainer import loop
 
+    num_trainers = len(cluster.trainers()) if strategy == "multi_worker_mirrored" else 1
+    check_batch_size(config, num_devices=len(devices) * num_trainers)
     # Connected before anything else, for TensorFlow can only become one of many when it is new.
     ring = _connect(config, cluster, stop) if strategy == "multi_worker_mirrored" else None
     job = make_job(config, cluster, folders, stop)

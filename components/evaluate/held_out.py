@@ -39,7 +39,8 @@ def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "te
     """
     import numpy as np
 
-    from trainer.input import checked_split, read_manifest, read_table
+    from trainer.input import read_table
+    from trainer.manifest import checked_split, read_manifest
 
     manifest = read_manifest(examples_dir, workload=predictor.workload.name)
     files = checked_split(manifest, split)

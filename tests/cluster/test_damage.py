@@ -10,7 +10,8 @@ from trainer.workloads import load_workload
 
 import_tensorflow()
 
-from trainer.input import checked_split, read_manifest, read_table  # noqa: E402
+from trainer.input import read_table  # noqa: E402
+from trainer.manifest import checked_split, read_manifest  # noqa: E402
 
 pytestmark = pytest.mark.timeout(60)
 SHARD = "train-00001-of-00003.tfrecord.gz"

@@ -17,6 +17,8 @@ import tensorflow as tf  # noqa: E402
 
 pytestmark = pytest.mark.timeout(180)
 STEPS = 400
+# Blocks of 12 steps; a step is 30 digits of 792 bytes.
+STREAM = ("--cache", "stream", "--cache-gb", 3 * 12.5 * 30 * 792 / 1e9)
 
 
 @pytest.fixture
@@ -56,7 +58,9 @@ def kill_at_random_steps(start_all, out, *, seed, times):
     return replicas[0]
 
 
-@pytest.mark.parametrize("more", [(), ("--cpu-devices", 2)], ids=["single", "mirrored"])
+@pytest.mark.parametrize(
+    "more", [(), ("--cpu-devices", 2), STREAM], ids=["single", "mirrored", "stream"]
+)
 def test_a_killed_replica_ends_with_the_same_bits(start, flags, tmp_path, more):
     whole = start("whole", *flags, *more, "--output-dir", tmp_path / "whole")
     out = tmp_path / "killed"
@@ -70,10 +74,11 @@ def test_a_killed_replica_ends_with_the_same_bits(start, flags, tmp_path, more):
     expect_same_bits(last_weights(tmp_path / "whole"), last_weights(out))
 
 
-def test_killed_multi_worker_training_ends_with_the_same_bits(start_cluster, flags, tmp_path):
+@pytest.mark.parametrize("more", [(), STREAM], ids=["memory", "stream"])
+def test_killed_multi_worker_training_ends_with_the_same_bits(start_cluster, flags, more, tmp_path):
     def start_all(out):
-        cluster = start_cluster(*flags, "--output-dir", out, num_chiefs=0, num_ps=0, num_workers=2)
-        return list(cluster.values())
+        sizes = {"num_chiefs": 0, "num_ps": 0, "num_workers": 2}
+        return list(start_cluster(*flags, *more, "--output-dir", out, **sizes).values())
 
     whole = start_all(tmp_path / "whole")
     for replica in whole:

@@ -10,6 +10,8 @@ from trainer.errors import EXIT_RESTART
 from trainer.evaluate import evaluate
 
 pytestmark = pytest.mark.timeout(120)
+# Blocks of ten steps; a step is 32 digits of 792 bytes.
+STREAM = ("--cache", "stream", "--cache-gb", 3 * 10.5 * 32 * 792 / 1e9)
 
 
 @pytest.fixture
@@ -66,23 +68,26 @@ def test_the_death_of_a_replica_ends_all_others_and_is_named(start_cluster, flag
     assert "Traceback" not in witness.log
 
 
-def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(start_cluster, flags, tmp_path):
-    steps = ["--steps", 5001, "--learning-rate", 0.001]
-    replicas = start_cluster(*flags, *steps, "--checkpoint-every-steps", 100)
+@pytest.mark.parametrize(("total", "more"), [(5001, ()), (1501, STREAM)], ids=["memory", "stream"])
+def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(
+    start_cluster, flags, total, more, tmp_path
+):
+    steps = ["--steps", total, "--learning-rate", 0.001]
+    replicas = start_cluster(*flags, *steps, *more, "--checkpoint-every-steps", 100)
     chief = replicas["chief/0"]
-    chief.wait_for("step 10/5001")
+    chief.wait_for(f"step 10/{total}")
     replicas["worker/0"].kill()
     chief.wait_for("worker/0 is gone; 1 workers go on")
     replicas["worker/0"] = replicas["worker/0"].start_again()
     codes = {name: replica.wait() for name, replica in replicas.items()}
     assert set(codes.values()) == {0}, chief.log
     assert "worker/0 is back" in chief.log
-    assert "step 5001/5001" in chief.log
+    assert f"step {total}/{total}" in chief.log
     assert "Traceback" not in chief.log
     # The servers' own count: neither a repeated nor a forgotten update.
     saved = list_checkpoints(str(tmp_path / "out/checkpoints"))[-1]
-    assert saved.step == 5001
-    assert saved.extra == {"unfinished": [[5001, -1]]}
+    assert saved.step == total
+    assert saved.extra == {"unfinished": [[total, -1]]}
 
 
 def test_a_killed_chief_goes_on_from_the_last_checkpoint(start_cluster, flags, tmp_path):

@@ -103,7 +103,7 @@ def test_dropout_is_a_function_of_the_step_and_off_in_evaluation():
     first, again, other = (step.update(table, tf.constant(index)) for index in (4, 4, 5))
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
-    evaluation = EvalStep(MNIST, model, table)
+    evaluation = EvalStep(MNIST, model, [table])
     measured = evaluation.measure(parameters.pull(), parameters.pull_state())
     images = tf.cast(table[0]["image"], tf.float32)[..., tf.newaxis] / 255
     expected = keras.losses.sparse_categorical_crossentropy(table[1], model(images), True)

@@ -14,14 +14,20 @@ from components.evaluate.step import evaluate_model
 from components.predict.parity import check_parity
 from trainer.cluster import Cluster
 from trainer.config import TrainConfig, resolve_folders
+from trainer.errors import InputError
 from trainer.quiet import import_tensorflow
 
 import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
+from trainer.facts import find_facts  # noqa: E402
+from trainer.input import read_table  # noqa: E402
 from trainer.job import make_job  # noqa: E402
 from trainer.loop import train_in_step  # noqa: E402
+from trainer.manifest import read_manifest  # noqa: E402
+from trainer.workloads import load_workload  # noqa: E402
+from trainer.workloads.taxi import Taxi  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 PREDICT = """
@@ -96,3 +102,42 @@ def test_a_model_is_trained_judged_and_repeated_by_another_process(trips_dir, tm
         check=True,
     )
     check_parity(json.loads(done.stdout), golden["predictions"], golden["labels"])
+
+
+def make_taxi_job(examples_dir, out, **settings):
+    config = TrainConfig(workload="taxi", examples_dir=str(examples_dir), steps=4, **settings)
+    return make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
+
+
+def test_a_resumed_job_has_the_very_same_facts_and_examples(trips_dir, tmp_path, monkeypatch):
+    first = make_taxi_job(trips_dir, tmp_path / "out", cache="stream", cache_gb=1e-5)
+    train_in_step(first, ["/device:CPU:0"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Taxi, "adapt", lambda *_: pytest.fail("facts were found anew"))
+        again = make_taxi_job(trips_dir, tmp_path / "out")
+    assert again.workload == first.workload
+    assert again.workload.vocabularies["company"] == ["Café Cabs"]
+
+    others = tmp_path / "others"
+    others.mkdir()
+    splits = {
+        name: write_trips(others, name, 300, np.random.default_rng(6)) for name in ("train", "eval")
+    }
+    manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
+    (others / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(
+        InputError, match=r"--examples-dir: the train .*/others are not those .*out"
+    ):
+        make_taxi_job(others, tmp_path / "out")
+    assert make_taxi_job(others, tmp_path / "out", fresh=True).workload != first.workload
+
+
+def test_facts_of_many_examples_are_those_of_some_from_all_over(trips_dir, monkeypatch):
+    monkeypatch.setattr("trainer.facts._MOST_EXAMPLES", 100)
+    taxi, split = (
+        load_workload("taxi"),
+        read_manifest(str(trips_dir), workload="taxi").splits["train"],
+    )
+    columns, _ = read_table(split, taxi, compression="GZIP", raw=True)
+    every_third = {name: column.numpy()[::3] for name, column in columns.items()}
+    assert find_facts(taxi, split, compression="GZIP") == taxi.adapt(every_third)

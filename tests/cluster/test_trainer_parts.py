@@ -24,9 +24,10 @@ import tensorflow as tf  # noqa: E402
 from trainer import metrics  # noqa: E402
 from trainer.checkpoint import list_checkpoints  # noqa: E402
 from trainer.export import InstanceError, export_model, load_predictor  # noqa: E402
-from trainer.input import batch_rows, checked_split, read_manifest, read_table  # noqa: E402
+from trainer.input import batch_rows, read_table  # noqa: E402
 from trainer.job import make_job  # noqa: E402
 from trainer.loop import train_in_step  # noqa: E402
+from trainer.manifest import checked_split, read_manifest  # noqa: E402
 from trainer.metrics import Recorder, Totals  # noqa: E402
 from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
 

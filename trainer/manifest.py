@@ -1,0 +1,180 @@
+"""The examples folder: its manifest, and whether its files are whole."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.errors import InputError, first_line
+
+logger = logging.getLogger(__name__)
+
+_HASHED_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """One file of a split; of a damaged one, `num_examples` are those before the damage."""
+
+    path: str
+    num_examples: int
+    sha256: str
+    is_damaged: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """The files of train, eval or test."""
+
+    name: str
+    num_examples: int
+    shards: tuple[Shard, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """The files, in order."""
+        return [shard.path for shard in self.shards]
+
+    @property
+    def digest(self) -> str:
+        """What tells these examples, in their order, from any others."""
+        return hashlib.sha256("".join(shard.sha256 for shard in self.shards).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What an examples folder holds."""
+
+    workload: str
+    compression: str
+    splits: dict[str, Split]
+
+
+def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
+    """Returns the folder's manifest; InputError if it is not one of this workload's."""
+    folder = examples_dir.rstrip("/")
+    path = f"{folder}/manifest.json"
+    try:
+        content = json.loads(b"".join(_read_pieces(path)))
+        manifest = _parse_manifest(content, folder)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is damaged ({error!r}); prepare the examples again") from error
+    if manifest.workload != workload:
+        raise InputError(f"{path} is of the workload {manifest.workload!r}, not {workload!r}")
+    return manifest
+
+
+def checked_split(manifest: Manifest, name: str, *, skip_corrupt: int = 0) -> Split:
+    """Returns a split after comparing each of its files with the manifest's checksum.
+
+    At most `skip_corrupt` examples are left out because they cannot be read.
+    """
+    split = manifest.splits.get(name)
+    if split is None or split.num_examples < 1:
+        raise InputError(f"the manifest has no examples in the split {name!r}")
+    shards, num_lost = [], 0
+    for shard in split.shards:
+        checked = _check_shard(shard, manifest.compression, budget=skip_corrupt - num_lost)
+        num_lost += shard.num_examples - checked.num_examples
+        shards.append(checked)
+    if num_lost == split.num_examples:
+        raise InputError(
+            f"no example of the split {name!r} can be read; prepare the examples again"
+        )
+    return Split(name=name, num_examples=split.num_examples - num_lost, shards=tuple(shards))
+
+
+def find_damage(shards: Iterable[Shard], compression: str) -> InputError | None:
+    """Returns what is wrong with the first file that has become damaged since it was checked."""
+    for shard in shards:
+        num_good, reason = _count_readable(shard.path, compression, at_most=shard.num_examples)
+        if num_good < shard.num_examples:
+            num_lost = shard.num_examples - num_good
+            return InputError(
+                f"{_place(shard, num_good, reason)}: {num_lost} examples are lost; prepare the"
+                f" examples again, or start again with --skip-corrupt {num_lost}"
+            )
+    return None
+
+
+def _read_pieces(path: str) -> Iterable[bytes]:
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            while piece := file.read(_HASHED_BYTES):
+                yield piece
+    except tf.errors.NotFoundError as error:
+        raise InputError(f"{path} is missing; prepare the examples first") from error
+    except tf.errors.OpError as error:
+        raise InputError(f"{path} cannot be read: {error.message}") from error
+
+
+def _check_shard(shard: Shard, compression: str, *, budget: int) -> Shard:
+    digest = hashlib.sha256()
+    for piece in _read_pieces(shard.path):
+        digest.update(piece)
+    if digest.hexdigest() == shard.sha256:
+        return shard
+    num_good, reason = _count_readable(shard.path, compression)
+    num_lost = shard.num_examples - num_good
+    if num_lost <= 0:
+        raise InputError(
+            f"{shard.path} differs from the manifest's sha256; prepare the examples again"
+        )
+    where = _place(shard, num_good, reason)
+    if num_lost > budget:
+        raise InputError(
+            f"{where}: {num_lost} examples are lost, --skip-corrupt allows {max(budget, 0)} more;"
+            " prepare the examples again, or raise it"
+        )
+    logger.warning("%s: going on without %d examples", where, num_lost)
+    return replace(shard, num_examples=num_good, is_damaged=True)
+
+
+def _place(shard: Shard, num_good: int, reason: str) -> str:
+    return f"{shard.path} is damaged from record {num_good} on ({reason})"
+
+
+def _count_readable(path: str, compression: str, *, at_most: int = -1) -> tuple[int, str]:
+    """Returns how many records can be read before the first that cannot, and why it cannot."""
+    count = 0
+    try:
+        for _ in tf.data.TFRecordDataset(path, compression_type=compression).take(at_most):
+            count += 1
+    except tf.errors.OpError as error:
+        return count, first_line(error)
+    return count, "the file ends early"
+
+
+def _parse_manifest(content: dict[str, Any], folder: str) -> Manifest:
+    return Manifest(
+        workload=content["workload"],
+        compression=content["compression"],
+        splits={
+            name: _parse_split(name, split, folder) for name, split in content["splits"].items()
+        },
+    )
+
+
+def _parse_split(name: str, content: dict[str, Any], folder: str) -> Split:
+    shards = tuple(
+        Shard(
+            path=f"{folder}/{_plain_name(shard['file'])}",
+            num_examples=int(shard["num_examples"]),
+            sha256=shard["sha256"],
+        )
+        for shard in content["shards"]
+    )
+    counted = sum(shard.num_examples for shard in shards)
+    if counted != content["num_examples"]:
+        raise ValueError(f"{name}: {content['num_examples']} examples, but {counted} in its shards")
+    return Split(name=name, num_examples=counted, shards=shards)
+
+
+def _plain_name(file: str) -> str:
+    if "/" in file or file in {"", ".", ".."}:
+        raise ValueError(f"{file!r} is not a file name")
+    return file
