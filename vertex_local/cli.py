@@ -1,6 +1,7 @@
 """`vertex-local serve` and `vertex-local stop`."""
 
 import argparse
+import importlib.util
 import logging
 import os
 import signal
@@ -36,6 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         port=arguments.port,
         is_verbose=arguments.verbose,
         is_tied_to_stdin=arguments.tied_to_stdin,
+        preload=arguments.preload,
     )
 
 
@@ -55,6 +57,14 @@ def _parser() -> argparse.ArgumentParser:
         "--tied-to-stdin",
         action="store_true",
         help="end with stdin, so with whoever started it; a line 'stay' unties it",
+    )
+    serve.add_argument(
+        "--preload",
+        type=_modules,
+        default=[],
+        metavar="MODULE[,MODULE…]",
+        help="import these once, in the background; a `python -m …` of a job, a deployed model or "
+        "a pipeline's step then starts as a fork of that process, which spares it the import",
     )
     serve.add_argument("--verbose", action="store_true", help="log every request")
     stop = commands.add_parser("stop", help="end the service that runs on a root folder")
@@ -77,7 +87,25 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _serve(root: Path, *, port: int | None, is_verbose: bool, is_tied_to_stdin: bool) -> int:
+def _modules(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        package = name.partition(".")[0]
+        if not package.isidentifier() or importlib.util.find_spec(package) is None:
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is not installed; give modules that this can import: {sys.executable}"
+            )
+    return names
+
+
+def _serve(
+    root: Path,
+    *,
+    port: int | None,
+    is_verbose: bool,
+    is_tied_to_stdin: bool,
+    preload: list[str],
+) -> int:
     from vertex_local import server
 
     logging.basicConfig(
@@ -85,7 +113,13 @@ def _serve(root: Path, *, port: int | None, is_verbose: bool, is_tied_to_stdin: 
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        server.serve(root, port=port, on_ready=_say_ready, is_tied_to_stdin=is_tied_to_stdin)
+        server.serve(
+            root,
+            port=port,
+            on_ready=_say_ready,
+            is_tied_to_stdin=is_tied_to_stdin,
+            preload=preload,
+        )
     except (lock.RootTakenError, server.PortTakenError) as error:
         return _fail(str(error))
     except OSError as error:

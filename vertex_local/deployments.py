@@ -13,6 +13,7 @@ from vertex_local.errors import (
     invalid_argument,
     unavailable,
 )
+from vertex_local.launch import WARM_PATIENCE_SECONDS, Launch
 from vertex_local.routes import Json
 from vertex_local.service import Service, now
 from vertex_local.serving import ServingProcess, serving_spec
@@ -47,6 +48,7 @@ def process_of(service: Service, name: str, deployed: Json, model: Json) -> Serv
         serving_spec(model, endpoint_id=endpoint_id, deployed_id=deployed["id"]),
         folder=service.root / "endpoints" / endpoint_id / deployed["id"],
         title=f"Deployed model {deployed['id']} ({model['displayName']}@{model['versionId']})",
+        launch=Launch(warm=service.warm, patience_seconds=WARM_PATIENCE_SECONDS),
     )
 
 

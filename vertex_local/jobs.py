@@ -5,6 +5,7 @@ from pathlib import Path
 from vertex_local import processes, protos
 from vertex_local.cluster_spec import JobPlan, plan_job, process_specs
 from vertex_local.errors import RPC_CODES, invalid_argument
+from vertex_local.launch import WARM_PATIENCE_SECONDS, Launch
 from vertex_local.ports import POOL
 from vertex_local.routes import Call, Json
 from vertex_local.runs import RunKind
@@ -82,6 +83,7 @@ def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
             has_private_network=plan.num_replicas > 1,
             max_restarts=plan.max_restarts,
             restarts_whole_group=plan.restarts_whole_job,
+            launch=Launch(warm=service.warm, patience_seconds=WARM_PATIENCE_SECONDS),
         )
 
     KIND.watch(service, name, start, on_end=lambda: POOL.give_back(ports))

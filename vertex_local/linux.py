@@ -30,13 +30,18 @@ def die_with_parent() -> Callable[[], None]:
     """
     libc = ctypes.CDLL(None)
     parent = os.getpid()
+    return lambda: _die_with(libc, parent)
 
-    def setup() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
 
-    return setup
+def die_with(parent: int) -> None:
+    """The same for a child that does not exec: it is killed when `parent` is."""
+    _die_with(ctypes.CDLL(None), parent)
+
+
+def _die_with(libc: ctypes.CDLL, parent: int) -> None:
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def open_wake_fd() -> int:

@@ -19,6 +19,7 @@ from typing import Any
 
 from vertex_local import pipeline_spec, placeholders
 from vertex_local.pipeline_run import PipelineRun
+from vertex_local.warm import WarmClient
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +28,9 @@ Json = dict[str, Any]
 JOB_FILE = "job.json"
 
 
-def run_pipeline(folder: Path, *, cache_dir: Path, service_url: str) -> str:
+def run_pipeline(
+    folder: Path, *, cache_dir: Path, service_url: str, warm: WarmClient | None = None
+) -> str:
     """Runs the pipeline of a folder to its end.
 
     Returns:
@@ -41,7 +44,12 @@ def run_pipeline(folder: Path, *, cache_dir: Path, service_url: str) -> str:
     try:
         with tempfile.TemporaryDirectory(prefix="steps-", ignore_cleanup_errors=True) as temp:
             is_success = _execute(
-                job, run, cache_dir=cache_dir, temp_dir=Path(temp), service_url=service_url
+                job,
+                run,
+                cache_dir=cache_dir,
+                temp_dir=Path(temp),
+                service_url=service_url,
+                warm=warm,
             )
     except Exception as error:
         logger.exception("the pipeline cannot be run")
@@ -53,7 +61,13 @@ def run_pipeline(folder: Path, *, cache_dir: Path, service_url: str) -> str:
 
 
 def _execute(
-    job: Json, run: PipelineRun, *, cache_dir: Path, temp_dir: Path, service_url: str
+    job: Json,
+    run: PipelineRun,
+    *,
+    cache_dir: Path,
+    temp_dir: Path,
+    service_url: str,
+    warm: WarmClient | None,
 ) -> bool:
     """Hands the specification to kfp.local's orchestrator; True if every task succeeded."""
     from google.protobuf import json_format
@@ -78,7 +92,7 @@ def _execute(
     kfp_hooks.install(
         run,
         run_placeholders=placeholders.of_job(job),
-        handler=handler_for(run, service_url=service_url, temp_dir=temp_dir),
+        handler=handler_for(run, service_url=service_url, temp_dir=temp_dir, warm=warm),
     )
     spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
     executors = spec.deployment_spec["executors"]
@@ -122,6 +136,7 @@ def main() -> None:
         arguments.folder,
         cache_dir=arguments.cache_dir,
         service_url=f"http://{os.environ['VERTEX_EMULATOR_HOST']}",
+        warm=WarmClient.inherited(),
     )
     sys.exit(0 if state == "SUCCEEDED" else 1)
 

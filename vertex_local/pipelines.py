@@ -6,6 +6,7 @@ from pathlib import Path
 
 from vertex_local import events, pipeline_spec, processes, protos
 from vertex_local.errors import RPC_CODES, already_exists, invalid_argument
+from vertex_local.launch import Launch
 from vertex_local.pipeline_run import EXIT_TASKS_SECONDS
 from vertex_local.pipeline_runner import JOB_FILE
 from vertex_local.routes import Call, Json
@@ -97,7 +98,12 @@ def _launch(service: Service, job: Json) -> None:
 
     def start() -> processes.Group:
         (folder / JOB_FILE).write_text(json.dumps(job))
-        return processes.start(folder, [_runner(service, job, folder)], timeout_seconds=None)
+        return processes.start(
+            folder,
+            [_runner(service, job, folder)],
+            timeout_seconds=None,
+            launch=Launch(warm=service.warm, starts_groups=True),
+        )
 
     KIND.watch(service, job["name"], start)
 

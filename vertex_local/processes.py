@@ -1,15 +1,13 @@
 """Groups of processes that end together, and never outlive this service.
 
-Each group has a supervisor process of its own (`supervisor.py`); the service talks to it through
-a pipe and reads what it writes to FOLDER/state.json. Nothing here signals a pid but that of the
-supervisor, a child of this process.
+Each group has a supervisor process of its own (`supervisor.py`, started by `launch.py`); the
+service talks to it through a pipe and reads what it writes to FOLDER/state.json. Nothing here
+signals a pid but that of the supervisor.
 """
 
 import fcntl
 import json
 import os
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local.files import remove_temp_dir, write_json
+from vertex_local.launch import SUPERVISOR_LOG, Launch, SupervisorProcess
 from vertex_local.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE
 
 Json = dict[str, Any]
 
-SUPERVISOR_LOG = "supervisor.log"
 STOP_MARGIN_SECONDS = 15.0
 
 
@@ -54,14 +52,23 @@ class ProcessSpec:
 class Group:
     """A running group; `start` makes one."""
 
-    def __init__(self, folder: Path, supervisor: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, folder: Path, launch: Launch) -> None:
         self.folder = folder
-        self.pid = supervisor.pid
-        self._supervisor = supervisor
+        self._launch = launch
+        self._supervisor: SupervisorProcess | None = None
         self._final: Json = {}
+        self._has_launched = threading.Event()
         self._has_ended = threading.Event()
-        self._stdin_lock = threading.Lock()
-        threading.Thread(target=self._reap, name=f"group {folder.name}", daemon=True).start()
+        self._read_fd, write_fd = os.pipe()
+        self._commands = open(write_fd, "wb", buffering=0)  # noqa: SIM115  until it has ended
+        self._commands_lock = threading.Lock()
+        threading.Thread(target=self._run, name=f"group {folder.name}", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The supervisor's, as soon as there is one; 0 if it could not be started."""
+        self._has_launched.wait()
+        return self._supervisor.pid if self._supervisor else 0
 
     def state(self) -> Json:
         """The group's state now: `state`, `message` and `replicas` by name.
@@ -76,6 +83,10 @@ class Group:
         self._has_ended.wait(timeout_seconds)
         return self.state()
 
+    def has_ended(self, timeout_seconds: float = 0.0) -> bool:
+        """Whether every process is gone, or is within the time."""
+        return self._has_ended.wait(timeout_seconds)
+
     def stop(self, grace_seconds: float = 10) -> Json:
         """Ends the group and returns its state once all is gone.
 
@@ -84,25 +95,32 @@ class Group:
         """
         self.request_stop(grace_seconds)
         if not self._has_ended.wait(grace_seconds + STOP_MARGIN_SECONDS):
-            self._supervisor.kill()  # and with it, by PR_SET_PDEATHSIG, the replicas
+            if self._supervisor:
+                self._supervisor.kill()  # and with it, by PR_SET_PDEATHSIG, the replicas
             self._has_ended.wait()
         return self.state()
 
     def request_stop(self, grace_seconds: float = 10) -> None:
         """Begins what `stop` does and does not wait for it."""
-        with self._stdin_lock, suppress(OSError, ValueError):
-            assert self._supervisor.stdin is not None
-            self._supervisor.stdin.write(f"stop {grace_seconds}\n".encode())
-            self._supervisor.stdin.flush()
+        with self._commands_lock, suppress(OSError, ValueError):
+            self._commands.write(f"stop {grace_seconds}\n".encode())
 
-    def _reap(self) -> None:
-        code = self._supervisor.wait()
-        remove_temp_dir(self.folder)  # a supervisor that was killed has not
-        self._final = self._final_state(code)
+    def _run(self) -> None:
+        try:
+            self._supervisor = self._launch.start(self.folder, stdin=self._read_fd)
+        except OSError as error:
+            message = f"could not start: {error}"
+            self._final = {"state": "failed", "message": message, "replicas": {}}
+        finally:
+            os.close(self._read_fd)
+            self._has_launched.set()
+        if self._supervisor:
+            code = self._supervisor.wait()
+            remove_temp_dir(self.folder)  # a supervisor that was killed has not
+            self._final = self._final_state(code)
         self._has_ended.set()
-        with self._stdin_lock, suppress(OSError):
-            assert self._supervisor.stdin is not None
-            self._supervisor.stdin.close()
+        with self._commands_lock:
+            self._commands.close()
 
     def _final_state(self, code: int) -> Json:
         try:
@@ -124,6 +142,7 @@ def start(
     has_private_network: bool = False,
     max_restarts: int = 0,
     restarts_whole_group: bool = False,
+    launch: Launch = Launch(),  # noqa: B008  frozen
 ) -> Group:
     """Starts a group whose state lives in `folder`, and returns at once.
 
@@ -134,7 +153,7 @@ def start(
 
     Raises:
         ValueError: two processes of one name, an empty command, or nothing but services.
-        OSError: the folder cannot be written, or no supervisor started.
+        OSError: the folder cannot be written.
     """
     _check(specs)
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,16 +174,7 @@ def start(
     }
     replicas = {spec.name: replica for spec in specs}
     write_json(folder / STATE_FILE, {"state": "running", "message": "", "replicas": replicas})
-    with (folder / SUPERVISOR_LOG).open("ab") as log:
-        supervisor = subprocess.Popen(
-            [sys.executable, "-m", "vertex_local.supervisor", str(folder.resolve())],
-            cwd=Path(__file__).parents[1],  # importable from a checkout, too
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C in the terminal is for the service
-        )
-    return Group(folder, supervisor)
+    return Group(folder.resolve(), launch)
 
 
 def read_state(folder: Path) -> Json:

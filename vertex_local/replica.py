@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vertex_local import linux
+from vertex_local import linux, programs, warm
 from vertex_local.files import last_lines, now
+from vertex_local.forking import Birth, fork
+from vertex_local.programs import Program
 from vertex_local.restarts import asks_for_restart
 
 
@@ -36,7 +38,7 @@ class Replica:
     @property
     def is_alive(self) -> bool:
         """Whether its process was started and has not been reaped."""
-        return self.process is not None and self.exit_code is None
+        return self.pid is not None and self.exit_code is None
 
     def summary(self) -> dict[str, Any]:
         """Its part of state.json."""
@@ -55,30 +57,55 @@ class Replica:
         self.restarts += 1
 
     def start(self, temp_dir: Path) -> None:
-        """Starts its process, with `temp_dir` for temporary files.
+        """Starts its process, a fork of this one if that will do; temporary files in `temp_dir`.
 
         Raises:
             OSError, ValueError, subprocess.SubprocessError: see `why_not_started`.
         """
+        env = _environment(self.env, temp_dir)
+        program = Program.of(self.command)
         with _open_log(Path(self.log_path)) as log:
-            self.process = subprocess.Popen(
-                _resolved(self.command),
-                env=_environment(self.env, temp_dir),
-                cwd=self.cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=linux.die_with_parent(),  # noqa: PLW1509  no threads here
-            )
-        self.pid = self.process.pid
+            if program and programs.IMAGE and programs.IMAGE.can_run(env, self.cwd):
+                self.pid = self._fork(program, env, log)
+            else:
+                self.pid = self._spawn(env, log)
         self.state = "running"
         self.started = now()
 
+    def _fork(self, program: Program, env: dict[str, str], log: BinaryIO) -> int:
+        null = os.open(os.devnull, os.O_RDONLY)
+        birth = Birth(
+            run=program.run,
+            stdin=null,
+            output=log.fileno(),
+            kept=warm.inherited_fds(),
+            env=env,
+            cwd=self.cwd,
+            dies_with_parent=True,
+        )
+        try:
+            return fork(birth)
+        finally:
+            os.close(null)
+
+    def _spawn(self, env: dict[str, str], log: BinaryIO) -> int:
+        self.process = subprocess.Popen(
+            _resolved(self.command),
+            env=env,
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=warm.inherited_fds(),
+            start_new_session=True,
+            preexec_fn=linux.die_with_parent(),  # noqa: PLW1509  no threads here
+        )
+        return self.process.pid
+
     def record_end(self, code: int, *, was_asked_to: bool) -> None:
         """Notes the exit code of its process; a negative one is the signal that ended it."""
-        assert self.process is not None
-        self.process.returncode = code
+        if self.process:
+            self.process.returncode = code
         self.exit_code = code
         if code < 0:  # as shells and containers count it
             self.exit_code = 128 - code

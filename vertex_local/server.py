@@ -6,7 +6,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
 
@@ -16,6 +16,7 @@ from vertex_local import endpoints, jobs, lock, logs, models, operations, pipeli
 from vertex_local.app import Application
 from vertex_local.service import Service
 from vertex_local.store import Store
+from vertex_local.warm import Warm
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +40,12 @@ def serve(
     port: int | None,
     on_ready: Callable[[str], None],
     is_tied_to_stdin: bool = False,
+    preload: Sequence[str] = (),
 ) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
 
     Tied to its stdin, it also ends when that ends, as it does when the starter is killed; a line
-    `stay` on it unties it.
+    `stay` on it unties it. `preload` names modules that a warm process imports once (`warm.py`).
 
     Raises:
         lock.RootTakenError: another service runs on this root.
@@ -57,7 +59,7 @@ def serve(
     stop = _stop_on_signals()
     if is_tied_to_stdin:
         threading.Thread(target=_stop_on_end_of_stdin, args=(stop,), daemon=True).start()
-    service = _service(root, listener)
+    service = _service(root, listener, preload)
     for module in MODULES:
         _call_if_defined(module, "recover", service)
     server = _start_http(service, listener)
@@ -69,9 +71,12 @@ def serve(
     del held
 
 
-def _service(root: Path, listener: socket.socket) -> Service:
+def _service(root: Path, listener: socket.socket, preload: Sequence[str]) -> Service:
     url = f"http://{HOST}:{listener.getsockname()[1]}"
-    return Service(root=root, store=Store(root / "vertex.db"), url=url)
+    warm = Warm(list(preload), log_path=root / "warm.log") if preload else None
+    if warm:
+        warm.start()
+    return Service(root=root, store=Store(root / "vertex.db"), url=url, warm=warm)
 
 
 def _listen(port: int | None) -> socket.socket:
@@ -147,6 +152,8 @@ def _shut_down(service: Service, server: "waitress.server.TcpWSGIServer") -> Non
         closer.join(max(0.0, deadline - time.monotonic()))
         if closer.is_alive():
             logger.warning("%s did not close in %.0f s", module.__name__, CLOSE_TIMEOUT_SECONDS)
+    if service.warm:
+        service.warm.close()
     server.trigger.pull_trigger(server.close)
 
 

@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local.store import Store, now
+from vertex_local.warm import Warm
 
 __all__ = ["Service", "now"]
 
 
 @dataclass
 class Service:
-    """Root folder, store and address of a service, and what it is running now."""
+    """Root folder, store and address of a service, its warm process, and what it runs now."""
 
     root: Path
     store: Store
     url: str
+    warm: Warm | None = None
     closing: threading.Event = field(default_factory=threading.Event)
     # Live objects (process groups and the like) by resource name: each module keeps its own kind.
     running: dict[str, Any] = field(default_factory=dict)

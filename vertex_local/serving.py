@@ -24,6 +24,7 @@ from vertex_local.errors import (
     unavailable,
 )
 from vertex_local.files import last_lines
+from vertex_local.launch import Launch
 from vertex_local.ports import POOL
 
 logger = logging.getLogger(__name__)
@@ -82,8 +83,9 @@ def serving_spec(model: Json, *, endpoint_id: str, deployed_id: str) -> ServingS
 class ServingProcess:
     """One deployed model's process: started, healthy, asked, stopped."""
 
-    def __init__(self, spec: ServingSpec, *, folder: Path, title: str) -> None:
+    def __init__(self, spec: ServingSpec, *, folder: Path, title: str, launch: Launch) -> None:
         self._spec = spec
+        self._launch_options = launch
         self._folder = folder
         self._title = title
         self._group: processes.Group | None = None
@@ -162,7 +164,9 @@ class ServingProcess:
                 is_primary=True,
             )
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._group = processes.start(self._folder, [spec], timeout_seconds=None)
+            self._group = processes.start(
+                self._folder, [spec], timeout_seconds=None, launch=self._launch_options
+            )
 
     def _await_healthy(self, interruption: Callable[[], ApiError | None]) -> None:
         deadline = time.monotonic() + self._spec.timeout_seconds

@@ -1,22 +1,23 @@
-"""Runs a Python component's command as a process of its own, and keeps what it says."""
+"""Runs a Python component's command as a group of its own, and keeps what it says."""
 
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
+
+from vertex_local import processes
+from vertex_local.launch import Launch
+from vertex_local.warm import WarmClient
 
 ANSI_ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 POLL_SECONDS = 0.02
 STOP_GRACE_SECONDS = 5.0
-LAST_WORDS_SECONDS = 2.0  # a detached child may hold the pipe open; the step has ended all the same
+LAST_WORDS_SECONDS = 2.0  # what the step has left unread is copied within this
+STEP = "the step"
 
 
 def run(
@@ -26,30 +27,42 @@ def run(
     log_path: Path,
     temp_dir: Path,
     must_stop: Callable[[], bool],
+    warm: WarmClient | None = None,
 ) -> int:
-    """Runs a step to its end and returns its exit code; negative: the signal that ended it.
+    """Runs a step to its end and returns its exit code; 128 and more: the signal that ended it.
 
-    The step has a session, and so a process group, of its own; nothing in that group survives it.
-    Its output goes to `log_path` and to this process's stdout.
+    It is a group of one process (`processes.py`), so nothing of it survives this process or its
+    own end. Its output goes to `log_path` and to this process's stdout.
+
+    Raises:
+        OSError: it could not be started.
     """
     temp_dir.mkdir(parents=True, exist_ok=True)
-    with log_path.open("a", buffering=1) as log:
-        process = subprocess.Popen(
-            command,
-            env=_environment(env, temp_dir),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        reader = threading.Thread(target=_copy, args=(process.stdout, log), daemon=True)
+    pipe = temp_dir / "output"
+    os.mkfifo(pipe)
+    # Opened for writing, too: so opening does not wait, and only closing it ends the reader.
+    with log_path.open("a", buffering=1) as log, pipe.open("r+b", buffering=0) as kept_open:
+        source = open(pipe, encoding="utf-8", errors="replace")  # noqa: SIM115  the reader's
+        reader = threading.Thread(target=_copy, args=(source, log), daemon=True)
         reader.start()
-        code = _await_end(process, must_stop)
+        spec = processes.ProcessSpec(
+            name=STEP,
+            command=command,
+            env=_environment(env, temp_dir),
+            cwd=None,
+            log_path=pipe,
+        )
+        group = processes.start(
+            temp_dir / "group", [spec], timeout_seconds=None, launch=Launch(warm=warm)
+        )
+        state = _await_end(group, must_stop)
+        kept_open.close()
         reader.join(LAST_WORDS_SECONDS)
     shutil.rmtree(temp_dir, ignore_errors=True)
-    return code
+    code = state["replicas"].get(STEP, {}).get("exit_code")
+    if code is None:
+        raise OSError(state["message"])
+    return int(code)
 
 
 def plain(text: str) -> str:
@@ -58,40 +71,25 @@ def plain(text: str) -> str:
 
 
 def _environment(env: dict[str, str], temp_dir: Path) -> dict[str, str]:
-    """The runner's environment, and this interpreter as `python3`."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    own = {"PYTHONUNBUFFERED": "1", "TMPDIR": str(temp_dir), "PATH": path}
-    return {**os.environ, **own, **env}
+    """The runner's environment with the step's own; the supervisor adds the interpreter's PATH."""
+    return {**os.environ, "TMPDIR": str(temp_dir), **env}
 
 
 def _copy(source: IO[str], log: IO[str]) -> None:
-    for line in source:
-        text = plain(line)
-        sys.stdout.write(text)
-        try:
-            log.write(text)
-        except ValueError:  # closed: the step has ended, a detached child still talks
-            return
+    with source:
+        for line in source:
+            text = plain(line)
+            sys.stdout.write(text)
+            try:
+                log.write(text)
+            except ValueError:  # closed: the step has ended, and this was too slow
+                return
 
 
-def _await_end(process: "subprocess.Popen[str]", must_stop: Callable[[], bool]) -> int:
-    kill_at = float("inf")
-    while not _has_ended(process.pid):
-        if kill_at == float("inf") and must_stop():
-            kill_at = time.monotonic() + STOP_GRACE_SECONDS
-            _signal_group(process.pid, signal.SIGTERM)
-        if time.monotonic() > kill_at:
-            _signal_group(process.pid, signal.SIGKILL)
-        time.sleep(POLL_SECONDS)
-    # The dead leader is not reaped yet, so its group's number cannot belong to a stranger.
-    _signal_group(process.pid, signal.SIGKILL)
-    return process.wait()
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
-
-
-def _has_ended(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+def _await_end(group: processes.Group, must_stop: Callable[[], bool]) -> processes.Json:
+    is_asked = False
+    while not group.has_ended(POLL_SECONDS):
+        if not is_asked and must_stop():
+            is_asked = True
+            group.request_stop(STOP_GRACE_SECONDS)
+    return group.state()

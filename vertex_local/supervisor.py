@@ -235,13 +235,12 @@ def _enter_private_network() -> None:
         sys.stderr.write(f"{error}; other machines may reach the ports of these processes\n")
 
 
-def main() -> None:
-    """Runs the group of the folder named on the command line."""
-    folder = Path(sys.argv[1])
+def run_group(folder: Path) -> None:
+    """Runs the group of a folder to its end."""
     with (folder / LOCK_FILE).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         Supervisor(folder).run()
 
 
 if __name__ == "__main__":
-    main()
+    run_group(Path(sys.argv[1]))

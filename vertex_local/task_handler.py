@@ -1,7 +1,6 @@
 """Carries out one task of a pipeline: a Python component or a GCPC operation."""
 
 import re
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from vertex_local.files import last_lines
 from vertex_local.gcpc import Operator
 from vertex_local.gcpc_requests import GcpcError
 from vertex_local.pipeline_run import PipelineRun, Task, TaskError
+from vertex_local.warm import WarmClient
 
 SHELL_SIGNAL_BASE = 128
 EXECUTOR_INPUT = re.compile(r'\A.*"outputFile": "[^"]*"\n *\}\n\}\n', re.DOTALL)
@@ -22,7 +22,9 @@ EXECUTOR_FRAMES = re.compile(
 )
 
 
-def handler_for(run: PipelineRun, *, service_url: str, temp_dir: Path) -> type:
+def handler_for(
+    run: PipelineRun, *, service_url: str, temp_dir: Path, warm: WarmClient | None
+) -> type:
     """A task handler class for kfp.local, bound to a run."""
 
     class TaskHandler(subprocess_task_handler.SubprocessTaskHandler):  # type: ignore[misc]
@@ -55,7 +57,15 @@ def handler_for(run: PipelineRun, *, service_url: str, temp_dir: Path) -> type:
                 if gcpc_requests.is_launch(self.full_command):
                     _operate(run, task, self.full_command, service_url)
                 else:
-                    _run_step(run, task, self.full_command, self.env_vars, temp_dir)
+                    code = steps.run(
+                        self.full_command,
+                        env=self.env_vars,
+                        log_path=task.log_path,
+                        temp_dir=temp_dir / task.unique_name,
+                        must_stop=run.must_stop,
+                        warm=warm,
+                    )
+                    _check_exit(code, task.log_path)
             except TaskError as error:  # kfp.local may try again
                 task.error = str(error)
                 return status.Status.FAILURE
@@ -78,27 +88,16 @@ def _operate(run: PipelineRun, task: Task, command: list[str], service_url: str)
             raise TaskError(str(error)) from None
 
 
-def _run_step(
-    run: PipelineRun, task: Task, command: list[str], env: dict[str, str], temp_dir: Path
-) -> None:
-    code = steps.run(
-        command,
-        env=env,
-        log_path=task.log_path,
-        temp_dir=temp_dir / task.unique_name,
-        must_stop=run.must_stop,
-    )
+def _check_exit(code: int, log_path: Path) -> None:
     if code == 0:
         return
-    said = _without_executor(last_lines(task.log_path))
+    said = _without_executor(last_lines(log_path))
     words = f"Last lines:\n{said}" if said else "It wrote nothing."
     raise TaskError(f"the step {_how_it_ended(code)}. {words}")
 
 
 def _how_it_ended(code: int) -> str:
-    if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
-    if code > SHELL_SIGNAL_BASE:  # the component's shell reports its child's signal so
+    if code > SHELL_SIGNAL_BASE:
         return f"exited with code {code} (signal {code - SHELL_SIGNAL_BASE})"
     return f"exited with code {code}"
 

@@ -1,0 +1,148 @@
+"""Python programs by their commands, and what a fork of a warm process does to be one."""
+
+import builtins
+import importlib
+import os
+import re
+import runpy
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+# How KFP starts a component made of a function: the source is $0 of the shell.
+KFP_SCRIPT = re.compile(
+    r"program_path=\$\(mktemp -d\)\s+"
+    r'printf "%s" "\$0" > "\$program_path/ephemeral_component\.py"\s+'
+    r"_KFP_RUNTIME=true python3 -m kfp\.dsl\.executor_main\s+"
+    r'--component_module_path\s+"\$program_path/ephemeral_component\.py"\s+"\$@"\s*'
+)
+KFP_MODULE = "kfp.dsl.executor_main"
+PYTHON_NAMES = ("python", "python3")
+# Read when a module is imported, or when the interpreter starts.
+READ_AT_IMPORT = (
+    "ABSL_ CUDA_ GLIBC_ GOMP_ GRPC_ HOME JAX_ KERAS_ KMP_ LANG LC_ LD_ MALLOC_ MKL_ NPY_ NUMEXPR_ "
+    "NVIDIA_ OMP_ OPENBLAS_ PROTOCOL_BUFFERS_ PYTHON TF_ TORCH_ XLA_"
+)
+# Of those, what TensorFlow reads when it is first used.
+READ_LATER = {"TF_CONFIG", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """`python -m MODULE ARGUMENTS`; `source` is that of a KFP component, else empty."""
+
+    module: str
+    arguments: tuple[str, ...]
+    source: str = ""
+
+    @classmethod
+    def of(cls, command: list[str]) -> "Program | None":
+        """The program that a command starts on this interpreter; None if it is none of these."""
+        match command:
+            case [python, "-m", module, *arguments] if python in (*PYTHON_NAMES, sys.executable):
+                return cls(module, tuple(arguments))
+            case ["sh", "-ec", script, source, *arguments] if KFP_SCRIPT.fullmatch(script):
+                return cls(KFP_MODULE, tuple(arguments), source)
+        return None
+
+    def run(self) -> None:
+        """Runs it in this process as `__main__`; SystemExit or an error then ends the process."""
+        arguments = [*self._component(), *self.arguments]
+        sys.argv = ["-m", *arguments]
+        sys.orig_argv = [sys.executable, "-m", self.module, *arguments]
+        if not sys.flags.safe_path:
+            sys.path.insert(0, os.getcwd())
+        importlib.invalidate_caches()
+        main = ModuleType("__main__")
+        main.__dict__.update(__builtins__=builtins, __annotations__={})
+        sys.modules["__main__"] = main
+        try:
+            runpy._run_module_as_main(self.module)  # type: ignore[attr-defined]
+        except SystemExit:
+            raise
+        except BaseException as error:
+            _print_without_our_frames(error)
+            raise
+
+    def _component(self) -> list[str]:
+        """Writes a component's source where KFP's shell would; the flag that names the file."""
+        if not self.source:
+            return []
+        path = Path(tempfile.mkdtemp(prefix="tmp.")) / "ephemeral_component.py"
+        path.write_text(self.source)
+        os.environ["_KFP_RUNTIME"] = "true"
+        return ["--component_module_path", str(path)]
+
+
+@dataclass(frozen=True)
+class Image:
+    """What the forks of a warm process have from it, and so whether one can be a given program."""
+
+    env: dict[str, str]
+    files: dict[str, tuple[int, int]]
+    names: frozenset[str]
+
+    @classmethod
+    def now(cls) -> "Image":
+        """The modules and the environment of this process."""
+        paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        files = {path: signature for path in paths if path and (signature := _signature(path))}
+        names = {name.partition(".")[0] for name in sys.modules}
+        return cls(dict(os.environ), files, frozenset(names))
+
+    def is_current(self) -> bool:
+        """Whether the files of the modules are as they were when they were imported."""
+        return all(_signature(path) == signature for path, signature in self.files.items())
+
+    def can_run(self, env: dict[str, str], cwd: str | None) -> bool:
+        """Whether a new interpreter would import the same."""
+        names = {name for name in self.env.keys() | env.keys() if _matters(name)}
+        if any(self.env.get(name) != env.get(name) for name in names):
+            return False
+        try:
+            entries = list(os.scandir(os.path.abspath(cwd or os.getcwd())))
+        except OSError:
+            return False
+        return not any(_shadows(entry) for entry in entries if self._has(entry))
+
+    def _has(self, entry: "os.DirEntry[str]") -> bool:
+        return entry.name.partition(".")[0] in self.names
+
+
+# In a warm process and its forks: what they have imported.
+IMAGE: Image | None = None
+
+
+def _matters(name: str) -> bool:
+    return name.startswith(tuple(READ_AT_IMPORT.split())) and name not in READ_LATER
+
+
+def _shadows(entry: "os.DirEntry[str]") -> bool:
+    """Whether a new interpreter in this folder would import this instead of what was imported."""
+    name, _, ending = entry.name.partition(".")
+    if ending:
+        is_module = ending.endswith(("py", "pyc", "so"))
+    else:
+        is_module = os.path.exists(os.path.join(entry.path, "__init__.py"))
+    path = getattr(sys.modules.get(name), "__file__", None) or ""
+    return is_module and not path.startswith(entry.path)
+
+
+def _signature(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _print_without_our_frames(error: BaseException) -> None:
+    """Prints a traceback as a new interpreter does; the interpreter then prints no other."""
+    traceback = error.__traceback__
+    while traceback and "<frozen runpy>" not in traceback.tb_frame.f_code.co_filename:
+        traceback = traceback.tb_next
+    error.__traceback__ = traceback
+    sys.excepthook(type(error), error, traceback)
+    sys.excepthook = lambda *_: None
