@@ -13,7 +13,12 @@ import requests
 
 from components.vertex_api import EMULATOR_VARIABLE
 
-SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--tied-to-stdin"]
+# What takes long to import in a run's steps, replicas and prediction server.
+PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
+SERVE = [
+    *(sys.executable, "-m", "vertex_local.cli", "serve"),
+    *("--tied-to-stdin", "--preload", PRELOAD),
+]
 START_TIMEOUT_SECONDS = 30
 STOP_TIMEOUT_SECONDS = 60
 
