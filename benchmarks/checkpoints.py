@@ -28,7 +28,7 @@ def _cost(*, rounds: int) -> None:
         for interval, measured in speeds.items():
             flags = ["--steps=1200", f"--checkpoint-every-steps={interval}"]
             result = train(ALONE, *flags, "--steps-per-call=50", "--log-every-steps=100")
-            measured.append(result.train_figure("examples_per_second"))
+            measured.append(result.examples_per_second)
     report(
         "a checkpoint every 100 steps against none",
         ours=statistics.median(speeds[100]),

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,17 @@ class Result:
     seconds: float
     lines: list[dict[str, Any]]
 
-    def train_figure(self, name: str) -> float:
-        """The median of a figure over the second half of the reports: start-up is left out."""
-        values = [line[name] for line in self.lines if line["split"] == "train"]
-        return statistics.median(values[len(values) // 2 :])
+    @property
+    def examples_per_second(self) -> float:
+        """Over the second half of the steps: start-up is left out."""
+        reports = [line for line in self.lines if line["split"] == "train"]
+        half = reports[-1]["step"] / 2
+        examples = seconds = 0.0
+        for before, after in pairwise(reports):
+            if before["step"] >= half:
+                took = after["step_ms"] * (after["step"] - before["step"]) / 1000
+                examples, seconds = examples + after["examples_per_second"] * took, seconds + took
+        return examples / seconds
 
     @property
     def accuracy(self) -> float:

@@ -71,7 +71,7 @@ def _measure(setting: Setting, *, epochs: int) -> dict[str, str | float]:
         "question": setting.question,
         "setting": setting.label,
         "seconds": round(result.seconds, 1),
-        "examples_per_second": round(result.train_figure("examples_per_second")),
+        "examples_per_second": round(result.examples_per_second),
         "accuracy": round(result.accuracy, 4),
     }
 

@@ -16,7 +16,8 @@ CASES = {
     "multi_worker_mirrored": Shape(chiefs=0, workers=2, cores={"worker/0": [0], "worker/1": [1]}),
     "parameter_server": Shape(workers=2, ps=1, cores={"worker/0": [0], "worker/1": [1]}),
 }
-MODELS = {"mnist": ("cnn", 250), "cifar10": ("resnet20", 20)}
+# A workload's model, its steps, and how many of them are in a call and in a report.
+MODELS = {"mnist": ("cnn", 250, 25), "cifar10": ("resnet20", 30, 3)}
 
 
 def main() -> None:
@@ -33,12 +34,13 @@ def main() -> None:
 
 
 def _compare(workload: str, *, batch_size: int, rounds: int) -> None:
-    model, steps = MODELS[workload]
-    flags = [f"--model={model}", f"--steps={steps}", f"--log-every-steps={max(steps // 8, 1)}"]
+    model, steps, some = MODELS[workload]
+    flags = [f"--model={model}", f"--steps={steps}"]
+    flags += [f"--steps-per-call={some}", f"--log-every-steps={some}"]
 
     def measure(shape: Shape, factor: int = 1) -> float:
         batch = f"--batch-size={batch_size * factor}"
-        return train(shape, *flags, batch, workload=workload).train_figure("examples_per_second")
+        return train(shape, *flags, batch, workload=workload).examples_per_second
 
     def measure_alone(core: int) -> float:
         return measure(Shape(cores={"chief/0": [core]}))
