@@ -22,7 +22,6 @@ from trainer.config import TrainConfig
 logger = logging.getLogger(__name__)
 
 PRICES = Path(__file__).resolve().parent.parent / "configs" / "prices.yaml"
-FORMS = (*SPELLINGS, "tf_config")
 DEFAULT_WORKLOAD = "mnist"
 COMMANDS_HELP = """\
 Prints the command for each host of a cluster that you start by hand. Flags after -- are the
@@ -57,7 +56,7 @@ def _add_explain(actions: Any) -> None:
     text = "a cluster file in words: pools, batches, cost, and what is wrong with it"
     parser = actions.add_parser("explain", help=text, description=text)
     parser.add_argument("file", type=Path, metavar="FILE", help="cluster file: configs/clusters")
-    parser.add_argument("--as", choices=FORMS, dest="form", help="write it in another spelling")
+    parser.add_argument("--as", choices=SPELLINGS, dest="form", help="write it in another spelling")
     parser.add_argument("--hosts", type=_hosts, default=[], help="host:port,… for TF_CONFIG")
     parser.add_argument(
         "--workload", choices=RUNS, default=DEFAULT_WORKLOAD, help="default: %(default)s"
@@ -97,7 +96,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
     if arguments.form == "tf_config":
-        hosts = arguments.hosts or made_up_hosts(file.spec)
+        hosts = arguments.hosts or file.hosts or made_up_hosts(file.spec)
         return [json.dumps(tf_configs(file.spec, hosts), indent=2)]
     if arguments.form:
         values = SPELLINGS[arguments.form].write(file.spec)
@@ -106,7 +105,7 @@ def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
         file,
         training=_training(arguments),
         prices=read_prices(arguments.prices),
-        hosts=arguments.hosts,
+        hosts=arguments.hosts or file.hosts,
     )
 
 

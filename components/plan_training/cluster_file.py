@@ -3,6 +3,7 @@
 - our short form: `strategy`, `workers`, `machine` … (short_form.py)
 - Vertex AI's `workerPoolSpecs` (vertex_form.py)
 - AI Platform Training's `trainingInput` (legacy_form.py)
+- TF_CONFIG, for a cluster that was started by hand (tf_config_form.py)
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.plan_training import legacy_form, shape, short_form, vertex_form
+from components.plan_training import legacy_form, shape, short_form, tf_config_form, vertex_form
 from components.plan_training.checks import Names, check
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.findings import ClusterError, Findings
@@ -36,12 +37,16 @@ class Spelling:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterFile:
-    """A cluster file that has been read; `warnings` say what to know before it is used."""
+    """A cluster file that has been read; `warnings` say what to know before it is used.
+
+    `hosts` are those of a TF_CONFIG.
+    """
 
     path: Path
     spelling: str
     spec: ClusterSpec
     warnings: tuple[str, ...]
+    hosts: tuple[str, ...] = ()
 
 
 SPELLINGS = {
@@ -61,6 +66,13 @@ SPELLINGS = {
         read=legacy_form.read,
         write=legacy_form.write,
         names=legacy_form.NAMES,
+    ),
+    "tf_config": Spelling(
+        title="TF_CONFIG",
+        keys=tf_config_form.KEYS,
+        read=tf_config_form.read,
+        write=tf_config_form.write,
+        names=tf_config_form.NAMES,
     ),
 }
 
@@ -87,7 +99,11 @@ def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
     check(Shape(**fields), findings, names=spelling.names)
     findings.raise_errors()
     return ClusterFile(
-        path=path, spelling=name, spec=ClusterSpec(**fields), warnings=tuple(findings.warnings)
+        path=path,
+        spelling=name,
+        spec=ClusterSpec(**fields),
+        warnings=tuple(findings.warnings),
+        hosts=tuple(tf_config_form.addresses(values)) if name == "tf_config" else (),
     )
 
 

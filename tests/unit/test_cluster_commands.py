@@ -207,6 +207,16 @@ def test_a_file_is_converted_to_another_spelling(run, cluster_file, form):
     assert json.loads(output)["ps/0"]["cluster"]["ps"] == ["d:4"]
 
 
+def test_tf_config_is_explained_with_its_own_hosts(run, cluster_file):
+    config = {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}}
+
+    code, output = run("explain", cluster_file(json.dumps(config)))
+
+    assert code == 0
+    assert "chief     worker/0" in output
+    assert json.dumps(config) in output
+
+
 def test_the_cost_adds_up():
     table = read_prices(PRICES)
     cost = cluster_cost(
