@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -122,6 +123,15 @@ class TrainConfig:
         at_least=1,
     )
     steps_per_call: int = setting("steps in one call of the graph", default=50, at_least=1)
+    profile_steps: str = setting(
+        "FIRST-LAST, such as 101-150: a trace of these steps in logs/, for the profile plugin of"
+        " TensorBoard; of the replica that writes the results, and of a chief's workers",
+        default="",
+    )
+    histograms: bool = setting(
+        "TensorBoard: show at the end of each epoch how the weights of each layer are spread",
+        default=False,
+    )
     log_every_steps: int = setting("steps between two measurements", default=100, at_least=1)
     start_timeout_seconds: int = setting(
         "how long replicas wait for one another to start", default=600, at_least=1
@@ -149,6 +159,7 @@ class TrainConfig:
                 f"--micro-batches: {self.micro_batches} parts of equal size cannot be made of"
                 f" --batch-size {self.batch_size}"
             )
+        self.steps_to_profile()
         try:
             self.recipe()
         except ValueError as error:
@@ -162,6 +173,19 @@ class TrainConfig:
         if self.schedule != "one_cycle":
             given.setdefault("warmup", 0.0)
         return replace(recipe, **given)
+
+    def steps_to_profile(self) -> range:
+        """Returns the steps to trace, counted from 1; none by default."""
+        if not self.profile_steps:
+            return range(0)
+        match = re.fullmatch(r"(\d{1,12})-(\d{1,12})", self.profile_steps, re.ASCII)
+        first, last = map(int, match.groups()) if match else (0, 0)
+        if not 1 <= first <= last:
+            raise ConfigError(
+                f"--profile-steps: {self.profile_steps!r} is not allowed; use FIRST-LAST, two whole"
+                " numbers from 1 of which the second is not the smaller, such as 101-150"
+            )
+        return range(first, last + 1)
 
     def total_steps(self, num_examples: int) -> int:
         """Returns the steps of the whole job; the last epoch ends with a full batch."""

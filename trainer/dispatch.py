@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -89,6 +89,13 @@ class ClusterDriver:
     started again) repeats the call from the step after the last one that the servers have counted.
     `global_step` and that count change in one operation, on the server, when the gradient has
     arrived there: so each batch is used once and each update counted once, whoever dies.
+
+    A checkpoint is read while the workers go on, first the counts, then one vector after another.
+    So of each worker one update at most may be counted and not be in the weights yet: a job that
+    goes on from there has lost it. And updates that arrive until the last vector is read may be in
+    the weights, or only in the optimizer's vectors, and not be counted: their batches are trained
+    on once more. The counts themselves always agree with the list of what is still to do. To wait
+    for all open calls at each checkpoint would be exact, but leave every worker idle meanwhile.
     """
 
     def __init__(
@@ -104,8 +111,9 @@ class ClusterDriver:
         steps_per_call: int,
         stop: threading.Event,
         finish: threading.Event,
+        cuts: Collection[int] = (),
     ):
-        self._stop, self._finish = stop, finish
+        self._stop, self._finish, self._cuts = stop, finish, cuts
         self._coordinator = Coordinator(strategy)
         self._step, self._parameters = step, parameters
         self._servers, self._workers = servers, workers
@@ -164,6 +172,7 @@ class ClusterDriver:
                 steps_per_call=steps_per_block or self._steps_per_call,
                 num_workers=1 if steps_per_block else self._num_workers,
                 steps_per_block=steps_per_block,
+                cuts=self._cuts,
             )
 
     def _schedule(self, first: int, count: int) -> _Call:

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -33,11 +33,12 @@ class SyncDriver:
         steps_per_call: int,
         stop: threading.Event,
         finish: threading.Event,
+        cuts: Collection[int] = (),
         ring: Ring | None = None,
     ):
         self._step, self._tables, self._devices = step, tables, devices
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
-        self._stop, self._finish, self._ring = stop, finish, ring
+        self._stop, self._finish, self._ring, self._cuts = stop, finish, ring, cuts
         self._num_parts = len(devices) * (ring.size if ring else 1)
         self.should_stop = self.should_finish = False
         self._run = tf.function(self._steps)
@@ -53,6 +54,7 @@ class SyncDriver:
             stop,
             steps_per_call=self._steps_per_call,
             steps_per_block=self._tables.steps_per_block,
+            cuts=self._cuts,
         ):
             table = self._tables.at(first, stop=stop)
             if self._ring:

@@ -78,6 +78,12 @@ class Job:
         """The steps in one call of the graph; between two calls a checkpoint can be saved."""
         return min(self.config.steps_per_call, self.config.checkpoint_every_steps)
 
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """The numbers of steps done at which a call of the graph must end."""
+        steps = self.config.steps_to_profile()
+        return (steps.start - 1, steps.stop - 1) if steps else ()
+
     def epoch(self, step: int) -> int:
         """Returns how many epochs are complete after that many steps."""
         return step * self.config.batch_size // self.train.num_examples
@@ -114,6 +120,11 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         workload = find_facts(workload, train, compression=manifest.compression)
     else:
         workload = workload.with_facts(known)
+    total_steps = config.total_steps(train.num_examples)
+    if config.steps_to_profile() and config.steps_to_profile()[-1] > total_steps:
+        raise ConfigError(
+            f"--profile-steps: {config.profile_steps} is past the last step, {total_steps}"
+        )
     if config.best_metric == "auc" and len(workload.labels) != _BINARY:
         raise ConfigError(f"--best-metric auc needs two classes; {config.workload} has more")
     decoder = Decoder(workload=workload, compression=manifest.compression)

@@ -18,9 +18,10 @@ from trainer.liveness import Monitor, WorkerMonitor
 from trainer.metrics import Totals
 from trainer.optimizers import make_optimizer
 from trainer.parameters import Layout, Parameters
+from trainer.profiling import profiled
 from trainer.replica import abandon, announce_end, clear_end, connect
 from trainer.results import Results
-from trainer.step import StepPlan, TrainStep, build_model
+from trainer.step import StepPlan, TrainStep, build_model, build_served_model
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ def train_in_step(job: Job, devices: Sequence[str], ring: Ring | None = None) ->
             steps_per_call=job.steps_per_call,
             stop=job.stop,
             finish=job.finish,
+            cuts=job.cuts,
             ring=ring,
         )
         training.run(driver)
@@ -114,6 +116,7 @@ def _train_with(
         steps_per_call=job.steps_per_call,
         stop=job.stop,
         finish=job.finish,
+        cuts=job.cuts,
     )
     training.run(driver)
 
@@ -158,6 +161,8 @@ class _Training:
         self, job: Job, *, devices: Sequence[str], ring: Ring | None = None, num_slots: int = 0
     ):
         config, recipe = job.config, job.config.recipe()
+        # Built first, for Keras numbers the names of layers: TensorBoard shows this one's.
+        served = build_served_model(job.workload, config) if job.cluster.is_chief else None
         keras.utils.set_random_seed(config.seed)
         model = build_model(job.workload, config)
         layout = Layout(model)
@@ -184,7 +189,7 @@ class _Training:
             steps_per_block=job.stream.steps_per_block if job.stream else 0,
         )
         self.step = TrainStep(job.workload, model, self.parameters, plan)
-        self._results = Results(job, self.parameters) if job.cluster.is_chief else None
+        self._results = Results(job, self.parameters, served) if served is not None else None
 
     def run(self, driver: Driver) -> None:
         """Trains what is left to train, then exports."""
@@ -205,7 +210,7 @@ class _Training:
         total, step, bound = self._job.total_steps, start, 0.0
         with self._recording(start, driver):
             try:
-                for totals in driver.run(start, total, progress):
+                for totals in self._profiled(driver.run(start, total, progress), start):
                     bound = bound or _EXPLODED * max(1.0, totals.mean_loss)
                     step += totals.steps
                     if totals.mean_loss > bound:
@@ -219,6 +224,14 @@ class _Training:
                         break
             except DivergedError as error:
                 raise DivergedError(f"{error}; {self._advice()}") from error
+
+    def _profiled(self, calls: Iterator[Totals], start: int) -> Iterator[Totals]:
+        steps = self._job.config.steps_to_profile()
+        if not steps or self._results is None:
+            return calls
+        cluster, log_dir = self._job.cluster, self._job.folders.logs
+        workers = cluster.replicas("worker").values() if cluster.count("ps") else ()
+        return profiled(calls, start=start, steps=steps, log_dir=log_dir, workers=workers)
 
     @contextlib.contextmanager
     def _recording(self, start: int, driver: Driver) -> Iterator[None]:

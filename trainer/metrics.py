@@ -77,6 +77,17 @@ class Recorder:
         shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         logger.info("step %d eval: %s", self.step, shown)
 
+    def add_graph(self, graph: tf.Graph) -> None:
+        """Records the model's graph."""
+        with self._train.as_default(step=self.step):
+            tf.summary.graph(graph)
+
+    def add_histograms(self, values: Mapping[str, tf.Tensor]) -> None:
+        """Records how the numbers of each tensor are spread."""
+        with self._train.as_default(step=self.step):
+            for name, tensor in values.items():
+                tf.summary.histogram(name, tensor)
+
     def close(self) -> None:
         """Flushes what TensorBoard reads."""
         self._train.close()
@@ -112,7 +123,7 @@ class Recorder:
             step_ms=values["step_ms"],
             seconds_left=round(values["step_ms"] * (self._total_steps - self.step) / 1000),
         )
-        logger.info("%s", format_progress(progress))
+        logger.info("%s", format_progress(progress), extra={"is_passing": not is_last})
 
     def _write(self, writer: Any, kind: str, values: Mapping[str, float]) -> None:
         with writer.as_default(step=self.step):

@@ -32,6 +32,11 @@ class Layout:
         """Returns the weights in the model's order and shapes."""
         return self._weights.split(flat)
 
+    def name(self, flat: tf.Tensor, model: Any) -> dict[str, tf.Tensor]:
+        """Returns the weights by the names that the model has for them."""
+        names = [variable.path for variable in model.trainable_variables]
+        return dict(zip(names, self.split(flat), strict=True))
+
     def split_state(self, flat: tf.Tensor, model: Any, *, seed: tf.Tensor) -> list[tf.Tensor]:
         """Returns the values of all non-trainable variables, counters set from `seed`."""
         values = iter(self._state.split(flat))

@@ -21,7 +21,8 @@ from trainer.facts import write_facts
 from trainer.job import Job
 from trainer.metrics import Recorder, Totals
 from trainer.parameters import Layout, Parameters
-from trainer.step import EvalStep, build_served_model
+from trainer.step import EvalStep
+from trainer.workloads.base import Features, Workload
 
 logger = logging.getLogger(__name__)
 
@@ -31,10 +32,9 @@ _FINISHED_FILE = "finished-early"
 class Results:
     """Everything that a job writes."""
 
-    def __init__(self, job: Job, parameters: Parameters):
+    def __init__(self, job: Job, parameters: Parameters, model: Any):
         self._job, self._parameters = job, parameters
-        self._model = build_served_model(job.workload, job.config)
-        self._layout = Layout(self._model)
+        self._model, self._layout = model, Layout(model)
         self._directory = job.folders.checkpoints
         self._checkpoints = Checkpoints(
             self._directory, keep=job.config.keep_checkpoints, best_metric=job.config.best_metric
@@ -68,7 +68,11 @@ class Results:
             total_steps=job.total_steps,
             every_steps=job.config.log_every_steps,
         )
-        self._evaluation = EvalStep(job.workload, self._model, job.eval_tables())
+        tables = job.eval_tables()
+        self._evaluation = EvalStep(job.workload, self._model, tables)
+        if first_step == 0:
+            features, _ = next(iter(tables))
+            self._recorder.add_graph(_model_graph(self._model, job.workload, features))
         self._best = self._best_so_far()
 
     def after_call(self, totals: Totals) -> None:
@@ -132,6 +136,8 @@ class Results:
         with self._apart_from_training():
             metrics = self._evaluation.measure(*best_values(snapshot))
         self._recorder.add_evaluation(metrics)
+        if self._job.config.histograms:
+            self._recorder.add_histograms(self._layout.name(snapshot["weights"], self._model))
         value = self._rank(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
         if must_save or value < self._best:
@@ -169,6 +175,15 @@ class Results:
         if config.checkpoint_every_seconds is not None:
             return time.monotonic() - self._last_save >= config.checkpoint_every_seconds
         return before // config.checkpoint_every_steps < step // config.checkpoint_every_steps
+
+
+def _model_graph(model: Any, workload: Workload, features: Features) -> tf.Graph:
+    """Returns the graph from encoded features to logits."""
+    specs = tf.nest.map_structure(
+        lambda column: tf.TensorSpec([None, *column.shape[1:]], column.dtype), features
+    )
+    logits = tf.function(lambda batch: model(workload.preprocess(batch)))
+    return logits.get_concrete_function(specs).graph
 
 
 def best_values(snapshot: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainer.cluster import Cluster, choose_strategy, parse_tf_config
 from trainer.config import ConfigError, Folders, TrainConfig, parse_flags, resolve_folders
+from trainer.console import TerminalHandler
 from trainer.errors import (
     EXIT_RESTART,
     ClusterError,
@@ -137,8 +138,9 @@ def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "R
 def _configure_logging(cluster: Cluster) -> None:
     # Of our own: what native code writes to the usual one is held back at times.
     stream = os.fdopen(os.dup(2), "w", buffering=1)
+    handler = TerminalHandler(stream) if stream.isatty() else logging.StreamHandler(stream)
     logging.basicConfig(
-        level=logging.INFO, format=f"{cluster.name} %(message)s", stream=stream, force=True
+        level=logging.INFO, format=f"{cluster.name} %(message)s", handlers=[handler], force=True
     )
     # Their errors come as exceptions as well, and pages of them when a replica is lost.
     for chatty in ("absl", "tensorflow"):

@@ -70,6 +70,22 @@ def write_shard(path, images, labels):
     return {"file": path.name, "num_examples": len(labels), "sha256": digest}
 
 
+@pytest.fixture
+def expect_own_predictions(examples_dir):
+    """Checks that an exported model scores what the trainer has measured of the same weights."""
+    from trainer.evaluate import evaluate
+
+    def check(out, *, is_best=False):
+        lines = map(json.loads, (out / "logs/metrics.jsonl").read_text().splitlines())
+        measured = [line for line in lines if line["split"] == "eval"]
+        ours = min(measured, key=lambda line: line["loss"]) if is_best else measured[-1]
+        metrics = evaluate(str(out / "model"), str(examples_dir), split="eval").metrics
+        assert metrics["loss"] == pytest.approx(ours["loss"], rel=1e-4)
+        assert metrics["accuracy"] == pytest.approx(ours["accuracy"])
+
+    return check
+
+
 @dataclass
 class Replica:
     """One process and the file that it logs to."""

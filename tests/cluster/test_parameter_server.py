@@ -23,9 +23,9 @@ def flags(examples_dir, tmp_path):
 
 
 def test_four_processes_train_exactly_their_steps_and_all_end(
-    start_cluster, flags, examples_dir, tmp_path
+    start_cluster, flags, examples_dir, tmp_path, expect_own_predictions
 ):
-    replicas = start_cluster(*flags, "--steps", 151)
+    replicas = start_cluster(*flags, "--steps", 151, "--profile-steps", "33-60")
     codes = {name: replica.wait() for name, replica in replicas.items()}
     logs = "\n".join(replica.log for replica in replicas.values())
     assert set(codes.values()) == {0}, logs
@@ -34,8 +34,12 @@ def test_four_processes_train_exactly_their_steps_and_all_end(
     out = tmp_path / "out"
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 151
+    assert "a trace up to step 60 is in" in replicas["chief/0"].log
+    # Of the chief and of each worker.
+    assert len(list(out.glob("logs/plugins/profile/*/*.xplane.pb"))) == 3
     # Every update was counted by the servers: the last checkpoint carries the step.
     assert (out / "checkpoints/step-0000000151/checkpoint.json").exists()
+    expect_own_predictions(out)
     evaluation = evaluate(str(out / "model"), str(examples_dir))
     assert evaluation.metrics["accuracy"] > 0.9
 
@@ -90,13 +94,14 @@ def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(
     assert saved.extra == {"unfinished": [[total, -1]]}
 
 
-def test_a_killed_chief_goes_on_from_the_last_checkpoint(start_cluster, flags, tmp_path):
+@pytest.mark.parametrize("victim", ["chief/0", "ps/0"])
+def test_a_job_goes_on_from_the_last_checkpoint(start_cluster, flags, tmp_path, victim):
     flags += ["--learning-rate", 0.001, "--checkpoint-every-steps", 20, "--steps", 603]
     replicas = start_cluster(*flags)
     folder = tmp_path / "out/checkpoints"
     replicas["ps/0"].wait_for("serving at")
     replicas["chief/0"].wait_for("/603 loss")
-    replicas["chief/0"].kill()
+    replicas[victim].kill()
     for replica in replicas.values():
         replica.wait(30)
     replicas = {name: replica.start_again() for name, replica in replicas.items()}

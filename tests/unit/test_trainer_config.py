@@ -52,6 +52,10 @@ def test_flags_become_the_configuration():
         ("--schedule", "step", "one_cycle, cosine, constant, linear"),
         ("--warmup", "1", "at least 0 and below 1"),
         ("--model", "resnet21", "cnn"),
+        ("--profile-steps", "9", "FIRST-LAST"),
+        ("--profile-steps", "9-5", "FIRST-LAST"),
+        ("--profile-steps", "0-5", "from 1"),
+        ("--profile-steps", "a-b", "whole"),
         ("--micro-batches", "3", "--batch-size 128"),
     ],
 )

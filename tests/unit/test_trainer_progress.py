@@ -1,8 +1,13 @@
 """The progress line, and how steps are cut into calls."""
 
+import io
+import logging
+import os
+
 import pytest
 
 from trainer.chunks import chunks
+from trainer.console import TerminalHandler
 from trainer.progress import Progress, format_progress, parse_progress
 
 LINE = "chief/0 step 300/1290 loss 0.0812 accuracy 0.9755 11,243 examples/s 11.4 ms/step 1:05 left"
@@ -48,6 +53,23 @@ def test_chunks_cover_each_step_once(start, stop, steps_per_call, num_workers):
     steps = [step for first, count in cut for step in range(first, first + count)]
     assert steps == list(range(start, stop))
     assert all(1 <= count <= steps_per_call for _, count in cut)
+
+
+def test_on_a_terminal_one_line_of_progress_is_drawn_anew(monkeypatch):
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((10, 24)))
+    stream = io.StringIO()
+    handler = TerminalHandler(stream)
+    lines = [("starts", False), ("step 1/99 loss", True), ("step 50/99", True), ("ends", False)]
+    for text, is_passing in lines:
+        handler.emit(logging.makeLogRecord({"msg": text, "is_passing": is_passing}))
+    assert stream.getvalue() == "starts\nstep 1/99\r\x1b[Kstep 50/9\r\x1b[Kends\n"
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_chunks_end_at_each_cut(num_workers):
+    cut = list(chunks(5, 200, steps_per_call=50, num_workers=num_workers, cuts=(3, 70, 71, 400)))
+    assert sum(count for _, count in cut) == 195
+    assert {70, 71} <= {first for first, _ in cut}
 
 
 def test_the_last_chunks_of_several_workers_are_small():
