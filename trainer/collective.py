@@ -11,7 +11,14 @@ from tensorflow.python.eager import context
 
 from trainer.cluster import Cluster
 from trainer.errors import EXIT_RESTART, ReplicaLostError
-from trainer.liveness import Monitor, Watch, end_process, is_reachable
+from trainer.liveness import (
+    Monitor,
+    Reminder,
+    Watch,
+    end_process,
+    is_reachable,
+    list_names,
+)
 from trainer.quiet import quiet_native_logs
 from trainer.replica import abandon, naming_the_port
 
@@ -66,22 +73,28 @@ class Ring:
 
 
 def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirroredStrategy:
-    # One job, whatever TF_CONFIG calls its replicas, and one device: a replica adds up what its
-    # own GPUs have computed before it meets the others.
-    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec({"worker": list(cluster.trainers().values())}),
-        task_type="worker",
-        task_id=rank,
-        rpc_layer="grpc",
-        num_accelerators={"GPU": min(1, len(tf.config.list_logical_devices("GPU")))}
-        if tf.config.list_physical_devices("GPU")
-        else {},
-    )
     # An empty service_type is none. TensorFlow's coordination service connects in native code that
     # holds Python's lock: nobody could tell who is missing, nor obey a SIGTERM.
     context.context().configure_coordination_service(service_type="")
     with quiet_native_logs(), naming_the_port(cluster):
-        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            cluster_resolver=_resolver(cluster, rank=rank)
+        )
+
+
+def _resolver(
+    cluster: Cluster, *, rank: int
+) -> tf.distribute.cluster_resolver.SimpleClusterResolver:
+    # One job, whatever TF_CONFIG calls its replicas, and one device: a replica adds up what its
+    # own GPUs have computed before it meets the others.
+    return tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": list(cluster.trainers().values())}),
+        task_type="worker",
+        task_id=rank,
+        rpc_layer="grpc",
+        # Not the logical ones: to ask for those starts TensorFlow, too early for a cluster.
+        num_accelerators={"GPU": min(1, len(tf.config.list_physical_devices("GPU")))},
+    )
 
 
 def _missing(peers: Mapping[str, str]) -> str:
@@ -119,9 +132,10 @@ class _Start:
 
     def _run(self) -> None:
         deadline = time.monotonic() + self._timeout_seconds
-        missing = dict(self._peers)
+        missing, reminder = dict(self._peers), Reminder()
         while missing and not self._closed.wait(_POLL_SECONDS):
             missing = {name: at for name, at in missing.items() if not is_reachable(at)}
+            reminder.say(missing)
             self._check(missing, deadline)
         watch = Watch(self._peers)
         while not self._closed.wait(_POLL_SECONDS):
@@ -130,7 +144,7 @@ class _Start:
             self._check(self._peers, deadline)
 
     def _check(self, missing: Mapping[str, str], deadline: float) -> None:
-        names = ", ".join(f"{name} ({address})" for name, address in missing.items())
+        names = list_names(missing)
         if self._stop.is_set():
             logger.warning("stopped by SIGTERM while waiting for other replicas")
             end_process(EXIT_RESTART)

@@ -32,6 +32,8 @@ def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
     tf.config.threading.set_inter_op_parallelism_threads(_inter_op_threads())
     num_gpus = len(tf.config.list_physical_devices("GPU"))
     if num_gpus and cpu_devices == 1:
+        # Else two runs differ, and so would one that was killed and has gone on.
+        tf.config.experimental.enable_op_determinism()
         return [f"/device:GPU:{index}" for index in range(1 if strategy == "single" else num_gpus)]
     if strategy == "mirrored" and cpu_devices == 1:
         raise ConfigError(

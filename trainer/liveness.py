@@ -59,23 +59,41 @@ def wait_until_reachable(
     When `can_do_without` those still missing, they have `late_seconds` to come: then they are
     returned. Every few seconds the log says who is waited for.
     """
-    start = said = time.monotonic()
+    start, reminder = time.monotonic(), Reminder()
     missing, enough_since = dict(addresses), math.inf
     while missing := {name: at for name, at in missing.items() if not is_reachable(at)}:
         check()
         now = time.monotonic()
-        names = ", ".join(f"{name} ({address})" for name, address in missing.items())
         if can_do_without(missing):
             enough_since = min(enough_since, now)
         if now - enough_since >= late_seconds:
             break
         if now - start > timeout_seconds:
-            raise ReplicaLostError(f"waited {timeout_seconds:.0f} s for {names}: not started?")
-        if now - said >= _SAY_SECONDS:
-            said = now
-            logger.info("waiting for %s, for %.0f s now", names, now - start)
+            raise ReplicaLostError(
+                f"waited {timeout_seconds:.0f} s for {list_names(missing)}: not started?"
+            )
+        reminder.say(missing)
         time.sleep(0.1)
     return missing
+
+
+class Reminder:
+    """Says every few seconds for whom this replica waits."""
+
+    def __init__(self) -> None:
+        self._start = self._said = time.monotonic()
+
+    def say(self, missing: Mapping[str, str]) -> None:
+        """Is called while replicas are missing."""
+        now = time.monotonic()
+        if missing and now - self._said >= _SAY_SECONDS:
+            self._said = now
+            logger.info("waiting for %s, for %.0f s now", list_names(missing), now - self._start)
+
+
+def list_names(addresses: Mapping[str, str]) -> str:
+    """Returns "worker/0 (host:port), …"."""
+    return ", ".join(f"{name} ({address})" for name, address in addresses.items())
 
 
 class Watch:
@@ -181,9 +199,9 @@ class WorkerMonitor:
         """Raises ReplicaLostError when no worker has been there for too long."""
         waited = time.monotonic() - self._last_seen
         if waited > self._replace_seconds:
-            names = ", ".join(f"{name} ({at})" for name, at in self._addresses.items())
             raise ReplicaLostError(
-                f"{names} has been unreachable for {waited:.0f} s; start the job again to resume"
+                f"{list_names(self._addresses)} has been unreachable for {waited:.0f} s; start the"
+                " job again to resume"
             )
 
     def close(self) -> None:

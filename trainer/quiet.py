@@ -41,6 +41,8 @@ def _pass_on(text: str) -> None:
 
 def import_tensorflow() -> None:
     """Imports TensorFlow and looks for its devices without a word about missing GPUs."""
+    # Else the first replica on a machine takes all the memory of its GPUs.
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     with quiet_native_logs():
         import tensorflow as tf
 

@@ -135,6 +135,7 @@ def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
     return tf.compat.v1.ConfigProto(
         inter_op_parallelism_threads=max(2, cluster.count("worker") + 1),
         intra_op_parallelism_threads=1,
+        device_count={"GPU": 0} if cluster.task_type == "ps" else {},
     )
 
 
