@@ -25,7 +25,9 @@ def losses(out):
     return {line["step"]: line["loss"] for line in lines if line["split"] == "train"}
 
 
-def test_the_loss_curve_does_not_depend_on_the_strategy(start, start_cluster, flags, tmp_path):
+def test_the_loss_curve_does_not_depend_on_the_strategy(
+    start, start_cluster, flags, tmp_path, expect_own_predictions
+):
     outs = {name: tmp_path / name for name in ("single", "mirrored", "workers", "chief")}
     flags += ["--steps", 30]
     alone = [
@@ -46,6 +48,7 @@ def test_the_loss_curve_does_not_depend_on_the_strategy(start, start_cluster, fl
     assert set(curves["single"]) == set(range(5, 31, 5))
     for name in ("mirrored", "workers", "chief"):
         assert curves[name] == pytest.approx(curves["single"], abs=1e-4), name
+        expect_own_predictions(outs[name])
     assert "worker/0 writes the model" in workers["worker/1"].log
     evaluator = workers["evaluator/0"]
     assert "step 30 eval: " in evaluator.log

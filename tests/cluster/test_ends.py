@@ -1,0 +1,45 @@
+"""How jobs of several replicas end early: the loss explodes, or nothing improves."""
+
+import pytest
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def flags(examples_dir, tmp_path):
+    return [
+        *("--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", tmp_path),
+        *("--batch-size", 32, "--steps-per-call", 8, "--epochs", 60),
+    ]
+
+
+@pytest.fixture(params=["multi_worker_mirrored", "parameter_server"])
+def replicas_of(request, start_cluster):
+    """Starts a small cluster of the strategy; returns its replicas, the one that writes first."""
+    is_mirrored = request.param == "multi_worker_mirrored"
+    shape = {"num_ps": 0} if is_mirrored else {"num_ps": 1}
+
+    def start_all(*flags):
+        replicas = start_cluster(*flags, num_workers=1, **shape)
+        return [replicas.pop("chief/0"), *replicas.values()]
+
+    return start_all
+
+
+def test_a_loss_that_explodes_ends_all_replicas_with_advice(replicas_of, flags):
+    chief, *others = replicas_of(*flags, "--learning-rate", 1e18)
+    for replica in (chief, *others):
+        assert replica.wait() == 1, replica.log
+        assert "Traceback" not in replica.log
+    assert "the loss " in chief.log
+    assert "a lower --learning-rate (now 1e+18)" in chief.log
+
+
+def test_training_that_no_longer_improves_ends_everywhere_with_the_best_model(
+    replicas_of, flags, tmp_path, expect_own_predictions
+):
+    chief, *others = replicas_of(*flags, "--learning-rate", 0.02, "--patience", 1)
+    for replica in (chief, *others):
+        assert replica.wait() == 0, replica.log
+    assert "no better loss for 1 epochs: training ends" in chief.log
+    expect_own_predictions(tmp_path, is_best=True)
