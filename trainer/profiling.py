@@ -12,7 +12,8 @@ from trainer.metrics import Totals
 
 logger = logging.getLogger(__name__)
 
-_LEAST_SECONDS = 0.5
+# Of a trace of workers.
+_LEAST_SECONDS, _MOST_SECONDS = 0.5, 30.0
 _STOP_SECONDS = 10.0
 
 
@@ -30,17 +31,17 @@ def profiled(
     between the calls, such as saving a checkpoint, is in the trace as well. `workers` are addresses
     of TensorFlow servers to trace for about as long: they do not know when a step begins.
     """
-    step, began, trace = start, time.monotonic(), None
+    step, trace, speed = start, None, _Speed()
     try:
         while True:
             if trace is None and steps.start <= step + 1 < steps.stop:
-                per_step = (time.monotonic() - began) / max(step - start, 1)
-                trace = _Trace(log_dir, workers, seconds=per_step * len(steps))
+                trace = _Trace(log_dir, workers, seconds=speed.seconds(steps.stop - 1 - step))
             with tf.profiler.experimental.Trace("train", step_num=step + 1, _r=1):
                 totals = next(calls, None)
             if totals is None:
                 return
             step += totals.steps
+            speed.add(totals.steps)
             if trace and step + 1 >= steps.stop:
                 trace.stop(step)
                 trace = None
@@ -50,11 +51,28 @@ def profiled(
             trace.stop(step)
 
 
+class _Speed:
+    """Tells how long some steps will take, by those after the first call, which makes the graph."""
+
+    def __init__(self) -> None:
+        self._began, self._num_steps = 0.0, 0
+
+    def add(self, num_steps: int) -> None:
+        if self._began:
+            self._num_steps += num_steps
+        else:
+            self._began = time.monotonic()
+
+    def seconds(self, num_steps: int) -> float:
+        per_step = (time.monotonic() - self._began) / self._num_steps if self._num_steps else 0.0
+        return min(max(per_step * num_steps, _LEAST_SECONDS), _MOST_SECONDS)
+
+
 class _Trace:
     """A trace that goes on until it is stopped."""
 
     def __init__(self, log_dir: str, workers: Collection[str], *, seconds: float):
-        self._log_dir, self._seconds = log_dir, max(seconds, _LEAST_SECONDS)
+        self._log_dir, self._seconds = log_dir, seconds
         tf.profiler.experimental.start(log_dir)
         self._of_workers = threading.Thread(target=self._trace, args=[workers], daemon=True)
         if workers:

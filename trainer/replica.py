@@ -65,7 +65,7 @@ def connect(
         others,
         timeout_seconds=timeout_seconds,
         check=check,
-        can_do_without=lambda missing: is_enough(cluster, missing.keys()),
+        can_do_without=lambda missing: _is_enough(cluster, missing.keys()),
         late_seconds=late_seconds,
     )
     for name, address in missing.items():
@@ -81,7 +81,7 @@ def connect(
         return tf.distribute.ParameterServerStrategy(resolver), list(missing)
 
 
-def is_enough(cluster: Cluster, missing: Set[str]) -> bool:
+def _is_enough(cluster: Cluster, missing: Set[str]) -> bool:
     """Returns whether a cluster can train without those: all servers and a worker are there."""
     return missing < cluster.replicas("worker").keys()
 
