@@ -40,7 +40,7 @@ def test_trains_exports_and_evaluates_then_only_exports_again(start, flags, exam
     )
     assert list(out.glob("logs/train/events*"))
     assert list(out.glob("logs/eval/events*"))
-    evaluation = evaluate(str(out / "model"), str(examples_dir), split="eval", batch_size=33)
+    evaluation = evaluate(str(out / "model"), str(examples_dir), split="eval")
     assert evaluation.num_examples == 100
     assert evaluation.metrics["accuracy"] > 0.9
     assert np.sum(evaluation.confusion) == 100
