@@ -15,7 +15,7 @@ example:
 writes, under --output-dir:
   model/              the SavedModel: takes raw features, answers class, label and probabilities
   checkpoints/        the latest checkpoints; a job started again goes on from there
-  logs/               TensorBoard scalars, and metrics.jsonl with one JSON object a line
+  logs/               what TensorBoard shows, and metrics.jsonl with one JSON object a line
 
 environment:
   TF_CONFIG                 the cluster and this replica's task (none: one machine)
