@@ -17,7 +17,7 @@ CASES = {
     "parameter_server": Shape(workers=2, ps=1, cores={"worker/0": [0], "worker/1": [1]}),
 }
 # A workload's model, its steps, and how many of them are in a call and in a report.
-MODELS = {"mnist": ("cnn", 250, 25), "cifar10": ("resnet20", 40, 2)}
+MODELS = {"mnist": ("cnn", 250, 25), "cifar10": ("resnet20", 120, 5)}
 
 
 def main() -> None:
