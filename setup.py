@@ -12,6 +12,7 @@ setup(
     package_data={"": ["*.html", "*.css", "*.js"]},
     install_requires=[
         "apache-beam[gcp]==2.77.0",
+        "cronsim",
         "google-cloud-bigquery",
         "google-crc32c",
         "google-cloud-aiplatform>=1.165,<2",
