@@ -26,6 +26,7 @@ setup(
         "tensorboard",
         "tensorflow==2.21.0",
         "tensorflow-metadata==1.21.0",
+        "tzdata",
         "waitress",
         "werkzeug",
     ],
