@@ -1,5 +1,6 @@
 """Tells whether other replicas are alive, by connecting to their ports."""
 
+import contextlib
 import logging
 import math
 import os
@@ -7,7 +8,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from trainer.errors import ReplicaLostError
 
@@ -22,6 +23,13 @@ _REACTION_SECONDS = 20.0
 _SAY_SECONDS = 10.0
 # A replica may listen and yet do nothing: this bounds what is unforeseen.
 _STALL_SECONDS = 900.0
+# Ask after 5 s of silence, then every 3 s; see tcp(7).
+_FAILS_WHEN_SILENT = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENT_SECONDS * 1000)),
+)
 
 
 def is_reachable(address: str) -> bool:
@@ -210,6 +218,7 @@ class WorkerMonitor:
 
     def _run(self) -> None:
         while not self._closed.wait(_POLL_SECONDS):
+            bound_silence(self._addresses.values())
             gone = {name for name, at in self._addresses.items() if not is_reachable(at)}
             for name in sorted(gone - self._gone):
                 logger.warning(
@@ -224,6 +233,34 @@ class WorkerMonitor:
             self._late &= gone
             if len(gone) < len(self._addresses):
                 self._last_seen = time.monotonic()
+
+
+def bound_silence(addresses: Iterable[str]) -> int:
+    """Lets this process's connections to host:port fail when nobody answers; returns how many.
+
+    Nothing else tells TensorFlow that a host is cut off: its calls would wait for ever, some of
+    them with Python's lock held, so that no thread could end them. The kernel can.
+    """
+    peers: set[tuple[str, int]] = set()
+    for address in addresses:
+        host, port = address.rsplit(":", 1)
+        with contextlib.suppress(OSError):
+            found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            peers |= {info[4][:2] for info in found}
+    return sum(_bound_silence(int(fd), peers) for fd in os.listdir("/proc/self/fd"))
+
+
+def _bound_silence(fd: int, peers: Collection[tuple[str, int]]) -> bool:
+    with contextlib.suppress(OSError):  # it is closed meanwhile, or has no peer
+        if not os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
+            return False
+        with socket.socket(fileno=os.dup(fd)) as connection:
+            host, port = connection.getpeername()[:2]
+            if (host.removeprefix("::ffff:"), port) in peers:
+                for level, option, value in _FAILS_WHEN_SILENT:
+                    connection.setsockopt(level, option, value)
+                return True
+    return False
 
 
 def end_process(code: int) -> None:

@@ -1,12 +1,13 @@
 """Noticing that another replica is gone."""
 
+import os
 import socket
 import time
 
 import pytest
 
 from trainer.errors import ReplicaLostError
-from trainer.liveness import Monitor, Watch, probe, wait_until_reachable
+from trainer.liveness import Monitor, Watch, bound_silence, probe, wait_until_reachable
 
 
 @pytest.fixture
@@ -84,3 +85,24 @@ def test_a_job_whose_steps_do_not_finish_is_given_up(listener, monkeypatch):
     with pytest.raises(ReplicaLostError, match="no step has finished for"):
         monitor.raise_if_lost()
     monitor.close()
+
+
+def test_connections_to_replicas_are_told_to_fail_in_silence_and_no_others():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as replica,
+        socket.create_server(("127.0.0.1", 0)) as other,
+        socket.create_connection(replica.getsockname()) as to_replica,
+        socket.create_connection(other.getsockname()) as to_other,
+    ):
+        num_open = len(os.listdir("/proc/self/fd"))
+
+        assert bound_silence([address_of(replica)]) == 1
+
+        limits = [
+            connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+            for connection in (to_replica, to_other)
+        ]
+        assert limits == [15_000, 0]
+        assert to_replica.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        to_replica.sendall(b"it is still open")
+        assert len(os.listdir("/proc/self/fd")) == num_open
