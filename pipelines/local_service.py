@@ -13,12 +13,11 @@ import requests
 
 from components.vertex_api import EMULATOR_VARIABLE
 
-# What takes long to import in a run's steps, replicas and prediction server.
+# What takes long to import in a run's steps, replicas and prediction server; another list, or none,
+# is taken from the environment.
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
-SERVE = [
-    *(sys.executable, "-m", "vertex_local.cli", "serve"),
-    *("--tied-to-stdin", "--preload", PRELOAD),
-]
+PRELOAD_VARIABLE = "TRAINYARD_PRELOAD"
+SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--tied-to-stdin"]
 START_TIMEOUT_SECONDS = 30
 STOP_TIMEOUT_SECONDS = 60
 
@@ -82,7 +81,7 @@ class LocalService:
         log_path = self.root / "service.log"
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [*SERVE, "--root", str(self.root)],
+                [*SERVE, "--root", str(self.root), *_preload()],
                 stdin=subprocess.PIPE,  # ends with this process, and the service with it
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -129,6 +128,11 @@ class LocalService:
 
     def _recorded_pid(self) -> object:
         return self._recorded().get("pid")
+
+
+def _preload() -> list[str]:
+    modules = os.environ.get(PRELOAD_VARIABLE, PRELOAD)
+    return ["--preload", modules] if modules else []
 
 
 def _answers(url: str) -> bool:

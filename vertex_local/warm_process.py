@@ -141,6 +141,7 @@ def main() -> None:
         del sys.path[0]  # only what is installed: a program's own folder comes first in its path
     atexit.register(_spare_what_was_imported, set(sys.modules))  # the first, hence called last
     _import(modules)
+    _say(f"ready: {', '.join(modules)}")
     requests = socket.socket(fileno=int(socket_fd))
     origin = Origin.now(without={requests.fileno()})
     programs.IMAGE = image = programs.Image.now()

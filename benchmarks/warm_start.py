@@ -1,0 +1,160 @@
+"""Processes forked from one that has imported TensorFlow, against new ones, in turn.
+
+First a whole run of the pipeline; then a cluster of six replicas on a service that has been up for
+a while: from the job's submission to its first step, and from the chief's end to the job's.
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from benchmarks.clusters import examples, read_metrics, report, scratch
+from pipelines.local_service import PRELOAD, PRELOAD_VARIABLE
+
+TIMEOUT_SECONDS = 280
+PARENT = "projects/local/locations/us-central1"
+COUNTS = (1, 4, 1)  # chief, workers, parameter server
+# Each step is a call and a report of its own, so that the first one's time is known.
+FLAGS = ["--steps=20", "--steps-per-call=1", "--log-every-steps=1"]
+FINAL_STATES = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
+
+
+def main() -> None:
+    """Measures both ways in turn and prints the medians and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each; default: %(default)s")
+    parser.add_argument("--workloads", nargs="*", default=["mnist"], help="pipelines to run")
+    parser.add_argument("--no-cluster", action="store_true", help="leave out the cluster")
+    arguments = parser.parse_args()
+    for workload in arguments.workloads:
+        ours, theirs = [], []
+        for _ in range(arguments.rounds):
+            ours.append(_run_seconds(workload, preload=PRELOAD))
+            theirs.append(_run_seconds(workload, preload=""))
+        _compare(f"trainyard run {workload} --no-cache", ours, theirs)
+    if not arguments.no_cluster:
+        pairs = [(_cluster_seconds(PRELOAD), _cluster_seconds("")) for _ in range(arguments.rounds)]
+        for key, name in (("first_step", "to the first step"), ("end", "from the chief's end")):
+            measured = [[one[key] for one in way] for way in zip(*pairs, strict=True)]
+            _compare(f"chief + 4 workers + 1 ps: {name}", *measured)
+
+
+def _compare(name: str, ours: list[float], theirs: list[float]) -> None:
+    sys.stderr.write(f"{name}: {ours} against {theirs}\n")
+    ours_median, theirs_median = statistics.median(ours), statistics.median(theirs)
+    report(name, ours=ours_median, theirs=theirs_median, unit="s", lower_is_better=True)
+
+
+def _run_seconds(workload: str, *, preload: str) -> float:
+    """The wall clock of a run in a folder of its own, the start of Python and service included."""
+    with scratch() as folder:
+        env = {**os.environ, "TRAINYARD_DIR": str(folder), PRELOAD_VARIABLE: preload}
+        command = ["run", workload, "--no-cache", "--data-dir", str(Path(".trainyard/cache"))]
+        began = time.perf_counter()
+        run = subprocess.run(
+            [sys.executable, "-m", "pipelines.cli", *command],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        if run.returncode:
+            raise RuntimeError(f"the run failed:\n{run.stdout.decode()[-3000:]}")
+        return round(time.perf_counter() - began, 2)
+
+
+def _cluster_seconds(preload: str) -> dict[str, float]:
+    """How long a cluster takes to its first step, and to be gone once its chief has ended."""
+    with scratch() as folder, _service(folder / "vertex", preload) as url:
+        output = folder / "out"
+        submitted = time.time()
+        job = _request("POST", f"{url}/v1/{PARENT}/customJobs", _job(output))
+        name = job["name"]
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while job["state"] not in FINAL_STATES:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{name} is {job['state']} after {TIMEOUT_SECONDS} s")
+            time.sleep(0.1)
+            job = _request("GET", f"{url}/v1/{name}")
+        if job["state"] != "JOB_STATE_SUCCEEDED":
+            raise RuntimeError(f"the job failed: {job}")
+        state = folder / "vertex" / "jobs" / name.rpartition("/")[2] / "state.json"
+        replicas = json.loads(state.read_text())["replicas"]
+        first = next(line for line in read_metrics(output) if line["split"] == "train")
+        return {
+            "first_step": round(first["time"] - submitted, 2),
+            "end": round(_moment(job["endTime"]) - _moment(replicas["chief/0"]["ended"]), 2),
+        }
+
+
+@contextlib.contextmanager
+def _service(root: Path, preload: str) -> Iterator[str]:
+    """A service that is ready, and warm if it is to be."""
+    root.mkdir()
+    flags = ["--preload", preload] if preload else []
+    with (root / "service.log").open("wb") as log:
+        serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root), *flags]
+        process = subprocess.Popen(serve, stdout=log, stderr=log)
+    try:
+        _await_text(root / "service.log", "is ready at")
+        if preload:
+            _await_text(root / "warm.log", "ready: ")
+        yield json.loads((root / "server.json").read_text())["url"]
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _await_text(path: Path, text: str) -> None:
+    deadline = time.monotonic() + 60
+    while not path.exists() or text not in path.read_text():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{text!r} was not in {path} after 60 s")
+        time.sleep(0.05)
+
+
+def _job(output: Path) -> dict[str, Any]:
+    command = ["python", "-m", "trainer.task", "--workload", "mnist"]
+    arguments = ["--examples-dir", str(examples("mnist").resolve()), *FLAGS]
+    pools = [
+        {
+            "replicaCount": str(count),
+            "machineSpec": {"machineType": "n1-standard-4"},
+            "containerSpec": {"imageUri": "none", "command": command, "args": arguments},
+        }
+        for count in COUNTS
+    ]
+    return {
+        "displayName": "warm start",
+        "jobSpec": {
+            "workerPoolSpecs": pools,
+            "baseOutputDirectory": {"outputUriPrefix": str(output)},
+        },
+    }
+
+
+def _request(method: str, url: str, body: Any = None) -> dict[str, Any]:
+    response = requests.request(method, url, json=body, timeout=60)
+    response.raise_for_status()
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def _moment(text: str) -> float:
+    return datetime.datetime.fromisoformat(text).timestamp()
+
+
+if __name__ == "__main__":
+    main()
