@@ -1,6 +1,7 @@
 """Two hosts with addresses of their own, connected by a cable: what `cluster commands` prints."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from components.plan_training.cluster_file import load_cluster
+from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.hosts import commands
 from trainer.errors import EXIT_RESTART
 
 pytestmark = pytest.mark.timeout(180)
 
-ADDRESSES = ["10.213.7.1:2222", "10.213.7.2:2222"]
+LEFT, RIGHT = "10.213.7.1", "10.213.7.2"
+TWO = [f"{LEFT}:2222", f"{RIGHT}:2222"]
 
 
 class TwoHosts:
@@ -38,8 +41,7 @@ class TwoHosts:
                 ip(*words)
             except subprocess.CalledProcessError as error:
                 pytest.skip(f"`ip {' '.join(words[:2])}` is refused: {error.stderr.strip()}")
-        for name, address in zip(self.names, ADDRESSES, strict=True):
-            host = address.rpartition(":")[0]
+        for name, host in zip(self.names, (LEFT, RIGHT), strict=True):
             ip("-n", name, "address", "add", f"{host}/30", "dev", "cable")
             ip("-n", name, "link", "set", "lo", "up")
             ip("-n", name, "link", "set", "cable", "up")
@@ -88,44 +90,66 @@ def hosts(tmp_path):
 
 
 @pytest.fixture
-def start_both(hosts, examples_dir, tmp_path, pytestconfig):
-    """Starts the shipped cluster of two hosts, as `cluster commands` says."""
-    cluster = load_cluster(pytestconfig.rootpath / "configs" / "clusters" / "two_hosts.yaml").spec
+def start(hosts, examples_dir, tmp_path):
+    """Starts a cluster as `cluster commands` says, on the hosts that have its addresses."""
 
-    def start(*flags: object):
-        given = ["--workload", "mnist", "--examples-dir", examples_dir, "--batch-size", 32]
-        given += ["--output-dir", tmp_path / "out", "--steps-per-call", 5, "--log-every-steps", 5]
-        words = list(map(str, [*given, *flags]))
-        printed = commands(cluster, ADDRESSES, flags=words).values()
-        return [hosts.start(command, host=index) for index, command in enumerate(printed)]
+    def start_cluster(cluster, addresses, *flags: object):
+        out = tmp_path / cluster.strategy
+        given = ["--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", out]
+        given += ["--batch-size", 32, "--steps-per-call", 5, "--log-every-steps", 5, *flags]
+        printed = commands(cluster, addresses, flags=list(map(str, given)))
+        return {
+            name: hosts.start(command, host=int(address.startswith(RIGHT)))
+            for (name, command), address in zip(printed.items(), addresses, strict=True)
+        }
 
-    return start
+    return start_cluster
 
 
-def wait_for(text: str, log_path: Path, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 60
-    while text not in log_path.read_text():
+@pytest.fixture
+def two_workers(pytestconfig):
+    """The shipped cluster of two hosts."""
+    return load_cluster(pytestconfig.rootpath / "configs" / "clusters" / "two_hosts.yaml").spec
+
+
+def wait_for(pattern: str, replica: tuple[subprocess.Popen, Path], *, after: int = 0) -> int:
+    """Returns how long the log is when the pattern is in what follows its first characters."""
+    process, log_path = replica
+    deadline = time.monotonic() + 90
+    while not re.search(pattern, log_path.read_text()[after:]):
         assert process.poll() is None, log_path.read_text()
-        assert time.monotonic() < deadline, log_path.read_text()
+        assert time.monotonic() < deadline, f"{pattern} is not in {log_path.read_text()}"
         time.sleep(0.1)
+    return len(log_path.read_text())
 
 
-def test_two_hosts_train_and_one_that_is_cut_off_is_named_by_the_other(hosts, start_both):
-    both = start_both("--steps", 1_000_000, "--checkpoint-every-steps", 10)
-    wait_for(" eval: ", both[0][1], both[0][0])
+def test_a_host_that_is_cut_off_is_named_and_nobody_hangs(hosts, start, two_workers):
+    servers = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
+    left_ports = [f"{LEFT}:{port}" for port in (2231, 2232, 2233)]
+    flags = ["--steps", 1_000_000, "--checkpoint-every-steps", 50]
+    both = start(two_workers, TWO, *flags)
+    others = start(servers, [*left_ports[:2], f"{RIGHT}:2231", left_ports[2]], *flags)
+    wait_for(" eval: ", both["worker/0"])
+    wait_for("/1000000 loss", others["chief/0"])
     hosts.set_cable("down")
-    cut = time.monotonic()
-    for (process, log_path), other in zip(both, (1, 0), strict=True):
+
+    # In step with each other: both end.
+    for name, gone in (("worker/0", "worker/1"), ("worker/1", "worker/0")):
+        process, log_path = both[name]
         assert process.wait(60) == EXIT_RESTART, log_path.read_text()
-        gone = f"worker/{other} ({ADDRESSES[other]}) has been unreachable for"
-        assert gone in log_path.read_text()
-        assert "Traceback" not in log_path.read_text()
-    assert time.monotonic() - cut < 60
+        log = log_path.read_text()
+        assert f"{gone} ({TWO[int(gone[-1])]}) has been unreachable for" in log
+        assert "Traceback" not in log
+    # Each at its own pace: those that see the chief go on.
+    so_far = wait_for("worker/1 is gone; 1 workers go on", others["chief/0"])
+    for _ in range(3):
+        so_far = wait_for("/1000000 loss", others["chief/0"], after=so_far)
 
 
-def test_a_host_that_cannot_be_reached_at_the_start_is_named(hosts, start_both):
+def test_a_host_that_cannot_be_reached_at_the_start_is_named(hosts, start, two_workers):
     hosts.set_cable("down")
-    for process, log_path in start_both("--steps", 10, "--start-timeout-seconds", 3):
+    started = start(two_workers, TWO, "--steps", 10, "--start-timeout-seconds", 3)
+    for process, log_path in started.values():
         assert process.wait(40) != 0, log_path.read_text()
         log = log_path.read_text()
         assert "Traceback" not in log
