@@ -4,12 +4,18 @@ The rows are the sample's, repeated, with each fare, distance and time moved by 
 Per-element Beam is what its documentation suggests: ReadFromText, one tf.train.Example a row,
 WriteToTFRecord; it computes no statistics and checks nothing, prepare_examples does both. It is
 timed on fewer rows, for it is linear in them. Each run is a process of its own; times start when
-Beam and TensorFlow are imported.
+what the way needs is imported (Beam and its runner, TensorFlow, the component). The ways take
+turns; of the rounds the median counts.
+
+Then prepare_examples with itself, on five times the rows: is its time linear in them, and its
+memory the same? At last the whole command on the sample's 15,002 rows, from the start of its
+process, against a process that imports Beam and TensorFlow and then waits for 3 s.
 """
 
 import argparse
 import csv
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,8 +31,12 @@ SAMPLE = Path(".trainyard/cache/taxi")
 def main() -> None:
     """Runs one measurement in this process, or all of them in processes of their own."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=200_000, help="rows of ours (default: 200,000)")
-    parser.add_argument("--their-rows", type=int, default=40_000, help="rows of per-element Beam")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of ours (default: 1,000,000)")
+    parser.add_argument(
+        "--more-rows", type=int, default=0, help="of ours too (default: 5 x --rows)"
+    )
+    parser.add_argument("--their-rows", type=int, default=50_000, help="of per-element Beam")
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each way (default: 3)")
     parser.add_argument(
         "--run", nargs=3, metavar=("WHAT", "FILE", "COMPRESSION"), help=argparse.SUPPRESS
     )
@@ -34,29 +44,69 @@ def main() -> None:
     if args.run:
         sys.stdout.write(json.dumps(measure(*args.run)) + "\n")
         return
+    args.more_rows = args.more_rows or 5 * args.rows
     with tempfile.TemporaryDirectory(prefix="prepare-taxi-") as folder:
-        many, few = Path(folder, "many.csv"), Path(folder, "few.csv")
-        for path, rows in ((many, args.rows), (few, args.their_rows)):
-            write_rows(path, rows)
-        compare_all(many, few, args)
+        compare_ways(Path(folder), args.rows, args.their_rows, rounds=args.rounds)
+        compare_sizes(Path(folder), args.rows, args.more_rows)
+        compare_start(Path(folder))
 
 
-def compare_all(many: Path, few: Path, args: argparse.Namespace) -> None:
-    """Prints one line for each comparison."""
+def compare_ways(folder: Path, rows: int, their_rows: int, *, rounds: int) -> None:
+    """Prints one line for each comparison with another way; ratio > 1: ours is better."""
+    many, few = folder / "many.csv", folder / "few.csv"
+    write_rows(many, rows)
+    write_rows(few, their_rows)
     for compression in ("gzip", "none"):
-        ours = in_process("ours", many, compression)
-        theirs = in_process("per_element", few, compression)
-        plain = in_process("without_beam", many, compression)
-        speed = args.rows / ours["seconds"]
-        report(f"taxi_{compression}_per_element_beam", speed, args.their_rows / theirs["seconds"])
-        report(f"taxi_{compression}_without_beam", speed, args.rows / plain["seconds"])
-        report(f"taxi_{compression}_memory", 1 / ours["megabytes"], 1 / 1500, unit="1/MB")
+        inputs = {"ours": (many, rows), "per_element": (few, their_rows)}
+        inputs["without_beam"] = (many, rows)
+        speeds: dict[str, list[float]] = {what: [] for what in inputs}
+        for _ in range(rounds):
+            for what, (path, count) in inputs.items():
+                speeds[what].append(count / in_process(what, path, compression)["seconds"])
+        ours, theirs, plain = (statistics.median(found) for found in speeds.values())
+        sizes = {"rows": rows, "their_rows": their_rows}
+        report(f"taxi_{compression}_per_element_beam", ours, theirs, **sizes)
+        report(f"taxi_{compression}_without_beam", ours, plain, rows=rows)
+    many.unlink()
 
 
-def report(name: str, ours: float, theirs: float, *, unit: str = "rows/s") -> None:
+def compare_sizes(folder: Path, rows: int, more_rows: int) -> None:
+    """Prints what `more_rows` take against `rows`: ratio 1 is linear time, and the same memory."""
+    found = {}
+    for count in (rows, more_rows):
+        path = folder / f"{count}.csv"
+        write_rows(path, count)
+        found[count] = in_process("ours", path, "gzip")
+        path.unlink()
+    more, fewer = found[more_rows], found[rows]
+    speeds = more_rows / more["seconds"], rows / fewer["seconds"]
+    sizes = {"rows": more_rows, "their_rows": rows}
+    report("taxi_linear_time", *speeds, **sizes)
+    megabytes = {"ours_mb": more["megabytes"], "theirs_mb": fewer["megabytes"]}
+    report("taxi_flat_memory", *(1 / mb for mb in megabytes.values()), unit="1/MB", **sizes)
+    report("taxi_memory_limit", 1 / more["megabytes"], 1 / 1500, unit="1/MB", rows=more_rows)
+
+
+def compare_start(folder: Path) -> None:
+    """Prints the whole command on the sample against the import of Beam and TensorFlow and 3 s."""
+    imports = "import apache_beam, tensorflow, time; time.sleep(3)"
+    commands = {
+        "ours": ["-m", "components.prepare_examples", "--workload", "taxi"],
+        "theirs": ["-c", imports],
+    }
+    commands["ours"] += ["--output-dir", str(folder / "sample"), "--data-dir", str(SAMPLE)]
+    seconds = {}
+    for who, command in commands.items():
+        started = time.perf_counter()
+        subprocess.run([sys.executable, *command], capture_output=True, timeout=300, check=True)
+        seconds[who] = time.perf_counter() - started
+    report("taxi_sample_whole_command", *(1 / s for s in seconds.values()), unit="1/s", **seconds)
+
+
+def report(name: str, our: float, their: float, *, unit: str = "rows/s", **more: float) -> None:
     """Prints one comparison; ratio > 1: ours is better."""
-    line = {"name": name, "ours": ours, "theirs": theirs, "unit": unit, "ratio": ours / theirs}
-    sys.stdout.write(json.dumps(line) + "\n")
+    line = {"name": name, "ours": our, "theirs": their, "unit": unit, "ratio": our / their}
+    sys.stdout.write(json.dumps({**more, **line}) + "\n")
     sys.stdout.flush()
 
 
@@ -73,11 +123,14 @@ def measure(what: str, file: str, compression: str) -> dict[str, float]:
     """Seconds of one way, and the most memory that the process has had."""
     import resource
 
-    import apache_beam  # noqa: F401
+    import components.prepare_examples.prepare  # noqa: F401
 
-    from trainer import quiet
+    if what != "without_beam":
+        import apache_beam.runners.portability.fn_api_runner  # noqa: F401
+    if what == "per_element":
+        from trainer import quiet
 
-    quiet.import_tensorflow()
+        quiet.import_tensorflow()
     ways = {"ours": ours, "per_element": per_element, "without_beam": without_beam}
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
         started = time.perf_counter()
@@ -104,6 +157,7 @@ def without_beam(file: str, output: Path, compression: str) -> None:
 
     from components.prepare_examples import taxi_step
     from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.table_pipeline import finish
     from components.prepare_examples.table_write import write_part
 
     output.mkdir()
@@ -111,11 +165,10 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     options = plan.options.to_json()
     with ThreadPoolExecutor(2) as threads:
         done = [
-            threads.submit(write_part, part.to_json(), options, str(output))
+            threads.submit(write_part, part.to_json(), options_json=options, output_dir=str(output))
             for part in plan.table.parts
         ]
-        for future in done:
-            future.result()
+        finish(future.result() for future in done)
 
 
 def per_element(file: str, output: Path, compression: str) -> None:

@@ -24,7 +24,7 @@ NUM_PIXELS = 32 * 32
 RECORD_BYTES = 1 + NUM_CHANNELS * NUM_PIXELS
 NUM_CLASSES = 10
 EVAL_SHARE = 10
-BATCH_SIZE = 512  # 1.5 MB, which stays in the cache while it is worked on
+BATCH_SIZE = 256  # 0.8 MB, which stays in the cache while it is worked on
 FILES = {
     "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
     "test": ("test_batch.bin",),

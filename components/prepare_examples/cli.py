@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.prepare_examples.beam_options import runner_flags
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.flags import parser
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.publish import local_path
+from components.prepare_examples.runner_flags import runner_flags
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS
 
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _options(args)
         if args.dry_run:
-            print("\n".join(explain(args.workload, data_dir=args.data_dir, options=options)))
+            print("\n".join(_explained(args, options)))
             return 0
         manifest = prepare(
             args.workload, output_dir=args.output_dir, data_dir=args.data_dir, options=options
@@ -41,6 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     _print_summary(manifest["splits"], local_path(args.output_dir), time.monotonic() - started)
     return 0
+
+
+def _explained(args: argparse.Namespace, options: PrepareOptions) -> list[str]:
+    return explain(
+        args.workload, output_dir=args.output_dir, data_dir=args.data_dir, options=options
+    )
 
 
 def _options(args: argparse.Namespace) -> PrepareOptions:

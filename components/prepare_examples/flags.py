@@ -18,6 +18,8 @@ after that no network is needed. The output folder appears only when it is compl
 SPLIT-SSSSS-of-NNNNN.tfrecord.gz, and manifest.json, which says how many examples each holds, where
 they come from and their checksums. The same input always gives the same bytes.
 
+A schema.pbtxt and statistics describe the examples, in tensorflow-metadata's form and in JSON.
+
 A table (taxi) is read from your own files too, CSV or Parquet. Rows with impossible values are not
 dropped: they are set aside in quarantine-*.jsonl, each with the reason, and the manifest accounts
 for every row. statistics.json describes each feature of each split, report.html shows them, and
@@ -135,7 +137,9 @@ def _add_plan_flags(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="NAME",
         help="DirectRunner (default), DataflowRunner, FlinkRunner, SparkRunner or PortableRunner, "
-        "with its own flags after --; its workers must see the raw files and the output folder",
+        "with its own flags after --; its workers must see the raw files and the output folder "
+        "under the same paths. Dataflow needs --project, --region and --sdk_container_image, and "
+        "stages in the bucket of the output. Not yet tried but for the first and the last",
     )
 
 

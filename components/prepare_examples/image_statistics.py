@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from components.prepare_examples.statistics import Numbers, from_state
+from components.prepare_examples.number_statistics import Numbers
 
 if TYPE_CHECKING:
     from components.prepare_examples.encode import Batch
@@ -25,6 +25,11 @@ class ImageStatistics:
     def __post_init__(self) -> None:
         self.sums = self.sums or [0] * self.num_channels
         self.squares = self.squares or [0] * self.num_channels
+
+    @property
+    def num_images(self) -> int:
+        """How many were counted."""
+        return int(self.labels.bins()[1].sum())
 
     def add(self, batch: "Batch") -> None:
         """Counts a batch of images."""
@@ -61,8 +66,7 @@ class ImageStatistics:
     @classmethod
     def from_state(cls, state: Json) -> "ImageStatistics":
         """The inverse of `to_state`."""
-        labels = from_state(state["labels"])
-        assert isinstance(labels, Numbers)
+        labels = Numbers.from_state(state["labels"])
         return cls(**{**state, "labels": labels})
 
     def summary(self) -> Json:

@@ -2,18 +2,19 @@
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.fetch import fetch
-from components.prepare_examples.files import in_threads, sha256_of
+from components.prepare_examples.files import sha256_of
 from components.prepare_examples.images import IMAGES
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import Rows, Shard, limit_splits, plan_shards
 from components.prepare_examples.sources import source_of
-from components.prepare_examples.writer import write_examples
+from components.prepare_examples.writer import write_examples, write_manifest
 
 Json = dict[str, Any]
 
@@ -26,13 +27,14 @@ class ImagePlan:
     data_dir: Path
     shards: list[Shard]
     header: Json
+    is_verified: bool
     beam_options: tuple[str, ...]
 
 
 def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImagePlan:
     """Fetches and checks the raw files, and plans the shards."""
     options.check_images(workload)
-    paths = fetch(workload, data_dir, trust_files=options.trust_files)
+    fetch(workload, data_dir, trust_files=options.trust_files)
     splits = limit_splits(IMAGES[workload].splits(data_dir), options.max_examples)
     compression = COMPRESSIONS[options.compression]
     row_bytes = IMAGES[workload].row_bytes
@@ -41,8 +43,9 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImagePlan:
         for name, rows in splits.items()
     }
     shards = plan_shards(splits, num_shards, compression=compression)
-    header = _header(workload, splits, paths, options)
-    return ImagePlan(workload, data_dir, shards, header, options.beam_options)
+    header = _header(workload, splits, options)
+    is_verified = not options.trust_files
+    return ImagePlan(workload, data_dir, shards, header, is_verified, options.beam_options)
 
 
 def explain(found: ImagePlan) -> list[str]:
@@ -54,23 +57,33 @@ def explain(found: ImagePlan) -> list[str]:
 
 
 def write(found: ImagePlan, folder: Path) -> None:
-    """Writes the shards and then the manifest."""
-    write_examples(
-        found.shards,
-        workload=found.workload,
-        data_dir=found.data_dir,
-        output_dir=folder,
-        header=found.header,
-        beam_options=found.beam_options,
-    )
+    """Writes the shards and then the manifest; the raw files are summed while Beam starts."""
+    with ThreadPoolExecutor(1) as thread:
+        sources = thread.submit(_sources, found)
+        result = write_examples(
+            found.shards,
+            workload=found.workload,
+            data_dir=found.data_dir,
+            output_dir=folder,
+            beam_options=found.beam_options,
+        )
+        header = {**found.header, "sources": sources.result()}
+    write_manifest(result, header=header, folder=folder)
 
 
-def _header(
-    workload: str,
-    splits: Mapping[str, Rows],
-    paths: Mapping[str, Path],
-    options: PrepareOptions,
-) -> Json:
+def _sources(found: ImagePlan) -> list[Json]:
+    """The raw files; the digests of verified ones are known."""
+    return [
+        {
+            "file": file.name,
+            "sha256": file.sha256 if found.is_verified else sha256_of(found.data_dir / file.name),
+            "verified": found.is_verified,
+        }
+        for file in source_of(found.workload).files
+    ]
+
+
+def _header(workload: str, splits: Mapping[str, Rows], options: PrepareOptions) -> Json:
     split_rule = IMAGES[workload].split_rule
     if options.max_examples:
         kept = {name: rows.stop - rows.start for name, rows in splits.items()}
@@ -79,15 +92,4 @@ def _header(
         "workload": workload,
         "compression": COMPRESSIONS[options.compression],
         "split_rule": split_rule,
-        "sources": _sources(workload, paths, is_verified=not options.trust_files),
     }
-
-
-def _sources(workload: str, paths: Mapping[str, Path], *, is_verified: bool) -> list[Json]:
-    """The raw files; the digests of verified ones are known."""
-    known = [file.sha256 for file in source_of(workload).files]
-    digests = known if is_verified else in_threads(sha256_of, paths.values())
-    return [
-        {"file": name, "sha256": sha256, "verified": is_verified}
-        for name, sha256 in zip(paths, digests, strict=True)
-    ]

@@ -1,5 +1,6 @@
 """The step itself: fetch, check, plan, write, publish."""
 
+import dataclasses
 import json
 import logging
 import time
@@ -16,6 +17,7 @@ from components.prepare_examples.publish import (
     local_path,
     published,
 )
+from components.prepare_examples.runner_flags import checked_flags
 from components.prepare_examples.sources import source_of
 
 CACHE_DIR = ".trainyard/cache"
@@ -48,7 +50,7 @@ def prepare(
     started = time.monotonic()
     output = local_path(output_dir)
     check_replaceable(output)
-    step, plan = _plan(workload, data_dir, options or PrepareOptions())
+    step, plan = _plan(workload, data_dir, _checked(options, output))
     with published(output) as folder:
         step.write(plan, folder)
     manifest = read_manifest(output)
@@ -57,13 +59,17 @@ def prepare(
 
 
 def explain(
-    workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
+    workload: str,
+    *,
+    output_dir: str | Path,
+    data_dir: str | Path = "",
+    options: PrepareOptions | None = None,
 ) -> list[str]:
     """What `prepare` would write, and from what; the raw files are fetched and checked.
 
     Of BigQuery, it is the query only.
     """
-    options = options or PrepareOptions()
+    options = _checked(options, local_path(output_dir))
     flags = " ".join(options.beam_options) or "--runner=DirectRunner, in this process"
     source_of(workload)
     # Asking BigQuery costs money, and only its answer can be planned.
@@ -73,6 +79,13 @@ def explain(
         step, plan = _plan(workload, data_dir, options)
         lines = step.explain(plan)
     return [*lines, f"Beam: {flags}"]
+
+
+def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
+    """The options, with Beam's flags checked and completed."""
+    options = options or PrepareOptions()
+    flags = checked_flags(options.beam_options, output)
+    return dataclasses.replace(options, beam_options=flags)
 
 
 def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple[Any, Any]:

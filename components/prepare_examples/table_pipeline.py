@@ -1,6 +1,5 @@
 """The Beam pipeline of a table: parts in, files, statistics and manifest out."""
 
-import json
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,19 +24,15 @@ def write_table(
 ) -> Json:
     """Runs the pipeline; answers the entries of all files, the tally and the statistics.
 
-    The elements of the pipeline describe parts; rows never travel. The merged result comes back
-    through a file, because a pipeline has no other way.
+    The elements of the pipeline describe parts; rows never travel.
     """
-    merged = output_dir / ".merged.partial"
-    run_pipeline(
+    return run_pipeline(
         [part.to_json() for part in parts],
         partial(write_part, options_json=options.to_json(), output_dir=str(output_dir)),
-        partial(finish, path=str(merged)),
+        finish,
+        folder=output_dir,
         flags=beam_options,
     )
-    result: Json = json.loads(merged.read_text())
-    merged.unlink()
-    return result
 
 
 def merge_results(results: Iterable[Json]) -> Json:
@@ -66,10 +61,10 @@ def empty_result() -> Json:
     }
 
 
-def finish(results: Iterable[Json], *, path: str) -> None:
-    """Writes the summary of the merged results, with the files in order."""
+def finish(results: Iterable[Json]) -> Json:
+    """The summary of the merged results, with the files in order."""
     merged = merge_results(results)
-    content = {
+    return {
         "shards": sorted(merged["shards"], key=lambda entry: str(entry["file"])),
         "quarantine": sorted(merged["quarantine"], key=lambda entry: str(entry["file"])),
         "tally": merged["tally"],
@@ -79,7 +74,6 @@ def finish(results: Iterable[Json], *, path: str) -> None:
             for split, features in merged["statistics"].items()
         },
     }
-    Path(path).write_text(json.dumps(content))
 
 
 def _added(one: Json, other: Json) -> Json:

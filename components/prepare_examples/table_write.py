@@ -13,13 +13,14 @@ from typing import IO, TYPE_CHECKING, Any
 from components.prepare_examples import taxi
 from components.prepare_examples.duplicates import KEY, KeyCounts
 from components.prepare_examples.files import digests_of
+from components.prepare_examples.number_statistics import Numbers
 from components.prepare_examples.records import RecordFile, frame_records, record_file
 from components.prepare_examples.shards import SPLITS, shard_file
-from components.prepare_examples.statistics import Numbers, Strings
 from components.prepare_examples.table_plan import Part
 from components.prepare_examples.table_read import blocks
 from components.prepare_examples.taxi_columns import FEATURES
 from components.prepare_examples.taxi_rows import Block
+from components.prepare_examples.text_statistics import Strings
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from components.prepare_examples import taxi_times
 from components.prepare_examples.encode_rows import encode_rows
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.number_statistics import Numbers
 from components.prepare_examples.splitting import hash_rows, split_numbers
-from components.prepare_examples.statistics import Numbers, Strings
 from components.prepare_examples.taxi_columns import (
     DERIVED,
     FEATURES,
@@ -18,6 +18,7 @@ from components.prepare_examples.taxi_columns import (
     STRINGS,
     TIP_SHARE,
 )
+from components.prepare_examples.text_statistics import Strings
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,10 +16,14 @@ from typing import Any
 from components.prepare_examples.beam_options import run_pipeline
 from components.prepare_examples.drift import STATISTICS
 from components.prepare_examples.encode import ImageEncoder
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.files import sha256_of
+from components.prepare_examples.image_schema import image_facets, image_schema
 from components.prepare_examples.image_statistics import ImageStatistics
 from components.prepare_examples.images import IMAGES
 from components.prepare_examples.publish import MANIFEST
 from components.prepare_examples.records import record_file
+from components.prepare_examples.schema import write_schema
 from components.prepare_examples.shards import ENTRY_FIELDS, SPLITS, Shard
 
 Json = dict[str, Any]
@@ -31,23 +35,22 @@ def write_examples(
     workload: str,
     data_dir: Path,
     output_dir: Path,
-    header: Json,
     beam_options: Sequence[str] = (),
-) -> None:
-    """Runs the pipeline: writes every shard to `output_dir`, and the manifest after the last.
+) -> Json:
+    """Runs the pipeline, which writes every shard; answers the `splits` and their `statistics`.
 
     Args:
         shards: what to write.
         workload: a key of IMAGES.
         data_dir: the raw files, verified.
         output_dir: where to write; it exists.
-        header: the manifest's first fields, before `splits`.
         beam_options: Beam's own flags; without `--runner` it all runs in this process.
     """
-    run_pipeline(
+    return run_pipeline(
         [tuple(shard) for shard in shards],
         partial(write_shard, workload=workload, data_dir=str(data_dir), output_dir=str(output_dir)),
-        partial(write_manifest, header=header, output_dir=str(output_dir)),
+        merge_entries,
+        folder=output_dir,
         flags=beam_options,
     )
 
@@ -65,18 +68,19 @@ def write_shard(shard: tuple[Any, ...], *, workload: str, data_dir: str, output_
         for batch in images.batches(Path(data_dir), described):
             statistics.add(batch)
             file.write(encoder.encode(*batch))
+    _check_count(described, statistics.num_images)
     os.replace(unfinished, path)
     return {
         "split": described.split,
         "file": path.name,
-        "num_examples": described.stop - described.start,
+        "num_examples": statistics.num_images,
         **file.digests(),
         "statistics": statistics.to_state(),
     }
 
 
-def write_manifest(entries: Iterable[Json], *, header: Json, output_dir: str) -> None:
-    """Writes statistics.json and then manifest.json: the mark of a whole dataset."""
+def merge_entries(entries: Iterable[Json]) -> Json:
+    """The manifest's `splits` and, by split, what statistics.json says of them."""
     splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
     found: dict[str, ImageStatistics] = {}
     for entry in sorted(entries, key=lambda entry: str(entry["file"])):
@@ -89,9 +93,33 @@ def write_manifest(entries: Iterable[Json], *, header: Json, output_dir: str) ->
         else:
             found[name] = statistics
     summaries = {name: found[name].summary() for name in SPLITS if name in found}
-    content = {"workload": header["workload"], "splits": summaries}
-    Path(output_dir, STATISTICS).write_text(json.dumps(content) + "\n")
-    path = Path(output_dir, MANIFEST)
-    unfinished = path.with_name(f".{MANIFEST}.partial")
-    unfinished.write_text(json.dumps({**header, "splits": splits}, indent=2) + "\n")
-    os.replace(unfinished, path)
+    return {"splits": splits, "statistics": summaries}
+
+
+def write_manifest(result: Json, *, header: Json, folder: Path) -> None:
+    """Writes statistics, schema and then the manifest: the mark of a whole dataset.
+
+    Args:
+        result: what `write_examples` has answered.
+        header: the manifest's first fields.
+        folder: where the shards are.
+    """
+    images = IMAGES[header["workload"]]
+    statistics = {"workload": header["workload"], "splits": result["statistics"]}
+    (folder / STATISTICS).write_text(json.dumps(statistics) + "\n")
+    facets = image_facets(statistics, num_bytes=images.row_bytes)
+    (folder / "statistics.pb").write_bytes(facets.SerializeToString(deterministic=True))
+    write_schema(image_schema(statistics), folder / "schema.pbtxt")
+    schema_sha256 = sha256_of(folder / "schema.pbtxt")
+    manifest = {**header, "splits": result["splits"], "schema_sha256": schema_sha256}
+    unfinished = folder / f".{MANIFEST}.partial"
+    unfinished.write_text(json.dumps(manifest, indent=2) + "\n")
+    os.replace(unfinished, folder / MANIFEST)
+
+
+def _check_count(shard: Shard, num_images: int) -> None:
+    if num_images != shard.stop - shard.start:
+        raise DataError(
+            f"{shard.stop - shard.start:,} images were planned for {shard.file}, but {num_images:,}"
+            " read: has a raw file changed?"
+        )

@@ -9,14 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 from components.prepare_examples import writer
 from components.prepare_examples.encode import ImageEncoder
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.files import digests_of
+from components.prepare_examples.files import digests_of, sha256_of
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.records import RecordFile, frame_records, record_file
+from components.prepare_examples.schema import read_schema
 from components.prepare_examples.shards import Shard
 
 TRUSTED = PrepareOptions(trust_files=True)
@@ -75,9 +77,8 @@ def test_the_manifest_counts_and_sums_what_is_there(tmp_path, tiny_mnist):
         "test": 20,
     }
     shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
-    assert {shard["file"] for shard in shards} | {"manifest.json", "statistics.json"} == set(
-        files_of(output)
-    )
+    others = {"manifest.json", "statistics.json", "statistics.pb", "schema.pbtxt"}
+    assert {shard["file"] for shard in shards} | others == set(files_of(output))
     for shard in shards:
         content = (output / shard["file"]).read_bytes()
         assert hashlib.sha256(content).hexdigest() == shard["sha256"]
@@ -92,6 +93,65 @@ def test_the_same_input_gives_the_same_bytes(tmp_path, tiny_mnist):
     for name in ("one", "two"):
         prepare("mnist", output_dir=tmp_path / name, data_dir=data, options=TRUSTED)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--direct_num_workers=2", "--direct_running_mode=multi_threading"],
+        ["--direct_num_workers=2", "--direct_running_mode=multi_processing"],
+        ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"],
+    ],
+    ids=["threads", "processes", "portable"],
+)
+def test_every_runner_gives_the_same_bytes(tmp_path, tiny_mnist, flags):
+    data = tiny_mnist()
+    for name, chosen in (("one", []), ("other", flags)):
+        options = PrepareOptions(trust_files=True, beam_options=chosen)
+        prepare("mnist", output_dir=tmp_path / name, data_dir=data, options=options)
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "other")
+
+
+def test_a_shard_has_its_name_only_when_it_is_whole(tmp_path, tiny_mnist, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RecordFile, "finish", killed)
+    shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 20)
+    folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path)}
+    with pytest.raises(KeyboardInterrupt):
+        writer.write_shard(tuple(shard), workload="mnist", **folders)
+    assert [path.name for path in tmp_path.glob("*test-*")] == [f".{shard.file}.partial"]
+
+
+def test_a_raw_file_that_has_shrunk_is_no_silent_loss(tmp_path, tiny_cifar10):
+    folders = {"data_dir": str(tiny_cifar10(num_batch=20)), "output_dir": str(tmp_path)}
+    shard = Shard("train-00000-of-00001.tfrecord.gz", "train", "train", 0, 101)
+    with pytest.raises(DataError, match=r"101 images were .* train-00000.*, but 100 read"):
+        writer.write_shard(tuple(shard), workload="cifar10", **folders)
+
+
+def test_images_have_a_schema_and_statistics_for_facets(tmp_path, tiny_cifar10):
+    data, output = tiny_cifar10(num_batch=20, num_test=10), tmp_path / "out"
+    manifest = prepare("cifar10", output_dir=output, data_dir=data, options=TRUSTED)
+    schema = read_schema(output / "schema.pbtxt")
+    assert [(f.name, f.type, f.presence.min_fraction) for f in schema.feature] == [
+        ("image", schema_pb2.BYTES, 1.0),
+        ("label", schema_pb2.INT, 1.0),
+    ]
+    assert (schema.feature[1].int_domain.min, schema.feature[1].int_domain.max) == (0, 9)
+    assert manifest["schema_sha256"] == sha256_of(output / "schema.pbtxt")
+    content = (output / "statistics.pb").read_bytes()
+    found = statistics_pb2.DatasetFeatureStatisticsList.FromString(content)
+    assert [(d.name, d.num_examples) for d in found.datasets] == [
+        ("train", 90),
+        ("eval", 10),
+        ("test", 10),
+    ]
+    label, image = found.datasets[0].features
+    assert (label.num_stats.mean, label.num_stats.max) == (4.5, 9)
+    assert image.bytes_stats.avg_num_bytes == 3072
 
 
 def test_an_earlier_dataset_is_replaced_as_a_whole(tmp_path, tiny_mnist):

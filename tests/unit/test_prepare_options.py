@@ -1,12 +1,14 @@
 import json
+from pathlib import Path
 
 import pytest
 
-from components.prepare_examples.beam_options import runner_flags
+from components.prepare_examples.beam_options import add_steps, pipeline_options
 from components.prepare_examples.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.runner_flags import checked_flags, runner_flags
 from components.prepare_examples.shards import plan_num_shards
 
 
@@ -75,7 +77,7 @@ def test_what_is_for_tables_is_refused_for_images(tmp_path, workload, name, valu
     with pytest.raises(DataError, match=problem):
         prepare(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
     with pytest.raises(DataError, match=problem):
-        explain(workload, data_dir=tmp_path, options=options)
+        explain(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
 
 
 def test_thresholds_that_are_not_named_keep_their_defaults():
@@ -103,6 +105,51 @@ def test_the_runners_flags():
         "--direct_num_workers=2",
         "--direct_running_mode=multi_processing",
     )
+
+
+DATAFLOW = ("--runner=DataflowRunner", "--project=p", "--region=r", "--sdk_container_image=i:1")
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--direct_num_wrokers=2"], "--direct_num_wrokers=2 is no flag .* --direct_num_workers"),
+        (["--direct_num_workers=two"], "argument --direct_num_workers: invalid int value: 'two'"),
+        (["--runner=Flink"], "runner is 'Flink'; allowed are DirectRunner, DataflowRunner, Flink"),
+        (DATAFLOW[:2], "DataflowRunner needs --region"),
+        (DATAFLOW[:3], "DataflowRunner needs an image .* --sdk_container_image"),
+        (DATAFLOW, "temp_location is ''; DataflowRunner stages in a bucket"),
+        ([*DATAFLOW, "--temp_location=/tmp"], "temp_location is '/tmp'; DataflowRunner stages"),
+    ],
+    ids=["unknown", "value", "runner", "region", "image", "no bucket", "no gs"],
+)
+def test_a_wrong_flag_of_beam_is_an_error_before_anything_starts(flags, problem):
+    with pytest.raises(DataError, match=problem):
+        checked_flags(flags, Path("out"))
+
+
+def test_dataflow_stages_in_the_bucket_of_the_output():
+    found = checked_flags(DATAFLOW, Path("/gcs/bucket/run/examples"))
+    assert found == (*DATAFLOW, "--temp_location=gs://bucket/dataflow")
+    given = (*DATAFLOW, "--temp_location=gs://other/x")
+    assert checked_flags(given, Path("/gcs/bucket/run/examples")) == given
+
+
+def test_dataflow_would_get_the_steps_and_the_workers_image():
+    from apache_beam import Pipeline
+    from apache_beam.runners.dataflow.internal import apiclient
+    from apache_beam.transforms.environments import DockerEnvironment
+
+    options = pipeline_options((*DATAFLOW, "--temp_location=gs://bucket/dataflow"))
+    assert options.get_all_options()["runner"] == "DataflowRunner"
+    pipeline = Pipeline(runner="DirectRunner", options=options)
+    add_steps(pipeline, ["a", "b"], len, list)
+    image = apiclient.get_container_image_from_options(options)
+    environment = DockerEnvironment.from_container_image(image)
+    graph = pipeline.to_runner_api(default_environment=environment).components
+    names = {step.unique_name for step in graph.transforms.values()}
+    assert {"Start", "Elements", "SpreadOverWorkers", "Work", "Collect", "Finish"} <= names
+    assert [b"i:1" in found.payload for found in graph.environments.values()] == [True]
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, taxi_rows, write_csv, capsys):

@@ -11,7 +11,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.idx import open_idx
 from components.prepare_examples.image_statistics import ImageStatistics
 from components.prepare_examples.shards import Rows, limit_splits, plan_shards
-from components.prepare_examples.writer import write_manifest
+from components.prepare_examples.writer import merge_entries, write_manifest
 
 MNIST_SPLITS = {
     "train": Rows("train", 0, 55_000),
@@ -159,7 +159,8 @@ def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
             "statistics": statistics.to_state(),
         }
 
-    write_manifest([entry(1), entry(0)], header={"workload": "mnist"}, output_dir=str(tmp_path))
+    result = merge_entries([entry(1), entry(0)])
+    write_manifest(result, header={"workload": "mnist"}, folder=tmp_path)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["workload"] == "mnist"
     assert manifest["splits"]["train"]["num_examples"] == 10

@@ -1,0 +1,224 @@
+"""The distribution of a number, in bounded memory and merged in any order."""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+MAX_BINS = 4096
+MAX_PENDING = 8 * MAX_BINS
+NUM_TOP_VALUES = 1000
+NUM_BUCKETS = 20
+
+# Every float is a whole number of these, so that sums are exact in whatever order they are made.
+UNITS = 1 << 1074
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Numbers:
+    """The distribution of a number.
+
+    Values are counted one by one while at most MAX_BINS are different; beyond that, the low bits of
+    their mantissas are dropped, one by one, until they are. How many are dropped depends on the set
+    of values only, so the result is the same however the values were parted and merged.
+    """
+
+    type: str
+    num_missing: int = 0
+    total: int = 0
+    total_squares: int = 0
+    minimum: float = math.inf
+    maximum: float = -math.inf
+    dropped_bits: int = 0
+    values: "NDArray[np.float64] | None" = None
+    counts: "NDArray[np.int64] | None" = None
+    pending: "list[tuple[NDArray[np.float64], NDArray[np.int64]]]" = field(default_factory=list)
+
+    def add(self, column: "pa.Array") -> None:
+        """Counts a column of finite numbers or nulls."""
+        import numpy as np
+
+        self.num_missing += column.null_count
+        counted = column.drop_null().value_counts()
+        if not len(counted):
+            return
+        values = counted.field("values").to_numpy(zero_copy_only=False).astype(np.float64)
+        counts = counted.field("counts").to_numpy(zero_copy_only=False).astype(np.int64)
+        order = np.argsort(values)
+        values, counts = values[order] + 0.0, counts[order]  # + 0.0: no negative zero
+        self.total += _units(float(values @ counts))
+        self.total_squares += _units(float((values * values) @ counts))
+        self.minimum = min(self.minimum, float(values[0]))
+        self.maximum = max(self.maximum, float(values[-1]))
+        self.pending.append((values, counts))
+        if sum(len(some) for some, _ in self.pending) > MAX_PENDING:
+            self._settle()
+
+    def merge(self, other: "Numbers") -> None:
+        """Adds what another one has counted."""
+        self.num_missing += other.num_missing
+        self.total += other.total
+        self.total_squares += other.total_squares
+        self.minimum = min(self.minimum, other.minimum)
+        self.maximum = max(self.maximum, other.maximum)
+        self.dropped_bits = max(self.dropped_bits, other.dropped_bits)
+        self.pending.append(other.bins())
+        self._settle()
+
+    def bins(self) -> "tuple[NDArray[np.float64], NDArray[np.int64]]":
+        """The values, rising (the edges nearer to zero of their bins), and how many of each."""
+        self._settle()
+        assert self.values is not None
+        assert self.counts is not None
+        return self.values, self.counts
+
+    def _settle(self) -> None:
+        import numpy as np
+
+        known = [] if self.values is None or self.counts is None else [(self.values, self.counts)]
+        parts = [*known, *self.pending]
+        self.pending = []
+        values = np.concatenate([np.empty(0), *(part for part, _ in parts)])
+        counts = np.concatenate([np.empty(0, np.int64), *(part for _, part in parts)])
+        values, counts = _grouped(_coarse(values, self.dropped_bits), counts)
+        while len(values) > MAX_BINS:
+            self.dropped_bits += 1
+            values, counts = _grouped(_coarse(values, self.dropped_bits), counts)
+        self.values, self.counts = values, counts
+
+    def summary(self) -> Json:
+        """The FEATURE of statistics.json."""
+        values, counts = self.bins()
+        num_present = int(counts.sum())
+        return {
+            "type": self.type,
+            "num_present": num_present,
+            "num_missing": self.num_missing,
+            "num_unique": len(values),
+            "is_exact": self.dropped_bits == 0,
+            **self._moments(num_present),
+            "num_zeros": int(counts[values == 0].sum()),
+            "quantiles": self._quantiles(),
+            "histogram": self._histogram(),
+            "top_values": self._top_values(),
+        }
+
+    def _moments(self, num_present: int) -> Json:
+        if num_present == 0:
+            return dict.fromkeys(("min", "max", "mean", "std"))
+        mean = Fraction(self.total, UNITS * num_present)
+        variance = Fraction(self.total_squares, UNITS * num_present) - mean * mean
+        return {
+            "min": self._plain(self.minimum),
+            "max": self._plain(self.maximum),
+            "mean": float(mean),
+            "std": math.sqrt(max(0.0, float(variance))),
+        }
+
+    def _quantiles(self) -> list[float | int] | None:
+        import numpy as np
+
+        values, counts = self.bins()
+        if not len(values):
+            return None
+        ranks = np.ceil(np.arange(101) / 100 * counts.sum()).clip(1)
+        found = self._middles()[np.searchsorted(np.cumsum(counts), ranks)]
+        return [self._plain(value) for value in found]
+
+    def _histogram(self) -> Json | None:
+        import numpy as np
+
+        values, counts = self.bins()
+        if not len(values):
+            return None
+        edges = np.linspace(self.minimum, self.maximum, NUM_BUCKETS + 1)
+        if self.minimum == self.maximum:
+            edges = self.minimum + np.linspace(-0.5, 0.5, NUM_BUCKETS + 1)
+        heights, _ = np.histogram(self._middles(), edges, weights=counts)
+        return {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
+
+    def _top_values(self) -> list[list[Any]]:
+        import numpy as np
+
+        if self.dropped_bits:
+            return []
+        values, counts = self.bins()
+        first = np.lexsort((values, -counts))[:NUM_TOP_VALUES]
+        return [[self._plain(values[at]), int(counts[at])] for at in first]
+
+    def _middles(self) -> "NDArray[np.float64]":
+        """The middle of each bin, within the values that were seen."""
+        import numpy as np
+
+        values, _ = self.bins()
+        if not self.dropped_bits:
+            return values
+        half = np.int64(1) << np.int64(self.dropped_bits - 1)
+        middles = (values.view(np.int64) | half).view(np.float64)
+        return middles.clip(self.minimum, self.maximum)
+
+    def _plain(self, value: "float | np.float64") -> float | int:
+        return round(float(value)) if self.type == "INT" else float(value)
+
+    def to_state(self) -> Json:
+        """Plain values, to travel through Beam."""
+        values, counts = self.bins()
+        return {
+            "type": self.type,
+            "num_missing": self.num_missing,
+            "total": hex(self.total),
+            "total_squares": hex(self.total_squares),
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "dropped_bits": self.dropped_bits,
+            "values": values.tobytes(),
+            "counts": counts.tobytes(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Json) -> "Numbers":
+        """The inverse of `to_state`."""
+        import numpy as np
+
+        return cls(
+            type=state["type"],
+            num_missing=state["num_missing"],
+            total=int(state["total"], 16),
+            total_squares=int(state["total_squares"], 16),
+            minimum=state["minimum"],
+            maximum=state["maximum"],
+            dropped_bits=state["dropped_bits"],
+            values=np.frombuffer(state["values"], np.float64),
+            counts=np.frombuffer(state["counts"], np.int64),
+        )
+
+
+def _units(value: float) -> int:
+    numerator, denominator = value.as_integer_ratio()
+    return numerator * (UNITS // denominator)
+
+
+def _coarse(values: "NDArray[np.float64]", dropped_bits: int) -> "NDArray[np.float64]":
+    """The values with the lowest bits of their mantissas set to zero."""
+    import numpy as np
+
+    bits = np.int64(dropped_bits)
+    return ((values.view(np.int64) >> bits) << bits).view(np.float64)
+
+
+def _grouped(
+    values: "NDArray[np.float64]", counts: "NDArray[np.int64]"
+) -> "tuple[NDArray[np.float64], NDArray[np.int64]]":
+    import numpy as np
+
+    unique, places = np.unique(values, return_inverse=True)
+    sums = np.zeros(len(unique), np.int64)
+    np.add.at(sums, places, counts)
+    return unique, sums

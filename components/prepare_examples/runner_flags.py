@@ -1,0 +1,91 @@
+"""Beam's flags, checked before anything is read or started."""
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.publish import CLOUD_MOUNT
+
+RUNNERS = ("DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
+DATAFLOW = "DataflowRunner"
+
+
+def runner_flags(runner: str, *, num_workers: int, mode: str) -> tuple[str, ...]:
+    """Beam's flags for a runner.
+
+    Args:
+        runner: `DirectRunner`, or any other that Beam knows; empty for the flags' own.
+        num_workers: of the DirectRunner; one works in this thread.
+        mode: `multi_threading` or `multi_processing`. Threads start at once and are enough, for
+            parsing, encoding and compressing let other threads run; processes import everything.
+    """
+    flags = (f"--runner={runner}",) if runner else ()
+    if num_workers == 1:
+        return flags
+    return (*flags, f"--direct_num_workers={num_workers}", f"--direct_running_mode={mode}")
+
+
+def checked_flags(flags: Sequence[str], output: Path) -> tuple[str, ...]:
+    """Beam's flags, completed: Dataflow stages in the bucket of the output, unless told otherwise.
+
+    Raises:
+        DataError: Beam has no such flag, its value is wrong, or Dataflow lacks one.
+    """
+    if not flags:
+        return ()
+    found = _parsed(flags)
+    runner = found["runner"] or RUNNERS[0]
+    if runner not in RUNNERS:
+        raise DataError(f"runner is {runner!r}; allowed are {', '.join(RUNNERS)}")
+    return _for_dataflow(flags, found, output) if runner == DATAFLOW else tuple(flags)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise DataError(f"Beam's flags: {message}")
+
+
+def _parsed(flags: Sequence[str]) -> dict[str, Any]:
+    """Every option of Beam by name, as the flags have it."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    parser = _Parser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
+    for group in PipelineOptions.__subclasses__():
+        if "_add_argparse_args" in vars(group):
+            group._add_argparse_args(parser)
+    found, unknown = parser.parse_known_args(list(flags))
+    if unknown:
+        known = [option for action in parser._actions for option in action.option_strings]
+        near = difflib.get_close_matches(unknown[0].split("=")[0], known)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise DataError(f"{unknown[0]} is no flag of Beam{hint}")
+    return vars(found)
+
+
+def _for_dataflow(flags: Sequence[str], found: dict[str, Any], output: Path) -> tuple[str, ...]:
+    for name in ("project", "region"):
+        if not found[name]:
+            raise DataError(f"DataflowRunner needs --{name}; give it after --")
+    if not (found["sdk_container_image"] or found["setup_file"]):
+        raise DataError(
+            "DataflowRunner needs an image with this repository for its workers: give "
+            "--sdk_container_image=IMAGE (or --setup_file=setup.py) after --"
+        )
+    staging = found["temp_location"] or _own_bucket(output)
+    if not staging.startswith("gs://"):
+        raise DataError(
+            f"temp_location is {staging!r}; DataflowRunner stages in a bucket: write the output to "
+            "one, or give --temp_location=gs://BUCKET/FOLDER after --"
+        )
+    return tuple(flags) if found["temp_location"] else (*flags, f"--temp_location={staging}")
+
+
+def _own_bucket(output: Path) -> str:
+    """A folder in the bucket that the output goes to; empty if it goes to none."""
+    text = str(output)
+    if not text.startswith(CLOUD_MOUNT):
+        return ""
+    return f"gs://{text.removeprefix(CLOUD_MOUNT).split('/')[0]}/dataflow"
