@@ -19,6 +19,8 @@ _LEAST = {
     "evaluators": 0,
     "timeout_seconds": 1,
 }
+# Far above any quota: more is a typing error, which should not start so many processes.
+MOST_REPLICAS = 500
 _CHOICES = {"strategy": STRATEGIES, "restarts": RESTARTS}
 # What messages call a field, where a file has other words for it; see `field_name`.
 Names = Mapping[str, str]
@@ -65,6 +67,8 @@ def _wrong_values(shape: Shape, names: Names) -> dict[str, str]:
             wrong[key] = (
                 f"{names.get(key, key)} is {value!r}; it must be a whole number of at least {least}"
             )
+        elif key in COUNT_KEYS.values() and value > MOST_REPLICAS:
+            wrong[key] = f"{names.get(key, key)} is {value}; at most {MOST_REPLICAS} are allowed"
     if not isinstance(shape.machine, str) or not shape.machine:
         wrong["machine"] = f"machine is {shape.machine!r}; name a machine type, as n1-standard-4"
     if not isinstance(shape.image, str):

@@ -34,6 +34,7 @@ SHORT_MISTAKES = {
     "strategy": ("strategy: paramter_server\n", "did you mean 'parameter_server'? allowed are"),
     "strategy-list": ("strategy: [single]\n", r"strategy is \['single'\]; allowed are 'single'"),
     "negative": (PS + "workers: -1\n", "workers is -1; it must be a whole number of at least 0"),
+    "too-many": (PS + "workers: 10000\n", "workers is 10000; at most 500 are allowed"),
     "text-for-number": (PS + "workers: two\n", "workers is 'two'; it must be a whole number"),
     "fraction": (PS + "workers: 1.5\n", "workers is 1.5"),
     "bool-for-number": (PS + "workers: yes\n", "workers is True"),
@@ -139,6 +140,7 @@ LEGACY_MISTAKES = {
         CUSTOM + "  workerType: standard\n",
         "trainingInput.workerType is 'standard', but trainingInput.workerCount is 0",
     ),
+    "too-many": (CUSTOM + "  workerCount: 5000\n  workerType: standard\n", "workerCount is 5000"),
     "negative": (CUSTOM + "  workerCount: -4\n", "trainingInput.workerCount is -4; it must be"),
     "ps-without-worker": (
         CUSTOM + "  parameterServerType: standard\n  parameterServerCount: 1\n",
