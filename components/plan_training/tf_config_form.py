@@ -42,7 +42,7 @@ def write(shape: Shape) -> dict[str, Any]:
 
 def addresses(values: Mapping[Any, Any]) -> list[str]:
     """The hosts of a TF_CONFIG that has no errors, in the order of the roles."""
-    cluster = parse_tf_config(json.dumps(values))
+    cluster = parse_tf_config(json.dumps(values, default=str))
     return list(cluster.replicas(*CLUSTER_ROLES).values())
 
 

@@ -1,5 +1,6 @@
 """Cluster files: three spellings of one cluster, and every mistake named."""
 
+import contextlib
 import json
 from pathlib import Path
 from random import Random
@@ -372,6 +373,36 @@ def test_a_machine_of_another_family_is_taken_with_a_warning(load):
     file = load("machine: z9-standard-4\n")
 
     assert "'z9-standard-4' is not known here" in file.warnings[0]
+
+
+ODD_VALUES = [None, True, -1, 0, 2, 10**30, 3.5, float("nan"), "", "a", "1", b"x", [], ["b"], {}]
+
+
+def spoilt(random: Random, values):
+    """A cluster in which one value is another, or is gone, or has a neighbour."""
+    values = json.loads(json.dumps(values))
+    node = values
+    while True:
+        key = random.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        if isinstance(node[key], dict | list) and node[key] and random.random() < 0.8:
+            node = node[key]
+            continue
+        if isinstance(node, dict) and random.random() < 0.3:
+            del node[key]
+        elif isinstance(node, dict) and random.random() < 0.3:
+            node[f"{key}s"] = random.choice(ODD_VALUES)
+        else:
+            node[key] = random.choice(ODD_VALUES)
+        return values
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_whatever_is_wrong_is_an_error_with_words(spelling):
+    for seed in range(300):
+        random = Random(seed)
+        values = spoilt(random, SPELLINGS[spelling].write(random_spec(random)))
+        with contextlib.suppress(ClusterError):  # anything else is a mistake of ours
+            assert parse_cluster(values).spec.pools(), values
 
 
 def shipped(root: Path) -> list[Path]:

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from pipelines.cluster_cli import warn_of_gpus
 from pipelines.config import ConfigError, mnist, named_run, read_cluster, with_settings
 
 
@@ -88,3 +89,32 @@ def test_a_bad_cluster_file_is_named(tmp_path, text, message):
 def test_a_missing_cluster_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot read the cluster file .*nowhere\.yaml"):
         read_cluster(tmp_path / "nowhere.yaml")
+
+
+def test_the_warnings_of_a_cluster_file_are_said(tmp_path, caplog):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("trainingInput: {scaleTier: BASIC_GPU}\n")
+
+    cluster = read_cluster(path)
+    warn_of_gpus(cluster)
+
+    assert (
+        "standard_gpu (8 vCPUs, 1 K80) is now n1-standard-8 with 1 NVIDIA_TESLA_T4" in caplog.text
+    )
+    assert "the cluster has 1 NVIDIA_TESLA_T4 in a replica; on this machine" in caplog.text
+
+
+def test_every_mistake_of_a_cluster_file_is_named(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("workers: -1\nspot: maybe\n")
+
+    with pytest.raises(ConfigError, match=r"has 2 mistakes:\n  - workers is -1.*\n  - spot is"):
+        read_cluster(path)
+
+
+def test_a_setting_may_be_an_accelerator():
+    setting = "cluster.accelerator={type: NVIDIA_TESLA_T4, count: 2}"
+
+    assert str(with_settings(mnist(), [setting]).cluster.accelerator) == "2 NVIDIA_TESLA_T4"
+    with pytest.raises(ConfigError, match=r"accelerator\.count is 3"):
+        with_settings(mnist(), [setting.replace("2", "3")])
