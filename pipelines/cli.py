@@ -12,7 +12,7 @@ from rich.console import Console
 from components.prepare_examples.errors import DataError
 from components.vertex_api import VertexError
 from pipelines import resources
-from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus
+from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus, warn_of_restarts
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
 from pipelines.local_service import ServiceError
 from pipelines.resource_cli import add_resource_commands
@@ -126,6 +126,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from pipelines.run import RunOptions, execute, new_run_name
 
     config, target, console = _config(arguments), target_of(arguments), Console()
+    warn_of_restarts(config.cluster)
     run = new_run_name(config.workload)
     console.print(f"[bold]{run}[/]: {config.cluster} ({config.cluster.strategy})", highlight=False)
     options = RunOptions(

@@ -52,6 +52,15 @@ def warn_of_gpus(cluster: Shape) -> None:
         )
 
 
+def warn_of_restarts(cluster: Shape) -> None:
+    """Says what a pipeline's training step cannot keep to."""
+    if cluster.restarts == "never":
+        logger.warning(
+            "restarts is 'never', but a pipeline's training step cannot forbid them: lost replicas"
+            " start again; a job of its own can"
+        )
+
+
 def _add_explain(actions: Any) -> None:
     text = "a cluster file in words: pools, batches, cost, and what is wrong with it"
     parser = actions.add_parser("explain", help=text, description=text)

@@ -17,12 +17,16 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """What `CustomTrainingJobOp` is given, and a sentence that explains it."""
+    """What `CustomTrainingJobOp` is given, and a sentence that explains it.
+
+    `disables_retries` is for a job without a pipeline: `CustomTrainingJobOp` cannot say it.
+    """
 
     worker_pool_specs: list[Json]
     timeout: str
     restarts_whole_job: bool
     scheduling_strategy: str
+    disables_retries: bool
     explanation: str
 
 
@@ -48,6 +52,7 @@ def plan_training(
         timeout=f"{cluster.timeout_seconds}s",
         restarts_whole_job=cluster.restarts_whole_job,
         scheduling_strategy=cluster.scheduling_strategy,
+        disables_retries=cluster.restarts == "never",
         explanation=(
             f"{cluster} ({cluster.strategy}) on {'spot ' if cluster.spot else ''}"
             f"{cluster.machine}, {json.dumps(train)}"

@@ -194,3 +194,8 @@ def test_the_clusters_image_is_that_of_its_replicas():
     plan = planned(image="mine:1")
 
     assert plan.worker_pool_specs[0]["container_spec"]["image_uri"] == "mine:1"
+
+
+def test_only_a_job_that_says_so_is_never_started_again():
+    assert planned(restarts="never").disables_retries
+    assert not planned(spot=True).disables_retries

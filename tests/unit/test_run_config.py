@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from pipelines.cluster_cli import warn_of_gpus
+from components.plan_training.cluster_spec import ClusterSpec
+from pipelines.cluster_cli import warn_of_gpus, warn_of_restarts
 from pipelines.config import ConfigError, mnist, named_run, read_cluster, with_settings
 
 
@@ -102,6 +103,13 @@ def test_the_warnings_of_a_cluster_file_are_said(tmp_path, caplog):
         "standard_gpu (8 vCPUs, 1 K80) is now n1-standard-8 with 1 NVIDIA_TESLA_T4" in caplog.text
     )
     assert "the cluster has 1 NVIDIA_TESLA_T4 in a replica; on this machine" in caplog.text
+
+
+def test_restarts_that_a_pipeline_cannot_forbid_are_said(caplog):
+    warn_of_restarts(ClusterSpec())
+    assert caplog.text == ""
+    warn_of_restarts(ClusterSpec(restarts="never"))
+    assert "cannot forbid them" in caplog.text
 
 
 def test_every_mistake_of_a_cluster_file_is_named(tmp_path):
