@@ -99,6 +99,11 @@ def _explain(arguments: argparse.Namespace) -> int:
         lines = _lines(file, arguments)
     except ClusterError as error:
         raise ConfigError(str(error)) from error
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {error.filename}: {error.strerror}; give another --prices or"
+            " --examples-dir"
+        ) from error
     print("\n".join(lines))
     return 0
 

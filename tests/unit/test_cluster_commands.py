@@ -194,6 +194,14 @@ def test_the_files_of_prepared_examples_are_counted(run, cluster_file, tmp_path)
     assert "is not a manifest of examples" in output
 
 
+@pytest.mark.parametrize("flag", ["--prices", "--examples-dir"])
+def test_a_missing_table_or_folder_is_named(run, cluster_file, flag):
+    code, output = run("explain", cluster_file("strategy: single\n"), flag, "nowhere")
+
+    assert code == 2
+    assert "cannot read nowhere" in output
+
+
 @pytest.mark.parametrize("form", ["short", "vertex", "legacy"])
 def test_a_file_is_converted_to_another_spelling(run, cluster_file, form):
     spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
