@@ -86,9 +86,9 @@ class Bench:
 
         @tf.function
         def run(table: Any, start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-            sums = tf.zeros([2])
+            sums, rows = tf.zeros([2]), step.rows(start + tf.range(count))
             for offset in tf.range(count):
-                sums += step.apply(step.update(table, start + offset))
+                sums += step.apply(step.update(table, start + offset, rows=rows[offset]))
             return sums
 
         def train(steps: int) -> float:

@@ -187,7 +187,7 @@ class ClusterDriver:
         done = tf.cast(self._parameters.steps_done(slot), tf.int32)
         sums = run_steps(
             self._step,
-            lambda index: self._step.update(table, index),
+            lambda index, rows: self._step.update(table, index, rows=rows),
             start + done,
             count - done,
             slot=slot,

@@ -77,21 +77,21 @@ class SyncDriver:
         return {}
 
     def _steps(self, table: Any, start: tf.Tensor, count: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
-        def update(index: tf.Tensor) -> tf.Tensor:
-            return self._update(table, index)
+        def update(index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+            return self._update(table, index, rows)
 
         sums = run_steps(self._step, update, start, count)
         if self._ring:
             votes = self._ring.add_up(votes)
         return tf.concat([sums, votes], 0)
 
-    def _update(self, table: Any, index: tf.Tensor) -> tf.Tensor:
+    def _update(self, table: Any, index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         first = self._ring.rank * len(self._devices) if self._ring else 0
         updates = []
         for offset, device in enumerate(self._devices):
             with tf.device(device) if self._num_parts > 1 else contextlib.nullcontext():
                 part = self._step.update(
-                    table, index, part=first + offset, num_parts=self._num_parts
+                    table, index, rows=rows, part=first + offset, num_parts=self._num_parts
                 )
                 updates.append(part)
         with tf.device(self._devices[0]):
@@ -101,7 +101,7 @@ class SyncDriver:
 
 def run_steps(
     step: TrainStep,
-    update: Callable[[tf.Tensor], tf.Tensor],
+    update: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
     start: tf.Tensor,
     count: tf.Tensor,
     *,
@@ -109,13 +109,15 @@ def run_steps(
 ) -> tf.Tensor:
     """Trains on batches start, …, start + count - 1; to be traced in a tf.function.
 
+    `update` is given the number of a batch and its rows.
     Returns [loss, correct], summed over all their examples, and the number of steps until the
     loss was not finite.
     """
     sums, num_good = tf.zeros([2]), tf.zeros([])
     is_good = tf.constant(True)
+    rows = step.rows(start + tf.range(count))
     for offset in tf.range(count):
-        done = step.apply(update(start + offset), slot=slot)
+        done = step.apply(update(start + offset, rows[offset]), slot=slot)
         is_good = tf.logical_and(is_good, tf.math.is_finite(done[0]))
         num_good += tf.cast(is_good, tf.float32)
         sums += done

@@ -12,6 +12,7 @@ import tensorflow as tf
 from trainer.checkpoint import Saved, list_checkpoints
 from trainer.cluster import Cluster
 from trainer.errors import Preempted, ReplicaLostError, TrainerError
+from trainer.facts import read_facts
 from trainer.job import Job
 from trainer.liveness import Watch, is_reachable
 from trainer.replica import read_end
@@ -86,6 +87,8 @@ class _Evaluator:
             if (saved.step, saved.time) in self._measured:
                 continue
             self._measured.add((saved.step, saved.time))
+            if not self._job.config.fresh:  # or it may be one that is about to be deleted
+                read_facts(self._job.folders.checkpoints, self._job.manifest.splits["train"])
             try:
                 snapshot = saved.load()
             except TrainerError:

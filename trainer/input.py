@@ -6,6 +6,7 @@ training batch is a gather from it, and which examples make up batch number n is
 example is used exactly once per epoch for any number of workers and of files.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from trainer.workloads.base import Workload
 CHUNK_SIZE = 1024
 _TO_THE_END = -1
 # What TensorFlow says when a file is damaged, or is not what it was.
-DAMAGES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
+_DAMAGES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +53,9 @@ class Decoder:
             InputError: names the file and the record that cannot be read.
         """
         slices = list(slices)
-        try:
-            # The table stays where tf.data works, also when there is a GPU.
-            with tf.device("/device:CPU:0"):
-                return self._traced(as_tensors(slices), tf.constant(num_expected, tf.int64))
-        except DAMAGES as error:
-            raise self.explain([part.shard for part in slices], error) from error
+        # The table stays where tf.data works, also when there is a GPU.
+        with self.naming_damage(part.shard for part in slices), tf.device("/device:CPU:0"):
+            return self._traced(as_tensors(slices), tf.constant(num_expected, tf.int64))
 
     def rows(self, where: tuple[tf.Tensor, ...], num_expected: tf.Tensor) -> Any:
         """Returns the rows at (paths, skips, takes); to be traced in a tf.function."""
@@ -65,6 +63,10 @@ class Decoder:
 
     def chunks(self, where: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
         """Returns a dataset of small tables with the rows at (paths, skips, takes), in order."""
+        return self.records(where).map(self.decode)
+
+    def records(self, where: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
+        """Returns a dataset of batches of serialized Examples."""
         options = tf.data.Options()
         options.autotune.enabled = False
         records = tf.data.Dataset.from_tensor_slices(where).flat_map(
@@ -76,7 +78,7 @@ class Decoder:
         )
         if self.every > 1:
             records = records.shard(self.every, 0)
-        return records.batch(CHUNK_SIZE).map(self.decode).with_options(options)
+        return records.batch(CHUNK_SIZE).with_options(options)
 
     def decode(self, records: tf.Tensor) -> tuple[Any, tf.Tensor]:
         """Returns (features, labels) of a batch of serialized Examples."""
@@ -88,6 +90,14 @@ class Decoder:
     def _traced(self) -> Any:
         where = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
         return tf.function(self.rows, input_signature=[tuple(where), tf.TensorSpec([], tf.int64)])
+
+    @contextlib.contextmanager
+    def naming_damage(self, shards: Iterable[Shard]) -> Iterator[None]:
+        """Turns an error of TensorFlow about these files into an InputError."""
+        try:
+            yield
+        except _DAMAGES as error:
+            raise self.explain(shards, error) from error
 
     def explain(self, shards: Iterable[Shard], error: Exception) -> InputError:
         """Returns why these files cannot be read; of which record if that can be found."""
@@ -106,10 +116,14 @@ class SplitChunks:
 
     def __iter__(self) -> Iterator[Any]:
         """Yields one table after the other; InputError as from `Decoder.read`."""
-        try:
-            yield from self._chunks
-        except DAMAGES as error:
-            raise self._decoder.explain(self._split.shards, error) from error
+        num_rows = 0
+        with self._decoder.naming_damage(self._split.shards):
+            for features, labels in self._chunks:
+                num_rows += len(labels)
+                yield features, labels
+        if num_rows != self._split.num_examples:
+            paths, size = ", ".join(self._split.paths), self._split.num_examples
+            raise InputError(f"{paths} hold {num_rows} examples, but the manifest says {size}")
 
 
 def whole(split: Split) -> list[Slice]:
@@ -150,44 +164,41 @@ def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
 
 def measure_example(split: Split, decoder: Decoder) -> float:
     """Returns the bytes that a decoded example takes, measured on the first ones of a split."""
-    first = next(iter(SplitChunks(split, decoder)))
+    with decoder.naming_damage(split.shards):
+        first = decoder.decode(next(iter(decoder.records(as_tensors(whole(split))))))
     return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
 
 
 def batch_rows(
-    index: tf.Tensor,
-    *,
-    batch_size: int,
-    num_examples: int,
-    seed: int,
-    part: range | None = None,
-    steps_per_block: int = 0,
+    index: tf.Tensor, *, batch_size: int, num_examples: int, seed: int, steps_per_block: int = 0
 ) -> tf.Tensor:
-    """Returns the rows of training batch `index`, or of the given part of its examples.
+    """Returns the rows [batch_size] of training batch `index`, or [n, batch_size] of n batches.
 
     They are rows of the whole split's table or, with `steps_per_block`, of the table of the block
     that the batch lies in. Each epoch, or what of it lies in a block, is a permutation of its own;
     a batch may span the end of one and the start of the next.
     """
-    part = part or range(batch_size)
-    index = tf.cast(index, tf.int64)
-    positions = index * batch_size + tf.range(part.start, part.stop, dtype=tf.int64)
+    index = tf.cast(index, tf.int64)[..., tf.newaxis]
+    batches = index * batch_size + tf.range(batch_size, dtype=tf.int64)
+    positions = tf.reshape(batches, [-1])
     epochs = positions // num_examples
-    starts, ends, origin, number = epochs * num_examples, (epochs + 1) * num_examples, 0, 0
+    starts, ends, origins = epochs * num_examples, (epochs + 1) * num_examples, 0
+    numbers = tf.zeros_like(epochs)
     if steps_per_block:
         block_size = steps_per_block * batch_size
-        block = index // steps_per_block
-        origin, number = block * block_size, block + 1
-        starts, ends = tf.maximum(starts, origin), tf.minimum(ends, origin + block_size)
-    zeros = tf.zeros_like(epochs)
+        origins = positions // block_size * block_size
+        starts, ends = tf.maximum(starts, origins), tf.minimum(ends, origins + block_size)
+        numbers = 1 + origins // block_size
     # tf.random.experimental.index_shuffle pads a matrix of seeds along the wrong axis (2.21).
     rows = tf.raw_ops.RandomIndexShuffle(
         index=positions - starts,
-        seed=tf.stack([zeros + seed, epochs, zeros + number], axis=1),
+        seed=tf.stack(
+            [tf.fill(tf.shape(epochs), tf.cast(seed, tf.int64)), epochs, numbers], axis=1
+        ),
         max_index=ends - starts - 1,
         rounds=4,
     )
-    return rows + starts - origin if steps_per_block else rows
+    return tf.reshape(rows + starts - origins if steps_per_block else rows, tf.shape(batches))
 
 
 def batch_noise(index: tf.Tensor, shape: list[int], *, seed: int) -> tf.Tensor:

@@ -14,7 +14,7 @@ from trainer.facts import find_facts, read_facts
 from trainer.input import Decoder, SplitChunks, read_table
 from trainer.manifest import Manifest, Split, checked_split, read_manifest
 from trainer.parameters import Schedule
-from trainer.stream import BlockTables, Stream, Tables, WholeTable, plan_blocks
+from trainer.stream import BlockTables, Stream, Tables, WholeTable, is_streamed, plan_blocks
 from trainer.workloads import load_workload
 from trainer.workloads.base import Workload
 
@@ -53,7 +53,7 @@ class Job:
 
     def eval_tables(self) -> Iterable[Any]:
         """Returns the eval split as tables: one in memory, or small ones read each time."""
-        if plan_blocks(self.config, self.eval, self.decoder):
+        if is_streamed(self.config, self.eval, self.decoder):
             return SplitChunks(self.eval, self.decoder)
         return [read_table(self.eval, self.workload, compression=self.manifest.compression)]
 

@@ -129,23 +129,22 @@ class BlockTables:
 def plan_blocks(
     config: TrainConfig, split: Split, decoder: Decoder, *, most_steps: int | None = None
 ) -> int:
-    """Returns the steps of a block; 0 if all examples are to be in memory.
+    """Returns the steps of a block of the train split; 0 if it is to be in memory.
 
     It follows from the flags and the examples alone: the same on every replica, now and resumed.
     """
-    if config.cache == "memory":
+    if not is_streamed(config, split, decoder):
         return 0
-    example_bytes, allowed_bytes = measure_example(split, decoder), config.cache_gb * _GB
-    all_bytes = split.num_examples * example_bytes
-    if config.cache == "auto" and all_bytes <= allowed_bytes:
-        return 0
-    fitting = int(allowed_bytes / _BLOCKS_IN_MEMORY / (config.batch_size * example_bytes))
+    batch_bytes = measure_example(split, decoder) * config.batch_size
+    fitting = int(config.cache_gb * _GB / _BLOCKS_IN_MEMORY / batch_bytes)
     steps_per_epoch = -(-split.num_examples // config.batch_size)
     steps = max(1, min(fitting, steps_per_epoch, most_steps or fitting))
-    logger.info(
-        "the %s examples, decoded %.3g GB, are read in blocks of %d steps",
-        split.name,
-        all_bytes / _GB,
-        steps,
-    )
+    logger.info("the training examples are read in blocks of %d steps", steps)
     return steps
+
+
+def is_streamed(config: TrainConfig, split: Split, decoder: Decoder) -> bool:
+    """Returns whether a split is too large for memory, or is to be treated as if it were."""
+    if config.cache != "auto":
+        return config.cache == "stream"
+    return measure_example(split, decoder) * split.num_examples > config.cache_gb * _GB

@@ -1,6 +1,7 @@
 """Parameter-server clusters as real processes: a whole run, and the death of each role."""
 
 import json
+import shutil
 import signal
 
 import pytest
@@ -92,6 +93,21 @@ def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(
     saved = list_checkpoints(str(tmp_path / "out/checkpoints"))[-1]
     assert saved.step == total
     assert saved.extra == {"unfinished": [[total, -1]]}
+
+
+def test_a_file_that_is_damaged_while_it_is_streamed_is_named(
+    start_cluster, flags, examples_dir, tmp_path
+):
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    more = ["--examples-dir", folder, *STREAM, "--steps", 100_000, "--learning-rate", 0.001]
+    replicas = start_cluster(*flags, *more, num_workers=1)
+    replicas["chief/0"].wait_for("step 10/100000")
+    shard = folder / "train-00001-of-00003.tfrecord.gz"
+    shard.write_bytes(shard.read_bytes()[:-3000])
+    codes = {name: replica.wait(30) for name, replica in replicas.items()}
+    assert set(codes.values()) == {1}, replicas["chief/0"].log
+    assert f"{shard.name} is damaged from record " in replicas["chief/0"].log
+    assert "Traceback" not in replicas["chief/0"].log
 
 
 @pytest.mark.parametrize("victim", ["chief/0", "ps/0"])

@@ -72,7 +72,7 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     before = parameters.snapshot()
     layout.write(before["weights"], model, state=before["state"])
     update = step.update(make_table(), tf.constant(7))
-    inputs, _ = step._batch(make_table(), tf.constant(7), range(16))
+    inputs, _ = step._batch(make_table(), tf.constant(7), step.rows(tf.constant(7)), slice(16))
     model(inputs, training=True)
     change = update[layout.size : layout.size + layout.state_size]
     np.testing.assert_allclose(before["state"] + change, layout.read_state(model), atol=1e-5)

@@ -48,6 +48,13 @@ def make_stream(random, *, seed):
 def used_examples(stream, start, stop, *, random):
     """The (file, record) of each example of steps start … stop - 1, cut in any number of parts."""
     size, tables, used = stream.batch_size, {}, []
+    order = batch_rows(
+        tf.range(start, stop),
+        batch_size=size,
+        num_examples=stream.split.num_examples,
+        seed=stream.seed,
+        steps_per_block=stream.steps_per_block,
+    ).numpy()
     everything = [
         (shard.path, record)
         for shard in stream.split.shards
@@ -61,15 +68,8 @@ def used_examples(stream, start, stop, *, random):
             tables = {block: table}
         num_parts = random.randint(1, size)
         for part in range(num_parts):
-            rows = batch_rows(
-                tf.constant(step),
-                batch_size=size,
-                num_examples=stream.split.num_examples,
-                seed=stream.seed,
-                part=range(size * part // num_parts, size * (part + 1) // num_parts),
-                steps_per_block=stream.steps_per_block,
-            )
-            used += [table[row] for row in rows.numpy()]
+            taken = slice(size * part // num_parts, size * (part + 1) // num_parts)
+            used += [table[row] for row in order[step - start, taken]]
     return used
 
 
@@ -152,11 +152,16 @@ def test_a_stream_is_learnt_from(examples_dir, tmp_path):
     assert train(job)[-1]["accuracy"] > 0.8
 
 
-def test_a_split_in_pieces_is_the_split(examples_dir):
+def test_a_split_in_pieces_is_the_split(examples_dir, monkeypatch):
+    monkeypatch.setattr("trainer.input.CHUNK_SIZE", 33)
     split = read_manifest(str(examples_dir), workload="mnist").splits["eval"]
     _, labels = read_table(split, DECODER.workload, compression="GZIP")
     pieces = [piece.numpy() for _, piece in SplitChunks(split, DECODER)]
+    assert [len(piece) for piece in pieces] == [33, 33, 33, 1]
     np.testing.assert_array_equal(np.concatenate(pieces), labels)
+    fewer = Split(name="eval", num_examples=99, shards=split.shards)
+    with pytest.raises(InputError, match="hold 100 examples, but the manifest says 99"):
+        list(SplitChunks(fewer, DECODER))
 
 
 def test_damage_that_comes_while_training_is_named_and_can_be_skipped(examples_dir, tmp_path):

@@ -4,8 +4,6 @@ import json
 import shutil
 import threading
 import time
-from itertools import pairwise
-from random import Random
 from types import SimpleNamespace
 
 import numpy as np
@@ -49,29 +47,6 @@ def test_each_epoch_uses_every_example_once_in_its_own_order(num_examples, batch
         assert sorted(epoch) == list(range(num_examples))
     if num_examples >= 100:
         assert not np.array_equal(epochs[0], epochs[1])
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_parts_of_batches_hold_every_example_once_per_epoch(seed):
-    """For any number of workers, which may change at a restart."""
-    random = Random(seed)
-    num_examples, batch_size = random.randint(1, 90), random.randint(1, 40)
-    rows, num_epochs = [], 3
-    for index in range(-(-num_epochs * num_examples // batch_size)):
-        num_parts = random.randint(1, batch_size)
-        bounds = [batch_size * part // num_parts for part in range(num_parts + 1)]
-        for first, last in pairwise(bounds):
-            part = batch_rows(
-                tf.constant(index),
-                batch_size=batch_size,
-                num_examples=num_examples,
-                seed=seed,
-                part=range(first, last),
-            )
-            rows += part.numpy().tolist()
-    for epoch in range(num_epochs):
-        used = rows[epoch * num_examples : (epoch + 1) * num_examples]
-        assert sorted(used) == list(range(num_examples))
 
 
 def test_a_table_holds_all_shards_in_order(examples_dir):

@@ -1,0 +1,143 @@
+"""What the input costs: our training loop against the same steps on a batch that is always there.
+
+`memory`: each batch is gathered from a table in memory, and augmented. `stream`: besides, the
+examples are read from their files in eight blocks, as for data larger than memory; that is
+measured against `memory`. In each round all ways are run in turn, each for an epoch.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.train_single import BATCH_SIZE, NUM_EXAMPLES, STEPS_PER_CALL, Bench
+from trainer.quiet import import_tensorflow
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+
+from trainer.drivers import SyncDriver  # noqa: E402
+from trainer.input import Decoder  # noqa: E402
+from trainer.optimizers import make_optimizer  # noqa: E402
+from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
+from trainer.step import StepPlan, TrainStep, build_model  # noqa: E402
+from trainer.stream import BlockTables, Stream, Tables, WholeTable  # noqa: E402
+
+NUM_BLOCKS = 8
+
+
+class FixedBatchStep(TrainStep):
+    """A step whose batch, preprocessed, is given in the place of the table."""
+
+    def rows(self, indices: tf.Tensor) -> tf.Tensor:
+        """Returns numbers of the right shape; nothing is looked up by them."""
+        return tf.zeros(tf.concat([tf.shape(indices), [BATCH_SIZE]], 0), tf.int64)
+
+    def _batch(self, table: Any, index: tf.Tensor, rows: tf.Tensor, taken: slice) -> Any:
+        del index, rows, taken
+        return table
+
+
+class Way:
+    """One way to give the steps their examples."""
+
+    def __init__(self, bench: Bench, kind: type[TrainStep], tables: Tables):
+        self._driver = SyncDriver(
+            make_step(bench, kind, steps_per_block=tables.steps_per_block),
+            tables,
+            devices=["/device:CPU:0"],
+            batch_size=BATCH_SIZE,
+            steps_per_call=STEPS_PER_CALL,
+            stop=threading.Event(),
+            finish=threading.Event(),
+        )
+        self._next = 0
+
+    def train(self, steps: int) -> float:
+        """Trains so many steps more and returns the examples/s."""
+        began, start = time.perf_counter(), self._next
+        self._next += steps
+        for _ in self._driver.run(start, self._next, {}):
+            pass
+        return steps * BATCH_SIZE / (time.perf_counter() - began)
+
+
+def make_step(bench: Bench, kind: type[TrainStep], *, steps_per_block: int) -> TrainStep:
+    """Returns the step of a job with the model's own recipe."""
+    model, recipe = build_model(bench.workload, bench.config), bench.config.recipe()
+    layout = Layout(model)
+    parameters = Parameters(
+        layout.read(model),
+        devices=["/device:CPU:0"],
+        state=layout.read_state(model),
+        optimizer=make_optimizer(recipe),
+    )
+    plan = StepPlan(
+        batch_size=BATCH_SIZE,
+        num_examples=bench.split.num_examples,
+        seed=0,
+        schedule=Schedule(peak=recipe.learning_rate, total_steps=100_000),
+        steps_per_block=steps_per_block,
+    )
+    return kind(bench.workload, model, parameters, plan)
+
+
+def fixed_batch(bench: Bench) -> Any:
+    """Returns the first examples as the model takes them."""
+    features, labels = tf.nest.map_structure(lambda column: column[:BATCH_SIZE], bench.table)
+    return bench.workload.preprocess(features), labels
+
+
+def make_ways(bench: Bench, *, steps_per_block: int) -> dict[str, Way]:
+    """Returns the ways to compare."""
+    stream = Stream(
+        split=bench.split, batch_size=BATCH_SIZE, steps_per_block=steps_per_block, seed=0
+    )
+    decoder = Decoder(workload=bench.workload, compression="GZIP")
+    return {
+        "fixed_batch": Way(bench, FixedBatchStep, WholeTable(fixed_batch(bench))),
+        "memory": Way(bench, TrainStep, WholeTable(bench.table)),
+        "stream": Way(bench, TrainStep, BlockTables(stream, decoder)),
+    }
+
+
+def measure(name: str, *, rounds: int) -> None:
+    """Prints one line for each comparison; the first round, which traces, is not counted."""
+    steps_per_block = NUM_EXAMPLES[name] // (NUM_BLOCKS * BATCH_SIZE)
+    with tempfile.TemporaryDirectory() as folder:
+        ways = make_ways(Bench(name, Path(folder)), steps_per_block=steps_per_block)
+        results = [
+            {way: one.train(steps_per_block * NUM_BLOCKS) for way, one in ways.items()}
+            for _ in range(rounds + 1)
+        ][1:]
+    for ours, theirs in (("memory", "fixed_batch"), ("stream", "memory")):
+        # Ratios within a round: what else the machine does then slows both ways.
+        line = {
+            "name": f"input_{name}_{ours}_against_{theirs}",
+            "ours": round(statistics.median(one[ours] for one in results)),
+            "theirs": round(statistics.median(one[theirs] for one in results)),
+            "unit": "examples/s",
+            "ratio": round(statistics.median(one[ours] / one[theirs] for one in results), 3),
+        }
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Measures each workload."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workload", choices=sorted(NUM_EXAMPLES), action="append")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds that count (default: 9)")
+    args = parser.parse_args()
+    for name in args.workload or sorted(NUM_EXAMPLES):
+        measure(name, rounds=args.rounds)
+
+
+if __name__ == "__main__":
+    main()
