@@ -5,3 +5,8 @@ versions they create. So no cached step's inputs name the run, and its cache key
 """
 
 RUN_LABEL = "trainyard_run"
+
+# Vertex AI gives every PipelineJob this label, with a value of its own. The runs of a schedule have
+# all other labels in common.
+# https://cloud.google.com/vertex-ai/docs/pipelines/understand-pipeline-cost-labels
+BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"

@@ -93,7 +93,6 @@ def _submit(
         **config.parameters(),
         "project": target.project,
         "location": target.location,
-        "run": run,
         "data_dir": f"{target.data_root}/{config.workload}" if target.data_root else "",
         "keep_endpoint": options.keep_endpoint,
     }

@@ -34,7 +34,6 @@ from components.teardown.component import teardown
 def train_and_deploy(
     project: str,
     location: str,
-    run: str,
     workload: str,
     cluster: str,
     train: str,
@@ -53,7 +52,6 @@ def train_and_deploy(
     Args:
         project: Google Cloud project of every resource.
         location: Region of every resource.
-        run: Name of this run; its PipelineJob carries it as the label `trainyard_run`.
         workload: What to train, for example `mnist`.
         cluster: The cluster's shape, a JSON object (configs/clusters).
         train: Flags of `python -m trainer.task`, a JSON object.
@@ -68,6 +66,7 @@ def train_and_deploy(
         keep_endpoint: Leave the model deployed when the run has succeeded.
     """
     where = {"project": project, "location": location}
+    run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # a schedule starts each run with the same parameters
     exit_task = teardown(run=run, keep_endpoint=keep_endpoint, **where)
     exit_task.set_display_name("teardown").set_caching_options(False)
 

@@ -25,6 +25,8 @@ OUTCOMES = {
     "cancelled": ("CANCELLED", "CANCELLED"),
     "interrupted": ("FAILED", "ABORTED"),
 }
+# Vertex AI labels each run so; GCPC hands it on to what the run makes.
+BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
 STEP_CODES = {"FAILED": "FAILED_PRECONDITION", "CANCELLED": "CANCELLED"}
 
 
@@ -59,9 +61,8 @@ def create(service: Service, call: Call) -> Json:
     body = protos.parse("PipelineJob", call.body)
     plan = pipeline_spec.plan(body)
     job_id = _job_id(service, call)
-    record = KIND.new_record(f"{call.parent}/{KIND.collection}/{job_id}", body)
-    _insert(service, record)
-    _launch(service, {**record, **plan})
+    record = insert(service, f"{call.parent}/{KIND.collection}/{job_id}", body)
+    launch(service, {**record, **plan})
     return record
 
 
@@ -84,16 +85,21 @@ def _job_id(service: Service, call: Call) -> str:
     return job_id
 
 
-def _insert(service: Service, record: Json) -> None:
+def insert(service: Service, name: str, body: Json) -> Json:
+    """Stores a run that `launch` is to start; answers its record."""
+    labels = {**body.get("labels", {}), BILLING_LABEL: service.store.next_id()}
+    record = KIND.new_record(name, {**body, "labels": labels})
     with service.store.atomic():
         service.store.insert(record["name"], record)
         # The folder bears the id alone, so that it is found easily.
         if (folder := KIND.folder_of(service, record["name"])).exists():
             raise already_exists(f"The id is used by another project or location: {folder}")
         folder.mkdir(parents=True)
+    return record
 
 
-def _launch(service: Service, job: Json) -> None:
+def launch(service: Service, job: Json) -> None:
+    """Starts the processes of a stored run; `job` is its record with its plan."""
     folder = KIND.folder_of(service, job["name"])
 
     def start() -> processes.Group:

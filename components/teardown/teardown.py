@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from components.labels import RUN_LABEL
+from components.labels import BILLING_LABEL, RUN_LABEL
 from components.model_version.registry import (
     LRO_TIMEOUT_SECONDS,
     VersionName,
@@ -32,12 +32,13 @@ def teardown(api: VertexApi, *, run: str, succeeded: bool, keep_endpoint: bool =
     Raises:
         TeardownError: what could not be removed, and why.
     """
-    parts: list[Callable[[], None]] = [lambda: cancel_jobs(api, run=run)]
+    label = _label_of(api, run)
+    parts: list[Callable[[], None]] = [lambda: cancel_jobs(api, label=label)]
     if not (succeeded and keep_endpoint):
         parts.append(lambda: undeploy_models(api, run=run))
         parts.append(lambda: delete_endpoints(api, run=run))
     if not succeeded:
-        parts.append(lambda: delete_versions(api, run=run))
+        parts.append(lambda: delete_versions(api, label=label))
     problems = []
     for part in parts:
         try:
@@ -49,11 +50,23 @@ def teardown(api: VertexApi, *, run: str, succeeded: bool, keep_endpoint: bool =
         raise TeardownError(f"left behind by run {run}: " + "; ".join(problems))
 
 
-def cancel_jobs(api: VertexApi, *, run: str) -> None:
+def _label_of(api: VertexApi, run: str) -> tuple[str, str]:
+    """The label, and its value, of the jobs and versions of this run and of no other."""
+    try:
+        labels = api.get(f"{api.parent}/pipelineJobs/{run}").get("labels", {})
+    except VertexError as error:
+        if error.status != "NOT_FOUND":  # not submitted yet, or deleted
+            raise
+        labels = {}
+    return (BILLING_LABEL, labels[BILLING_LABEL]) if BILLING_LABEL in labels else (RUN_LABEL, run)
+
+
+def cancel_jobs(api: VertexApi, *, label: tuple[str, str]) -> None:
     """Cancels the run's unfinished training jobs and waits until they have ended."""
+    key, value = label
     jobs = [
         job
-        for job in api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{run}"')
+        for job in api.list_resources("customJobs", filter=f'labels.{key}="{value}"')
         if job.get("state") not in FINAL_JOB_STATES
     ]
     for job in jobs:
@@ -91,12 +104,12 @@ def delete_endpoints(api: VertexApi, *, run: str) -> None:
             _delete(api, endpoint["name"])
 
 
-def delete_versions(api: VertexApi, *, run: str) -> None:
+def delete_versions(api: VertexApi, *, label: tuple[str, str]) -> None:
     """Deletes the model versions that a failed run uploaded; `default` goes back to `previous`."""
     for model in list(api.list_resources("models")):
         name = model["name"].partition("@")[0]
         versions = list_versions(api, name)
-        made = [v for v in versions if v.get("labels", {}).get(RUN_LABEL) == run]
+        made = [v for v in versions if label in v.get("labels", {}).items()]
         kept = [v for v in versions if v not in made]
         if made and not kept:
             _delete(api, name)

@@ -87,7 +87,7 @@ def test_only_a_passed_verdict_deploys(tasks):
 
 def test_nothing_cached_knows_the_run(tasks):
     for name in ("prepare-examples", "plan-training", "custom-training-job", "evaluate"):
-        assert "pipelinechannel--run'" not in str(tasks[name]["inputs"]), name
+        assert "pipeline_job_name" not in str(tasks[name]["inputs"]), name
 
 
 def test_every_container_of_ours_has_the_image(pipeline):

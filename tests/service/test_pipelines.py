@@ -368,11 +368,13 @@ def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time
     assert answer.endswith("@1 answered 2")
     starts = [one["startTime"] for one in record["jobDetail"]["taskDetails"] if "startTime" in one]
     assert starts == sorted(starts)
-    assert record["labels"] == {"trainyard_run": "whole-1"}
+    billing_id = record["labels"]["vertex-ai-pipelines-run-billing-id"]
+    labels = {"trainyard_run": "whole-1", "vertex-ai-pipelines-run-billing-id": billing_id}
+    assert record["labels"] == labels
     [trained] = runs.service.do("GET", "customJobs")["customJobs"]
-    assert trained["labels"] == {"trainyard_run": "whole-1"}
+    assert trained["labels"] == labels
     [model] = runs.service.do("GET", "models")["models"]
-    assert model["labels"] == {"trainyard_run": "whole-1"}
+    assert model["labels"] == labels
 
     again = {task.task_name: task.state.name for task in submit("whole-2").task_details}
     cached = {name for name, state in again.items() if state == "SKIPPED"}

@@ -10,6 +10,7 @@ Json = dict[str, Any]
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TONES = {
     "SUCCEEDED": "good",
+    "ACTIVE": "good",
     "CACHED": "good",
     "RUNNING": "busy",
     "STARTING": "busy",
@@ -39,9 +40,9 @@ def link(name: str, label: str) -> str:
 
 
 def labels(resource: Json) -> str:
-    """A resource's labels as chips."""
+    """A resource's labels as chips; those that Vertex AI itself gives are left out."""
     pairs = sorted(resource.get("labels", {}).items())
-    return chips(f"{key}={value}" for key, value in pairs)
+    return chips(f"{key}={value}" for key, value in pairs if not key.startswith("vertex-ai-"))
 
 
 def chips(words: Iterable[str]) -> str:
