@@ -92,13 +92,20 @@ class VertexApi:
         response: Json = operation.get("response", {})
         return response
 
-    def log_entries(self, filter: str, *, page_token: str = "") -> tuple[list[Json], str]:
+    def log_entries(
+        self,
+        filter: str,
+        *,
+        page_token: str = "",
+        order_by: str = "timestamp asc",
+        page_size: int = 1000,
+    ) -> tuple[list[Json], str]:
         """One page of Cloud Logging's entries, oldest first, and the next page's token."""
         body = {
             "resourceNames": ["/".join(self.parent.split("/")[:2])],
             "filter": filter,
-            "orderBy": "timestamp asc",
-            "pageSize": 1000,
+            "orderBy": order_by,
+            "pageSize": page_size,
             **({"pageToken": page_token} if page_token else {}),
         }
         answer = self._call("POST", f"{self.logging_url}/v2/entries:list", json=body)

@@ -14,8 +14,10 @@ from components.vertex_api import VertexError
 from pipelines import resources
 from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus, warn_of_restarts
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
+from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
 from pipelines.resource_cli import add_resource_commands
+from pipelines.submit_cli import add_submit
 from pipelines.target import Target, TargetError
 from pipelines.where import add_target, service_of, target_of
 
@@ -31,6 +33,7 @@ examples:
   trainyard run mnist --cluster configs/clusters/single.yaml --keep-endpoint
   trainyard run mnist --on vertex --project my-project --pipeline-root gs://my-bucket/runs
   trainyard cluster explain configs/clusters/mnist_standard_1.yaml
+  trainyard jobs submit mnist --cluster configs/clusters/mnist_parameter_server.yaml --follow
   trainyard models list
   trainyard jobs logs JOB_ID --replica worker/1
 """
@@ -80,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_compile(commands)
     add_cluster_commands(commands)
+    add_submit(add_job_commands(commands))
     add_resource_commands(commands)
     return parser
 

@@ -1,7 +1,6 @@
-"""Reads and changes single resources: jobs, models and endpoints."""
+"""Reads and changes single resources: models and endpoints (jobs: pipelines/jobs.py)."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,6 @@ from components.model_version.registry import (
 )
 from components.vertex_api import Json, VertexApi, VertexError
 from pipelines.report import short_name
-from pipelines.watch import message_of
-
-REPLICA_POOLS = ("chief", "worker", "ps", "evaluator")
 
 
 class ResourceError(ValueError):
@@ -31,57 +27,13 @@ class Table:
     rows: list[tuple[str, ...]]
 
 
-def jobs_table(api: VertexApi) -> Table:
-    """Training jobs, newest first."""
-    jobs = sorted(api.list_resources("customJobs"), key=lambda job: job["createTime"], reverse=True)
-    rows: list[tuple[str, ...]] = [
-        (short_name(job["name"]), _state(job, "JOB_STATE_"), _when(job), job["displayName"])
-        for job in jobs
-    ]
-    return Table(("JOB_ID", "STATUS", "CREATED", "NAME"), rows)
-
-
-def get_job(api: VertexApi, job_id: str) -> Json:
-    """One training job as Vertex AI answers it."""
-    return api.get(f"{api.parent}/customJobs/{job_id}")
-
-
-def cancel_job(api: VertexApi, job_id: str) -> None:
-    """Asks for the end of a training job; harmless when it has ended."""
-    api.post(f"{api.parent}/customJobs/{job_id}:cancel", {})
-
-
-def job_log(api: VertexApi, job_id: str, *, replica: str | None = None) -> Iterator[str]:
-    """Lines of a job's log, of all replicas or of one (`worker/1`)."""
-    get_job(api, job_id)
-    query = f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"'
-    if replica:
-        query += f' AND resource.labels.task_name="{worker_pool_task(replica)}"'
-    page_token = ""
-    while True:
-        entries, next_token = api.log_entries(query, page_token=page_token)
-        yield from map(message_of, entries)
-        if not next_token or (next_token == page_token or not entries):
-            return
-        page_token = next_token
-
-
-def worker_pool_task(replica: str) -> str:
-    """Vertex AI's name of a replica: `worker/1` is `workerpool1-1`."""
-    role, slash, index = replica.partition("/")
-    if role not in REPLICA_POOLS or not slash or not index.isdigit():
-        roles = ", ".join(f"{role}/0" for role in REPLICA_POOLS)
-        raise ResourceError(f"--replica {replica!r} is not a task; write it as one of {roles}")
-    return f"workerpool{REPLICA_POOLS.index(role)}-{index}"
-
-
 def models_table(api: VertexApi) -> Table:
     """Models with their versions, oldest first."""
     rows: list[tuple[str, ...]] = []
     for model in sorted(api.list_resources("models"), key=lambda model: model["createTime"]):
         for version in list_versions(api, model["name"].partition("@")[0]):
             aliases = ", ".join(version.get("versionAliases", []))
-            created = _when(version, "versionCreateTime")
+            created = when(version, "versionCreateTime")
             rows.append((model["displayName"], version["versionId"], aliases, created))
     return Table(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
 
@@ -164,9 +116,6 @@ def _endpoint_name(api: VertexApi, name: str) -> str:
     raise VertexError(code=404, status="NOT_FOUND", message=f"no endpoint {name!r}; there: {known}")
 
 
-def _state(resource: Json, prefix: str) -> str:
-    return str(resource.get("state", "")).removeprefix(prefix)
-
-
-def _when(resource: Json, key: str = "createTime") -> str:
+def when(resource: Json, key: str = "createTime") -> str:
+    """A moment of a resource in UTC, to the second: `2026-01-31 12:00:00`."""
     return str(resource.get(key, ""))[:19].replace("T", " ")

@@ -59,6 +59,7 @@ def vertex_target(
     location: str | None,
     pipeline_root: str | None,
     data_dir: str | None = None,
+    needs_bucket: bool = True,
 ) -> Target:
     """Vertex AI; what is not given comes from the environment.
 
@@ -71,7 +72,7 @@ def vertex_target(
             "--on vertex needs a project: give --project, or set GOOGLE_CLOUD_PROJECT"
         )
     root = pipeline_root or os.environ.get("TRAINYARD_PIPELINE_ROOT", "")
-    if not root.startswith("gs://"):
+    if not root.startswith("gs://") and (root or needs_bucket):
         raise TargetError(
             f"--on vertex needs a bucket for the run's files, not {root!r}: give --pipeline-root "
             "gs://BUCKET/FOLDER, or set TRAINYARD_PIPELINE_ROOT"

@@ -26,8 +26,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def target_of(arguments: argparse.Namespace) -> Target:
-    """The target that the options name."""
+def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Target:
+    """The target that the options name; one that is only looked at needs no bucket."""
     state_dir = arguments.state_dir.absolute()
     data_dir = getattr(arguments, "data_dir", None)
     if arguments.on == "local":
@@ -38,6 +38,7 @@ def target_of(arguments: argparse.Namespace) -> Target:
         location=arguments.location,
         pipeline_root=arguments.pipeline_root,
         data_dir=data_dir,
+        needs_bucket=needs_bucket,
     )
 
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from vertex_local import processes, protos
+from vertex_local import processes, protos, replicas
 from vertex_local.cluster_spec import JobPlan, plan_job, process_specs
 from vertex_local.errors import RPC_CODES, invalid_argument
 from vertex_local.launch import WARM_PATIENCE_SECONDS, Launch
 from vertex_local.ports import POOL
-from vertex_local.routes import Call, Json
+from vertex_local.routes import Call, Json, Route
 from vertex_local.runs import RunKind
 from vertex_local.service import Service
 
@@ -57,6 +57,11 @@ def get(service: Service, call: Call) -> Json:
     return service.store.get(KIND.name(call))
 
 
+def list_replicas(service: Service, call: Call) -> Json:
+    """GET …/customJobs/ID/replicas, an addition to Vertex AI's API."""
+    return replicas.list_replicas(KIND, service, call)
+
+
 def _make_output_dir(plan: JobPlan) -> None:
     if plan.output_dir is None:
         return
@@ -97,4 +102,7 @@ def _common_env(service: Service, call: Call, *, job_id: str) -> dict[str, str]:
     }
 
 
-ROUTES = KIND.routes(create, get)
+ROUTES = [
+    *KIND.routes(create, get),
+    Route("GET", "projects/<project>/locations/<location>/customJobs/<id>/replicas", list_replicas),
+]

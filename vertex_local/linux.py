@@ -67,6 +67,16 @@ def reap(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def reap_with_usage(pid: int) -> tuple[int, dict[str, float]]:
+    """The same, and what the child has used: `cpu_seconds` and `peak_memory_bytes`."""
+    _, status, used = os.wait4(pid, 0)
+    usage = {
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
+        "peak_memory_bytes": used.ru_maxrss * 1024,
+    }
+    return os.waitstatus_to_exitcode(status), usage
+
+
 def signal_group(pid: int, number: signal.Signals) -> None:
     """Signals the process group of a child that is not reaped yet."""
     with suppress(ProcessLookupError, PermissionError):

@@ -33,6 +33,7 @@ class Replica:
     started: str = ""
     ended: str = ""
     restarts: int = 0
+    usage: dict[str, float] = field(default_factory=dict)
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     @property
@@ -43,7 +44,7 @@ class Replica:
     def summary(self) -> dict[str, Any]:
         """Its part of state.json."""
         keys = ("pid", "state", "exit_code", "started", "ended", "restarts")
-        return {key: getattr(self, key) for key in keys}
+        return {**{key: getattr(self, key) for key in keys}, **self.usage}
 
     @property
     def is_lost(self) -> bool:
@@ -53,7 +54,7 @@ class Replica:
     def forget_end(self) -> None:
         """Makes it ready to be started again."""
         self.process, self.pid, self.exit_code, self.killed_by = None, None, None, ""
-        self.state, self.ended = "restarting", ""
+        self.state, self.ended, self.usage = "restarting", "", {}
         self.restarts += 1
 
     def start(self, temp_dir: Path) -> None:

@@ -211,8 +211,9 @@ class Supervisor:
             replica = replicas.get(pid)
             if replica:
                 linux.signal_group(pid, signal.SIGKILL)  # what the leader left behind
-            code = linux.reap(pid)
+            code, usage = linux.reap_with_usage(pid)
             if replica:
+                replica.usage = usage
                 replica.record_end(code, was_asked_to=self._must_end(replica))
                 self._write_state()
 

@@ -7,7 +7,8 @@ import pytest
 
 from components.vertex_api import EMULATOR_VARIABLE
 from pipelines.cli import main
-from pipelines.resources import ResourceError, worker_pool_task
+from pipelines.job_log import worker_pool_task
+from pipelines.resources import ResourceError
 from pipelines.target import LOCAL_PROJECT
 
 JOBS = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1/customJobs"
@@ -56,14 +57,62 @@ def test_a_job_is_listed_shown_read_and_cancelled(trainyard, job_id):
         ["JOB_ID", "STATUS"],
         [job_id, "RUNNING"],
     ]
-    shown = json.loads(trainyard("jobs", "show", job_id)[1])
+    shown = json.loads(trainyard("jobs", "show", job_id, "--json")[1])
     assert shown["displayName"] == "talker"
+
+    code, _, error = trainyard("jobs", "delete", job_id)
+    assert code == 2
+    assert f"job {job_id} is RUNNING; end it first: trainyard jobs cancel {job_id}" in error
+    assert trainyard("jobs", "wait", job_id, "--timeout", "1s")[0] == 124
 
     assert trainyard("jobs", "cancel", job_id)[:2] == (0, f"asked job {job_id} to end\n")
 
-    deadline = time.monotonic() + 20
-    while json.loads(trainyard("jobs", "show", job_id)[1])["state"] != "JOB_STATE_CANCELLED":
-        assert time.monotonic() < deadline, "the job was not cancelled within 20 s"
+    assert trainyard("jobs", "wait", job_id, "--timeout", "20s")[0] == 1
+    said = f"job {job_id} has ended already: CANCELLED\n"
+    assert trainyard("jobs", "cancel", job_id)[:2] == (0, said)
+    assert trainyard("jobs", "delete", job_id)[:2] == (0, f"deleted {job_id}\n")
+    assert trainyard("jobs", "show", job_id)[0] == 1
+
+
+def test_show_tells_how_each_replica_fares(trainyard, job_id):
+    def rows():
+        shown = trainyard("jobs", "show", job_id)[1].splitlines()
+        table = shown[shown.index("") + 1 :]
+        return [dict(zip(table[0].split(), line.split(), strict=False)) for line in table[1:]]
+
+    logs(trainyard, job_id, "--replica", "worker/0")
+    running = rows()[1]
+    assert (running["REPLICA"], running["STATE"]) == ("worker/0", "RUNNING")
+    assert float(running["CPU"]) >= 0
+    assert "I am" in trainyard("jobs", "show", job_id)[1]
+
+    trainyard("jobs", "cancel", job_id)
+    trainyard("jobs", "wait", job_id, "--timeout", "20s")
+    ended = rows()[1]
+    assert (ended["STATE"], ended["EXIT"], ended["RESTARTS"]) == ("ENDED", "143", "0")
+
+
+def test_a_followed_log_ends_with_the_job(service, trainyard):
+    talk = "import time; print('begins', flush=True); time.sleep(1); print('ends')"
+    container = {"imageUri": "i", "command": ["python", "-c", talk]}
+    pool = {**POOL, "containerSpec": container}
+    job = {"displayName": "short", "jobSpec": {"workerPoolSpecs": [pool]}}
+    job_id = service.do("POST", JOBS, job)["name"].rpartition("/")[2]
+
+    code, output, _ = trainyard("jobs", "logs", job_id, "--follow")
+
+    assert (code, output.splitlines()) == (0, ["chief/0 begins", "chief/0 ends"])
+    assert trainyard("jobs", "wait", job_id, "--timeout", "20s")[0] == 0
+
+
+def test_a_job_past_its_timeout_says_which(service, trainyard):
+    scheduling = {"timeout": "1s"}
+    spec = {"workerPoolSpecs": [POOL], "scheduling": scheduling}
+    job = service.do("POST", JOBS, {"displayName": "late", "jobSpec": spec})
+    code, _, error = trainyard("jobs", "wait", job["name"].rpartition("/")[2], "--timeout", "20s")
+
+    assert code == 1
+    assert "the job's timeout of 1 s passed; chief/0 was still running" in error
 
 
 @pytest.mark.parametrize(
