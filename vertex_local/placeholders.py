@@ -16,7 +16,7 @@ def of_job(job: Json) -> dict[str, str]:
         "pipeline_job_uuid": job_id,
         "pipeline_job_resource_name": job["name"],
         "pipeline_job_create_time_utc": job.get("createTime", ""),
-        "pipeline_job_schedule_time_utc": job.get("createTime", ""),
+        "pipeline_job_schedule_time_utc": job.get("scheduledRunTime") or job.get("createTime", ""),
         "pipeline_google_cloud_project_id": project,
         "pipeline_google_cloud_location": location,
         "pipeline_service_account": job.get("serviceAccount", ""),

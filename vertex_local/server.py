@@ -12,8 +12,19 @@ from types import FrameType, ModuleType
 
 import waitress
 
-from vertex_local import endpoints, jobs, lock, logs, models, operations, pipelines, protos
+from vertex_local import (
+    endpoints,
+    jobs,
+    lock,
+    logs,
+    models,
+    operations,
+    pipelines,
+    protos,
+    schedules,
+)
 from vertex_local.app import Application
+from vertex_local.clock import Clock
 from vertex_local.service import Service
 from vertex_local.store import Store
 from vertex_local.warm import Warm
@@ -27,7 +38,15 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 CLOSE_TIMEOUT_SECONDS = 25.0
 STAY = "stay"
 # Those that hold a kind of resource each, in the order in which they recover after a restart.
-MODULES: tuple[ModuleType, ...] = (operations, models, endpoints, jobs, pipelines, logs)
+MODULES: tuple[ModuleType, ...] = (
+    operations,
+    models,
+    endpoints,
+    jobs,
+    pipelines,
+    schedules,
+    logs,
+)
 
 
 class PortTakenError(Exception):
@@ -41,11 +60,14 @@ def serve(
     on_ready: Callable[[str], None],
     is_tied_to_stdin: bool = False,
     preload: Sequence[str] = (),
+    clock_speed: float = 1.0,
 ) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
 
     Tied to its stdin, it also ends when that ends, as it does when the starter is killed; a line
-    `stay` on it unties it. `preload` names modules that a warm process imports once (`warm.py`).
+    `stay` on it unties it. It runs schedules only when it is not tied, by a clock that is
+    `clock_speed` times as fast as the real one. `preload` names modules that a warm process imports
+    once (`warm.py`).
 
     Raises:
         lock.RootTakenError: another service runs on this root.
@@ -57,9 +79,13 @@ def serve(
     lock.withdraw(root)  # what a killed service announced
     listener = _listen(port)
     stop = _stop_on_signals()
+    stays = threading.Event()
     if is_tied_to_stdin:
-        threading.Thread(target=_stop_on_end_of_stdin, args=(stop,), daemon=True).start()
+        threading.Thread(target=_stop_on_end_of_stdin, args=(stop, stays), daemon=True).start()
+    else:
+        stays.set()
     service = _service(root, listener, preload)
+    service.stays, service.clock = stays, Clock(clock_speed)
     for module in MODULES:
         _call_if_defined(module, "recover", service)
     server = _start_http(service, listener)
@@ -115,9 +141,10 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _stop_on_end_of_stdin(stop: threading.Event) -> None:
+def _stop_on_end_of_stdin(stop: threading.Event, stays: threading.Event) -> None:
     for line in sys.stdin:
         if line.strip() == STAY:
+            stays.set()
             return
     logger.info("Stopping: whoever started this service is gone")
     stop.set()

@@ -1,9 +1,9 @@
-"""The console's four lists, newest first: pipeline runs, jobs, models, endpoints."""
+"""The console's lists, newest first: pipeline runs, schedules, jobs, models, endpoints."""
 
 import logging
 from collections.abc import Callable
 
-from vertex_local import jobs, pipelines, processes, registry
+from vertex_local import jobs, pipelines, processes, registry, schedules
 from vertex_local.console.markup import (
     Json,
     ago,
@@ -31,6 +31,7 @@ def all_sections(service: Service) -> str:
         _section(service, title, kind, render)
         for title, kind, render in (
             ("Pipeline runs", "pipelineJobs", _pipeline),
+            ("Schedules", "schedules", _schedule),
             ("Jobs", "customJobs", _job),
             ("Models", "models", _model),
             ("Endpoints", "endpoints", _endpoint),
@@ -108,6 +109,20 @@ def _timeline(job: Json, tasks: list[Json]) -> str:
             )
         )
     return table(("task", "state", "took", ""), rows)
+
+
+def _schedule(service: Service, record: Json) -> str:
+    schedule = schedules.view(record)
+    of = f" of {schedule['maxRunCount']}" if "maxRunCount" in schedule else ""
+    row = (
+        f"<code>{text(schedule['cron'])}</code>",
+        text(schedule.get("nextRunTime", "")),
+        text(f"{schedule['startedRunCount']}{of}"),
+        text(schedule.get("lastScheduledRunResponse", {}).get("scheduledRunTime", "")),
+    )
+    body = table(("cron", "next run", "runs started", "last run"), [row])
+    head = _head(schedule, state=schedule["state"])
+    return _card(head, side=ago(schedule["createTime"]), body=body)
 
 
 def _job(service: Service, job: Json) -> str:
