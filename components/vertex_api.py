@@ -45,6 +45,10 @@ class VertexApi:
         """Calls a method, or creates in a collection: `projects/…/endpoints/5:predict`."""
         return self._call("POST", f"{self.base_url}/v1/{path}", json=body)
 
+    def patch(self, path: str, body: Json) -> Json:
+        """Changes the fields of a resource that the path's `?updateMask=` names."""
+        return self._call("PATCH", f"{self.base_url}/v1/{path}", json=body)
+
     def delete(self, name: str) -> Json:
         """Deletes the resource `name`; answers a long-running operation."""
         return self._call("DELETE", f"{self.base_url}/v1/{name}")
