@@ -14,23 +14,21 @@ from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.findings import ClusterError
 from components.prepare_examples.options import PrepareOptions
+from pipelines.on_vertex import ConfigError, check_on_vertex, check_together
 from trainer.config import TrainConfig
 
 logger = logging.getLogger(__name__)
 
-GROUPS = ("cluster", "train", "thresholds", "prepare")
+GROUPS = ("cluster", "train", "thresholds", "prepare", "labels")
 APART = ("max_examples", "trust_files")  # of PrepareOptions, keys of the run itself
-
-
-class ConfigError(ValueError):
-    """A setting that is not allowed; the message names it, and what is allowed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Everything a run is told.
 
-    `train` holds flags of `python -m trainer.task`, `prepare` fields of PrepareOptions.
+    `train` holds flags of `python -m trainer.task`, `prepare` fields of PrepareOptions. What is
+    from `service_account` on matters on Vertex AI; `labels` are on the run and all that it makes.
     """
 
     workload: str
@@ -43,6 +41,10 @@ class RunConfig:
     serving_machine: str = "n1-standard-4"
     max_examples: int = 0
     trust_files: bool = False
+    service_account: str = ""
+    network: str = ""
+    tensorboard: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value in self.thresholds.items():
@@ -59,6 +61,7 @@ class RunConfig:
             raise ConfigError(f"trust_files is {self.trust_files!r}; it must be true or false")
         self.train_config()
         self.prepare_options()
+        check_on_vertex(self)
 
     def prepare_options(self) -> PrepareOptions:
         """The settings of prepare_examples.
@@ -84,7 +87,12 @@ class RunConfig:
         )
 
     def parameters(self) -> dict[str, Any]:
-        """The pipeline's parameters; structures as JSON, which kfp.local does not mangle."""
+        """The pipeline's parameters; structures as JSON, which kfp.local does not mangle.
+
+        Raises:
+            ConfigError: a setting needs another; names both.
+        """
+        check_together(self)
         return {
             "workload": self.workload,
             "cluster": self.cluster.to_json(),
@@ -96,7 +104,29 @@ class RunConfig:
             "serving_machine": self.serving_machine,
             "max_examples": self.max_examples,
             "trust_files": self.trust_files,
+            "service_account": self.service_account,
+            "network": self.network,
+            "tensorboard": self.tensorboard,
         }
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any]) -> "RunConfig":
+        """The run that a package's parameters describe, by `parameters()`; others are left out.
+
+        Raises:
+            ValueError: a value is missing or not allowed; names the field.
+        """
+        names = {f.name for f in dataclasses.fields(cls)} - {"labels"}
+        if missing := {"workload", "model_name", "endpoint_name"} - set(parameters):
+            raise ConfigError(f"the package has no default for {', '.join(sorted(missing))}")
+        known = {name: value for name, value in parameters.items() if name in names}
+        for name in {"train", "thresholds", "prepare"} & set(known):
+            known[name] = json.loads(known[name])
+        if "cluster" in known:
+            known["cluster"] = ClusterSpec.from_json(known["cluster"])
+        if "max_examples" in known:
+            known["max_examples"] = int(known["max_examples"])  # the compiler writes 0.0
+        return cls(**known)
 
 
 def mnist() -> RunConfig:
@@ -112,14 +142,14 @@ def mnist() -> RunConfig:
 
 
 def cifar10() -> RunConfig:
-    """CIFAR-10 on one machine: about an hour on two cores, or less with `train.epochs`."""
+    """CIFAR-10 on one machine; `make train-cifar10` draws its curve."""
     return RunConfig(
         workload="cifar10",
         model_name="cifar10",
         endpoint_name="cifar10",
         cluster=ClusterSpec(timeout_seconds=6 * 3600),
-        train={"model": "fast", "epochs": 24, "batch_size": 128},
-        thresholds={"accuracy": 0.9},
+        train={"model": "fast", "epochs": 10, "batch_size": 256, "mixed_precision": True},
+        thresholds={"accuracy": 0.92},
     )
 
 
@@ -193,7 +223,14 @@ def setting_keys(config: RunConfig) -> list[str]:
     train = [f"train.{flag}" for flag in trainer_flags()]
     prepare = [f.name for f in dataclasses.fields(PrepareOptions) if f.name not in APART]
     thresholds = [f"thresholds.{name}" for name in config.thresholds]
-    return [*plain, *cluster, *train, *thresholds, *(f"prepare.{name}" for name in prepare)]
+    return [
+        *plain,
+        *cluster,
+        *train,
+        *thresholds,
+        *(f"prepare.{name}" for name in prepare),
+        "labels.NAME",
+    ]
 
 
 def trainer_flags() -> list[str]:
@@ -203,7 +240,7 @@ def trainer_flags() -> list[str]:
 
 
 def _with_setting(config: RunConfig, key: str, value: Any) -> RunConfig:
-    if key not in setting_keys(config):
+    if key not in setting_keys(config) and not key.startswith("labels."):
         raise ConfigError(f"unknown key {key!r}; allowed are {', '.join(setting_keys(config))}")
     group, _, name = key.rpartition(".")
     if not group:

@@ -8,18 +8,17 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
 
 from components.vertex_api import VertexApi, VertexError, connect
-from pipelines.compile import compile_pipeline, default_image
 from pipelines.config import RunConfig
 from pipelines.display import display_for
 from pipelines.report import Summary, summarize
+from pipelines.submit import RunOptions, package_of, plan_run
 from pipelines.target import Target
-from pipelines.vertex import submit
+from pipelines.vertex import create_run
 from pipelines.watch import RunView, follow, leaf_tasks, view_of, wait_until_final
 
 logger = logging.getLogger(__name__)
@@ -29,16 +28,6 @@ CANCEL_TIMEOUT_SECONDS = 180
 
 class Interrupted(Exception):  # noqa: N818 - not an error: the user asked for it
     """Ctrl-C or SIGTERM arrived while the run went on."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """How to run, apart from what."""
-
-    image: str | None = None
-    use_cache: bool = True
-    keep_endpoint: bool = False
-    service_account: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,46 +56,26 @@ def execute(
     began = time.monotonic()
     folder = target.run_dir(run)
     folder.mkdir(parents=True)
-    pipeline = compile_pipeline(options.image or default_image())
-    template = folder / "pipeline.yaml"
-    template.write_text(pipeline)
-    task_names = leaf_tasks(pipeline)
+    package = package_of(config.workload, image=options.image)
+    (folder / "pipeline.yaml").write_text(package.text, encoding="utf-8")
+    task_names = leaf_tasks(package.spec)
+    submission = plan_run(package, run=run, target=target, config=config, options=options)
     api = connect(target.project, target.location)
     with _interruptible(), _torn_down(api, run=run, keep_endpoint=options.keep_endpoint):
         try:
-            _submit(config, template=template, target=target, run=run, options=options)
-            view = _show(api, run=run, task_names=task_names, console=console)
+            create_run(api, submission.request, run=run)
+            view = show_run(api, run=run, task_names=task_names, console=console)
             is_interrupted = False
         except Interrupted:
             console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
-            view = _cancel(api, run=run, task_names=task_names)
+            view = cancel_and_wait(api, run=run, task_names=task_names)
             is_interrupted = True
     summary = summarize(view, run=run, config=config, seconds=time.monotonic() - began)
     summary.write(folder)
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
 
 
-def _submit(
-    config: RunConfig, *, template: Path, target: Target, run: str, options: RunOptions
-) -> None:
-    parameters = {
-        **config.parameters(),
-        "project": target.project,
-        "location": target.location,
-        "data_dir": f"{target.data_root}/{config.workload}" if target.data_root else "",
-        "keep_endpoint": options.keep_endpoint,
-    }
-    submit(
-        template,
-        target=target,
-        run=run,
-        parameters=parameters,
-        enable_caching=None if options.use_cache else False,
-        service_account=options.service_account,
-    )
-
-
-def _show(api: VertexApi, *, run: str, task_names: dict[str, str], console: Console) -> RunView:
+def show_run(api: VertexApi, *, run: str, task_names: dict[str, str], console: Console) -> RunView:
     """Shows the run to its end; a service that is gone by then ends it, too."""
     view = view_of({}, task_names=task_names)
     with display_for(console) as display:
@@ -118,7 +87,8 @@ def _show(api: VertexApi, *, run: str, task_names: dict[str, str], console: Cons
     return view
 
 
-def _cancel(api: VertexApi, *, run: str, task_names: dict[str, str]) -> RunView:
+def cancel_and_wait(api: VertexApi, *, run: str, task_names: dict[str, str]) -> RunView:
+    """Cancels the run and waits for its end; a run that was never there is as if cancelled."""
     name = f"{api.parent}/pipelineJobs/{run}"
     try:
         api.post(f"{name}:cancel", {})

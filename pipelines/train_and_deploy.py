@@ -46,6 +46,9 @@ def train_and_deploy(
     prepare: str = "{}",
     serving_machine: str = "n1-standard-4",
     keep_endpoint: bool = False,
+    service_account: str = "",
+    network: str = "",
+    tensorboard: str = "",
 ):
     """Trains `workload` and, if its metrics pass the thresholds, serves it as a new version.
 
@@ -53,7 +56,7 @@ def train_and_deploy(
         project: Google Cloud project of every resource.
         location: Region of every resource.
         workload: What to train, for example `mnist`.
-        cluster: The cluster's shape, a JSON object (configs/clusters).
+        cluster: Shape, machines, GPUs, spot and time limit, a JSON object (configs/clusters).
         train: Flags of `python -m trainer.task`, a JSON object.
         thresholds: Least value for each metric that gates the deployment, a JSON object.
         model_name: Display name of the model in the registry; an existing one gets a new version.
@@ -64,6 +67,9 @@ def train_and_deploy(
         prepare: Further options of prepare_examples (PrepareOptions), a JSON object.
         serving_machine: Machine type of the prediction server.
         keep_endpoint: Leave the model deployed when the run has succeeded.
+        service_account: Account that the training job runs as; empty: Vertex AI's own.
+        network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
+        tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.
     """
     where = {"project": project, "location": location}
     run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # a schedule starts each run with the same parameters
@@ -92,6 +98,9 @@ def train_and_deploy(
             timeout=plan.outputs["timeout"],
             restart_job_on_worker_restart=plan.outputs["restarts_whole_job"],
             strategy=plan.outputs["scheduling_strategy"],
+            service_account=service_account,
+            network=network,
+            tensorboard=tensorboard,
             persistent_resource_id="",  # kfp.local cannot resolve GCPC's default placeholder
             **where,
         ).set_display_name("train")

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from components.labels import RUN_LABEL
 from components.vertex_api import Json, VertexApi
 from trainer.progress import Progress, parse_progress
@@ -86,9 +84,8 @@ def view_of(job: Json, *, task_names: dict[str, str], training: Progress | None 
     )
 
 
-def leaf_tasks(pipeline: str) -> dict[str, str]:
+def leaf_tasks(spec: Json) -> dict[str, str]:
     """Names and display names of the tasks of a compiled pipeline that do something, in order."""
-    spec = next(document for document in yaml.safe_load_all(pipeline) if "root" in document)
     names: dict[str, str] = {}
 
     def walk(dag: Json) -> None:

@@ -1,4 +1,5 @@
 import pytest
+import yaml
 
 from pipelines.config import mnist
 from pipelines.report import Summary, summarize
@@ -23,8 +24,6 @@ root:
     tasks:
       teardown: {componentRef: {name: comp-exit}, dependentTasks: [body]}
       body: {componentRef: {name: comp-body}}
----
-platforms: {}
 """
 JOB = {
     "state": "PIPELINE_STATE_FAILED",
@@ -53,7 +52,7 @@ TASKS = {name: name for name in ("evaluate", "predict", "promote", "teardown")}
 
 
 def test_tasks_of_a_pipeline_come_in_the_order_they_run_without_their_groups():
-    names = leaf_tasks(PIPELINE)
+    names = leaf_tasks(yaml.safe_load(PIPELINE))
 
     assert list(names) == ["first", "second", "third", "teardown"]
     assert names["first"] == "The first"

@@ -1,0 +1,221 @@
+"""`trainyard submit|upload|runs`: start pipeline runs, and look after them."""
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from components.vertex_api import VertexApi, connect
+from pipelines import registry, runs
+from pipelines.config import RUNS
+from pipelines.local_service import LocalService
+from pipelines.package import check_images
+from pipelines.resource_cli import add_action, api_of, group_of, print_json, print_table
+from pipelines.run import cancel_and_wait, new_run_name, show_run
+from pipelines.submit import (
+    RunOptions,
+    Submission,
+    config_of,
+    package_of,
+    plan_run,
+    run_prefix,
+)
+from pipelines.target import Target
+from pipelines.vertex import console_url, create_run
+from pipelines.watch import leaf_tasks
+from pipelines.where import add_target, service_of, target_of
+
+EXIT_FAILED = 1
+SOURCE_HELP = f"a workload ({', '.join(RUNS)}), a package file, or a package's address"
+SUBMIT = """\
+Starts a pipeline run and prints its name and its page. Everything that can be checked is checked
+before anything is sent. With --wait: exit codes 0 succeeded, 1 failed or cancelled, 130 left
+running. Ctrl-C while waiting asks whether to cancel the run; without a terminal it goes on.
+
+  trainyard submit mnist --set train.epochs=5 --set labels.team=vision
+  trainyard submit dist/taxi.yaml --on vertex --project P --pipeline-root gs://BUCKET/runs
+  trainyard submit https://us-central1-kfp.pkg.dev/P/REPOSITORY/train-and-deploy-mnist/latest
+"""
+
+
+def add_run_commands(commands: Any) -> None:
+    """Adds `submit`, `upload` and the group `runs`."""
+    _add_submit(commands)
+    _add_upload(commands)
+    actions = group_of(commands, "runs", "pipeline runs: list, show, logs, cancel, delete")
+    add_action(actions, "list", _list, "all runs, newest first")
+    show = add_action(actions, "show", _show, "one run, and how each task fares", "RUN")
+    show.add_argument("--json", action="store_true", help="as Vertex AI answers it")
+    logs = add_action(actions, "logs", _logs, "what a run's tasks wrote", "RUN")
+    logs.add_argument("--task", metavar="TASK", help="of one task, as evaluate")
+    logs.add_argument("--follow", action="store_true", help="go on until the run ends")
+    add_action(actions, "cancel", _cancel, "end a run; harmless when it has ended", "RUN")
+    add_action(actions, "delete", _delete, "a run that has ended", "RUN")
+
+
+def _add_submit(commands: Any) -> None:
+    submit = commands.add_parser(
+        "submit",
+        help="start a pipeline run",
+        description=SUBMIT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    submit.add_argument("source", metavar="PACKAGE", help=SOURCE_HELP)
+    submit.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="settings",
+        help="change a setting, as train.epochs=5, cluster.spot=true or labels.team=vision",
+    )
+    submit.add_argument("--cluster", type=Path, metavar="FILE", help="cluster file")
+    submit.add_argument("--name", help="of the run; default: the workload and the time")
+    submit.add_argument("--no-cache", action="store_true", help="run every step anew")
+    submit.add_argument("--keep-endpoint", action="store_true", help="leave the model deployed")
+    submit.add_argument("--image", help="container image, if the package names none yet")
+    submit.add_argument("--data-dir", metavar="DIR", help="folder with raw data, or gs://")
+    submit.add_argument("--service-account", help="Vertex AI: run as this service account")
+    ending = submit.add_mutually_exclusive_group()
+    ending.add_argument("--wait", action="store_true", help="until the run has ended")
+    ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
+    add_target(submit)
+    submit.set_defaults(command=_submit)
+
+
+def _add_upload(commands: Any) -> None:
+    upload = commands.add_parser(
+        "upload",
+        help="put a package into an Artifact Registry repository",
+        description="Puts a package into a repository of the KFP format; submit takes its address.",
+    )
+    upload.add_argument("source", metavar="PACKAGE", help="a workload or a package file")
+    upload.add_argument("--repository", required=True, metavar="URL", help=registry.FORM)
+    upload.add_argument(
+        "--tag", action="append", default=[], dest="tags", help="may be repeated; it moves here"
+    )
+    upload.add_argument("--image", help="container image, if the package names none yet")
+    upload.set_defaults(command=_upload)
+
+
+def _submit(arguments: argparse.Namespace) -> int:
+    target = target_of(arguments)
+    submission = _submission(arguments, target)
+    if arguments.dry_run:
+        path = f"/v1/{target.parent}/pipelineJobs?pipelineJobId={submission.run}"
+        print(f"POST {path}", file=sys.stderr)
+        return print_json(submission.request)
+    with service_of(arguments, target) as service:
+        api = connect(target.project, target.location)
+        create_run(api, submission.request, run=submission.run)
+        print(submission.run, flush=True)
+        print(f"page: {console_url(api, submission.run)}", flush=True)
+        if arguments.wait:
+            return _await(api, submission, service)
+        if service:
+            service.keep()
+            root = target.state_dir / "vertex"
+            print(f"trainyard runs logs {submission.run} --follow   # what it does")
+            print(f"vertex-local stop --root {root}   # ends the service, and runs in it")
+    return 0
+
+
+def _submission(arguments: argparse.Namespace, target: Target) -> Submission:
+    package = package_of(arguments.source, image=arguments.image)
+    config = config_of(package, settings=arguments.settings, cluster=arguments.cluster)
+    return plan_run(
+        package,
+        run=arguments.name or new_run_name(run_prefix(package)),
+        target=target,
+        config=config,
+        options=RunOptions(
+            use_cache=not arguments.no_cache,
+            keep_endpoint=arguments.keep_endpoint,
+            service_account=arguments.service_account,
+        ),
+        settings=arguments.settings,
+    )
+
+
+def _await(api: VertexApi, submission: Submission, service: LocalService | None) -> int:
+    """Shows the run to its end; whoever interrupts decides what becomes of it."""
+    names = leaf_tasks(submission.package.spec)
+    try:
+        view = show_run(api, run=submission.run, task_names=names, console=Console())
+    except KeyboardInterrupt:
+        if not _wants_cancel(submission.run):
+            if service:
+                service.keep()
+            print(
+                f"run {submission.run} goes on; trainyard runs cancel {submission.run} ends it",
+                file=sys.stderr,
+            )
+            raise
+        view = cancel_and_wait(api, run=submission.run, task_names=names)
+    state = view.state.removeprefix(runs.STATE_PREFIX)
+    print(f"run {submission.run} is {state}")
+    if view.error:
+        print(f"trainyard: {view.error}", file=sys.stderr)
+    return 0 if state == "SUCCEEDED" else EXIT_FAILED
+
+
+def _wants_cancel(run: str) -> bool:
+    """Whether the person at the terminal wants to cancel; without one, nobody does."""
+    if not sys.stdin.isatty():
+        return False
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        return input(f"\nCancel run {run}? [y/N] ").strip().lower() in ("y", "yes")
+    return False
+
+
+def _upload(arguments: argparse.Namespace) -> int:
+    package = package_of(arguments.source, image=arguments.image)
+    check_images(package)
+    uploaded = registry.upload(package, repository=arguments.repository, tags=arguments.tags)
+    print(f"{uploaded.name} {uploaded.version}")
+    for address in uploaded.addresses:
+        print(address)
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        return print_table(runs.runs_table(api))
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        job = runs.get_run(api, arguments.name)
+        if arguments.json:
+            return print_json(job)
+        print("\n".join([*runs.run_summary(job), ""]))
+        return print_table(runs.tasks_table(job))
+
+
+def _logs(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        for line in runs.log_lines(
+            api, arguments.name, task=arguments.task, is_followed=arguments.follow
+        ):
+            print(line, flush=arguments.follow)
+    return 0
+
+
+def _cancel(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        job = runs.cancel_run(api, arguments.name)
+    if runs.is_final(job):
+        print(f"run {arguments.name} has ended already: {runs.state_of(job)}")
+    else:
+        print(f"asked run {arguments.name} to end")
+    return 0
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        runs.delete_run(api, arguments.name)
+    print(f"deleted {arguments.name}")
+    return 0

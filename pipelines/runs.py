@@ -1,0 +1,160 @@
+"""Reads and changes pipeline runs, by Vertex AI's REST API."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from components.model_version.registry import LRO_TIMEOUT_SECONDS
+from components.vertex_api import Json, VertexApi, VertexError
+from pipelines.report import short_name
+from pipelines.resources import ResourceError, Table, when
+from pipelines.watch import FINAL_STATES, leaf_tasks, message_of, view_of
+
+STATE_PREFIX = "PIPELINE_STATE_"
+POLL_SECONDS = 0.5
+
+
+def runs_table(api: VertexApi) -> Table:
+    """Pipeline runs, newest first."""
+    runs = sorted(
+        api.list_resources("pipelineJobs"), key=lambda run: run["createTime"], reverse=True
+    )
+    rows: list[tuple[str, ...]] = [
+        (short_name(run["name"]), state_of(run), when(run), when(run, "endTime") or "-")
+        for run in runs
+    ]
+    return Table(("RUN", "STATE", "CREATED", "ENDED"), rows)
+
+
+def get_run(api: VertexApi, run: str) -> Json:
+    """A run as Vertex AI answers it."""
+    return api.get(run_path(api, run))
+
+
+def run_summary(job: Json) -> list[str]:
+    """State, error and labels of a run, a line each."""
+    facts = {
+        "run": short_name(job["name"]),
+        "state": state_of(job),
+        "error": job.get("error", {}).get("message", ""),
+        "files": job.get("runtimeConfig", {}).get("gcsOutputDirectory", ""),
+        "package": job.get("templateUri", ""),
+        "service account": job.get("serviceAccount", ""),
+        "labels": ", ".join(f"{key}={value}" for key, value in job.get("labels", {}).items()),
+    }
+    return [f"{name:<16}{fact}" for name, fact in facts.items() if fact]
+
+
+def tasks_table(job: Json) -> Table:
+    """The run's tasks in the order of the graph."""
+    view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
+    rows: list[tuple[str, ...]] = [
+        (task.name, task.state, f"{task.seconds:.1f}", "cached" if task.is_cached else task.error)
+        for task in view.tasks
+    ]
+    return Table(("TASK", "STATE", "SECONDS", ""), rows)
+
+
+def state_of(job: Json) -> str:
+    """`RUNNING`, without the prefix."""
+    return str(job.get("state", "")).removeprefix(STATE_PREFIX)
+
+
+def is_final(job: Json) -> bool:
+    """Whether a run has ended."""
+    return job.get("state") in FINAL_STATES
+
+
+def cancel_run(api: VertexApi, run: str) -> Json:
+    """Asks for the end of a run unless it has ended; answers the run as it was."""
+    job = get_run(api, run)
+    if is_final(job):
+        return job
+    try:
+        api.post(f"{run_path(api, run)}:cancel", {})
+    except VertexError as error:
+        if error.status != "FAILED_PRECONDITION":  # it has ended meanwhile
+            raise
+    return job
+
+
+def delete_run(api: VertexApi, run: str) -> None:
+    """Deletes a run that has ended; what it made elsewhere stays.
+
+    Raises:
+        ResourceError: it has not ended; says what to do.
+    """
+    job = get_run(api, run)
+    if not is_final(job):
+        raise ResourceError(
+            f"run {run} is {state_of(job)}; end it first: trainyard runs cancel {run}"
+        )
+    api.wait(api.delete(run_path(api, run)), timeout_seconds=LRO_TIMEOUT_SECONDS)
+
+
+def log_lines(
+    api: VertexApi, run: str, *, task: str | None = None, is_followed: bool = False
+) -> Iterator[str]:
+    """Lines that a run's tasks wrote, the task's name in front; followed: until the run's end.
+
+    Raises:
+        ResourceError: the run has no such task; names those it has.
+    """
+    readers: dict[str, TaskLog] = {}
+    while True:
+        job = get_run(api, run)  # asked first, so that the last lines are read
+        _check_task(job, task)
+        for name, job_id in task_jobs(job):
+            if task in (None, name):
+                reader = readers.setdefault(job_id, TaskLog(api, job_id))
+                yield from (f"{name}  {line}" for line in reader.new_lines())
+        if is_final(job) or not is_followed:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def task_jobs(job: Json) -> list[tuple[str, str]]:
+    """Name and job id of each task that has started: a task runs as a custom job of its own."""
+    names = leaf_tasks(job["pipelineSpec"])
+    found = []
+    for detail in job.get("jobDetail", {}).get("taskDetails", []):
+        container = detail.get("executorDetail", {}).get("containerDetail", {})
+        if detail.get("taskName") in names and container.get("mainJob"):
+            found.append((names[detail["taskName"]], short_name(container["mainJob"])))
+    return found
+
+
+class TaskLog:
+    """The log of one task, read on as it grows."""
+
+    def __init__(self, api: VertexApi, job_id: str) -> None:
+        self._api = api
+        self._query = f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"'
+        self._seen: set[Any] = set()
+        self._newest = ""
+
+    def new_lines(self) -> Iterator[str]:
+        """What was written since the last call."""
+        since = f' AND timestamp>="{self._newest}"' if self._newest else ""
+        page_token = ""
+        while True:
+            entries, next_token = self._api.log_entries(self._query + since, page_token=page_token)
+            for entry in entries:
+                self._newest = max(self._newest, str(entry.get("timestamp", "")))
+                if entry.get("insertId") not in self._seen:
+                    self._seen.add(entry.get("insertId"))
+                    yield message_of(entry)
+            if not entries or not next_token or next_token == page_token:
+                return
+            page_token = next_token
+
+
+def run_path(api: VertexApi, run: str) -> str:
+    """The resource name of a run."""
+    return f"{api.parent}/pipelineJobs/{run}"
+
+
+def _check_task(job: Json, task: str | None) -> None:
+    names = leaf_tasks(job["pipelineSpec"]).values()
+    if task is not None and task not in names:
+        raise ResourceError(f"--task {task!r} is not a task of this run; it has {', '.join(names)}")
