@@ -35,7 +35,7 @@ def teardown(api: VertexApi, *, run: str, succeeded: bool, keep_endpoint: bool =
     label = _label_of(api, run)
     parts: list[Callable[[], None]] = [lambda: cancel_jobs(api, label=label)]
     if not (succeeded and keep_endpoint):
-        parts.append(lambda: undeploy_models(api, run=run))
+        parts.append(lambda: undeploy_models(api, label=label))
         parts.append(lambda: delete_endpoints(api, run=run))
     if not succeeded:
         parts.append(lambda: delete_versions(api, label=label))
@@ -82,19 +82,27 @@ def cancel_jobs(api: VertexApi, *, label: tuple[str, str]) -> None:
             time.sleep(0.2)
 
 
-def undeploy_models(api: VertexApi, *, run: str) -> None:
-    """Undeploys what the run deployed (it carries the run's name); older models get the traffic."""
+def undeploy_models(api: VertexApi, *, label: tuple[str, str]) -> None:
+    """Undeploys the versions that the run made; older ones get the traffic.
+
+    GCPC's ModelDeployOp gives a deployed model no name or label of the run.
+    """
+    versions = {
+        (name, version["versionId"])
+        for name in _models(api)
+        for version in _made(list_versions(api, name), label)
+    }
     for endpoint in api.list_resources("endpoints"):
         deployed = endpoint.get("deployedModels", [])
-        kept = [model for model in deployed if model.get("displayName") != run]
-        for model in deployed:
-            if model.get("displayName") == run:
-                undeploy(
-                    api,
-                    endpoint["name"],
-                    deployed_model_id=model["id"],
-                    traffic=_all_to_newest(kept),
-                )
+        made = [model for model in deployed if _version_of(model) in versions]
+        kept = [model for model in deployed if model not in made]
+        for model in made:
+            undeploy(
+                api,
+                endpoint["name"],
+                deployed_model_id=model["id"],
+                traffic=_all_to_newest(kept),
+            )
 
 
 def delete_endpoints(api: VertexApi, *, run: str) -> None:
@@ -106,10 +114,9 @@ def delete_endpoints(api: VertexApi, *, run: str) -> None:
 
 def delete_versions(api: VertexApi, *, label: tuple[str, str]) -> None:
     """Deletes the model versions that a failed run uploaded; `default` goes back to `previous`."""
-    for model in list(api.list_resources("models")):
-        name = model["name"].partition("@")[0]
+    for name in _models(api):
         versions = list_versions(api, name)
-        made = [v for v in versions if label in v.get("labels", {}).items()]
+        made = _made(versions, label)
         kept = [v for v in versions if v not in made]
         if made and not kept:
             _delete(api, name)
@@ -118,6 +125,18 @@ def delete_versions(api: VertexApi, *, label: tuple[str, str]) -> None:
             if "default" in version.get("versionAliases", []):
                 add_alias(api, VersionName(name, _former_default(kept)), "default")
             _delete(api, f"{name}@{version['versionId']}", method=":deleteVersion")
+
+
+def _models(api: VertexApi) -> list[str]:
+    return [model["name"].partition("@")[0] for model in api.list_resources("models")]
+
+
+def _made(versions: list[Json], label: tuple[str, str]) -> list[Json]:
+    return [version for version in versions if label in version.get("labels", {}).items()]
+
+
+def _version_of(deployed: Json) -> tuple[str, str]:
+    return deployed["model"].partition("@")[0], deployed.get("modelVersionId", "")
 
 
 def _former_default(versions: list[Json]) -> str:

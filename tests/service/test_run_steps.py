@@ -45,13 +45,12 @@ def version(upload):
 
 @pytest.fixture
 def deploy(api):
-    """Deploys a version under a run's name with all traffic."""
+    """Deploys a version with all traffic, as GCPC does: without a name or label of the run."""
 
-    def do(version: VersionName, endpoint: str, *, run: str) -> None:
+    def do(version: VersionName, endpoint: str) -> None:
         body = {
             "deployedModel": {
                 "model": version.name,
-                "displayName": run,
                 "dedicatedResources": {"machineSpec": {"machineType": "m"}, "minReplicaCount": 1},
             },
             "trafficSplit": {"0": 100},
@@ -65,8 +64,8 @@ def aliases(api, model: str) -> dict[str, list[str]]:
     return {v["versionId"]: v.get("versionAliases", []) for v in list_versions(api, model)}
 
 
-def deployed_runs(api, endpoint: str) -> list[str]:
-    return [model["displayName"] for model in api.get(endpoint).get("deployedModels", [])]
+def deployed_versions(api, endpoint: str) -> list[str]:
+    return [model["modelVersionId"] for model in api.get(endpoint).get("deployedModels", [])]
 
 
 def test_a_model_is_found_by_its_display_name(api, version):
@@ -87,22 +86,22 @@ def test_an_endpoint_is_made_once_and_then_reused(api):
 def test_promotion_moves_the_aliases_and_takes_down_what_it_replaces(api, version, deploy):
     endpoint = ensure_endpoint(api, "digits", run="run-1")
     first = version(run="run-1")
-    deploy(first, endpoint, run="run-1")
+    deploy(first, endpoint)
     promote(api, first, endpoint=endpoint)
     second = version(run="run-2", parent=first.model)
-    deploy(second, endpoint, run="run-2")
+    deploy(second, endpoint)
 
     promote(api, second, endpoint=endpoint)
 
     assert aliases(api, first.model) == {"1": ["previous"], "2": ["default"]}
-    assert deployed_runs(api, endpoint) == ["run-2"]
+    assert deployed_versions(api, endpoint) == ["2"]
 
 
 def test_teardown_after_a_failure_leaves_nothing_of_the_run(api, version, deploy):
     job = api.post(f"{api.parent}/customJobs", LONG_JOB)
     endpoint = ensure_endpoint(api, "digits", run="run-1")
     first = version(run="run-1")
-    deploy(first, endpoint, run="run-1")
+    deploy(first, endpoint)
 
     teardown(api, run="run-1", succeeded=False)
 
@@ -114,22 +113,22 @@ def test_teardown_after_a_failure_leaves_nothing_of_the_run(api, version, deploy
 def test_teardown_after_a_failure_gives_traffic_and_default_back(api, version, deploy):
     endpoint = ensure_endpoint(api, "digits", run="run-1")
     first = version(run="run-1")
-    deploy(first, endpoint, run="run-1")
+    deploy(first, endpoint)
     second = version(run="run-2", parent=first.model)
-    deploy(second, endpoint, run="run-2")
+    deploy(second, endpoint)
     api.post(f"{second.name}:mergeVersionAliases", {"versionAliases": ["default"]})
 
     teardown(api, run="run-2", succeeded=False)
 
     assert aliases(api, first.model) == {"1": ["default"]}
-    assert deployed_runs(api, endpoint) == ["run-1"]
+    assert deployed_versions(api, endpoint) == ["1"]
     assert set(api.get(endpoint)["trafficSplit"].values()) == {100}
 
 
 def test_teardown_after_success_keeps_the_version(api, version, deploy):
     endpoint = ensure_endpoint(api, "digits", run="run-1")
     first = version(run="run-1")
-    deploy(first, endpoint, run="run-1")
+    deploy(first, endpoint)
 
     teardown(api, run="run-1", succeeded=True)
 
@@ -140,11 +139,11 @@ def test_teardown_after_success_keeps_the_version(api, version, deploy):
 
 def test_teardown_keeps_an_endpoint_that_was_asked_for(api, version, deploy):
     endpoint = ensure_endpoint(api, "digits", run="run-1")
-    deploy(version(run="run-1"), endpoint, run="run-1")
+    deploy(version(run="run-1"), endpoint)
 
     teardown(api, run="run-1", succeeded=True, keep_endpoint=True)
 
-    assert deployed_runs(api, endpoint) == ["run-1"]
+    assert deployed_versions(api, endpoint) == ["1"]
 
 
 def test_teardown_twice_is_harmless(api, version):
