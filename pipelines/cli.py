@@ -17,6 +17,7 @@ from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_clust
 from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
 from pipelines.resource_cli import add_resource_commands
+from pipelines.schedule_cli import add_schedule_commands
 from pipelines.submit_cli import add_submit
 from pipelines.target import Target, TargetError
 from pipelines.where import add_target, service_of, target_of
@@ -34,6 +35,7 @@ examples:
   trainyard run mnist --on vertex --project my-project --pipeline-root gs://my-bucket/runs
   trainyard cluster explain configs/clusters/mnist_standard_1.yaml
   trainyard jobs submit mnist --cluster configs/clusters/mnist_parameter_server.yaml --follow
+  trainyard schedule apply --dry-run
   trainyard models list
   trainyard jobs logs JOB_ID --replica worker/1
 """
@@ -85,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     add_cluster_commands(commands)
     add_submit(add_job_commands(commands))
     add_resource_commands(commands)
+    add_schedule_commands(commands)
     return parser
 
 

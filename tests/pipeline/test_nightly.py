@@ -1,0 +1,133 @@
+"""A schedule file's nights on a service whose days take seconds."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+import requests
+import yaml
+
+NIGHTS_TIMEOUT_SECONDS = 200
+COMMAND_TIMEOUT_SECONDS = 60
+COLLECTIONS = "projects/local/locations/us-central1"
+CLOCK_SPEED = 17280  # a day takes five seconds
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch, taxi_rows, write_csv):
+    """A folder with state, temp files, and a schedule file for taxi on a few trips."""
+    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "schedules").mkdir()
+    nightly = {
+        "workload": "taxi",
+        "cron": "0 3 * * *",
+        "time_zone": "America/Chicago",
+        "max_runs": 3,
+        "queue": True,
+        "cache": False,
+        "parameters": {
+            "prepare.files": [str(write_csv(taxi_rows(200)))],
+            "train.epochs": 1,
+            "thresholds.auc": 0,
+            "thresholds.accuracy": 0,
+        },
+    }
+    (tmp_path / "schedules" / "taxi-nightly.yaml").write_text(yaml.safe_dump(nightly))
+    return tmp_path
+
+
+def trainyard(*arguments: str) -> str:
+    command = [sys.executable, "-m", "pipelines.cli", "schedule", *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextmanager
+def serving(home) -> Iterator[str]:
+    root = home / "state" / "vertex"
+    options = ["--root", str(root), "--clock-speed", str(CLOCK_SPEED)]
+    preload = ["--preload", "kfp.local,kfp.dsl.executor_main,tensorflow"]
+    with (home / "serve.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "vertex_local.cli", "serve", *options, *preload],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    try:
+        ready = process.stdout.readline()
+        yield re.search(r"http://\S+", ready)[0]
+    finally:
+        process.terminate()
+        process.communicate(timeout=COMMAND_TIMEOUT_SECONDS)
+
+
+def resources(url: str, path: str) -> list[dict]:
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.get(f"{url}/v1/{COLLECTIONS}/{path}", timeout=30)
+    assert answer.ok, answer.text
+    [found] = answer.json().values()
+    return found
+
+
+def is_over(url: str) -> bool:
+    [schedule] = resources(url, "schedules")
+    final = {"PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED"}
+    ended = all(run["state"] in final for run in resources(url, "pipelineJobs"))
+    return schedule["state"] == "COMPLETED" and ended
+
+
+def test_three_nights_train_taxi_three_times(home):
+    assert "created" in trainyard("apply", str(home / "schedules"))
+    with serving(home) as url:
+        deadline = time.monotonic() + NIGHTS_TIMEOUT_SECONDS
+        while not is_over(url):
+            assert time.monotonic() < deadline, (home / "serve.log").read_text()[-3000:]
+            time.sleep(0.5)
+
+        runs = resources(url, "pipelineJobs")
+        assert [run["state"] for run in runs] == 3 * ["PIPELINE_STATE_SUCCEEDED"], [
+            run.get("error") for run in runs
+        ]
+        [schedule] = resources(url, "schedules")
+        assert schedule["startedRunCount"] == "3"
+        nights = sorted(run["name"][-14:] for run in runs)
+        assert len(set(nights)) == 3
+        assert all(re.fullmatch(r"\d{8}0[89]0000", night) for night in nights), nights
+        [model] = resources(url, "models")
+        versions = resources(url, f"models/{model['name'].rpartition('/')[2]}:listVersions")
+        assert [version["versionId"] for version in versions] == ["1", "2", "3"]
+        assert [v["versionId"] for v in versions if "default" in v["versionAliases"]] == ["3"]
+        assert resources(url, "endpoints") == []
+        assert {job["state"] for job in resources(url, "customJobs")} == {"JOB_STATE_SUCCEEDED"}
+        listed = trainyard("list")
+        assert re.search(r"taxi-nightly +COMPLETED .* 3 of 3", listed), listed
+    assert_nothing_is_left(home)
+
+
+def assert_nothing_is_left(home) -> None:
+    """No process that has to do with the folder, no temp file."""
+    left = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), process.environ().get("TRAINYARD_DIR", "")]
+        except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+            continue
+        if process.pid != os.getpid() and any(str(home) in word for word in words):
+            left.append(process.cmdline())
+    assert left == []
+    assert list((home / "tmp").iterdir()) == []
+    assert not (home / "state" / "vertex" / "server.json").exists()
