@@ -23,6 +23,7 @@ from pipelines.package import (
 from pipelines.registry import download, is_address
 from pipelines.target import Target
 from pipelines.vertex import RUN_NAME, run_request
+from trainer import paths
 
 OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}
 
@@ -115,7 +116,7 @@ def plan_run(
     else:
         parameters, labels = _plain_parameters(package, settings or [], target)
     check_parameters(package, parameters)
-    if target.pipeline_root.startswith("gs://"):
+    if paths.is_in_bucket(target.pipeline_root):
         check_images(package)
     request = run_request(
         package,

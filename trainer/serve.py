@@ -16,6 +16,7 @@ import waitress
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request, Response
 
+from trainer import paths
 from trainer.errors import TrainerError
 from trainer.liveness import end_process
 from trainer.quiet import import_tensorflow
@@ -61,7 +62,7 @@ class ServerConfig:
 
 def parse_environ(environ: Mapping[str, str]) -> ServerConfig:
     """Returns the configuration that the AIP_* variables give; ValueError names a wrong one."""
-    uri = environ.get("AIP_STORAGE_URI", "").removeprefix("file://").rstrip("/")
+    uri = paths.uri(environ.get("AIP_STORAGE_URI", "")).rstrip("/")
     if not uri:
         raise ValueError("AIP_STORAGE_URI is not set; set it to the folder of the exported model")
     port = environ.get("AIP_HTTP_PORT", "8080")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.shards import SPLITS
+from trainer import paths
 
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-CLOUD_MOUNT = "/gcs/"
 OWN_FILE = re.compile(
     rf"({'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.tfrecord(\.gz)?"
     r"|quarantine-\d{5}-of-\d{5}\.jsonl"
@@ -28,15 +28,10 @@ def local_path(path: str | Path) -> Path:
     Raises:
         DataError: a bucket is named where none is mounted.
     """
-    text = str(path)
-    if not text.startswith("gs://"):
-        return Path(text)
-    if not Path(CLOUD_MOUNT).is_dir():
-        raise DataError(
-            f"{text}: buckets are reached through {CLOUD_MOUNT}, which Vertex AI mounts and this "
-            "machine does not have; name a local folder"
-        )
-    return Path(CLOUD_MOUNT + text.removeprefix("gs://"))
+    try:
+        return paths.local_path(path)
+    except ValueError as error:
+        raise DataError(str(error)) from error
 
 
 @contextlib.contextmanager
@@ -46,7 +41,7 @@ def published(output: Path) -> Iterator[Path]:
     On a mounted bucket a folder cannot be renamed: there, files go to their place at once and the
     manifest, written last, is the mark of a whole dataset.
     """
-    if str(output).startswith(CLOUD_MOUNT):
+    if paths.is_mounted(output):
         output.mkdir(parents=True, exist_ok=True)
         (output / MANIFEST).unlink(missing_ok=True)
         yield output

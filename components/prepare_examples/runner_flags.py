@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.publish import CLOUD_MOUNT
+from trainer import paths
 
 RUNNERS = ("DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 DATAFLOW = "DataflowRunner"
@@ -85,7 +85,5 @@ def _for_dataflow(flags: Sequence[str], found: dict[str, Any], output: Path) -> 
 
 def _own_bucket(output: Path) -> str:
     """A folder in the bucket that the output goes to; empty if it goes to none."""
-    text = str(output)
-    if not text.startswith(CLOUD_MOUNT):
-        return ""
-    return f"gs://{text.removeprefix(CLOUD_MOUNT).split('/')[0]}/dataflow"
+    bucket = paths.bucket_of(output)
+    return f"{bucket}/dataflow" if bucket else ""

@@ -12,6 +12,7 @@ from components.prepare_examples.idx import open_idx
 from components.prepare_examples.image_statistics import ImageStatistics
 from components.prepare_examples.shards import Rows, limit_splits, plan_shards
 from components.prepare_examples.writer import merge_entries, write_manifest
+from trainer import paths
 
 MNIST_SPLITS = {
     "train": Rows("train", 0, 55_000),
@@ -176,13 +177,13 @@ def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
 
 
 def test_a_bucket_is_read_where_vertex_mounts_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(publish, "CLOUD_MOUNT", f"{tmp_path}/")
+    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/")
     assert publish.local_path("gs://bucket/raw") == tmp_path / "bucket" / "raw"
     assert publish.local_path("raw") == Path("raw")
 
 
 def test_a_bucket_where_none_is_mounted_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(publish, "CLOUD_MOUNT", f"{tmp_path}/absent/")
+    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/absent/")
     with pytest.raises(DataError, match="gs://bucket/raw: buckets are reached through"):
         publish.local_path("gs://bucket/raw")
 
