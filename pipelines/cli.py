@@ -16,7 +16,9 @@ from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus, warn_of_re
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
 from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
+from pipelines.registry import RegistryError
 from pipelines.resource_cli import add_resource_commands
+from pipelines.run_cli import add_run_commands
 from pipelines.schedule_cli import add_schedule_commands
 from pipelines.submit_cli import add_submit
 from pipelines.target import Target, TargetError
@@ -32,7 +34,8 @@ examples:
   trainyard run mnist                          the whole pipeline on this machine
   trainyard run mnist --set train.epochs=5 --set thresholds.accuracy=0.99
   trainyard run mnist --cluster configs/clusters/single.yaml --keep-endpoint
-  trainyard run mnist --on vertex --project my-project --pipeline-root gs://my-bucket/runs
+  trainyard submit mnist --wait --set labels.team=vision
+  trainyard submit dist/mnist.yaml --on vertex --project P --pipeline-root gs://BUCKET/runs
   trainyard cluster explain configs/clusters/mnist_standard_1.yaml
   trainyard jobs submit mnist --cluster configs/clusters/mnist_parameter_server.yaml --follow
   trainyard schedule apply --dry-run
@@ -56,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         return code
     except (ConfigError, TargetError, resources.ResourceError) as error:
         return _fail(str(error), code=EXIT_USAGE)
-    except (DataError, VertexError, ServiceError, OSError) as error:
+    except (DataError, VertexError, RegistryError, ServiceError, OSError) as error:
         return _fail(str(error), code=EXIT_FAILED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -84,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     _add_compile(commands)
+    add_run_commands(commands)
     add_cluster_commands(commands)
     add_submit(add_job_commands(commands))
     add_resource_commands(commands)
@@ -120,11 +124,17 @@ def _add_run(commands: Any) -> None:
 
 
 def _add_compile(commands: Any) -> None:
-    compile_ = commands.add_parser("compile", help="write the pipeline as one YAML file")
+    text = "write a package for each workload: the pipeline with that workload's defaults"
+    compile_ = commands.add_parser("compile", help=text, description=text)
     compile_.add_argument(
-        "--output", type=Path, default=Path("dist/train_and_deploy.yaml"), help="%(default)s"
+        "workloads", nargs="*", metavar="WORKLOAD", help=f"default: {', '.join(RUNS)}"
     )
-    compile_.add_argument("--image", help="container image; default: a digest of the source")
+    compile_.add_argument(
+        "--output-dir", type=Path, default=Path("dist"), metavar="DIR", help="%(default)s"
+    )
+    compile_.add_argument(
+        "--image", help="container image that Vertex AI can pull; default: a digest of the source"
+    )
     compile_.set_defaults(command=_compile)
 
 
@@ -180,12 +190,14 @@ def _fetch(config: RunConfig, target: Target) -> None:
 
 
 def _compile(arguments: argparse.Namespace) -> int:
-    from pipelines.compile import compile_pipeline, default_image
+    from pipelines.compile import default_image, write_packages
 
-    text = compile_pipeline(arguments.image or default_image())
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(text)
-    print(arguments.output)
+    for path in write_packages(
+        arguments.output_dir,
+        image=arguments.image or default_image(),
+        workloads=tuple(arguments.workloads),
+    ):
+        print(path)
     return 0
 
 
