@@ -24,8 +24,6 @@ TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 VERSION_PREFIX = "sha256:"
 ADDRESS = re.compile(rf"(?P<repository>.+)/(?P<package>{NAME})/(?P<version>[^/]+)")
 
-ClientFactory = Callable[[str], Any]
-
 
 class RegistryError(Exception):
     """The repository refused, or did not answer; the message says what it said."""
@@ -52,9 +50,7 @@ def is_address(text: str) -> bool:
     return text.startswith("https://")
 
 
-def upload(
-    package: Package, *, repository: str, tags: list[str], connect: ClientFactory = client_of
-) -> Uploaded:
+def upload(package: Package, *, repository: str, tags: list[str]) -> Uploaded:
     """Puts a package into a repository and points the tags at it.
 
     What is there already, to the byte, is not put there twice: only its tags move.
@@ -72,13 +68,13 @@ def upload(
     with tempfile.TemporaryDirectory(prefix="trainyard-upload-") as folder:
         path = Path(folder, f"{package.name}.yaml")
         path.write_text(package.text, encoding="utf-8")
-        name, version = _ask(repository, lambda: connect(repository).upload_pipeline(path, tags))
+        name, version = _ask(repository, lambda: client_of(repository).upload_pipeline(path, tags))
     host = repository.rstrip("/")
     addresses = tuple(f"{host}/{name}/{end}" for end in (*tags, version))
     return Uploaded(name=name, version=version, addresses=addresses)
 
 
-def download(address: str, *, connect: ClientFactory = client_of) -> Package:
+def download(address: str) -> Package:
     """The package at `https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG` (or `/sha256:…`).
 
     Raises:
@@ -95,7 +91,7 @@ def download(address: str, *, connect: ClientFactory = client_of) -> Package:
         path = Path(folder, "package.yaml")
         _ask(
             address,
-            lambda: connect(repository).download_pipeline(
+            lambda: client_of(repository).download_pipeline(
                 name, file_name=str(path), **{key: version}
             ),
         )

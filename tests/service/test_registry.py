@@ -1,0 +1,113 @@
+"""Packages in a repository, with KFP's own client."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from package_repository import TOKEN, serving
+
+from pipelines import registry
+from pipelines.cli import main
+from pipelines.on_vertex import ConfigError
+from pipelines.package import read_package
+
+REPOSITORY = "https://us-central1-kfp.pkg.dev/demo/repo"
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """The repository, which KFP's client finds by its official address."""
+    from kfp.registry import ApiAuth, RegistryClient
+
+    with serving() as server:
+        config = tmp_path / "client.json"
+        server.write_client_config(config)
+        monkeypatch.setattr(
+            registry,
+            "client_of",
+            lambda host: RegistryClient(host=host, auth=ApiAuth(TOKEN), config_file=str(config)),
+        )
+        yield server
+
+
+def package(image: str = "r.example/i:1"):
+    spec = {
+        "pipelineInfo": {"name": "tiny-one"},
+        "root": {
+            "dag": {"tasks": {"a": {"componentRef": {"name": "comp-a"}}}},
+            "inputDefinitions": {"parameters": {"count": {"parameterType": "NUMBER_INTEGER"}}},
+        },
+        "components": {"comp-a": {"executorLabel": "exec-a"}},
+        "deploymentSpec": {"executors": {"exec-a": {"container": {"image": image}}}},
+        "schemaVersion": "2.1.0",
+    }
+    return read_package(json.dumps(spec), source="tiny")
+
+
+def test_what_is_uploaded_comes_back_by_tag_and_by_version(repository):
+    uploaded = registry.upload(package(), repository=REPOSITORY, tags=["v1", "latest"])
+
+    by_tag, by_latest, by_version = (registry.download(a) for a in uploaded.addresses)
+    assert uploaded.addresses[0] == f"{REPOSITORY}/tiny-one/v1"
+    assert by_tag.spec == by_latest.spec == by_version.spec == package().spec
+    assert by_tag.address == f"{REPOSITORY}/tiny-one/v1"
+
+
+def test_the_same_package_is_one_version_and_its_tags_move(repository):
+    first = registry.upload(package(), repository=REPOSITORY, tags=["latest"])
+    again = registry.upload(package(), repository=REPOSITORY, tags=["v1"])
+    second = registry.upload(package("r.example/i:2"), repository=REPOSITORY, tags=["latest"])
+
+    assert first.version == again.version != second.version
+    assert len(repository.versions) == 2
+    assert "r.example/i:2" in registry.download(f"{REPOSITORY}/tiny-one/latest").text
+    assert registry.download(f"{REPOSITORY}/tiny-one/v1").spec == package().spec
+
+
+def test_a_repository_that_refuses_is_quoted(repository):
+    with pytest.raises(registry.RegistryError, match="404 tiny-one/v9 not found"):
+        registry.download(f"{REPOSITORY}/tiny-one/v9")
+
+
+@pytest.mark.parametrize(
+    ("repository_url", "tags", "message"),
+    [
+        pytest.param("http://us-kfp.pkg.dev/p/r", [], "not a repository", id="http"),
+        pytest.param("https://example.com/p/r", [], "not a repository", id="host"),
+        pytest.param(f"{REPOSITORY}/more", [], "not a repository", id="path"),
+        pytest.param(REPOSITORY, ["a b"], "--tag 'a b' is not allowed", id="tag"),
+        pytest.param(REPOSITORY, ["sha256:1"], "--tag 'sha256:1'", id="version-as-tag"),
+    ],
+)
+def test_a_bad_address_or_tag_is_named_before_anything_is_sent(
+    repository, repository_url, tags, message
+):
+    with pytest.raises(ConfigError, match=message):
+        registry.upload(package(), repository=repository_url, tags=tags)
+    assert repository.num_requests == 0
+
+
+def test_the_command_uploads_a_workload_and_submit_takes_its_address(
+    repository, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path))
+    image = "us-central1-docker.pkg.dev/demo/images/trainyard:1"
+    put = ["upload", "mnist", "--repository", REPOSITORY, "--tag", "latest"]
+    assert main(put) == 2
+    assert "Vertex AI cannot pull it" in capsys.readouterr().err
+    assert repository.num_requests == 0
+
+    assert main([*put, "--image", image]) == 0
+    address = f"{REPOSITORY}/train-and-deploy-mnist/latest"
+    assert address in capsys.readouterr().out.split()
+
+    where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r"]
+    assert main(["submit", address, "--dry-run", "--set", "train.epochs=1", *where]) == 0
+    request = json.loads(capsys.readouterr().out)
+    assert request["templateUri"] == address
+    assert json.loads(request["runtimeConfig"]["parameterValues"]["train"])["epochs"] == 1
+    assert image in json.dumps(request["pipelineSpec"])
