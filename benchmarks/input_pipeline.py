@@ -1,8 +1,8 @@
 """What the input costs: our training loop against the same steps on a batch that is always there.
 
-`memory`: each batch is gathered from a table in memory, and augmented. `stream`: besides, the
-examples are read from their files in eight blocks, as for data larger than memory; that is
-measured against `memory`. In each round all ways are run in turn, each for an epoch.
+`memory`: each batch is gathered from a table in memory. `stream`: besides, the examples are read
+from their files in eight blocks, as for data larger than memory; that is measured against `memory`.
+In each round all ways are run in turn, each for an epoch.
 """
 
 import argparse
@@ -33,14 +33,14 @@ NUM_BLOCKS = 8
 
 
 class FixedBatchStep(TrainStep):
-    """A step whose batch, preprocessed, is given in the place of the table."""
+    """A step whose batch is given in the place of the table; it is augmented as any other."""
 
     def rows(self, indices: tf.Tensor) -> tf.Tensor:
         """Returns numbers of the right shape; nothing is looked up by them."""
         return tf.zeros(tf.concat([tf.shape(indices), [BATCH_SIZE]], 0), tf.int64)
 
-    def _batch(self, table: Any, index: tf.Tensor, rows: tf.Tensor, taken: slice) -> Any:
-        del index, rows, taken
+    def _examples(self, table: Any, rows: tf.Tensor) -> Any:
+        del rows
         return table
 
 
@@ -89,9 +89,8 @@ def make_step(bench: Bench, kind: type[TrainStep], *, steps_per_block: int) -> T
 
 
 def fixed_batch(bench: Bench) -> Any:
-    """Returns the first examples as the model takes them."""
-    features, labels = tf.nest.map_structure(lambda column: column[:BATCH_SIZE], bench.table)
-    return bench.workload.preprocess(features), labels
+    """Returns the first examples."""
+    return tf.nest.map_structure(lambda column: column[:BATCH_SIZE], bench.table)
 
 
 def make_ways(bench: Bench, *, steps_per_block: int) -> dict[str, Way]:

@@ -134,13 +134,16 @@ class TrainStep:
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, taken: slice
     ) -> tuple[Any, tf.Tensor]:
         plan = self._plan
-        features, labels = gather_rows(table, rows[taken])
+        features, labels = self._examples(table, rows[taken])
         if self._workload.num_noise:
             # The noise of the whole batch, so that an example's does not depend on the parts.
             shape = [plan.batch_size, self._workload.num_noise]
             noise = batch_noise(index, shape, seed=plan.seed)[taken]
             features = self._workload.augment(features, noise)
         return self._workload.preprocess(features), labels
+
+    def _examples(self, table: Any, rows: tf.Tensor) -> Any:
+        return gather_rows(table, rows)
 
 
 class EvalStep:

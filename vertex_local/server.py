@@ -99,10 +99,11 @@ def serve(
 
 def _service(root: Path, listener: socket.socket, preload: Sequence[str]) -> Service:
     url = f"http://{HOST}:{listener.getsockname()[1]}"
-    warm = Warm(list(preload), log_path=root / "warm.log") if preload else None
-    if warm:
-        warm.start()
-    return Service(root=root, store=Store(root / "vertex.db"), url=url, warm=warm)
+    service = Service(root=root, store=Store(root / "vertex.db"), url=url)
+    if preload:
+        service.warm = Warm(list(preload), log_path=root / "warm.log", closing=service.closing)
+        service.warm.start()
+    return service
 
 
 def _listen(port: int | None) -> socket.socket:

@@ -115,12 +115,15 @@ class WarmClient:
 class Warm(WarmClient):
     """The service's warm process: started in the background, replaced when it dies."""
 
-    def __init__(self, modules: list[str], *, log_path: Path) -> None:
+    def __init__(
+        self, modules: list[str], *, log_path: Path, closing: threading.Event | None = None
+    ) -> None:
         ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         super().__init__(ours)
         self._modules = modules
         self._log_path = log_path
-        self._is_closing = False
+        self._closing = closing or threading.Event()  # of the service: nobody waits from then on
+        self._is_closed = False
         self._has_given_up = False
         self._process: subprocess.Popen[bytes] | None = None
         # It lives as long as the service: the process dies with the thread that started it.
@@ -134,20 +137,21 @@ class Warm(WarmClient):
         """Returns when the process is ready, never will be, or the time has passed."""
         deadline = time.monotonic() + timeout_seconds
         while not (self.is_ready or self._has_given_up or time.monotonic() > deadline):
-            time.sleep(POLL_SECONDS)
+            if self._closing.wait(POLL_SECONDS):
+                return
 
     def close(self) -> None:
         """Ends the process."""
-        self._is_closing = True
+        self._is_closed = True
         if self._process:
             self._process.kill()
 
     def _keep(self) -> None:
         num_deaths = 0
-        while num_deaths < MAX_DEATHS and not self._is_closing:
+        while num_deaths < MAX_DEATHS and not self._is_closed:
             began = time.monotonic()
             code = self._run()
-            if self._is_closing:
+            if self._is_closed:
                 return
             if code == EXIT_CANNOT:
                 break

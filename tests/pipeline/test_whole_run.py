@@ -96,16 +96,12 @@ class Home:
 
     def wait_for_replica(self, name: str, *, of: subprocess.Popen) -> psutil.Process:
         """The process of a replica (`worker/0`) of a run."""
-        role, index = name.split("/")
-        wanted = re.compile(rf'"task": *{{"type": *"{role}", *"index": *{index}')
         deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
-            for process in self.processes():
-                try:
-                    if wanted.search(process.environ().get("TF_CONFIG", "")):
-                        return process
-                except psutil.NoSuchProcess:
-                    continue
+            for path in (self.state / "vertex").rglob("state.json"):
+                replica = json.loads(path.read_text())["replicas"].get(name, {})
+                if replica.get("state") == "running":
+                    return psutil.Process(replica["pid"])
             assert of.poll() is None, of.stdout.read()
             time.sleep(0.1)
         pytest.fail(f"{name} did not start within {WAIT_TIMEOUT_SECONDS} s")
