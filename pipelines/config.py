@@ -14,7 +14,8 @@ from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.findings import ClusterError
 from components.prepare_examples.options import PrepareOptions
-from pipelines.on_vertex import ConfigError, check_on_vertex, check_together
+from pipelines.on_vertex import ConfigError as ConfigError  # noqa: PLC0414 - taken from here
+from pipelines.on_vertex import check_on_vertex, check_together
 from trainer.config import TrainConfig
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 RUNS_ALWAYS = "ALL_UPSTREAM_TASKS_COMPLETED"
 ROOT = ""
-UNSUPPORTED_FIELDS = ("templateUri", "pscInterfaceConfig", "reservedIpRanges")
+UNSUPPORTED_FIELDS = ("pscInterfaceConfig", "reservedIpRanges")
 
 TYPES: dict[str, tuple[type, ...]] = {
     "STRING": (str,),
@@ -55,7 +55,10 @@ def plan(body: Json) -> Json:
         if field in body:
             raise invalid_argument(f"{field} is not supported by this service; leave it out.")
     if not body.get("pipelineSpec"):
-        raise invalid_argument("pipelineSpec is missing: give a pipeline compiled with kfp.")
+        raise invalid_argument(
+            "pipelineSpec is missing: give a pipeline compiled with kfp; this service fetches none "
+            "from templateUri."
+        )
     spec = canonical(body["pipelineSpec"])
     config = body.get("runtimeConfig", {})
     if "inputArtifacts" in config or "parameters" in config:

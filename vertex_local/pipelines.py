@@ -73,7 +73,26 @@ def get(service: Service, call: Call) -> Json:
     interrupted = "" if is_unfinished else job.get("error", {}).get("message", INTERRUPTED)
     journal = events.read(KIND.folder_of(service, job["name"]))
     details = events.task_details(journal, interrupted=interrupted)
+    for detail in details:
+        if "startTime" in detail:
+            main_job = step_job(job["name"], detail["taskUniqueName"])
+            detail["executorDetail"] = {"containerDetail": {"mainJob": main_job}}
     return {**job, "jobDetail": {"taskDetails": details}} if details else job
+
+
+def step_job(run_name: str, task: str) -> str:
+    """The job that a step of a run is, as Vertex AI has one for each; only its log can be read."""
+    parent, _, run = run_name.rpartition(f"/{KIND.collection}/")
+    return f"{parent}/customJobs/{run}.{task}"
+
+
+def step_log(service: Service, run_name: str, job_id: str) -> Path | None:
+    """The log of a step by the id of its job; None if that is not a step of this run."""
+    folder = KIND.folder_of(service, run_name)
+    run, dot, task = job_id.partition(".")
+    path = folder / "tasks" / f"{task}.log"
+    is_step = dot and run == folder.name and ID_PATTERN.fullmatch(task)
+    return path if is_step and path.is_file() else None
 
 
 def _job_id(service: Service, call: Call) -> str:
