@@ -10,7 +10,7 @@ CLUSTER ?=
 BENCHMARKS := $(filter-out __init__ clusters,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test lint format compile bench console lock clean
+.PHONY: help setup run-local test lint format compile bench schedule console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ format: $(READY) ## format the code
 
 compile: $(READY) ## write the pipeline for Vertex AI to dist/
 	$(BIN)/trainyard compile
+
+schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run", "--on vertex …")
+	$(BIN)/trainyard schedule apply $(ARGS)
 
 console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
 	$(BIN)/vertex-local serve --root .trainyard/vertex
