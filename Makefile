@@ -7,10 +7,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKLOAD ?= mnist
 CLUSTER ?=
+IMAGE ?=
+TAG ?= latest
 BENCHMARKS := $(filter-out __init__ clusters,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test lint format compile bench schedule console lock clean
+.PHONY: help setup run-local test lint format compile submit upload bench schedule console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,8 +43,14 @@ format: $(READY) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-compile: $(READY) ## write the pipeline for Vertex AI to dist/
-	$(BIN)/trainyard compile
+compile: $(READY) ## write a package for each workload to dist/ (IMAGE=…)
+	$(BIN)/trainyard compile $(if $(IMAGE),--image $(IMAGE)) $(ARGS)
+
+submit: $(READY) ## start a run (WORKLOAD=mnist, ARGS="--wait" or "--on vertex …")
+	$(BIN)/trainyard submit $(WORKLOAD) $(if $(IMAGE),--image $(IMAGE)) $(ARGS)
+
+upload: $(READY) ## put a package into a registry (REPOSITORY=https://…, TAG=latest, IMAGE=…)
+	$(BIN)/trainyard upload $(WORKLOAD) --repository $(REPOSITORY) --tag $(TAG) $(if $(IMAGE),--image $(IMAGE))
 
 schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run", "--on vertex …")
 	$(BIN)/trainyard schedule apply $(ARGS)

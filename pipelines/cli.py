@@ -20,6 +20,7 @@ from pipelines.registry import RegistryError
 from pipelines.resource_cli import add_resource_commands
 from pipelines.run_cli import add_run_commands
 from pipelines.schedule_cli import add_schedule_commands
+from pipelines.setup_cli import add_vertex_setup
 from pipelines.submit_cli import add_submit
 from pipelines.target import Target, TargetError
 from pipelines.where import add_target, service_of, target_of
@@ -92,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     add_submit(add_job_commands(commands))
     add_resource_commands(commands)
     add_schedule_commands(commands)
+    add_vertex_setup(commands)
     return parser
 
 
@@ -140,7 +142,8 @@ def _add_compile(commands: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from pipelines.epilogue import print_result
-    from pipelines.run import RunOptions, execute, new_run_name
+    from pipelines.run import execute, new_run_name
+    from pipelines.submit import RunOptions
 
     config, target, console = _config(arguments), target_of(arguments), Console()
     warn_of_restarts(config.cluster)
