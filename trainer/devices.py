@@ -1,6 +1,7 @@
 """The devices that a replica computes on: its GPUs, or else its CPU, cut in parts if asked to."""
 
 import os
+import pathlib
 
 import tensorflow as tf
 
@@ -8,6 +9,9 @@ from trainer.config import ConfigError
 
 # The sum of gradients waits for the other replicas on a thread that must not be the only one.
 _LEAST_INTER_OP_THREADS = 2
+# Other CPUs can only imitate it.
+_BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
+_BFLOAT16_CAPABILITY = (8, 0)
 
 
 def resolve_strategy(strategy: str, *, requested: str, cpu_devices: int) -> str:
@@ -16,6 +20,20 @@ def resolve_strategy(strategy: str, *, requested: str, cpu_devices: int) -> str:
         return strategy
     is_many = max(cpu_devices, len(tf.config.list_physical_devices("GPU"))) > 1
     return "mirrored" if is_many else "single"
+
+
+def has_bfloat16(*, cpuinfo: str = "/proc/cpuinfo") -> bool:
+    """Returns whether bfloat16 is fast on this replica's GPUs, or else on its CPU."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+        none = (0, 0)
+        return all(one.get("compute_capability", none) >= _BFLOAT16_CAPABILITY for one in details)
+    try:
+        flags = set(pathlib.Path(cpuinfo).read_text().split())
+    except OSError:
+        return False
+    return bool(flags & _BFLOAT16_FLAGS)
 
 
 def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:

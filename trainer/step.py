@@ -1,5 +1,6 @@
 """The train step, the same under every strategy, and the evaluation of the weights in training."""
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.config import TrainConfig
+from trainer.devices import has_bfloat16
 from trainer.evaluate import score
 from trainer.input import CHUNK_SIZE, batch_noise, batch_rows, gather_rows
 from trainer.parameters import Layout, Parameters, Schedule
 from trainer.workloads.base import Workload
+
+logger = logging.getLogger(__name__)
 
 _NUM_SUMS = 2
 
@@ -184,6 +188,9 @@ class EvalStep:
 
 def build_model(workload: Workload, config: TrainConfig) -> Any:
     """Returns the Keras model to train."""
+    if config.mixed_precision and not has_bfloat16():
+        logger.warning("--mixed-precision: no bfloat16 on this machine; computing in float32")
+        return _build(workload, config, "float32")
     return _build(workload, config, "mixed_bfloat16" if config.mixed_precision else "float32")
 
 

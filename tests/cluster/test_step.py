@@ -14,6 +14,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from keras import layers  # noqa: E402
 
+from trainer.devices import has_bfloat16  # noqa: E402
 from trainer.optimizers import make_optimizer  # noqa: E402
 from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
 from trainer.results import best_values  # noqa: E402
@@ -152,7 +153,20 @@ def test_a_clipped_gradient_has_the_given_norm():
     assert float(change) == pytest.approx(0.5, rel=1e-4)
 
 
-def test_mixed_precision_keeps_weights_and_logits_in_float32():
+def test_bfloat16_is_used_only_where_it_is_fast(monkeypatch, tmp_path, caplog):
+    cpuinfo = tmp_path / "cpuinfo"
+    assert not has_bfloat16(cpuinfo=str(cpuinfo))
+    for flags, is_fast in (("flags : fpu avx512_bf16 sse", True), ("flags : fpu avx512f", False)):
+        cpuinfo.write_text(flags)
+        assert has_bfloat16(cpuinfo=str(cpuinfo)) is is_fast
+    monkeypatch.setattr("trainer.step.has_bfloat16", lambda: False)
+    config = TrainConfig(workload="mnist", examples_dir="-", mixed_precision=True)
+    assert build_model(MNIST, config).layers[0].compute_dtype == "float32"
+    assert "no bfloat16 on this machine" in caplog.text
+
+
+def test_mixed_precision_keeps_weights_and_logits_in_float32(monkeypatch):
+    monkeypatch.setattr("trainer.step.has_bfloat16", lambda: True)
     config = TrainConfig(workload="mnist", examples_dir="-", mixed_precision=True)
     model = build_model(MNIST, config)
     assert {variable.dtype for variable in model.variables} == {"float32"}

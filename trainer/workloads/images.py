@@ -53,15 +53,19 @@ class ImageWorkload(Workload):
         return {"image": features["image"].tolist()}
 
 
-def move(images: Any, noise: Any, *, max_shift: int) -> Any:
-    """Moves each image by at most `max_shift` pixels; black comes in. `noise` is [batch, 2]."""
+def move(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") -> Any:
+    """Moves each image by at most `max_shift` pixels. `noise` is [batch, 2].
+
+    What comes in is black, or with the mode REFLECT the mirror of what is at the edge.
+    """
     import tensorflow as tf
 
     height, width = images.shape[1:3]
     channels = images.shape[3:]
     padding = [[0, 0], [max_shift] * 2, [max_shift] * 2, *[[0, 0] for _ in channels]]
     stride = width + 2 * max_shift
-    flat = tf.reshape(tf.pad(images, padding), [-1, (height + 2 * max_shift) * stride, *channels])
+    padded = tf.pad(images, padding, mode)
+    flat = tf.reshape(padded, [-1, (height + 2 * max_shift) * stride, *channels])
     offsets = tf.cast(noise * (2 * max_shift + 1), tf.int32)
     starts = offsets[:, :1] * stride + offsets[:, 1:]
     pixels = tf.range(height)[:, tf.newaxis] * stride + tf.range(width)
