@@ -6,16 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKLOAD ?= mnist
+MODEL ?= fast
 CLUSTER ?=
 IMAGE ?=
 TAG ?= latest
-BENCHMARKS := $(filter-out __init__ clusters,$(basename $(notdir $(wildcard benchmarks/*.py))))
+BENCHMARKS := $(filter-out __init__ clusters cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test lint format compile submit upload bench schedule console lock clean
+.PHONY: help setup run-local test lint format compile submit upload bench train-cifar10 schedule console lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv from requirements.lock (the other targets do this themselves)
 
@@ -60,6 +61,9 @@ console: $(READY) ## serve the local Vertex AI and its page until Ctrl-C
 
 bench: $(READY) ## run every benchmark; one JSON object a line
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+train-cifar10: $(READY) ## train CIFAR-10 to its end and draw the curve (MODEL=fast, resnet20)
+	$(BIN)/python -m benchmarks.cifar10_curve --model $(MODEL) $(ARGS)
 
 clean: ## remove what was built and run; downloads and .venv stay
 	-[ ! -x $(BIN)/vertex-local ] || $(BIN)/vertex-local stop --root .trainyard/vertex

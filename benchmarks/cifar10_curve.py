@@ -1,0 +1,131 @@
+"""Trains a CIFAR-10 model to its end and draws how its accuracy grew; `make train-cifar10`.
+
+It takes many minutes, so it is not one of `make bench`. Stopped at any moment and started again,
+it goes on where it was; the time between is not counted.
+"""
+
+import argparse
+import csv
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.clusters import examples, read_metrics, report
+from pipelines.config import cifar10
+from trainer.evaluate import evaluate
+
+GOALS = {"fast": 0.93, "resnet20": 0.91}
+RESNET = {"epochs": 60, "batch_size": 128, "mixed_precision": False}
+
+
+def main() -> None:
+    """Trains, writes curve.csv and curve.png, and prints the test accuracy beside the goal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="fast", help="default: %(default)s")
+    parser.add_argument("--epochs", type=int, help="default: those of the recipe")
+    parser.add_argument("--output-dir", type=Path, help="default: .trainyard/cifar10/MODEL")
+    arguments = parser.parse_args()
+    folder = arguments.output_dir or Path(".trainyard/cifar10") / arguments.model
+    settings = settings_of(arguments.model)
+    settings["epochs"] = arguments.epochs or settings["epochs"]
+    _train(folder, settings)
+    rows = make_curve(read_metrics(folder), batch_size=settings["batch_size"])
+    _write_table(rows, folder / "curve.csv")
+    _draw(rows, folder / "curve.png", title=f"CIFAR-10, {arguments.model}")
+    measured = evaluate(str(folder / "model"), str(examples("cifar10")), split="test")
+    report(
+        f"cifar10 {arguments.model}, {settings['epochs']} epochs",
+        ours=measured.metrics["accuracy"],
+        theirs=GOALS.get(arguments.model, GOALS["resnet20"]),
+        unit="test accuracy, theirs is the goal",
+    )
+
+
+def settings_of(model: str) -> dict[str, Any]:
+    """The trainer's flags for a model: those of the named run for the one that it trains."""
+    named = cifar10().train
+    return {**(named if named["model"] == model else RESNET), "model": model}
+
+
+def make_curve(lines: list[dict[str, Any]], *, batch_size: int) -> list[dict[str, float]]:
+    """A row for each epoch: minutes of training so far, examples/s, and what was measured.
+
+    Of a job that was killed and went on, the lines of the steps that were done again count once.
+    """
+    rows, seconds, step, since = [], 0.0, 0, 0
+    for line in _last_of_each_step(lines):
+        if line["split"] == "train":
+            seconds += line["step_ms"] / 1000 * (line["step"] - step)
+            step, train = line["step"], line
+        elif line["step"] > since:
+            spent = seconds - (rows[-1]["minutes"] * 60 if rows else 0.0)
+            rows.append(
+                {
+                    "epoch": len(rows) + 1,
+                    "step": line["step"],
+                    "minutes": seconds / 60,
+                    "examples_per_second": (line["step"] - since) * batch_size / max(spent, 1e-9),
+                    "train_loss": train["loss"],
+                    "train_accuracy": train["accuracy"],
+                    "eval_loss": line["loss"],
+                    "eval_accuracy": line["accuracy"],
+                }
+            )
+            since = line["step"]
+    return rows
+
+
+def _last_of_each_step(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    latest = {(line["step"], line["split"]): line for line in lines}
+    return [latest[key] for key in sorted(latest, key=lambda key: (key[0], key[1] != "train"))]
+
+
+def flags_of(settings: dict[str, Any]) -> list[str]:
+    """The settings as flags of the trainer."""
+    flags = {f"--{name.replace('_', '-')}": value for name, value in settings.items()}
+    return [
+        name if value is True else f"{name}={value}"
+        for name, value in flags.items()
+        if value is not False
+    ]
+
+
+def _train(folder: Path, settings: dict[str, Any]) -> None:
+    where = ["--examples-dir", str(examples("cifar10")), "--output-dir", str(folder)]
+    command = [sys.executable, "-m", "trainer.task", "--workload", "cifar10", *where]
+    command += [*flags_of(settings), "--checkpoint-every-seconds=60", "--steps-per-call=10"]
+    if code := subprocess.run(command, check=False).returncode:
+        sys.exit(code)
+
+
+def _write_table(rows: list[dict[str, float]], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(rows[0])
+        writer.writerows([f"{value:.5g}" for value in row.values()] for row in rows)
+    shown = ("epoch", "minutes", "examples_per_second", "train_loss", "eval_accuracy")
+    lines = [[f"{row[name]:.4g}" for name in shown] for row in rows]
+    for line in [shown, *lines]:
+        sys.stderr.write("  ".join(f"{value:>19}" for value in line) + "\n")
+
+
+def _draw(rows: list[dict[str, float]], path: Path, *, title: str) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    epochs = [row["epoch"] for row in rows]
+    for name in ("eval_accuracy", "train_accuracy"):
+        label = f"{name.replace('_', ' ')} (at the end {rows[-1][name]:.4f})"
+        axis.plot(epochs, [row[name] for row in rows], marker="o", label=label)
+    axis.set(title=title, xlabel="epoch", ylabel="accuracy", xlim=(0.5, None))
+    axis.grid(alpha=0.3)
+    axis.legend(loc="lower right")
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
