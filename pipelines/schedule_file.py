@@ -62,6 +62,11 @@ class ScheduleFile:
         """The schedule's name: `taxi-nightly` for taxi-nightly.yaml."""
         return self.path.stem
 
+    @property
+    def field(self) -> str:
+        """The field that names the source."""
+        return "workload" if self.source in RUNS else "package"
+
     def wrong(self, field: str, problem: object) -> ConfigError:
         """What to raise for a field that is found to be wrong later."""
         return _wrong(self.path, field, problem)

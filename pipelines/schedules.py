@@ -11,6 +11,7 @@ from components.labels import RUN_LABEL
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.vertex_api import Json, VertexApi
 from pipelines.on_vertex import ConfigError
+from pipelines.package import check_images
 from pipelines.resources import ResourceError
 from pipelines.schedule_file import ScheduleFile
 from pipelines.submit import RunOptions, config_of, package_of, plan_run
@@ -63,8 +64,10 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
     """
     try:
         package = package_of(file.source, image=image)
+        if target.pipeline_root.startswith("gs://"):
+            check_images(package)
     except ConfigError as error:
-        raise file.wrong("package", error) from error
+        raise file.wrong(file.field, error) from error
     settings = list(file.settings)
     try:
         config = config_of(package, settings=settings, cluster=None)

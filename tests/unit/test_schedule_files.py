@@ -146,6 +146,21 @@ def test_a_file_that_is_no_package_is_told(write, tmp_path, monkeypatch, capsys)
     assert f"{file}: package: " in capsys.readouterr().err
 
 
+def test_an_image_that_vertex_ai_cannot_pull_is_told(write, tmp_path, capsys):
+    path = write(GOOD)
+    where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs"]
+
+    assert main(["schedule", "apply", str(tmp_path), *where]) == 2
+
+    assert f"{path}: workload: image of " in capsys.readouterr().err
+
+
+def test_there_must_be_a_folder(tmp_path, capsys):
+    assert main(["schedule", "apply", str(tmp_path / "none")]) == 2
+
+    assert "there is no folder" in capsys.readouterr().err
+
+
 def wanted(body: dict, *, is_paused: bool = False, catch_up: bool = False) -> Wanted:
     return Wanted(body=body, is_paused=is_paused, catch_up=catch_up)
 
