@@ -48,10 +48,10 @@ compile: $(READY) ## write a package for each workload to dist/ (IMAGE=…)
 	$(BIN)/trainyard compile $(if $(IMAGE),--image $(IMAGE)) $(ARGS)
 
 submit: $(READY) ## start a run (WORKLOAD=mnist, ARGS="--wait" or "--on vertex …")
-	$(BIN)/trainyard submit $(WORKLOAD) $(if $(IMAGE),--image $(IMAGE)) $(ARGS)
+	$(BIN)/trainyard submit $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(IMAGE),--image $(IMAGE)) $(ARGS)
 
 upload: $(READY) ## put a package into a registry (REPOSITORY=https://…, TAG=latest, IMAGE=…)
-	$(BIN)/trainyard upload $(WORKLOAD) --repository $(REPOSITORY) --tag $(TAG) $(if $(IMAGE),--image $(IMAGE))
+	$(BIN)/trainyard upload $(WORKLOAD) $(if $(REPOSITORY),--repository $(REPOSITORY)) --tag $(TAG) $(if $(IMAGE),--image $(IMAGE))
 
 schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run", "--on vertex …")
 	$(BIN)/trainyard schedule apply $(ARGS)

@@ -81,7 +81,7 @@ class TrainConfig:
         at_least=1,
     )
     mixed_precision: bool = setting(
-        "compute in bfloat16, keep weights in float32: for CPUs and GPUs that have it",
+        "compute in bfloat16 where the CPU or GPU has it, keep weights in float32",
         default=False,
     )
     jit: bool = setting("compile the step with XLA; slower for convolutions on CPUs", default=False)

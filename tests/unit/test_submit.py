@@ -104,7 +104,7 @@ def test_an_image_takes_the_place_of_the_one_named_by_the_source(own):
 
     check_images(changed)
     assert "trainyard-python" not in changed.text
-    with pytest.raises(ConfigError, match="--image: tiny.yaml was compiled with images of its own"):
+    with pytest.raises(ConfigError, match="was compiled with images of its own"):
         with_image(changed, "r.example/i:3")
 
 
