@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from trainer import cluster
+from trainer import cluster, paths
 from trainer.settings import ConfigError, add_flags, check, setting
 from trainer.usage import DESCRIPTION, EPILOG
 from trainer.workloads import WORKLOADS, load_workload
@@ -206,7 +206,7 @@ class Folders:
 def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
     """Returns the three folders: below `output_dir`, or else those Vertex names by AIP_*."""
     if output_dir:
-        root = output_dir.rstrip("/")
+        root = paths.uri(output_dir).rstrip("/")
         return Folders(
             model=f"{root}/model", checkpoints=f"{root}/checkpoints", logs=f"{root}/logs"
         )
@@ -214,7 +214,7 @@ def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
     missing = [name for name in names if not environ.get(name)]
     if missing:
         raise ConfigError(f"--output-dir is not given and {', '.join(missing)} not set; give one")
-    model, checkpoints, logs = (environ[name].rstrip("/") for name in names)
+    model, checkpoints, logs = (paths.uri(environ[name]).rstrip("/") for name in names)
     return Folders(model=model, checkpoints=checkpoints, logs=logs)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vertex_local import jobs
+from vertex_local import jobs, pipelines
 from vertex_local.errors import invalid_argument
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service
@@ -27,6 +27,7 @@ TASK_FIELD = "resource.labels.task_name"
 ALLOWED = (
     f'allowed is {TYPE_FIELD}="ml_job" AND {JOB_FIELD}="ID", and AND {TASK_FIELD}="workerpool0-0"'
 )
+ONLY_REPLICA = "workerpool0-0"
 TASK_NAME = re.compile(r"workerpool(\d+)-(\d+)")
 TOKEN = re.compile(r"v1(?::workerpool\d+-\d+=\d{1,18})*")
 
@@ -57,21 +58,17 @@ def list_entries(service: Service, call: Call) -> Json:
     page_size = _page_size(call.body)
     _check_order(str(call.body.get("orderBy", "")))
     offsets = _offsets(str(call.body.get("pageToken", "")))
-    job = _find_job(service, _projects(call.body), terms[JOB_FIELD])
-    if job is None:
-        return {}
-    # Asked first, so that the log of a job that ends meanwhile is read whole.
-    is_running = jobs.KIND.is_unfinished(job)
-    paths = _log_paths(jobs.KIND.folder_of(service, terms[JOB_FIELD]), terms.get(TASK_FIELD, ""))
+    # Whether it runs is asked first, so that the log of a job that ends meanwhile is read whole.
+    job_name, is_running, paths = _logs_of(service, _projects(call.body), terms)
     entries: list[Json] = []
     is_exhausted = True
     for position, path in enumerate(paths):
         share = math.ceil((page_size - len(entries)) / (len(paths) - position))
         lines, offset, reached_end = read_lines(
-            path, offsets.get(path.stem, 0), max_lines=share, is_growing=is_running
+            path, offsets.get(_replica(path), 0), max_lines=share, is_growing=is_running
         )
-        entries.extend(_entry(job["name"], path.stem, start, text) for start, text in lines)
-        offsets[path.stem] = offset
+        entries.extend(_entry(job_name, _replica(path), start, text) for start, text in lines)
+        offsets[_replica(path)] = offset
         is_exhausted = is_exhausted and reached_end
     answer: Json = {"entries": entries} if entries else {}
     if is_running or not is_exhausted:
@@ -133,6 +130,27 @@ def _entry(job_name: str, task_name: str, offset: int, text: str) -> Json:
         "textPayload": text,
         "insertId": f"{task_name}-{offset:012d}",
     }
+
+
+def _logs_of(
+    service: Service, projects: list[str], terms: dict[str, str]
+) -> tuple[str, bool, list[Path]]:
+    """Name, whether it runs, and log files: of a custom job, or of a step of a pipeline run."""
+    job_id, replica = terms[JOB_FIELD], terms.get(TASK_FIELD, "")
+    if job := _find_job(service, projects, job_id):
+        paths = _log_paths(jobs.KIND.folder_of(service, job_id), replica)
+        return job["name"], jobs.KIND.is_unfinished(job), paths
+    for run in service.store.list_kind(pipelines.KIND.collection):
+        path = pipelines.step_log(service, run["name"], job_id)
+        if path and run["name"].split("/")[1] in projects and replica in ("", ONLY_REPLICA):
+            is_running = pipelines.KIND.is_unfinished(run)
+            return pipelines.step_job(run["name"], path.stem), is_running, [path]
+    return "", False, []
+
+
+def _replica(path: Path) -> str:
+    """The name of the replica that wrote a file; a step of a pipeline has one."""
+    return path.stem if TASK_NAME.fullmatch(path.stem) else ONLY_REPLICA
 
 
 def _find_job(service: Service, projects: list[str], job_id: str) -> Json | None:
