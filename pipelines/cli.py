@@ -14,6 +14,7 @@ from components.vertex_api import VertexError
 from pipelines import resources
 from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus, warn_of_restarts
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
+from pipelines.cores import warn_of_cores
 from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
 from pipelines.registry import RegistryError
@@ -158,6 +159,7 @@ def _run(arguments: argparse.Namespace) -> int:
     with service_of(arguments, target) as service:
         if service:
             warn_of_gpus(config.cluster)
+            warn_of_cores(config.cluster)
             _fetch(config, target)
         result = execute(config, target=target, run=run, options=options, console=console)
         is_kept = arguments.keep_endpoint and result.is_promoted

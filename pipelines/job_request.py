@@ -12,6 +12,9 @@ from pipelines.config import ConfigError, RunConfig, trainer_flags
 from trainer.config import TrainConfig
 from trainer.settings import add_flags
 
+# What vertex_local calls it; see its cpus.py.
+PIN_VARIABLE = "VERTEX_LOCAL_PIN_REPLICAS"
+
 
 def job_request(
     config: RunConfig,
@@ -21,8 +24,11 @@ def job_request(
     examples_uri: str,
     output_uri: str,
     service_account: str = "",
+    is_pinned: bool = False,
 ) -> Json:
     """The body of `POST …/customJobs`: a CustomJob as Vertex AI's REST API takes it.
+
+    `is_pinned` asks the service on this machine for a core for each replica that computes.
 
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.customJobs/create
     """
@@ -33,6 +39,10 @@ def job_request(
         image=image,
         examples_uri=examples_uri,
     )
+    if is_pinned:
+        for pool in plan.worker_pool_specs:
+            if container := pool.get("container_spec"):
+                container["env"] = [{"name": PIN_VARIABLE, "value": "1"}]
     job_spec = {
         "worker_pool_specs": plan.worker_pool_specs,
         "scheduling": {

@@ -13,6 +13,7 @@ from pipelines import jobs
 from pipelines.cluster_cli import warn_of_gpus
 from pipelines.compile import default_image
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster
+from pipelines.cores import warn_of_cores
 from pipelines.examples import examples_of
 from pipelines.job_cli import EXIT_CODES, add_timeout, follow, tell_end
 from pipelines.job_request import job_request, with_flags
@@ -60,6 +61,11 @@ def add_submit(actions: Any) -> None:
     submit.add_argument("--image", help="container image; default: named by a digest of the source")
     submit.add_argument("--service-account", help="Vertex AI: run as this service account")
     submit.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
+    submit.add_argument(
+        "--pin",
+        action="store_true",
+        help="for measurements on this machine: a core of its own for each replica that computes",
+    )
     ending = submit.add_mutually_exclusive_group()
     ending.add_argument("--wait", action="store_true", help="until the job has ended")
     ending.add_argument("--follow", action="store_true", help="the same, and show its log")
@@ -78,6 +84,7 @@ def _submit(arguments: argparse.Namespace) -> int:
         examples_uri=examples.uri,
         output_uri=f"{target.pipeline_root}/{name}",
         service_account=arguments.service_account or "",
+        is_pinned=arguments.pin,
     )
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)
@@ -85,6 +92,7 @@ def _submit(arguments: argparse.Namespace) -> int:
     with service_of(arguments, target) as service:
         if service:
             warn_of_gpus(config.cluster)
+            warn_of_cores(config.cluster)
         examples.prepare()
         api = connect(target.project, target.location)
         job_id = short_name(jobs.create_job(api, request)["name"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from vertex_local import cpus
 from vertex_local.errors import invalid_argument
 from vertex_local.processes import ProcessSpec
 
@@ -60,6 +61,11 @@ class JobPlan:
         """Of all pools together; each needs a port."""
         return sum(pool.num_replicas for pool in self.pools)
 
+    @property
+    def replica_names(self) -> list[str]:
+        """Of every replica, chief first: `worker/0`."""
+        return [f"{pool.role}/{i}" for pool in self.pools for i in range(pool.num_replicas)]
+
 
 def plan_job(job: Json) -> JobPlan:
     """Checks a CustomJob (canonical JSON) beyond what its proto says.
@@ -86,11 +92,16 @@ def process_specs(
 ) -> list[ProcessSpec]:
     """The processes of a job, chief first; `common_env` is given to each of them."""
     addresses = assign_addresses(plan.pools, ports)
+    names = plan.replica_names
+    cores = cpus.cores()
+    pinned = cpus.pinned(names, plan.pools[0].env, cores)
+    threads = cpus.thread_variables(len(cpus.computing(names)), num_cores=len(cores))
     return [
         ProcessSpec(
             name=f"{pool.role}/{replica}",
             command=list(pool.command),
             env={
+                **threads,
                 **pool.env,
                 **common_env,
                 **output_variables(plan.output_dir),
@@ -101,6 +112,7 @@ def process_specs(
             is_primary=pool.index == 0,
             is_service=pool.role in SERVICE_ROLES,
             holds_state=pool.role in STATEFUL_ROLES,
+            cores=tuple(pinned.get(f"{pool.role}/{replica}", ())),
         )
         for pool in plan.pools
         for replica in range(pool.num_replicas)

@@ -35,9 +35,13 @@ def last_lines(path: Path) -> str:
 
 def now() -> str:
     """The present moment: `2026-01-31T12:00:00.123Z`."""
-    seconds_now = time.time()
-    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds_now))
-    return f"{seconds}.{int(seconds_now % 1 * 1000):03d}Z"
+    return timestamp(time.time())
+
+
+def timestamp(moment: float) -> str:
+    """A moment in seconds since 1970 as `2026-01-31T12:00:00.123Z`."""
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
+    return f"{seconds}.{int(moment % 1 * 1000):03d}Z"
 
 
 def make_temp_dir(folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from vertex_local import processes, protos, replicas
+from vertex_local import cpus, processes, protos, replicas
 from vertex_local.cluster_spec import JobPlan, plan_job, process_specs
 from vertex_local.errors import RPC_CODES, invalid_argument
 from vertex_local.launch import WARM_PATIENCE_SECONDS, Launch
@@ -76,6 +76,7 @@ def _make_output_dir(plan: JobPlan) -> None:
 
 def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
     folder = KIND.folder_of(service, name)
+    cpus.warn_of_oversubscription(name, plan.replica_names)
     ports: list[int] = []
 
     def start() -> processes.Group:

@@ -83,6 +83,21 @@ def signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
+def end_adopted_group(leader: int) -> None:
+    """Kills and reaps the process group of a dead child, which its own parent could not do.
+
+    A group whose leader is no child of this process is left alone: its number may be a stranger's.
+    """
+    try:
+        os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return
+    signal_group(leader, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-leader, 0)
+
+
 def kill_all_children(*, timeout_seconds: float) -> None:
     """Kills and reaps every child, and the orphans which that makes children of this process."""
     deadline = time.monotonic() + timeout_seconds

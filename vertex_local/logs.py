@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 from vertex_local import jobs, pipelines
 from vertex_local.errors import invalid_argument
+from vertex_local.log_times import LineTimes
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service
 
@@ -21,11 +22,13 @@ CHUNK_BYTES = 1024 * 1024
 DEFAULT_SEVERITY = "INFO"
 
 TERM = re.compile(r'\s*(?:AND\s+)?(?P<field>[\w.]+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<bare>[\w-]+))')
+SINCE = re.compile(r'\s+AND\s+timestamp\s*>=\s*"([^"]*)"\s*$')
 TYPE_FIELD = "resource.type"
 JOB_FIELD = "resource.labels.job_id"
 TASK_FIELD = "resource.labels.task_name"
 ALLOWED = (
-    f'allowed is {TYPE_FIELD}="ml_job" AND {JOB_FIELD}="ID", and AND {TASK_FIELD}="workerpool0-0"'
+    f'allowed is {TYPE_FIELD}="ml_job" AND {JOB_FIELD}="ID", and AND {TASK_FIELD}="workerpool0-0", '
+    'and last AND timestamp>="TIME"'
 )
 ONLY_REPLICA = "workerpool0-0"
 TASK_NAME = re.compile(r"workerpool(\d+)-(\d+)")
@@ -50,11 +53,12 @@ SEVERITIES = {
 
 
 def list_entries(service: Service, call: Call) -> Json:
-    """POST /v2/entries:list: each replica's lines in order; replicas share a page.
+    """POST /v2/entries:list: a page's lines by time, each replica's in order; they share it.
 
     `nextPageToken` is there as long as more may come: while the job runs, or lines are left.
     """
-    terms = _terms(str(call.body.get("filter", "")))
+    filter_, since = _since(str(call.body.get("filter", "")))
+    terms = _terms(filter_)
     page_size = _page_size(call.body)
     _check_order(str(call.body.get("orderBy", "")))
     offsets = _offsets(str(call.body.get("pageToken", "")))
@@ -67,10 +71,12 @@ def list_entries(service: Service, call: Call) -> Json:
         lines, offset, reached_end = read_lines(
             path, offsets.get(_replica(path), 0), max_lines=share, is_growing=is_running
         )
-        entries.extend(_entry(job_name, _replica(path), start, text) for start, text in lines)
+        entries.extend(_entries(job_name, path, lines))
         offsets[_replica(path)] = offset
         is_exhausted = is_exhausted and reached_end
-    answer: Json = {"entries": entries} if entries else {}
+    shown = [entry for entry in entries if entry["timestamp"] >= since]
+    shown.sort(key=lambda entry: str(entry["timestamp"]))
+    answer: Json = {"entries": shown} if shown else {}
     if is_running or not is_exhausted:
         answer["nextPageToken"] = ":".join(["v1", *(f"{k}={v}" for k, v in offsets.items())])
     return answer
@@ -121,13 +127,20 @@ def _text(raw: bytes) -> str:
     return f"{last_shown}… (cut)" if is_cut else last_shown
 
 
-def _entry(job_name: str, task_name: str, offset: int, text: str) -> Json:
+def _entries(job_name: str, path: Path, lines: list[tuple[int, str]]) -> list[Json]:
+    times = LineTimes(path)
+    name = _replica(path)
+    return [_entry(job_name, name, start, text, times.at(start)) for start, text in lines]
+
+
+def _entry(job_name: str, task_name: str, offset: int, text: str, moment: str) -> Json:
     _, project, _, _, _, job_id = job_name.split("/")
     return {
         "logName": f"projects/{project}/logs/{task_name}",
         "resource": {"type": "ml_job", "labels": {"job_id": job_id, "task_name": task_name}},
         "severity": severity(text),
         "textPayload": text,
+        "timestamp": moment,
         "insertId": f"{task_name}-{offset:012d}",
     }
 
@@ -184,6 +197,12 @@ def _terms(text: str) -> dict[str, str]:
     if terms.get(TYPE_FIELD, "ml_job") != "ml_job" or JOB_FIELD not in terms:
         raise invalid_argument(f"filter {text!r} does not name a job; {ALLOWED}.")
     return terms
+
+
+def _since(text: str) -> tuple[str, str]:
+    """A filter without its last term `timestamp>="…"`, and that time; empty if there is none."""
+    found = SINCE.search(text)
+    return (text[: found.start()], found[1]) if found else (text, "")
 
 
 def _projects(body: Json) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from vertex_local import linux
 from vertex_local.files import remove_temp_dir, write_json
 from vertex_local.launch import SUPERVISOR_LOG, Launch, SupervisorProcess
 from vertex_local.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE
@@ -36,6 +37,7 @@ class ProcessSpec:
         log_path: Where stdout and stderr are appended.
         is_primary: Its exit decides. Where no process is primary, all that are no service do.
         holds_state: The others cannot go on when it is lost: all are started again with it.
+        cores: The only ones that it may run on; any if there are none.
         is_service: It is ended when the deciding ones have ended; that it ends early is no matter.
     """
 
@@ -47,6 +49,7 @@ class ProcessSpec:
     is_primary: bool = False
     is_service: bool = False
     holds_state: bool = False
+    cores: tuple[int, ...] = ()
 
 
 class Group:
@@ -106,6 +109,7 @@ class Group:
             self._commands.write(f"stop {grace_seconds}\n".encode())
 
     def _run(self) -> None:
+        linux.become_subreaper()  # so that it can end what a killed supervisor leaves behind
         try:
             self._supervisor = self._launch.start(self.folder, stdin=self._read_fd)
         except OSError as error:
@@ -128,6 +132,9 @@ class Group:
         except (OSError, ValueError) as error:
             return {"state": "failed", "message": f"its state is lost: {error}", "replicas": {}}
         if state["state"] == "running":
+            for replica in state["replicas"].values():
+                if replica["pid"] and not replica["ended"]:
+                    linux.end_adopted_group(replica["pid"])
             log = self.folder / SUPERVISOR_LOG
             message = f"its supervisor ended with code {code} before the processes did; see {log}"
             return {**state, "state": "failed", "message": message}

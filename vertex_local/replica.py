@@ -26,6 +26,7 @@ class Replica:
     is_primary: bool
     is_service: bool
     holds_state: bool
+    cores: list[int] = field(default_factory=list)
     pid: int | None = None
     state: str = "starting"
     exit_code: int | None = None
@@ -70,6 +71,8 @@ class Replica:
                 self.pid = self._fork(program, env, log)
             else:
                 self.pid = self._spawn(env, log)
+        if self.cores:
+            os.sched_setaffinity(self.pid, self.cores)  # before it has any thread but its first
         self.state = "running"
         self.started = now()
 

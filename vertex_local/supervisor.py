@@ -19,6 +19,7 @@ from pathlib import Path
 
 from vertex_local import linux, private_network
 from vertex_local.files import make_temp_dir, remove_temp_dir, write_json
+from vertex_local.log_times import LOOK_SECONDS, LogClock
 from vertex_local.replica import Replica
 from vertex_local.restarts import Restarts
 
@@ -39,6 +40,7 @@ class Supervisor:
         self._folder = folder
         self._state_path = folder / STATE_FILE
         self._replicas = [Replica(**replica) for replica in plan["replicas"]]
+        self._log_clock = LogClock([Path(replica.log_path) for replica in self._replicas])
         self._has_private_network: bool = plan["has_private_network"]
         self._timeout_seconds: float | None = plan["timeout_seconds"]
         self._restarts = Restarts(plan["max_restarts"], plan["restarts_whole_group"])
@@ -61,9 +63,11 @@ class Supervisor:
         self._temp_dir = make_temp_dir(self._folder)
         self._start_replicas(self._replicas)
         while self._is_at_work():
-            self._read_commands(self._seconds_to_wait())
+            self._read_commands(min(LOOK_SECONDS, self._seconds_to_wait()))
             self._check_time()
+            self._log_clock.look()
         linux.kill_all_children(timeout_seconds=STRAYS_TIMEOUT_SECONDS)
+        self._log_clock.look()
         remove_temp_dir(self._folder)
         for replica in self._replicas:
             if replica.state == "starting":
@@ -158,11 +162,11 @@ class Supervisor:
             if replica.is_alive and replica.pid and self._must_end(replica):
                 linux.signal_group(replica.pid, signal.SIGKILL)
 
-    def _seconds_to_wait(self) -> float | None:
+    def _seconds_to_wait(self) -> float:
         due = min(self._kill_at, self._deadline if self._outcome is None else float("inf"))
         if not self._is_anybody_awaited():
             due = min(due, self._restarts.due)
-        return None if due == float("inf") else max(0.0, due - time.monotonic())
+        return max(0.0, due - time.monotonic())
 
     def _check_time(self) -> None:
         moment = time.monotonic()

@@ -54,7 +54,10 @@ def test_the_lines_of_a_finished_job(service):
     answer = page(service, job_id)
     assert texts(answer)[:2] == ["one", "ERROR two"]
     assert "nextPageToken" not in answer
-    assert answer["entries"][1] == {
+    entry = answer["entries"][1]
+    job = service.do("GET", f"customJobs/{job_id}")
+    assert job["createTime"] <= entry.pop("timestamp") <= job["endTime"]
+    assert entry == {
         "logName": "projects/demo/logs/workerpool0-0",
         "resource": {
             "type": "ml_job",
@@ -64,6 +67,16 @@ def test_the_lines_of_a_finished_job(service):
         "textPayload": "ERROR two",
         "insertId": "workerpool0-0-000000000004",
     }
+
+
+def test_only_lines_since_a_time(service):
+    job_id = start(service, "import time; print('old', flush=True); time.sleep(2.5); print('new')")
+    finish(service, job_id)
+    old, new = page(service, job_id)["entries"]
+    assert old["timestamp"] < new["timestamp"]
+    since = {**body_for(job_id)}
+    since["filter"] += f' AND timestamp>="{new["timestamp"]}"'
+    assert texts(service.do("POST", "/v2/entries:list", since)) == ["new"]
 
 
 def in_turn(folder: Path, chief: str, worker: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """`trainyard jobs|models|endpoints` against the real service."""
 
+import datetime
 import json
 import time
 
@@ -102,6 +103,10 @@ def test_a_followed_log_ends_with_the_job(service, trainyard):
     code, output, _ = trainyard("jobs", "logs", job_id, "--follow")
 
     assert (code, output.splitlines()) == (0, ["chief/0 begins", "chief/0 ends"])
+    timed = trainyard("jobs", "logs", job_id, "--timestamps")[1].splitlines()
+    moments = [datetime.datetime.fromisoformat(line.split()[0]) for line in timed]
+    assert len(moments) == 2
+    assert moments[0] < moments[1]
     assert trainyard("jobs", "wait", job_id, "--timeout", "20s")[0] == 0
 
 

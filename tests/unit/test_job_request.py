@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
 from pipelines.config import ConfigError, named_run, read_cluster
+from pipelines.cores import warn_of_cores
 from pipelines.durations import seconds
 from pipelines.examples import examples_of
 from pipelines.job_request import job_request, with_flags
 from pipelines.target import local_target, vertex_target
+from vertex_local import cpus
 from vertex_local.gcpc_requests import Launch, create_custom_job
 from vertex_local.protos import parse
 
@@ -155,3 +158,21 @@ def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, messag
 
     with pytest.raises(ConfigError, match=message):
         examples_of(named_run("mnist"), target, given=given)
+
+
+@pytest.mark.parametrize(("workers", "is_warned"), [(2, False), (3, True)])
+def test_more_workers_than_cores_are_named(monkeypatch, caplog, workers, is_warned):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    shape = {"strategy": "parameter_server", "workers": workers, "parameter_servers": 1}
+    warn_of_cores(ClusterSpec(**shape))
+
+    assert ("3 replicas compute on the 2 cores of this machine" in caplog.text) is is_warned
+
+
+def test_a_job_that_measures_asks_for_cores_in_each_container():
+    request = job_request(named_run("mnist"), name="n", image="i", is_pinned=True, **WHERE)
+
+    pools = parse("CustomJob", request)["jobSpec"]["workerPoolSpecs"]
+    assert [pool["containerSpec"]["env"] for pool in pools] == [
+        [{"name": cpus.PIN_VARIABLE, "value": "1"}]
+    ] * 3

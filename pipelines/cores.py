@@ -1,0 +1,23 @@
+"""Says when a cluster has more replicas that compute than this machine has cores."""
+
+import logging
+import os
+
+from components.plan_training.shape import Shape
+
+logger = logging.getLogger(__name__)
+
+
+def warn_of_cores(cluster: Shape) -> None:
+    """Says that replicas on this machine share its cores, and what each of them gets."""
+    roles = ("worker",) if cluster.is_asynchronous else ("chief", "worker")
+    num_computing = sum(pool.count for pool in cluster.pools() if pool.role in roles)
+    num_cores = len(os.sched_getaffinity(0))
+    if num_computing > num_cores:
+        logger.warning(
+            "%d replicas compute on the %d cores of this machine, on 1 thread each: more than %d "
+            "train no faster here",
+            num_computing,
+            num_cores,
+            num_cores,
+        )
