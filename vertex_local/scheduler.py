@@ -3,11 +3,12 @@
 import logging
 import re
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
 from vertex_local import pipeline_spec, pipelines, timing
-from vertex_local.clock import moment_of, stamp
+from vertex_local.clock import moment_of
 from vertex_local.errors import ApiError, already_exists
 from vertex_local.routes import Json
 from vertex_local.service import Service
@@ -48,11 +49,7 @@ class Scheduler:
         settle(service)
         while not service.closing.is_set():
             self._changed.clear()
-            try:
-                due = start_due(service)
-            except Exception:
-                logger.exception("The schedules cannot be looked at")
-                due = None
+            due = start_due(service)
             if due is not None and due <= service.clock.now():
                 self._changed.wait(RETRY_SECONDS)
             else:
@@ -73,21 +70,45 @@ def close(service: Service) -> None:
 
 def settle(service: Service) -> None:
     """Decides by each schedule's catch-up about the runs that were missed until now."""
-    for record in service.store.list_kind(COLLECTION):
-        now = service.clock.now()
-        if record.get("nextRunTime", stamp(now)) < stamp(now) and record["state"] == "ACTIVE":
-            word = "are caught up" if record.get("catchUp") else "are left out"
-            logger.info("%s: runs missed since %s %s", record["name"], record["nextRunTime"], word)
-        service.store.update(record["name"], partial(timing.settle, now=now))
+    _each(service, _settle)
 
 
 def start_due(service: Service) -> datetime | None:
     """Starts every run that is due; answers when to look again, past if a run has to wait."""
-    for record in service.store.list_kind(COLLECTION):
-        while not service.closing.is_set() and _decide_next(service, record["name"]):
-            pass
-    active = [r for r in service.store.list_kind(COLLECTION) if r["state"] == "ACTIVE"]
-    return min((moment_of(record["nextRunTime"]) for record in active), default=None)
+    return min((moment for moment in _each(service, _start_due) if moment), default=None)
+
+
+def _each(
+    service: Service, act: Callable[[Service, str], datetime | None]
+) -> list[datetime | None]:
+    """What `act` answers for each schedule; one that fails does not stop the others."""
+    answers = []
+    try:
+        for record in service.store.list_kind(COLLECTION):
+            try:
+                answers.append(act(service, record["name"]))
+            except Exception:
+                logger.exception("%s fails", record["name"])
+    except Exception:
+        logger.exception("The schedules cannot be read")
+    return answers
+
+
+def _settle(service: Service, name: str) -> None:
+    now = service.clock.now()
+    record = service.store.get(name)
+    if record["state"] == "ACTIVE" and moment_of(record["nextRunTime"]) < now:
+        word = "are caught up" if record.get("catchUp") else "are left out"
+        logger.info("%s: runs missed since %s %s", name, record["nextRunTime"], word)
+    service.store.update(name, partial(timing.settle, now=now))
+
+
+def _start_due(service: Service, name: str) -> datetime | None:
+    while not service.closing.is_set() and _decide_next(service, name):
+        pass
+    record = service.store.find(name)
+    is_active = record is not None and record["state"] == "ACTIVE"
+    return moment_of(record["nextRunTime"]) if record and is_active else None
 
 
 def _decide_next(service: Service, name: str) -> bool:

@@ -38,17 +38,12 @@ def advance(record: Json) -> None:
 
 def settle(record: Json, now: datetime) -> None:
     """What was missed while nothing ran schedules: with catch-up all of it is owed, else none."""
-    if record["state"] != "ACTIVE" or next_run(record, default=now) >= now:
+    if record["state"] != "ACTIVE" or moment_of(record["nextRunTime"]) >= now:
         return
     if record.get("catchUp"):
         owe(record, now)
     else:
         restart(record, now)
-
-
-def next_run(record: Json, *, default: datetime) -> datetime:
-    """When the next run is due; may be past."""
-    return moment_of(record["nextRunTime"]) if "nextRunTime" in record else default
 
 
 def decide(record: Json, *, now: datetime, num_active: int) -> str:

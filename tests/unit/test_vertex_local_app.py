@@ -121,6 +121,9 @@ def test_console_escapes_everything(service):
     deployed = {"id": HOSTILE, "displayName": HOSTILE, "model": name, "modelVersionId": HOSTILE}
     endpoint = {"name": f"{PARENT}/endpoints/5", "createTime": "", "deployedModels": [deployed]}
     service.store.insert(endpoint["name"], endpoint)
+    fields = ("displayName", "cron", "state", "startedRunCount", "createTime", "nextRunTime")
+    schedule = {"name": f"{PARENT}/schedules/5", **dict.fromkeys(fields, HOSTILE)}
+    service.store.insert(schedule["name"], schedule)
 
     response = page(service)
     html = response.get_data(as_text=True)
@@ -131,4 +134,4 @@ def test_console_escapes_everything(service):
 
 
 def test_console_of_an_empty_service_says_so(service):
-    assert page(service).get_data(as_text=True).count("none yet") == 4
+    assert page(service).get_data(as_text=True).count("none yet") == 5

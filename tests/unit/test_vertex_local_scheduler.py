@@ -282,6 +282,15 @@ def test_a_run_that_cannot_be_stored_is_told_and_the_next_one_comes(world, monke
     assert world.at("2026-11-22T03:00") == ["22T03"]
 
 
+def test_a_schedule_that_fails_does_not_stop_the_others(world):
+    world.create(displayName="first")
+    name = world.get()["name"]
+    world.create(displayName="second")
+    world.service.store.update(name, lambda record: record.update(cron="broken"))
+
+    assert world.at("2026-11-21T03:00") == ["21T03"]
+
+
 def test_a_pipelines_name_stays_in_its_folder():
     record = {"name": f"{PARENT}/schedules/7", "nextRunTime": "2026-11-21T03:00:00Z"}
 
