@@ -42,8 +42,8 @@ Every file is checked before anything is sent.
   trainyard schedule apply --on vertex --project P --pipeline-root gs://BUCKET/runs --image IMAGE
 """
 HERE = """\
-On this machine schedules run only while a service stays: make console, or
-  vertex-local serve --root {root}
+On this machine schedules run only while a service stays, as this one does:
+  {command}
 What is missed meanwhile is left out, or made up for where the file says catch_up: true."""
 
 
@@ -91,8 +91,15 @@ def _apply(arguments: argparse.Namespace) -> int:
         if arguments.dry_run:
             print("nothing was changed (--dry-run)")
         elif service:
-            print(HERE.format(root=target.state_dir / "vertex"))
+            print(HERE.format(command=_serve(target.state_dir)))
     return 0
+
+
+def _serve(state_dir: Path) -> str:
+    """The command that runs schedules on this machine."""
+    if state_dir == Path(".trainyard").absolute() and Path("Makefile").is_file():
+        return "make console"
+    return f"vertex-local serve --root {state_dir / 'vertex'}"
 
 
 def _told(change: Change, *, is_done: bool) -> list[str]:
