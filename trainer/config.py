@@ -147,6 +147,12 @@ class TrainConfig:
         default=300,
         at_least=1,
     )
+    stall_seconds: float = setting(
+        "end a job in which for so long no step, evaluation or checkpoint has finished, after"
+        " writing what each thread of each replica is at; started again, it goes on",
+        default=600.0,
+        above=0,
+    )
     fresh: bool = setting("start over, deleting the folder's checkpoints", default=False)
 
     def __post_init__(self):

@@ -215,5 +215,4 @@ class ClusterDriver:
                 sums = future.result(timeout=_CHECK_SECONDS)
             except FutureTimeoutError:
                 continue
-            self._servers.progressed()
             return sums.numpy() if hasattr(sums, "numpy") else sums

@@ -65,10 +65,8 @@ class SyncDriver:
             self.should_stop = self._stop.is_set() if self._ring is None else num_stops > 0
             self.should_finish = num_finishes > 0
             is_last = self.should_stop or self.should_finish or first + count >= stop
-            if self._ring:
-                self._ring.monitor.progressed()
-                if is_last or is_diverged(sums, count):
-                    self._ring.part()
+            if self._ring and (is_last or is_diverged(sums, count)):
+                self._ring.part()
             yield make_totals(sums, first=first, count=count, batch_size=self._batch_size)
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:

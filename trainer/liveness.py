@@ -21,8 +21,6 @@ START_TIMEOUT_SECONDS = 600.0
 _POLL_SECONDS = 0.5
 _REACTION_SECONDS = 20.0
 _SAY_SECONDS = 10.0
-# A replica may listen and yet do nothing: this bounds what is unforeseen.
-_STALL_SECONDS = 900.0
 # Ask after 5 s of silence, then every 3 s; see tcp(7).
 _FAILS_WHEN_SILENT = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -150,12 +148,7 @@ class Monitor:
         self._on_stuck = on_stuck
         self._reaction_seconds = reaction_seconds or _REACTION_SECONDS
         self._closed = threading.Event()
-        self._last_progress = time.monotonic()
         threading.Thread(target=self._run, name="replica-monitor", daemon=True).start()
-
-    def progressed(self) -> None:
-        """Is told whenever steps have finished."""
-        self._last_progress = time.monotonic()
 
     def raise_if_lost(self) -> None:
         """Raises ReplicaLostError when a replica is gone."""
@@ -175,15 +168,11 @@ class Monitor:
 
     def _run(self) -> None:
         while not self._closed.wait(_POLL_SECONDS):
-            self.loss = self._watch.lost() or self._stalled()
+            self.loss = self._watch.lost()
             if self.loss:
                 break
         if not self._closed.wait(self._reaction_seconds) and self.loss:
             self._on_stuck(self.loss)
-
-    def _stalled(self) -> str:
-        waited = time.monotonic() - self._last_progress
-        return f"no step has finished for {waited:.0f} s" if waited > _STALL_SECONDS else ""
 
 
 class WorkerMonitor:
@@ -211,6 +200,10 @@ class WorkerMonitor:
                 f"{list_names(self._addresses)} has been unreachable for {waited:.0f} s; start the"
                 " job again to resume"
             )
+
+    def are_gone(self) -> bool:
+        """Whether no worker is there: a wait that `replace_seconds` bounds."""
+        return len(self._gone) == self.num_workers
 
     def close(self) -> None:
         """Stops watching."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import keras
@@ -22,6 +22,7 @@ from trainer.profiling import profiled
 from trainer.replica import abandon, announce_end, clear_end, connect
 from trainer.results import Results
 from trainer.step import StepPlan, TrainStep, build_model, build_served_model
+from trainer.watchdog import Watchdog, watching
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ def _train_with(
         job,
         devices=[f"/job:ps/replica:0/task:{index}" for index in range(job.cluster.count("ps"))],
         num_slots=CALLS_PER_WORKER * workers.num_workers,
+        is_excused=workers.are_gone,
     )
     driver = ClusterDriver(
         training.step,
@@ -158,7 +160,13 @@ class _Training:
     """The model in training on this replica; the chief's also writes the results."""
 
     def __init__(
-        self, job: Job, *, devices: Sequence[str], ring: Ring | None = None, num_slots: int = 0
+        self,
+        job: Job,
+        *,
+        devices: Sequence[str],
+        ring: Ring | None = None,
+        num_slots: int = 0,
+        is_excused: Callable[[], bool] = lambda: False,
     ):
         config, recipe = job.config, job.config.recipe()
         # Built first, for Keras numbers the names of layers: TensorBoard shows this one's.
@@ -166,7 +174,7 @@ class _Training:
         keras.utils.set_random_seed(config.seed)
         model = build_model(job.workload, config)
         layout = Layout(model)
-        self._job, self._ring = job, ring
+        self._job, self._ring, self._is_excused = job, ring, is_excused
         self.parameters = Parameters(
             layout.read(model),
             devices=devices,
@@ -192,7 +200,18 @@ class _Training:
         self._results = Results(job, self.parameters, served) if served is not None else None
 
     def run(self, driver: Driver) -> None:
-        """Trains what is left to train, then exports."""
+        """Trains what is left to train, then exports; ends the process if it stands still."""
+        is_chief = self._job.cluster.is_chief
+        with watching(
+            self._job.config.stall_seconds,
+            tell=self._tell_stall if is_chief else None,
+            is_excused=self._is_excused,
+            # The others also wait for what the chief alone does: it ends the job if it can.
+            num_warnings=0 if is_chief else 1,
+        ) as watchdog:
+            self._run(driver, watchdog)
+
+    def _run(self, driver: Driver, watchdog: Watchdog) -> None:
         progress = self._results.restore() if self._results else {}
         snapshot = self.parameters.snapshot()
         if self._ring:
@@ -200,15 +219,22 @@ class _Training:
             self.parameters.load(snapshot)
         start = int(snapshot["global_step"])
         if start < self._job.total_steps:
-            self._train(driver, start, progress)
+            self._train(driver, start, progress, watchdog)
         if self._results:
             self._results.export()
         else:
             logger.info("training is done; %s writes the model", self._job.cluster.chief_name)
 
-    def _train(self, driver: Driver, start: int, progress: Mapping[str, Any]) -> None:
+    def _tell_stall(self, why: str) -> None:
+        announce_end(
+            self._job.folders.checkpoints, code=EXIT_RESTART, message=why, must_dump_stacks=True
+        )
+
+    def _train(
+        self, driver: Driver, start: int, progress: Mapping[str, Any], watchdog: Watchdog
+    ) -> None:
         total, step, bound = self._job.total_steps, start, 0.0
-        with self._recording(start, driver):
+        with self._recording(start, driver, watchdog):
             try:
                 for totals in self._profiled(driver.run(start, total, progress), start):
                     bound = bound or _EXPLODED * max(1.0, totals.mean_loss)
@@ -220,6 +246,7 @@ class _Training:
                             f"step {step}: the loss has exploded to {totals.mean_loss:.4g}"
                         )
                     self._after_call(totals, driver, step)
+                    watchdog.progressed()
                     if driver.should_finish:
                         break
             except DivergedError as error:
@@ -234,11 +261,11 @@ class _Training:
         return profiled(calls, start=start, steps=steps, log_dir=log_dir, workers=workers)
 
     @contextlib.contextmanager
-    def _recording(self, start: int, driver: Driver) -> Iterator[None]:
+    def _recording(self, start: int, driver: Driver, watchdog: Watchdog) -> Iterator[None]:
         if self._results is None:
             yield
             return
-        self._results.open(start, driver.progress)
+        self._results.open(start, driver.progress, watchdog)
         try:
             yield
         finally:

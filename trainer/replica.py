@@ -15,6 +15,7 @@ from trainer.errors import EXIT_RESTART, ClusterError, Preempted, ReplicaLostErr
 from trainer.latecomers import expecting
 from trainer.liveness import Watch, end_process, is_reachable, wait_until_reachable
 from trainer.quiet import quiet_native_logs
+from trainer.watchdog import dump_stacks
 
 logger = logging.getLogger(__name__)
 
@@ -93,12 +94,15 @@ def clear_end(checkpoint_dir: str) -> None:
         tf.io.gfile.remove(path)
 
 
-def announce_end(checkpoint_dir: str, *, code: int, message: str) -> None:
+def announce_end(
+    checkpoint_dir: str, *, code: int, message: str, must_dump_stacks: bool = False
+) -> None:
     """Tells workers and servers that the job is over, and how they are to exit."""
     tf.io.gfile.makedirs(checkpoint_dir)
     path = f"{checkpoint_dir}/{_END_FILE}"
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:
-        file.write(json.dumps({"exit_code": code, "message": message, "time": time.time()}))
+        end = {"exit_code": code, "message": message, "must_dump_stacks": must_dump_stacks}
+        file.write(json.dumps({**end, "time": time.time()}))
     tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
 
 
@@ -151,6 +155,8 @@ def _wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -
 
 
 def _tell_end(end: dict[str, Any]) -> int:
+    if end.get("must_dump_stacks"):
+        dump_stacks(f"the chief says: {end['message']}")
     logger.info("the job has ended: %s", end["message"])
     return int(end["exit_code"])
 

@@ -22,6 +22,7 @@ from trainer.job import Job
 from trainer.metrics import Recorder, Totals
 from trainer.parameters import Layout, Parameters
 from trainer.step import EvalStep
+from trainer.watchdog import Watchdog
 from trainer.workloads.base import Features, Workload
 
 logger = logging.getLogger(__name__)
@@ -59,7 +60,12 @@ class Results:
             self._job.finish.set()
         return saved.extra
 
-    def open(self, first_step: int, progress: Callable[[Sequence[int]], Mapping[str, Any]]) -> None:
+    def open(
+        self,
+        first_step: int,
+        progress: Callable[[Sequence[int]], Mapping[str, Any]],
+        watchdog: Watchdog,
+    ) -> None:
         """Begins to record; `progress` is the driver's part of a checkpoint."""
         job, self._progress = self._job, progress
         self._recorder = Recorder(
@@ -69,7 +75,7 @@ class Results:
             every_steps=job.config.log_every_steps,
         )
         tables = job.eval_tables()
-        self._evaluation = EvalStep(job.workload, self._model, tables)
+        self._evaluation = EvalStep(job.workload, self._model, watchdog.watched(tables))
         if first_step == 0:
             features, _ = next(iter(tables))
             self._recorder.add_graph(_model_graph(self._model, job.workload, features))

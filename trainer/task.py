@@ -20,6 +20,7 @@ from trainer.errors import (
     first_line,
 )
 from trainer.liveness import end_process
+from trainer.ports import check_port
 from trainer.quiet import import_tensorflow
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _run(
     strategy: str,
     stop: threading.Event,
 ) -> int:
+    check_port(cluster, strategy=strategy)
     import_tensorflow()
     import tensorflow as tf
 

@@ -73,20 +73,6 @@ def test_a_monitor_raises_and_ends_a_process_that_does_not_react(listener, monke
     monitor.close()
 
 
-def test_a_job_whose_steps_do_not_finish_is_given_up(listener, monkeypatch):
-    monkeypatch.setattr("trainer.liveness._POLL_SECONDS", 0.05)
-    monkeypatch.setattr("trainer.liveness._STALL_SECONDS", 0.4)
-    monitor = Monitor({"ps/0": address_of(listener)}, on_stuck=pytest.fail)
-    for _ in range(5):
-        time.sleep(0.1)
-        monitor.progressed()
-    monitor.raise_if_lost()
-    time.sleep(0.8)
-    with pytest.raises(ReplicaLostError, match="no step has finished for"):
-        monitor.raise_if_lost()
-    monitor.close()
-
-
 def test_connections_to_replicas_are_told_to_fail_in_silence_and_no_others():
     with (
         socket.create_server(("127.0.0.1", 0)) as replica,
