@@ -138,7 +138,7 @@ def test_a_source_that_is_not_there_is_named(source, message):
 
 
 def test_the_settings_change_the_packages_defaults(own, tmp_path):
-    settings = ["train.epochs=7", "cluster.spot=true", "labels.team=vision", "network="]
+    settings = ["train.epochs=7", "cluster.spot=true", "labels.team=vision"]
     config = config_of(own, settings=settings, cluster=None)
 
     submission = plan(own, local_target(tmp_path), config=config)
