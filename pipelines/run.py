@@ -54,12 +54,12 @@ def execute(
 ) -> RunResult:
     """Runs the pipeline on `target` to its end, however it ends; everything is torn down then."""
     began = time.monotonic()
+    package = package_of(config.workload, image=options.image)
+    submission = plan_run(package, run=run, target=target, config=config, options=options)
+    task_names = leaf_tasks(package.spec)
     folder = target.run_dir(run)
     folder.mkdir(parents=True)
-    package = package_of(config.workload, image=options.image)
     (folder / "pipeline.yaml").write_text(package.text, encoding="utf-8")
-    task_names = leaf_tasks(package.spec)
-    submission = plan_run(package, run=run, target=target, config=config, options=options)
     api = connect(target.project, target.location)
     with _interruptible(), _torn_down(api, run=run, keep_endpoint=options.keep_endpoint):
         try:

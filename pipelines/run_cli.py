@@ -10,6 +10,7 @@ from rich.console import Console
 
 from components.vertex_api import VertexApi, connect
 from pipelines import registry, runs
+from pipelines.cluster_cli import warn_of_gpus
 from pipelines.config import RUNS
 from pipelines.local_service import LocalService
 from pipelines.package import check_images
@@ -109,6 +110,8 @@ def _submit(arguments: argparse.Namespace) -> int:
         print(f"POST {path}", file=sys.stderr)
         return print_json(submission.request)
     with service_of(arguments, target) as service:
+        if service and submission.config:
+            warn_of_gpus(submission.config.cluster)
         api = connect(target.project, target.location)
         create_run(api, submission.request, run=submission.run)
         print(submission.run, flush=True)

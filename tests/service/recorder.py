@@ -18,6 +18,7 @@ RESOURCES: dict[str, dict[str, Any]] = {
         "pipelineSpec": {"root": {"dag": {"tasks": {}}}, "components": {}},
     },
     "customJobs/7": {"displayName": "job", "state": "JOB_STATE_SUCCEEDED"},
+    "schedules/4": {"displayName": "nightly", "state": "ACTIVE"},
     "models/5": {"displayName": "mnist", "versionId": "1"},
     "models/5@2": {"displayName": "mnist", "versionId": "2"},
     "endpoints/9": {
@@ -26,7 +27,11 @@ RESOURCES: dict[str, dict[str, Any]] = {
     },
 }
 LISTED = {"models": "models/5", "endpoints": "endpoints/9"}
-CREATES = {"pipelineJobs": "pipelineJobs/run-1", "customJobs": "customJobs/7"}
+CREATES = {
+    "pipelineJobs": "pipelineJobs/run-1",
+    "customJobs": "customJobs/7",
+    "schedules": "schedules/4",
+}
 CREATED = "2026-01-31T12:00:00Z"
 
 
@@ -78,10 +83,12 @@ def _answer(method: str, path: str) -> dict[str, Any]:
     name = path.removeprefix("/v1/").removeprefix(f"{PARENT}/")
     if method == "GET":
         return _read(name)
-    if name.endswith((":predict", ":cancel")):
-        return {"predictions": []} if name.endswith(":predict") else {}
-    if name in CREATES:
-        return _resource(CREATES[name])
+    if name.endswith(":predict"):
+        return {"predictions": []}
+    if name.endswith((":cancel", ":pause", ":resume")):
+        return {}
+    if method == "PATCH" or name in CREATES:
+        return _resource(CREATES.get(name, name))
     if name.endswith(":mergeVersionAliases"):
         return _resource("models/5")
     response = {"@type": "type.googleapis.com/google.protobuf.Empty"}

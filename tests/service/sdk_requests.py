@@ -34,6 +34,25 @@ LABELS = {"team": "vision", "trainyard_run": "run-1"}
 ACCOUNT = "trainer@demo.iam.gserviceaccount.com"
 ALIASES = ["default"]
 INSTANCES = [[0.5, 1.0]]
+SCHEDULE = {
+    "displayName": "nightly",
+    "cron": "TZ=Europe/Berlin 0 3 * * *",
+    "startTime": "2026-02-01T00:00:00Z",
+    "maxRunCount": "5",
+    "maxConcurrentRunCount": "1",
+    "maxConcurrentActiveRunCount": "1",
+    "allowQueueing": True,
+    "createPipelineJobRequest": {
+        "parent": PARENT,
+        "pipelineJob": {
+            "displayName": "nightly",
+            "pipelineSpec": PACKAGE,
+            "runtimeConfig": {"gcsOutputDirectory": ROOT, "parameterValues": VALUES},
+            "labels": {"team": "vision"},
+        },
+    },
+}
+UPDATED = ("cron", "maxRunCount")
 
 
 def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[str, list[Any]]:
@@ -78,6 +97,7 @@ def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[s
     done("job_get", jobs.get_custom_job(name=job))
     done("job_cancel", jobs.cancel_custom_job(name=job))
     done("job_delete", jobs.delete_custom_job(name=job).result(30))
+    _schedules(client("Schedule"), done)
     named = {"parent": PARENT, "filter": 'display_name="mnist"'}
     done("models_list", list(models.list_models(parent=PARENT)))
     done("models_named", list(models.list_models(request=named)))
@@ -102,6 +122,21 @@ def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[s
     )
     done("predict", predictions.predict(endpoint=endpoint, instances=INSTANCES))
     return found
+
+
+def _schedules(schedules: Any, done: Any) -> None:
+    from google.cloud.aiplatform_v1.types import Schedule
+    from google.protobuf import field_mask_pb2
+
+    name, body = f"{PARENT}/schedules/4", Schedule.from_json(json.dumps(SCHEDULE))
+    changed = Schedule.from_json(json.dumps({"name": name, **{f: SCHEDULE[f] for f in UPDATED}}))
+    mask = field_mask_pb2.FieldMask(paths=["cron", "max_run_count"])
+    done("schedule_create", schedules.create_schedule(parent=PARENT, schedule=body))
+    done("schedules_list", list(schedules.list_schedules(parent=PARENT)))
+    done("schedule_update", schedules.update_schedule(schedule=changed, update_mask=mask))
+    done("schedule_pause", schedules.pause_schedule(name=name))
+    done("schedule_resume", schedules.resume_schedule(name=name, catch_up=True))
+    done("schedule_delete", schedules.delete_schedule(name=name).result(30))
 
 
 def _pipelines(aiplatform: Any, folder: Path, done: Any) -> None:

@@ -19,6 +19,8 @@ from sdk_requests import (  # noqa: E402
     LABELS,
     PACKAGE,
     ROOT,
+    SCHEDULE,
+    UPDATED,
     VALUES,
     record,
 )
@@ -27,7 +29,7 @@ from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
 from components.vertex_api import EMULATOR_VARIABLE, connect  # noqa: E402
-from pipelines import jobs, resources, runs  # noqa: E402
+from pipelines import jobs, resources, runs, schedules  # noqa: E402
 from pipelines.config import mnist  # noqa: E402
 from pipelines.job_request import job_request  # noqa: E402
 from pipelines.package import read_package  # noqa: E402
@@ -72,6 +74,14 @@ def submit(api, **options):
     create_run(api, request, run="run-1")
 
 
+def apply(api, action, **options):
+    """A change of the schedule of the golden requests."""
+    wanted = schedules.Wanted(body=SCHEDULE, is_paused=False, catch_up=False)
+    there = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
+    change = schedules.Change(action=action, name="nightly", wanted=wanted, there=there, **options)
+    schedules.apply_change(api, change)
+
+
 # By the name of the golden request: what sends it here. Others may be sent as well.
 OURS = {
     "submit": submit,
@@ -88,6 +98,14 @@ OURS = {
     "job_get": lambda api: jobs.get_job(api, "7"),
     "job_cancel": lambda api: api.post(f"{JOB}:cancel", {}),
     "job_delete": lambda api: jobs.delete_job(api, "7"),
+    "schedule_create": lambda api: apply(api, "create"),
+    "schedules_list": schedules.ours,
+    "schedule_update": lambda api: apply(api, "update", fields=UPDATED),
+    "schedule_pause": lambda api: schedules.pause(api, {"name": f"{PARENT}/schedules/4"}),
+    "schedule_resume": lambda api: schedules.resume(
+        api, {"name": f"{PARENT}/schedules/4"}, catch_up=True
+    ),
+    "schedule_delete": lambda api: schedules.delete(api, {"name": f"{PARENT}/schedules/4"}),
     "models_list": resources.models_table,
     "models_named": lambda api: registry.find_model(api, "mnist"),
     "model_get": lambda api: resources.get_model(api, "mnist@2"),
@@ -148,8 +166,10 @@ def test_every_golden_request_is_held_against_ours(golden):
 
 
 def normal(request):
-    """The request with enums by name and an empty body as none."""
+    """The request with enums by name, an empty body as none, and of a change what the mask says."""
     body = request["body"] or None
+    if mask := request["query"].get("updateMask"):
+        body = {field: body[field] for field in mask.split(",")}
     if request["path"].endswith("/customJobs") and request["method"] == "POST":
         from google.cloud.aiplatform_v1.types import CustomJob
 
