@@ -44,6 +44,7 @@ examples:
   trainyard models list
   trainyard jobs logs JOB_ID --replica worker/1
 """
+LOGIN = "Log in with `gcloud auth application-default login`; docs/vertex-setup.md tells the rest."
 RUN_HELP = """\
 Runs the pipeline: prepare examples, train, evaluate, and if the metrics pass the thresholds,
 upload a model version, deploy it, check its predictions and promote it. Then tear down.
@@ -65,6 +66,10 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(str(error), code=EXIT_FAILED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except Exception as error:
+        if not _is_login_error(error):
+            raise
+        return _fail(f"{error}\n{LOGIN}", code=EXIT_FAILED)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -204,6 +209,12 @@ def _compile(arguments: argparse.Namespace) -> int:
     ):
         print(path)
     return 0
+
+
+def _is_login_error(error: Exception) -> bool:
+    from google.auth.exceptions import GoogleAuthError
+
+    return isinstance(error, GoogleAuthError)
 
 
 def _fail(message: str, *, code: int) -> int:
