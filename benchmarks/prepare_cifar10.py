@@ -2,7 +2,7 @@
 
 Per-element Beam reads the batches, yields images, makes one tf.train.Example of each and writes
 them with WriteToTFRecord. The plain loop makes the same examples and writes them with
-tf.io.TFRecordWriter, in two threads. The lean loop, also in two threads, is the least that one can
+tf.io.TFRecordWriter, in two processes. The lean loop, in two threads, is the least that one can
 do without Beam: it encodes the batches with prepare_examples' own encoder and writes those records
 with tf.io.TFRecordWriter. Both loops have prepare_examples' settings of gzip. Neither
 computes anything else; prepare_examples also checks the labels, sums the raw files and the shards
@@ -21,6 +21,8 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -96,32 +98,38 @@ def ours(folder: Path, output: Path, compression: str) -> None:
 
 
 def plain_loop(folder: Path, output: Path, compression: str) -> None:
-    """One tf.train.Example an image, in two threads."""
-    loop(folder, output, compression, encode=lambda path: map(to_example, images_of(str(path))))
+    """One tf.train.Example an image, in two processes."""
+    with ProcessPoolExecutor(2, get_context("fork")) as pool:
+        loop(pool, folder, output, compression, encode=examples)
 
 
 def lean_loop(folder: Path, output: Path, compression: str) -> None:
     """Records of the component's own encoder, in two threads."""
-    loop(folder, output, compression, encode=encoded)
+    with ThreadPoolExecutor(2) as pool:
+        loop(pool, folder, output, compression, encode=encoded)
 
 
 def loop(
-    folder: Path, output: Path, compression: str, *, encode: Callable[[Path], Iterable[bytes]]
+    pool: Executor,
+    folder: Path,
+    output: Path,
+    compression: str,
+    *,
+    encode: Callable[[Path], Iterable[bytes]],
 ) -> None:
     """Writes each batch with TensorFlow's writer."""
-    from concurrent.futures import ThreadPoolExecutor
-
     output.mkdir()
-    with ThreadPoolExecutor(2) as threads:
-        jobs = [
-            threads.submit(write_records, encode(folder / file), output / file, compression)
-            for file in FILES
-        ]
-        for job in jobs:
-            job.result()
+    jobs = [
+        pool.submit(write_records, encode, folder / file, output / file, compression)
+        for file in FILES
+    ]
+    for job in jobs:
+        job.result()
 
 
-def write_records(records: Iterable[bytes], output: Path, compression: str) -> None:
+def write_records(
+    encode: Callable[[Path], Iterable[bytes]], path: Path, output: Path, compression: str
+) -> None:
     """One file with TensorFlow's writer."""
     import tensorflow as tf
 
@@ -134,8 +142,13 @@ def write_records(records: Iterable[bytes], output: Path, compression: str) -> N
             mem_level=9,
         )
     with tf.io.TFRecordWriter(str(output), options) as writer:
-        for record in records:
+        for record in encode(path):
             writer.write(record)
+
+
+def examples(path: Path) -> Iterator[bytes]:
+    """The examples of a batch, one by one."""
+    return map(to_example, images_of(str(path)))
 
 
 def encoded(path: Path) -> Iterator[bytes]:
