@@ -36,6 +36,7 @@ DEFAULT_PORT = 8085
 THREADS = 16
 MAX_BODY_BYTES = 64 * 1024 * 1024
 CLOSE_TIMEOUT_SECONDS = 25.0
+SIGNAL_CHECK_SECONDS = 0.5
 STAY = "stay"
 # Those that hold a kind of resource each, in the order in which they recover after a restart.
 MODULES: tuple[ModuleType, ...] = (
@@ -92,7 +93,10 @@ def serve(
     protos.warm_up()
     lock.announce(root, port=listener.getsockname()[1], url=service.url)
     on_ready(service.url)
-    stop.wait()
+    # Now and then: the handler runs in this thread, but a signal that another thread got, as may
+    # happen while a child ends, does not wake it.
+    while not stop.wait(SIGNAL_CHECK_SECONDS):
+        pass
     _shut_down(service, server)
     del held
 

@@ -1,9 +1,12 @@
 """What survives the service, and what it cleans up: stop, kill -9, start again."""
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -139,3 +142,13 @@ def test_a_service_tied_to_its_stdin_ends_with_whoever_started_it(tmp_path):
 
     assert tied.returncode == 0
     assert not (tmp_path / "server.json").exists()
+
+
+def test_a_signal_that_another_thread_gets_ends_the_service_as_well(service):
+    pid = service.process.pid
+    threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+    other = next(thread for thread in threads if thread != pid)
+
+    assert ctypes.CDLL(None).tgkill(pid, other, signal.SIGTERM) == 0
+
+    assert service.process.wait(20) == 0
