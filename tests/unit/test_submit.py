@@ -2,8 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
+from google.auth.exceptions import DefaultCredentialsError
 
+from components.vertex_api import EMULATOR_VARIABLE
 from pipelines import run_cli
+from pipelines.cli import main
 from pipelines.config import ConfigError, RunConfig, mnist, with_settings
 from pipelines.package import check_images, check_parameters, read_package, with_image
 from pipelines.submit import RunOptions, config_of, package_of, parameters_of, plan_run, run_prefix
@@ -254,3 +257,25 @@ def test_only_a_person_at_a_terminal_cancels(monkeypatch, is_terminal, answer, e
     monkeypatch.setattr("builtins.input", lambda _: answer)
 
     assert run_cli._wants_cancel("r-1") is expected
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["runs", "list"], id="rest"),
+        pytest.param(
+            ["upload", "mnist", "--repository", "https://us-kfp.pkg.dev/p/r"], id="registry"
+        ),
+    ],
+)
+def test_who_is_not_logged_in_is_told_how(arguments, monkeypatch, capsys):
+    def no_login(**_):
+        raise DefaultCredentialsError("no credentials")
+
+    monkeypatch.delenv(EMULATOR_VARIABLE, raising=False)
+    monkeypatch.setattr("google.auth.default", no_login)
+    place = {"runs": ["--on", "vertex", "--project", "p"], "upload": ["--image", "r.example/i:1"]}
+
+    assert main([*arguments, *place[arguments[0]]]) == 1
+
+    assert "gcloud auth application-default login" in capsys.readouterr().err
