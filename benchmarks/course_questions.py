@@ -2,21 +2,31 @@
 
 How do time, examples a second and accuracy depend on the checkpoint interval? On synchronous
 against asynchronous updates? On 1, 2 or 4 workers? Writes a table (CSV) and one picture (PNG).
+All train MNIST on the same number of examples. A worker has one core of its own, or shares it
+with another where there are more workers than cores; the chief and the parameter server share
+all cores with the workers.
 """
 
 import argparse
 import csv
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.clusters import Result, Shape, report, train
+from benchmarks.clusters import Shape, report, train
 
-SINGLE = Shape()
-FIGURES = {
-    "seconds": "whole job, s",
-    "examples_per_second": "examples/s while training",
-    "accuracy": "accuracy on the eval split",
+QUESTIONS = {
+    "checkpoints": "checkpoint every … steps, 1 process",
+    "updates": "updates, 2 workers",
+    "workers": "asynchronous workers",
 }
+FIGURES = {
+    "seconds": "start to model, s",
+    "examples_per_second": "examples/s",
+    "accuracy": "eval accuracy",
+}
+_FORMATS = {"seconds": "{:.1f}", "examples_per_second": "{:,.0f}", "accuracy": "{:.4f}"}
+Row = dict[str, str | float]
 
 
 @dataclass(frozen=True)
@@ -31,42 +41,66 @@ class Setting:
 
 def asynchronous(workers: int) -> Shape:
     """A chief, workers and one parameter server."""
-    return Shape(workers=workers, ps=1)
+    return Shape(workers=workers, ps=1, cores=_cores(workers))
 
 
 def synchronous(workers: int) -> Shape:
     """Workers alone, the first of which is chief."""
-    return Shape(chiefs=0, workers=workers)
+    return Shape(chiefs=0, workers=workers, cores=_cores(workers))
 
 
-SETTINGS = [
-    *(
-        Setting("checkpoint every … steps", str(n), SINGLE, (f"--checkpoint-every-steps={n}",))
-        for n in (50, 200, 1000)
-    ),
-    Setting("updates, 2 workers", "synchronous", synchronous(2)),
-    Setting("updates, 2 workers", "asynchronous", asynchronous(2)),
-    *(Setting("asynchronous workers", str(n), asynchronous(n)) for n in (1, 2, 4)),
-]
+def settings() -> list[Setting]:
+    """All that is measured."""
+    return [
+        *(
+            Setting("checkpoints", str(n), Shape(), (f"--checkpoint-every-steps={n}",))
+            for n in (10, 100, 1000)
+        ),
+        Setting("updates", "synchronous", synchronous(2)),
+        Setting("updates", "asynchronous", asynchronous(2)),
+        *(Setting("workers", _label(n), asynchronous(n)) for n in (1, 2, 4)),
+    ]
 
 
 def main() -> None:
-    """Measures every setting and writes the table and the picture."""
+    """Measures what is asked for, and writes the table and the picture of all that is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--epochs", type=int, default=3, help="default: %(default)s")
+    parser.add_argument(
+        "--questions",
+        nargs="+",
+        choices=list(QUESTIONS),
+        default=list(QUESTIONS),
+        help="answer only these, and keep the table's other rows; default: all",
+    )
     parser.add_argument(
         "--output-dir", type=Path, default=Path(".trainyard/bench/course_questions")
     )
     arguments = parser.parse_args()
-    rows = [_measure(setting, epochs=arguments.epochs) for setting in SETTINGS]
+    path = arguments.output_dir / "table.csv"
+    asked = [one for one in settings() if one.question in arguments.questions]
+    kept = [row for row in _read_table(path) if row["question"] not in arguments.questions]
+    rows = kept + [_measure(setting, epochs=arguments.epochs) for setting in asked]
+    rows.sort(key=lambda row: list(QUESTIONS).index(str(row["question"])))
     arguments.output_dir.mkdir(parents=True, exist_ok=True)
-    _write_table(rows, arguments.output_dir / "table.csv")
+    _write_table(rows, path)
     _draw(rows, arguments.output_dir / "picture.png")
-    _report_synchronous(rows)
+    if "updates" in arguments.questions:
+        _report_synchronous(rows)
 
 
-def _measure(setting: Setting, *, epochs: int) -> dict[str, str | float]:
-    result: Result = train(setting.shape, f"--epochs={epochs}", *setting.flags)
+def _cores(workers: int) -> dict[str, list[int]]:
+    available = sorted(os.sched_getaffinity(0))
+    return {f"worker/{n}": [available[n % len(available)]] for n in range(workers)}
+
+
+def _label(workers: int) -> str:
+    num_cores = len(os.sched_getaffinity(0))
+    return f"{workers} on {num_cores} cores" if workers > num_cores else str(workers)
+
+
+def _measure(setting: Setting, *, epochs: int) -> Row:
+    result = train(setting.shape, f"--epochs={epochs}", "--batch-size=128", *setting.flags)
     return {
         "question": setting.question,
         "setting": setting.label,
@@ -76,36 +110,53 @@ def _measure(setting: Setting, *, epochs: int) -> dict[str, str | float]:
     }
 
 
-def _write_table(rows: list[dict[str, str | float]], path: Path) -> None:
+def _read_table(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    is_ours = all(row.get("question") in QUESTIONS and set(FIGURES) <= set(row) for row in rows)
+    return [dict(row) for row in rows] if is_ours else []
+
+
+def _write_table(rows: list[Row], path: Path) -> None:
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(file, fieldnames=["question", "setting", *FIGURES])
         writer.writeheader()
         writer.writerows(rows)
 
 
-def _draw(rows: list[dict[str, str | float]], path: Path) -> None:
+def _draw(rows: list[Row], path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    questions = list(dict.fromkeys(str(row["question"]) for row in rows))
+    asked = [name for name in QUESTIONS if any(row["question"] == name for row in rows)]
     figure, axes = plt.subplots(
-        len(FIGURES), len(questions), figsize=(4 * len(questions), 8), layout="constrained"
+        len(FIGURES), len(asked), figsize=(4 * len(asked), 8), layout="constrained", squeeze=False
     )
-    for column, question in enumerate(questions):
-        asked = [row for row in rows if row["question"] == question]
+    for column, question in enumerate(asked):
+        answers = [row for row in rows if row["question"] == question]
         for line, (name, title) in enumerate(FIGURES.items()):
             axis = axes[line][column]
-            bars = axis.bar([str(r["setting"]) for r in asked], [float(r[name]) for r in asked])
-            axis.bar_label(bars)
+            bars = axis.bar([str(r["setting"]) for r in answers], [float(r[name]) for r in answers])
+            axis.bar_label(bars, fmt=_FORMATS[name])
             axis.set_ylabel(title if column == 0 else "")
-            axis.set_title(question if line == 0 else "")
-            axis.margins(y=0.15)
+            axis.set_title(QUESTIONS[question] if line == 0 else "")
+            axis.set_ylim(*_limits([float(row[name]) for row in rows], name))
     figure.savefig(path, dpi=110)
 
 
-def _report_synchronous(rows: list[dict[str, str | float]]) -> None:
+def _limits(values: list[float], name: str) -> tuple[float, float]:
+    """The same axis for all questions; that of accuracies begins near the lowest."""
+    if name != "accuracy":
+        return 0.0, 1.15 * max(values)
+    spread = max(max(values) - min(values), 0.002)
+    return min(values) - spread, min(max(values) + spread / 2, 1.0)
+
+
+def _report_synchronous(rows: list[Row]) -> None:
     speeds = {str(row["setting"]): float(row["examples_per_second"]) for row in rows}
     report(
         "synchronous against asynchronous updates, 2 workers",
