@@ -135,8 +135,14 @@ class Hooks:
             return FAILED
 
     def make_task_arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
-        """A task's arguments, with the true final status for an exit task."""
+        """A task's arguments, with the true final status for an exit task.
+
+        The run's placeholders are filled here, so that the cache's key covers their values.
+        """
         arguments: Json = self._make_arguments(task_inputs_spec, io_store)
+        for name, value in arguments.items():
+            if isinstance(value, str):
+                arguments[name] = placeholders.fill(value, self._placeholders)
         for name, spec in task_inputs_spec.parameters.items():
             if spec.HasField("task_final_status"):
                 arguments[name] |= self._final_status(arguments[name]["state"])
