@@ -123,7 +123,6 @@ def train_and_deploy(
             deployed = ModelDeployOp(
                 model=uploaded.outputs["model"],
                 endpoint=endpoint.outputs["endpoint"],
-                deployed_model_display_name=run,
                 traffic_split={"0": "100"},
                 dedicated_resources_machine_type=serving_machine,
                 dedicated_resources_min_replica_count=1,
