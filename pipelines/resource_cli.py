@@ -26,9 +26,13 @@ def add_resource_commands(commands: Any) -> None:
 
 
 def _add_models(commands: Any) -> None:
-    actions = group_of(commands, "models", "models and their versions: list, show, delete")
+    actions = group_of(
+        commands, "models", "models and their versions: list, show, set-default, delete"
+    )
     add_action(actions, "list", _models_list, "all models with their versions")
     add_action(actions, "show", _models_show, "one model, or MODEL@VERSION", "MODEL")
+    text = "give MODEL@VERSION the alias default; what endpoints serve stays"
+    add_action(actions, "set-default", _models_set_default, text, "MODEL@VERSION")
     add_action(actions, "delete", _models_delete, "a model, or only MODEL@VERSION", "MODEL")
 
 
@@ -78,6 +82,12 @@ def _models_list(arguments: argparse.Namespace) -> int:
 def _models_show(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         return print_json(resources.get_model(api, arguments.name))
+
+
+def _models_set_default(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        print(f"the default is {resources.set_default_version(api, arguments.name)}")
+    return 0
 
 
 def _models_delete(arguments: argparse.Namespace) -> int:

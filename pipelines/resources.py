@@ -7,8 +7,10 @@ from typing import Any
 
 from components.model_version.registry import (
     LRO_TIMEOUT_SECONDS,
+    VersionName,
     find_model,
     list_versions,
+    set_default,
     undeploy,
 )
 from components.vertex_api import Json, VertexApi, VertexError
@@ -49,11 +51,28 @@ def delete_model(api: VertexApi, name: str) -> str:
     if "@" not in full_name:
         operation = api.delete(full_name)
     else:
-        version = api.get(full_name)["versionId"]
-        full_name = f"{full_name.partition('@')[0]}@{version}"
+        full_name = _version_of(api, full_name).name
         operation = api.delete(f"{full_name}:deleteVersion")
     api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
     return short_name(full_name)
+
+
+def set_default_version(api: VertexApi, name: str) -> str:
+    """Makes `mnist@2`, or `mnist@previous`, the default version; answers which one that is.
+
+    Raises:
+        ResourceError: the name has no version.
+    """
+    if not name.partition("@")[2]:
+        raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, as {name}@2")
+    version = _version_of(api, model_name(api, name))
+    set_default(api, version)
+    return f"{name.partition('@')[0]}@{version.version}"
+
+
+def _version_of(api: VertexApi, full_name: str) -> VersionName:
+    """The version by its number where the name may say it by an alias."""
+    return VersionName(full_name.partition("@")[0], api.get(full_name)["versionId"])
 
 
 def model_name(api: VertexApi, name: str) -> str:

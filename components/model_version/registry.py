@@ -53,12 +53,17 @@ def promote(api: VertexApi, version: VersionName, *, endpoint: str) -> None:
 
     Deployed models of the same model that get no traffic any more are undeployed.
     """
+    set_default(api, version)
+    _undeploy_replaced(api, version, endpoint=endpoint)
+
+
+def set_default(api: VertexApi, version: VersionName) -> None:
+    """Moves `default` to `version` and `previous` to the one that was the default before."""
     holder = _holder_of_default(list_versions(api, version.model))
     if holder and holder != version.version:
         add_alias(api, VersionName(version.model, holder), "previous")
     add_alias(api, version, "default")
     logger.info("%s is now the default version (before: %s)", version, holder or "none")
-    _undeploy_replaced(api, version, endpoint=endpoint)
 
 
 def add_alias(api: VertexApi, version: VersionName, alias: str) -> None:

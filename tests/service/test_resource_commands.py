@@ -120,11 +120,30 @@ def test_a_job_past_its_timeout_says_which(service, trainyard):
     assert "the job's timeout of 1 s passed; chief/0 was still running" in error
 
 
+def test_the_default_version_is_set_by_hand_and_back(service, trainyard):
+    models = JOBS.replace("customJobs", "models")
+    model = {"displayName": "digits", "containerSpec": {"imageUri": "i"}}
+    first = service.do("POST", f"{models}:upload", {"model": model})["model"]
+    service.do("POST", f"{models}:upload", {"model": model, "parentModel": first})
+
+    def aliases():
+        rows = trainyard("models", "list")[1].splitlines()[1:]
+        return [line.split()[2].strip(",") for line in rows]
+
+    said = trainyard("models", "set-default", "digits@2")[:2]
+    assert said == (0, "the default is digits@2\n")
+    assert aliases() == ["previous", "default"]
+    said = trainyard("models", "set-default", "digits@previous")[:2]
+    assert said == (0, "the default is digits@1\n")
+    assert aliases() == ["default", "previous"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         pytest.param(["jobs", "show", "77"], 1, "NOT_FOUND", id="no-job"),
         pytest.param(["models", "show", "m@2"], 1, "NOT_FOUND", id="no-model"),
+        pytest.param(["models", "set-default", "m"], 2, "write MODEL@VERSION", id="no-version"),
         pytest.param(["endpoints", "delete", "e"], 1, "no endpoint 'e'; there: none", id="no-ep"),
         pytest.param(
             ["endpoints", "predict", "e", "--instances", "/no/file"], 2, "/no/file", id="no-file"
