@@ -172,10 +172,11 @@ class ServingProcess:
         deadline = time.monotonic() + self._spec.timeout_seconds
         delay_seconds = 0.02
         while not self._answers_healthy():
-            if self._has_ended():
-                raise failed_precondition(f"{self._title} ended too early.{self._last_words()}")
-            if error := interruption():
+            has_ended = self._has_ended()
+            if error := interruption():  # perhaps that is why it has ended
                 raise error
+            if has_ended:
+                raise failed_precondition(f"{self._title} ended too early.{self._last_words()}")
             if time.monotonic() > deadline:
                 raise deadline_exceeded(
                     f"{self._title} was not healthy on {self._spec.health_route} within "
