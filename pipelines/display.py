@@ -24,7 +24,7 @@ class PlainDisplay:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._states: dict[str, str] = {}
-        self._progress_at = 0.0
+        self._progress_at, self._progress = 0.0, ""
 
     def __enter__(self) -> Self:
         return self
@@ -48,11 +48,11 @@ class PlainDisplay:
 
     def _training(self, view: RunView) -> None:
         now = time.monotonic()
-        if view.training and now - self._progress_at >= PLAIN_INTERVAL_SECONDS:
-            self._progress_at = now
-            self._console.print(
-                f"      {format_progress(view.training)}", highlight=False, soft_wrap=True
-            )
+        progress = format_progress(view.training) if view.training else ""
+        is_due = now - self._progress_at >= PLAIN_INTERVAL_SECONDS
+        if is_due and progress != self._progress:
+            self._progress_at, self._progress = now, progress
+            self._console.print(f"      {progress}", highlight=False, soft_wrap=True)
 
 
 class LiveDisplay(PlainDisplay):

@@ -1,0 +1,38 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from pipelines import display
+from pipelines.display import PlainDisplay
+from pipelines.watch import RunView
+from trainer.progress import Progress
+
+
+def running(step: int) -> RunView:
+    progress = Progress(
+        replica="chief/0",
+        step=step,
+        total_steps=100,
+        loss=0.5,
+        accuracy=0.8,
+        examples_per_second=1000,
+        step_ms=10.0,
+        seconds_left=3,
+    )
+    return RunView(state="RUNNING", tasks=(), outputs={}, training=progress)
+
+
+@pytest.mark.parametrize(("interval_seconds", "shown"), [(0.0, [10, 20]), (60.0, [10])])
+def test_training_is_shown_at_intervals_and_only_when_it_has_gone_on(
+    monkeypatch, interval_seconds, shown
+):
+    monkeypatch.setattr(display, "PLAIN_INTERVAL_SECONDS", interval_seconds)
+    written = io.StringIO()
+    plain = PlainDisplay(Console(file=written, width=200))
+    for step in (10, 10, 20, 20):
+        plain.show(running(step))
+    assert [f"step {step}/100" in written.getvalue() for step in (10, 20)] == [
+        step in shown for step in (10, 20)
+    ]
+    assert len(written.getvalue().splitlines()) == len(shown)
