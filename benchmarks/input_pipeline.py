@@ -24,9 +24,7 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.drivers import SyncDriver  # noqa: E402
 from trainer.input import Decoder  # noqa: E402
-from trainer.optimizers import make_optimizer  # noqa: E402
-from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
-from trainer.step import StepPlan, TrainStep, build_model  # noqa: E402
+from trainer.step import TrainStep  # noqa: E402
 from trainer.stream import BlockTables, Stream, Tables, WholeTable  # noqa: E402
 
 NUM_BLOCKS = 8
@@ -49,7 +47,7 @@ class Way:
 
     def __init__(self, bench: Bench, kind: type[TrainStep], tables: Tables):
         self._driver = SyncDriver(
-            make_step(bench, kind, steps_per_block=tables.steps_per_block),
+            bench.step(kind, steps_per_block=tables.steps_per_block),
             tables,
             devices=["/device:CPU:0"],
             batch_size=BATCH_SIZE,
@@ -66,26 +64,6 @@ class Way:
         for _ in self._driver.run(start, self._next, {}):
             pass
         return steps * BATCH_SIZE / (time.perf_counter() - began)
-
-
-def make_step(bench: Bench, kind: type[TrainStep], *, steps_per_block: int) -> TrainStep:
-    """Returns the step of a job with the model's own recipe."""
-    model, recipe = build_model(bench.workload, bench.config), bench.config.recipe()
-    layout = Layout(model)
-    parameters = Parameters(
-        layout.read(model),
-        devices=["/device:CPU:0"],
-        state=layout.read_state(model),
-        optimizer=make_optimizer(recipe),
-    )
-    plan = StepPlan(
-        batch_size=BATCH_SIZE,
-        num_examples=bench.split.num_examples,
-        seed=0,
-        schedule=Schedule(peak=recipe.learning_rate, total_steps=100_000),
-        steps_per_block=steps_per_block,
-    )
-    return kind(bench.workload, model, parameters, plan)
 
 
 def fixed_batch(bench: Bench) -> Any:

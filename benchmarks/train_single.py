@@ -66,8 +66,8 @@ class Bench:
         self.workload = find_facts(load_workload(name), self.split, compression="GZIP")
         self.table = read_table(self.split, self.workload, compression="GZIP")
 
-    def ours(self) -> Way:
-        """The trainer's step, many in one call."""
+    def step(self, kind: type[TrainStep] = TrainStep, *, steps_per_block: int = 0) -> TrainStep:
+        """The step of a job with the model's own recipe."""
         model = build_model(self.workload, self.config)
         layout, recipe = Layout(model), self.config.recipe()
         parameters = Parameters(
@@ -81,8 +81,13 @@ class Bench:
             num_examples=self.split.num_examples,
             seed=0,
             schedule=Schedule(peak=recipe.learning_rate, total_steps=100_000),
+            steps_per_block=steps_per_block,
         )
-        step = TrainStep(self.workload, model, parameters, plan)
+        return kind(self.workload, model, parameters, plan)
+
+    def ours(self) -> Way:
+        """The trainer's step, many in one call."""
+        step = self.step()
 
         @tf.function
         def run(table: Any, start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
