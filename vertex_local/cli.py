@@ -15,6 +15,7 @@ EXAMPLE = """\
 example:
   vertex-local serve --root .trainyard/vertex
   curl http://127.0.0.1:8085/v1/projects/demo/locations/us-central1/models
+  vertex-local serve --root .trainyard/vertex --containers --mount /data
   vertex-local stop --root .trainyard/vertex
 
 and with Google's own SDK:
@@ -40,6 +41,8 @@ def main(argv: list[str] | None = None) -> int:
         is_tied_to_stdin=arguments.tied_to_stdin,
         preload=arguments.preload,
         clock_speed=arguments.clock_speed,
+        has_containers=arguments.containers,
+        mounts=arguments.mount,
     )
 
 
@@ -75,6 +78,21 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="let the clock of schedules go N times as fast, to see nights pass: with 5760 a day "
         "takes 15 seconds",
+    )
+    serve.add_argument(
+        "--containers",
+        action="store_true",
+        help="run each replica, step and prediction server in a Docker container of the image that "
+        "its request names, instead of as a process",
+    )
+    serve.add_argument(
+        "--mount",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --containers: a folder that they see under the same path, as they do the root; "
+        "may be repeated",
     )
     serve.add_argument("--verbose", action="store_true", help="log every request")
     stop = commands.add_parser("stop", help="end the service that runs on a root folder")
@@ -128,8 +146,11 @@ def _serve(
     is_tied_to_stdin: bool,
     preload: list[str],
     clock_speed: float,
+    has_containers: bool,
+    mounts: list[Path],
 ) -> int:
     from vertex_local import server
+    from vertex_local.engine import EngineError
 
     logging.basicConfig(
         level=logging.DEBUG if is_verbose else logging.INFO,
@@ -143,8 +164,10 @@ def _serve(
             is_tied_to_stdin=is_tied_to_stdin,
             preload=preload,
             clock_speed=clock_speed,
+            has_containers=has_containers,
+            mounts=mounts,
         )
-    except (lock.RootTakenError, server.PortTakenError) as error:
+    except (lock.RootTakenError, server.PortTakenError, EngineError) as error:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"The root folder {root} cannot be used: {error}")

@@ -1,48 +1,31 @@
-"""From a CustomJob's worker pools to the processes of its cluster: checks and pure functions.
+"""From a CustomJob's worker pools to the processes of its cluster: pure functions.
 
 The environment is Vertex AI's (cloud.google.com/vertex-ai/docs/training/distributed-training and
 …/code-requirements): TF_CONFIG, CLUSTER_SPEC, AIP_MODEL_DIR and its like, CLOUD_ML_JOB_ID.
 """
 
 import json
-import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from vertex_local import cpus
+from vertex_local import containers, cpus
+from vertex_local.engine import Engine
 from vertex_local.errors import invalid_argument
 from vertex_local.processes import ProcessSpec
-
-logger = logging.getLogger(__name__)
+from vertex_local.worker_pools import ROLES, WorkerPool, worker_pools
 
 Json = dict[str, Any]
 Addresses = dict[int, list[str]]
 
 HOST = "127.0.0.1"
-# What worker pools 0 to 3 do, and what TF_CONFIG calls them.
-ROLES = ("chief", "worker", "ps", "evaluator")
+CONTAINER_PORT = 2222
 # They serve the others, and end when the chief does.
 SERVICE_ROLES = ("ps", "evaluator")
 STATEFUL_ROLES = ("chief", "ps")
 MAX_RESTARTS = 3
 DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
-
-
-@dataclass(frozen=True)
-class WorkerPool:
-    """Replicas that run one command; `index` is the pool's place in workerPoolSpecs."""
-
-    index: int
-    num_replicas: int
-    command: tuple[str, ...]
-    env: dict[str, str]
-
-    @property
-    def role(self) -> str:
-        """`chief`, `worker`, `ps` or `evaluator`."""
-        return ROLES[self.index]
 
 
 @dataclass(frozen=True)
@@ -79,7 +62,7 @@ def plan_job(job: Json) -> JobPlan:
     scheduling: Json = job_spec.get("scheduling", {})
     return JobPlan(
         job_spec=job_spec,
-        pools=tuple(_worker_pools(job_spec.get("workerPoolSpecs", []))),
+        pools=tuple(worker_pools(job_spec.get("workerPoolSpecs", []))),
         output_dir=_output_dir(job_spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")),
         timeout_seconds=_timeout_seconds(scheduling.get("timeout", "")),
         max_restarts=0 if scheduling.get("disableRetries") else MAX_RESTARTS,
@@ -92,6 +75,30 @@ def process_specs(
 ) -> list[ProcessSpec]:
     """The processes of a job, chief first; `common_env` is given to each of them."""
     addresses = assign_addresses(plan.pools, ports)
+    return _specs(plan, addresses, folder=folder, common_env=common_env)
+
+
+def contained_specs(
+    plan: JobPlan, *, folder: Path, engine: Engine, common_env: dict[str, str]
+) -> list[ProcessSpec]:
+    """The same in containers of the pools' images, each a host on a network of the job's own."""
+    images = [pool.image for pool in plan.pools for _ in range(pool.num_replicas)]
+    specs = _specs(plan, host_addresses(plan.pools), folder=folder, common_env=common_env)
+    return [
+        replace(
+            spec,
+            cwd=None,
+            container=engine.container(
+                image, network=containers.PRIVATE, host_name=spec.log_path.stem
+            ),
+        )
+        for spec, image in zip(specs, images, strict=True)
+    ]
+
+
+def _specs(
+    plan: JobPlan, addresses: Addresses, *, folder: Path, common_env: dict[str, str]
+) -> list[ProcessSpec]:
     names = plan.replica_names
     cores = cpus.cores()
     pinned = cpus.pinned(names, plan.pools[0].env, cores)
@@ -132,6 +139,16 @@ def assign_addresses(pools: tuple[WorkerPool, ...], ports: list[int]) -> Address
     }
 
 
+def host_addresses(pools: tuple[WorkerPool, ...]) -> Addresses:
+    """The same where each replica is a host: `workerpool1-0:2222`."""
+    return {
+        pool.index: [
+            f"{task_name(pool.index, i)}:{CONTAINER_PORT}" for i in range(pool.num_replicas)
+        ]
+        for pool in pools
+    }
+
+
 def cluster_variables(
     plan: JobPlan, addresses: Addresses, *, pool: WorkerPool, replica: int
 ) -> dict[str, str]:
@@ -163,77 +180,6 @@ def output_variables(output_dir: Path | None) -> dict[str, str]:
         "AIP_CHECKPOINT_DIR": f"{output_dir}/checkpoints/",
         "AIP_TENSORBOARD_LOG_DIR": f"{output_dir}/logs/",
     }
-
-
-def _worker_pools(specs: list[Json]) -> list[WorkerPool]:
-    field = "jobSpec.workerPoolSpecs"
-    if not specs or not specs[0]:
-        raise invalid_argument(f"{field}[0] is required: it is the chief, with replicaCount 1.")
-    if len(specs) > len(ROLES):
-        raise invalid_argument(
-            f"{field} has {len(specs)} pools; at most {len(ROLES)} are allowed: {', '.join(ROLES)}."
-        )
-    num_chiefs = _num_replicas(specs[0], f"{field}[0]")
-    if num_chiefs != 1:
-        raise invalid_argument(
-            f"{field}[0].replicaCount is {num_chiefs}; it must be 1, for the first pool is the "
-            f"chief. Further workers belong in {field}[1]."
-        )
-    return [
-        _worker_pool(spec, index=index, field=f"{field}[{index}]")
-        for index, spec in enumerate(specs)
-        if _num_replicas(spec, f"{field}[{index}]")
-    ]
-
-
-def _num_replicas(spec: Json, field: str) -> int:
-    """An absent count is 0, as in the proto, and makes the pool an empty one."""
-    count = int(spec.get("replicaCount", 0))
-    if count < 0:
-        raise invalid_argument(f"{field}.replicaCount is {count}; it must not be negative.")
-    return count
-
-
-def _worker_pool(spec: Json, *, index: int, field: str) -> WorkerPool:
-    if "pythonPackageSpec" in spec:
-        raise invalid_argument(
-            f"{field}.pythonPackageSpec is not supported by this service; give the command in "
-            "containerSpec.command, such as python -m package.module."
-        )
-    _warn_of_accelerators(spec.get("machineSpec", {}), field)
-    container = spec.get("containerSpec", {})
-    command = container.get("command", [])
-    if not command or not command[0]:
-        raise invalid_argument(
-            f"{field}.containerSpec.command is missing: this service runs commands on this "
-            "machine, not images, and cannot know an image's entry point. Give the command."
-        )
-    return WorkerPool(
-        index=index,
-        num_replicas=_num_replicas(spec, field),
-        command=(*command, *container.get("args", [])),
-        env=dict(_variable(one, field) for one in container.get("env", [])),
-    )
-
-
-def _warn_of_accelerators(machine: Json, field: str) -> None:
-    if machine.get("acceleratorCount"):
-        logger.warning(
-            "%s.machineSpec asks for %s %s: its replicas run on this machine as it is",
-            field,
-            machine["acceleratorCount"],
-            machine.get("acceleratorType", "accelerators"),
-        )
-
-
-def _variable(variable: Json, field: str) -> tuple[str, str]:
-    name, value = variable.get("name", ""), variable.get("value", "")
-    if not name or "=" in name or "\0" in name + value:
-        raise invalid_argument(
-            f'{field}.containerSpec.env: the name "{name}" is not valid; it must not be empty nor '
-            'contain "=", and neither name nor value a NUL.'
-        )
-    return name, value
 
 
 def _output_dir(prefix: str) -> Path | None:

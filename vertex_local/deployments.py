@@ -13,10 +13,10 @@ from vertex_local.errors import (
     invalid_argument,
     unavailable,
 )
-from vertex_local.launch import WARM_PATIENCE_SECONDS, Launch
 from vertex_local.routes import Json
 from vertex_local.service import Service, now
-from vertex_local.serving import ServingProcess, serving_spec
+from vertex_local.serving import ServingProcess
+from vertex_local.serving_spec import serving_spec
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +45,12 @@ def process_of(service: Service, name: str, deployed: Json, model: Json) -> Serv
     """The process, not yet started, of a deployed model on the endpoint `name`."""
     endpoint_id = name.rpartition("/")[2]
     return ServingProcess(
-        serving_spec(model, endpoint_id=endpoint_id, deployed_id=deployed["id"]),
+        serving_spec(
+            model, endpoint_id=endpoint_id, deployed_id=deployed["id"], engine=service.engine
+        ),
         folder=service.root / "endpoints" / endpoint_id / deployed["id"],
         title=f"Deployed model {deployed['id']} ({model['displayName']}@{model['versionId']})",
-        launch=Launch(warm=service.warm, patience_seconds=WARM_PATIENCE_SECONDS),
+        launch=service.launch,
     )
 
 

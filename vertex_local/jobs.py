@@ -1,11 +1,11 @@
-"""customJobs: each becomes a cluster of processes on this machine, watched until it ends."""
+"""customJobs: each becomes a cluster of processes or containers here, watched until it ends."""
 
 from pathlib import Path
 
 from vertex_local import cpus, processes, protos, replicas
-from vertex_local.cluster_spec import JobPlan, plan_job, process_specs
+from vertex_local.cluster_spec import JobPlan, contained_specs, plan_job, process_specs
+from vertex_local.engine import Engine
 from vertex_local.errors import RPC_CODES, invalid_argument
-from vertex_local.launch import WARM_PATIENCE_SECONDS, Launch
 from vertex_local.ports import POOL
 from vertex_local.routes import Call, Json, Route
 from vertex_local.runs import RunKind
@@ -43,6 +43,8 @@ def create(service: Service, call: Call) -> Json:
     """POST …/customJobs starts the job and answers it at once, as PENDING."""
     job = protos.parse("CustomJob", call.body)
     plan = plan_job(job)
+    if service.engine:
+        _check_containers(plan, service.engine)
     _make_output_dir(plan)
     job_id = service.store.next_id()
     record = KIND.new_record(f"{call.parent}/{KIND.collection}/{job_id}", job)
@@ -60,6 +62,14 @@ def get(service: Service, call: Call) -> Json:
 def list_replicas(service: Service, call: Call) -> Json:
     """GET …/customJobs/ID/replicas, an addition to Vertex AI's API."""
     return replicas.list_replicas(KIND, service, call)
+
+
+def _check_containers(plan: JobPlan, engine: Engine) -> None:
+    for pool in plan.pools:
+        field = f"jobSpec.workerPoolSpecs[{pool.index}].containerSpec.imageUri"
+        engine.check_image(pool.image, field=field)
+    if plan.output_dir:
+        engine.check_folder(plan.output_dir, field="jobSpec.baseOutputDirectory.outputUriPrefix")
 
 
 def _make_output_dir(plan: JobPlan) -> None:
@@ -80,16 +90,20 @@ def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
     ports: list[int] = []
 
     def start() -> processes.Group:
-        ports.extend(POOL.take(plan.num_replicas))
         env = _common_env(service, call, job_id=folder.name)
+        if service.engine:
+            specs = contained_specs(plan, folder=folder, engine=service.engine, common_env=env)
+        else:
+            ports.extend(POOL.take(plan.num_replicas))
+            specs = process_specs(plan, folder=folder, ports=ports, common_env=env)
         return processes.start(
             folder,
-            process_specs(plan, folder=folder, ports=ports, common_env=env),
+            specs,
             timeout_seconds=plan.timeout_seconds,
-            has_private_network=plan.num_replicas > 1,
+            has_private_network=plan.num_replicas > 1 or service.engine is not None,
             max_restarts=plan.max_restarts,
             restarts_whole_group=plan.restarts_whole_job,
-            launch=Launch(warm=service.warm, patience_seconds=WARM_PATIENCE_SECONDS),
+            launch=service.launch,
         )
 
     KIND.watch(service, name, start, on_end=lambda: POOL.give_back(ports))

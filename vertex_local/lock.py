@@ -52,11 +52,12 @@ def holder(root: Path) -> int | None:
     return None
 
 
-def announce(root: Path, *, port: int, url: str) -> None:
+def announce(root: Path, *, port: int, url: str, has_containers: bool) -> None:
     """Writes ROOT/server.json in one step."""
     target = root / "server.json"
     temporary = root / "server.json.tmp"
-    temporary.write_text(json.dumps({"pid": os.getpid(), "port": port, "url": url}) + "\n")
+    record = {"pid": os.getpid(), "port": port, "url": url, "has_containers": has_containers}
+    temporary.write_text(json.dumps(record) + "\n")
     temporary.replace(target)
 
 

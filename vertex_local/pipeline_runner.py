@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from vertex_local import pipeline_spec, placeholders
+from vertex_local.engine import Engine
 from vertex_local.pipeline_run import PipelineRun
 from vertex_local.warm import WarmClient
 
@@ -29,7 +30,12 @@ JOB_FILE = "job.json"
 
 
 def run_pipeline(
-    folder: Path, *, cache_dir: Path, service_url: str, warm: WarmClient | None = None
+    folder: Path,
+    *,
+    cache_dir: Path,
+    service_url: str,
+    warm: WarmClient | None = None,
+    engine: Engine | None = None,
 ) -> str:
     """Runs the pipeline of a folder to its end.
 
@@ -50,6 +56,7 @@ def run_pipeline(
                 temp_dir=Path(temp),
                 service_url=service_url,
                 warm=warm,
+                engine=engine,
             )
     except Exception as error:
         logger.exception("the pipeline cannot be run")
@@ -68,6 +75,7 @@ def _execute(
     temp_dir: Path,
     service_url: str,
     warm: WarmClient | None,
+    engine: Engine | None,
 ) -> bool:
     """Hands the specification to kfp.local's orchestrator; True if every task succeeded."""
     from google.protobuf import json_format
@@ -92,7 +100,9 @@ def _execute(
     kfp_hooks.install(
         run,
         run_placeholders=placeholders.of_job(job),
-        handler=handler_for(run, service_url=service_url, temp_dir=temp_dir, warm=warm),
+        handler=handler_for(
+            run, service_url=service_url, temp_dir=temp_dir, warm=warm, engine=engine
+        ),
     )
     spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
     executors = spec.deployment_spec["executors"]
@@ -129,6 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m vertex_local.pipeline_runner")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cache-dir", type=Path, required=True)
+    parser.add_argument("--engine", type=Engine.from_json, help="to run steps in containers")
     arguments = parser.parse_args()
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
     warnings.filterwarnings("ignore", message="Task .* have no effect in the current local runner")
@@ -137,6 +148,7 @@ def main() -> None:
         cache_dir=arguments.cache_dir,
         service_url=f"http://{os.environ['VERTEX_EMULATOR_HOST']}",
         warm=WarmClient.inherited(),
+        engine=arguments.engine,
     )
     sys.exit(0 if state == "SUCCEEDED" else 1)
 

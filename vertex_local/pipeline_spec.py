@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vertex_local import gcpc_requests
 from vertex_local.errors import ApiError, invalid_argument
 
 Json = dict[str, Any]
@@ -92,6 +93,17 @@ def canonical(spec: Json) -> Json:
     checked: Json = json_format.MessageToDict(message)
     _check_components(checked)
     return checked
+
+
+def images(spec: Json) -> dict[str, str]:
+    """The image of each executor that is a container here, by the field that names it."""
+    found = {}
+    for name, executor in spec.get("deploymentSpec", {}).get("executors", {}).items():
+        container = executor.get("container")
+        if container and not gcpc_requests.is_launch(container.get("command", [])):
+            field = f"pipelineSpec.deploymentSpec.executors.{name}.container.image"
+            found[field] = container.get("image", "")
+    return found
 
 
 def leaves(spec: Json) -> list[Leaf]:

@@ -59,10 +59,10 @@ recover, close = KIND.recover, KIND.close
 def create(service: Service, call: Call) -> Json:
     """POST …/pipelineJobs?pipelineJobId=ID starts the pipeline and answers it as PENDING."""
     body = protos.parse("PipelineJob", call.body)
-    plan = pipeline_spec.plan(body)
+    checked = plan(service, body)
     job_id = _job_id(service, call)
     record = insert(service, f"{call.parent}/{KIND.collection}/{job_id}", body)
-    launch(service, {**record, **plan})
+    launch(service, {**record, **checked})
     return record
 
 
@@ -104,6 +104,21 @@ def _job_id(service: Service, call: Call) -> str:
     return job_id
 
 
+def plan(service: Service, body: Json) -> Json:
+    """What the runner needs of a PipelineJob, checked; also that its containers can be started.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the field.
+    """
+    checked = pipeline_spec.plan(body)
+    if service.engine:
+        for field, image in pipeline_spec.images(checked["pipelineSpec"]).items():
+            service.engine.check_image(image, field=field)
+        root = checked["runtimeConfig"]["gcsOutputDirectory"]
+        service.engine.check_folder(root, field="runtimeConfig.gcsOutputDirectory")
+    return checked
+
+
 def insert(service: Service, name: str, body: Json) -> Json:
     """Stores a run that `launch` is to start; answers its record."""
     labels = {**body.get("labels", {}), BILLING_LABEL: service.store.next_id()}
@@ -136,9 +151,10 @@ def launch(service: Service, job: Json) -> None:
 def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
     module = "vertex_local.pipeline_runner"
     cache_dir = service.root / "step_cache"
+    engine = ["--engine", service.engine.to_json()] if service.engine else []
     return processes.ProcessSpec(
         name=RUNNER,
-        command=["python", "-m", module, str(folder), "--cache-dir", str(cache_dir)],
+        command=["python", "-m", module, str(folder), "--cache-dir", str(cache_dir), *engine],
         env={
             "VERTEX_EMULATOR_HOST": service.url.removeprefix("http://"),
             "VERTEX_AI_PIPELINES_RUN_LABELS": json.dumps(job.get("labels", {})),

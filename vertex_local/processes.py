@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from vertex_local import linux
+from vertex_local import containers, linux
+from vertex_local.containers import Container
 from vertex_local.files import remove_temp_dir, write_json
 from vertex_local.launch import SUPERVISOR_LOG, Launch, SupervisorProcess
 from vertex_local.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE
@@ -33,12 +34,14 @@ class ProcessSpec:
         name: How messages and state call it: `chief/0`.
         command: The program and its arguments; no shell is involved.
         env: Added to the service's own environment.
-        cwd: The working directory; the service's own if None.
+        cwd: The working directory; the service's own if None, the image's in a container.
         log_path: Where stdout and stderr are appended.
         is_primary: Its exit decides. Where no process is primary, all that are no service do.
         holds_state: The others cannot go on when it is lost: all are started again with it.
         cores: The only ones that it may run on; any if there are none.
         is_service: It is ended when the deciding ones have ended; that it ends early is no matter.
+        container: What it runs in; this machine as it is, if None. There it has the environment of
+            `env` alone, and the image's `python`.
     """
 
     name: str
@@ -50,13 +53,15 @@ class ProcessSpec:
     is_service: bool = False
     holds_state: bool = False
     cores: tuple[int, ...] = ()
+    container: Container | None = None
 
 
 class Group:
     """A running group; `start` makes one."""
 
-    def __init__(self, folder: Path, launch: Launch) -> None:
+    def __init__(self, folder: Path, launch: Launch, *, has_containers: bool = False) -> None:
         self.folder = folder
+        self._has_containers = has_containers
         self._launch = launch
         self._supervisor: SupervisorProcess | None = None
         self._final: Json = {}
@@ -121,6 +126,8 @@ class Group:
         if self._supervisor:
             code = self._supervisor.wait()
             remove_temp_dir(self.folder)  # a supervisor that was killed has not
+            if code and self._has_containers:
+                containers.remove_group(self.folder)
             self._final = self._final_state(code)
         self._has_ended.set()
         with self._commands_lock:
@@ -154,7 +161,8 @@ def start(
     """Starts a group whose state lives in `folder`, and returns at once.
 
     A process that cannot be started ends the group: `state()` says which, and why. With a private
-    network the processes reach each other on 127.0.0.1, and nobody else reaches them. A process
+    network the processes reach each other on 127.0.0.1, containers by their host names, and nobody
+    else reaches them. A process
     that is lost (`restarts.py`) is started again, the whole group if that is asked for or if the
     lost one holds its state; `max_restarts` times in all.
 
@@ -181,7 +189,8 @@ def start(
     }
     replicas = {spec.name: replica for spec in specs}
     write_json(folder / STATE_FILE, {"state": "running", "message": "", "replicas": replicas})
-    return Group(folder.resolve(), launch)
+    is_contained = any(spec.container for spec in specs)
+    return Group(folder.resolve(), launch, has_containers=is_contained)
 
 
 def read_state(folder: Path) -> Json:
@@ -222,7 +231,11 @@ def _check(specs: list[ProcessSpec]) -> None:
 def _write_plan(path: Path, specs: list[ProcessSpec], plan: Json) -> None:
     cwd = os.getcwd()
     replicas = [
-        {**asdict(spec), "cwd": spec.cwd or cwd, "log_path": str(spec.log_path.absolute())}
+        {
+            **asdict(spec),
+            "cwd": spec.cwd or (None if spec.container else cwd),
+            "log_path": str(spec.log_path.absolute()),
+        }
         for spec in specs
     ]
     path.touch(mode=0o600)  # environments may hold secrets

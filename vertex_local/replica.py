@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vertex_local import linux, programs, warm
+from vertex_local import containers, linux, programs, warm
+from vertex_local.containers import Container
 from vertex_local.files import last_lines, now
 from vertex_local.forking import Birth, fork
 from vertex_local.programs import Program
@@ -16,7 +17,7 @@ from vertex_local.restarts import asks_for_restart
 
 @dataclass
 class Replica:
-    """One process of the group: what to run, and how it fares."""
+    """One process of the group: what to run, and how it fares; `folder` is the group's."""
 
     name: str
     command: list[str]
@@ -26,7 +27,9 @@ class Replica:
     is_primary: bool
     is_service: bool
     holds_state: bool
+    folder: Path
     cores: list[int] = field(default_factory=list)
+    container: Container | None = None
     pid: int | None = None
     state: str = "starting"
     exit_code: int | None = None
@@ -45,7 +48,15 @@ class Replica:
     def summary(self) -> dict[str, Any]:
         """Its part of state.json."""
         keys = ("pid", "state", "exit_code", "started", "ended", "restarts")
-        return {**{key: getattr(self, key) for key in keys}, **self.usage}
+        found = {key: getattr(self, key) for key in keys}
+        if self.container:  # what `docker run` has used says nothing
+            return {**found, "container": self.container_name}
+        return {**found, **self.usage}
+
+    @property
+    def container_name(self) -> str:
+        """What its container is called; another name after each restart."""
+        return containers.name_of(self.folder, self.name, num_restarts=self.restarts)
 
     @property
     def is_lost(self) -> bool:
@@ -64,17 +75,34 @@ class Replica:
         Raises:
             OSError, ValueError, subprocess.SubprocessError: see `why_not_started`.
         """
-        env = _environment(self.env, temp_dir)
-        program = Program.of(self.command)
         with _open_log(Path(self.log_path)) as log:
-            if program and programs.IMAGE and programs.IMAGE.can_run(env, self.cwd):
-                self.pid = self._fork(program, env, log)
-            else:
-                self.pid = self._spawn(env, log)
-        if self.cores:
-            os.sched_setaffinity(self.pid, self.cores)  # before it has any thread but its first
+            self.pid = self._start_contained(log) if self.container else self._start(temp_dir, log)
         self.state = "running"
         self.started = now()
+
+    def _start(self, temp_dir: Path, log: BinaryIO) -> int:
+        env = _environment(self.env, temp_dir)
+        program = Program.of(self.command)
+        if program and programs.IMAGE and programs.IMAGE.can_run(env, self.cwd):
+            pid = self._fork(program, env, log)
+        else:
+            pid = self._spawn(_resolved(self.command), env, log, cwd=self.cwd)
+        if self.cores:
+            os.sched_setaffinity(pid, self.cores)  # before it has any thread but its first
+        return pid
+
+    def _start_contained(self, log: BinaryIO) -> int:
+        assert self.container
+        command = containers.run_command(
+            self.container,
+            name=self.container_name,
+            group=self.folder,
+            command=self.command,
+            env=self.env,
+            cwd=self.cwd,
+            cores=tuple(self.cores),
+        )
+        return self._spawn(command, containers.client_environment(self.env), log)
 
     def _fork(self, program: Program, env: dict[str, str], log: BinaryIO) -> int:
         null = os.open(os.devnull, os.O_RDONLY)
@@ -92,11 +120,13 @@ class Replica:
         finally:
             os.close(null)
 
-    def _spawn(self, env: dict[str, str], log: BinaryIO) -> int:
+    def _spawn(
+        self, command: list[str], env: dict[str, str], log: BinaryIO, *, cwd: str | None = None
+    ) -> int:
         self.process = subprocess.Popen(
-            _resolved(self.command),
+            command,
             env=env,
-            cwd=self.cwd,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -114,6 +144,8 @@ class Replica:
         if code < 0:  # as shells and containers count it
             self.exit_code = 128 - code
             self.killed_by = linux.signal_name(-code)
+        elif self.container and (number := containers.killing_signal(code)):
+            self.killed_by = linux.signal_name(number)
         self.ended = now()
         if code == 0:
             self.state = "succeeded"
@@ -130,7 +162,7 @@ class Replica:
 
     def why_not_started(self, error: Exception) -> str:
         """What `start` raised, for a person."""
-        program = self.command[0]
+        program = "docker" if self.container else self.command[0]
         is_missing = isinstance(error, FileNotFoundError)
         if is_missing and getattr(error, "filename", None) == program:
             return f"command {program!r} was not found; install it or give its absolute path"

@@ -8,11 +8,12 @@ import os
 from pathlib import Path
 
 from vertex_local import processes
-from vertex_local.cluster_spec import ROLES, task_name
+from vertex_local.cluster_spec import task_name
 from vertex_local.files import last_lines
 from vertex_local.routes import Call, Json
 from vertex_local.runs import RunKind
 from vertex_local.service import Service
+from vertex_local.worker_pools import ROLES
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -20,7 +21,8 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
     """The replicas of a job, chief first; {} before they are started.
 
-    `cpuSeconds` counts since the last start; `memoryBytes` is there while a replica runs.
+    `cpuSeconds` counts since the last start; `memoryBytes` is there while a replica runs, and both
+    only for processes. `container` is the name for `docker` of one in a container.
     """
     name = kind.name(call)
     service.store.get(name)  # answers 404 if there is no such job
@@ -47,9 +49,15 @@ def _replica(folder: Path, name: str, state: Json) -> Json:
         "cpuSeconds": state.get("cpu_seconds"),
         "peakMemoryBytes": state.get("peak_memory_bytes"),
         "lastLine": lines.rpartition("\n")[2],
-        **(usage(state["pid"]) if state["pid"] and not state["ended"] else {}),
+        "container": state.get("container"),
+        **(_usage_now(state) if state["pid"] and not state["ended"] else {}),
     }
     return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def _usage_now(state: Json) -> Json:
+    """Nothing for a container: the process is that of `docker run`."""
+    return {} if "container" in state else usage(state["pid"])
 
 
 def usage(pid: int) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from vertex_local import pipeline_spec, pipelines, timing
+from vertex_local import pipelines, timing
 from vertex_local.clock import moment_of
 from vertex_local.errors import ApiError, already_exists
 from vertex_local.routes import Json
@@ -139,7 +139,7 @@ def _start(service: Service, record: Json) -> None:
     due = record["nextRunTime"]
     body = record["createPipelineJobRequest"].get("pipelineJob", {})
     try:
-        plan = pipeline_spec.plan(body)
+        plan = pipelines.plan(service, body)
         job = _store_run(service, record, body, run_id=run_id(record, plan["pipelineSpec"]))
     except (ApiError, OSError) as error:
         reason = str(error)

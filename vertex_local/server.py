@@ -13,6 +13,7 @@ from types import FrameType, ModuleType
 import waitress
 
 from vertex_local import (
+    containers,
     endpoints,
     jobs,
     lock,
@@ -25,6 +26,7 @@ from vertex_local import (
 )
 from vertex_local.app import Application
 from vertex_local.clock import Clock
+from vertex_local.engine import find_engine
 from vertex_local.service import Service
 from vertex_local.store import Store
 from vertex_local.warm import Warm
@@ -38,6 +40,8 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 CLOSE_TIMEOUT_SECONDS = 25.0
 SIGNAL_CHECK_SECONDS = 0.5
 STAY = "stay"
+# In a root folder on which a service in containers runs, or was killed.
+CONTAINERS_MARK = "containers"
 # Those that hold a kind of resource each, in the order in which they recover after a restart.
 MODULES: tuple[ModuleType, ...] = (
     operations,
@@ -62,15 +66,18 @@ def serve(
     is_tied_to_stdin: bool = False,
     preload: Sequence[str] = (),
     clock_speed: float = 1.0,
+    has_containers: bool = False,
+    mounts: Sequence[Path] = (),
 ) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
 
     Tied to its stdin, it also ends when that ends, as it does when the starter is killed; a line
     `stay` on it unties it. It runs schedules only when it is not tied, by a clock that is
     `clock_speed` times as fast as the real one. `preload` names modules that a warm process imports
-    once (`warm.py`).
+    once (`warm.py`). With containers, what it is given runs in those, and sees `mounts` and `root`.
 
     Raises:
+        engine.EngineError: containers cannot be run.
         lock.RootTakenError: another service runs on this root.
         PortTakenError: `port` was given and is in use.
     """
@@ -78,6 +85,8 @@ def serve(
     root.mkdir(parents=True, exist_ok=True)
     held = lock.RootLock(root)
     lock.withdraw(root)  # what a killed service announced
+    engine = find_engine(root, mounts) if has_containers else None
+    _remove_left_containers(root)
     listener = _listen(port)
     stop = _stop_on_signals()
     stays = threading.Event()
@@ -86,12 +95,17 @@ def serve(
     else:
         stays.set()
     service = _service(root, listener, preload)
+    service.engine = engine
+    if engine:
+        (root / CONTAINERS_MARK).touch()
     service.stays, service.clock = stays, Clock(clock_speed)
     for module in MODULES:
         _call_if_defined(module, "recover", service)
     server = _start_http(service, listener)
     protos.warm_up()
-    lock.announce(root, port=listener.getsockname()[1], url=service.url)
+    lock.announce(
+        root, port=listener.getsockname()[1], url=service.url, has_containers=engine is not None
+    )
     on_ready(service.url)
     # Now and then: the handler runs in this thread, but a signal that another thread got, as may
     # happen while a child ends, does not wake it.
@@ -108,6 +122,12 @@ def _service(root: Path, listener: socket.socket, preload: Sequence[str]) -> Ser
         service.warm = Warm(list(preload), log_path=root / "warm.log", closing=service.closing)
         service.warm.start()
     return service
+
+
+def _remove_left_containers(root: Path) -> None:
+    if (root / CONTAINERS_MARK).exists():
+        containers.remove_root(root)
+        (root / CONTAINERS_MARK).unlink()
 
 
 def _listen(port: int | None) -> socket.socket:
@@ -186,6 +206,7 @@ def _shut_down(service: Service, server: "waitress.server.TcpWSGIServer") -> Non
             logger.warning("%s did not close in %.0f s", module.__name__, CLOSE_TIMEOUT_SECONDS)
     if service.warm:
         service.warm.close()
+    _remove_left_containers(service.root)
     server.trigger.pull_trigger(server.close)
 
 

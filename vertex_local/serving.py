@@ -6,11 +6,9 @@ https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirement
 import http.client
 import json
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,58 +24,15 @@ from vertex_local.errors import (
 from vertex_local.files import last_lines
 from vertex_local.launch import Launch
 from vertex_local.ports import POOL
+from vertex_local.serving_spec import HOST, ServingSpec
 
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-HOST = "127.0.0.1"
-DEFAULT_DEPLOYMENT_TIMEOUT_SECONDS = 120.0
 HEALTH_TIMEOUT_SECONDS = 10.0
 PREDICT_TIMEOUT_SECONDS = 60.0
 MAX_MESSAGE_CHARACTERS = 4000
-REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_]*)\)")
-
-
-@dataclass(frozen=True)
-class ServingSpec:
-    """What to run, and on which routes it answers."""
-
-    command: list[str]
-    env: dict[str, str]
-    health_route: str
-    predict_route: str
-    timeout_seconds: float
-
-
-def serving_spec(model: Json, *, endpoint_id: str, deployed_id: str) -> ServingSpec:
-    """The process of a model version by its `containerSpec`; the port is added at the start.
-
-    Raises:
-        ApiError: FAILED_PRECONDITION if the model does not say what to run.
-    """
-    container = model.get("containerSpec", {})
-    command = [*container.get("command", []), *container.get("args", [])]
-    if not container.get("command"):
-        raise failed_precondition(
-            f"{model['name']}@{model['versionId']} has no containerSpec.command, and images are "
-            "not run here; upload it with the command of its prediction server."
-        )
-    default_route = f"/v1/endpoints/{endpoint_id}/deployedModels/{deployed_id}"
-    health_route = container.get("healthRoute") or default_route
-    predict_route = container.get("predictRoute") or f"{default_route}:predict"
-    env = {variable["name"]: variable.get("value", "") for variable in container.get("env", [])}
-    env |= {
-        "AIP_MODE": "PREDICTION",
-        "AIP_HTTP_HOST": HOST,
-        "AIP_HEALTH_ROUTE": health_route,
-        "AIP_PREDICT_ROUTE": predict_route,
-        "AIP_STORAGE_URI": model.get("artifactUri", ""),
-        "AIP_ENDPOINT_ID": endpoint_id,
-        "AIP_DEPLOYED_MODEL_ID": deployed_id,
-    }
-    timeout = container.get("deploymentTimeout", f"{DEFAULT_DEPLOYMENT_TIMEOUT_SECONDS}s")
-    return ServingSpec(command, env, health_route, predict_route, float(timeout.rstrip("s")))
 
 
 class ServingProcess:
@@ -154,15 +109,7 @@ class ServingProcess:
             if self._is_stopped:
                 raise unavailable(f"{self._title} was stopped before it started.")
             self._port = self._port or POOL.take(1)[0]
-            env = {**self._spec.env, "AIP_HTTP_PORT": str(self._port)}
-            spec = processes.ProcessSpec(
-                name="server",
-                command=[_expand(word, env) for word in self._spec.command],
-                env={name: _expand(value, env) for name, value in env.items()},
-                cwd=None,
-                log_path=self.log_path,
-                is_primary=True,
-            )
+            spec = self._spec.process_spec(port=self._port, log_path=self.log_path)
             self._folder.mkdir(parents=True, exist_ok=True)
             self._group = processes.start(
                 self._folder, [spec], timeout_seconds=None, launch=self._launch_options
@@ -235,15 +182,6 @@ class ServingProcess:
         except OSError:
             lines = ""
         return f" {message}".rstrip() + (f" Last lines:\n{lines}" if lines else "")
-
-
-def _expand(text: str, env: dict[str, str]) -> str:
-    """Replaces `$(NAME)` as Kubernetes does; `$$(NAME)` and unknown names stay as they are."""
-
-    def value(match: re.Match[str]) -> str:
-        return match[0][1:] if match[1] else env.get(match[2], match[0])
-
-    return REFERENCE.sub(value, text)
 
 
 def _container_error(status: int, data: bytes) -> ApiError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from vertex_local import processes
+from vertex_local.containers import Container
 from vertex_local.launch import Launch
 from vertex_local.warm import WarmClient
 
@@ -18,6 +19,7 @@ POLL_SECONDS = 0.02
 STOP_GRACE_SECONDS = 5.0
 LAST_WORDS_SECONDS = 2.0  # what the step has left unread is copied within this
 STEP = "the step"
+RUN_VARIABLES = ("VERTEX_EMULATOR_HOST", "VERTEX_AI_PIPELINES_RUN_LABELS")
 
 
 def run(
@@ -28,6 +30,7 @@ def run(
     temp_dir: Path,
     must_stop: Callable[[], bool],
     warm: WarmClient | None = None,
+    container: Container | None = None,
 ) -> int:
     """Runs a step to its end and returns its exit code; 128 and more: the signal that ended it.
 
@@ -48,13 +51,13 @@ def run(
         spec = processes.ProcessSpec(
             name=STEP,
             command=command,
-            env=_environment(env, temp_dir),
+            env=_contained_environment(env) if container else _environment(env, temp_dir),
             cwd=None,
             log_path=pipe,
+            container=container,
         )
-        group = processes.start(
-            temp_dir / "group", [spec], timeout_seconds=None, launch=Launch(warm=warm)
-        )
+        launch = Launch(warm=None if container else warm)
+        group = processes.start(temp_dir / "group", [spec], timeout_seconds=None, launch=launch)
         state = _await_end(group, must_stop)
         kept_open.close()
         reader.join(LAST_WORDS_SECONDS)
@@ -73,6 +76,11 @@ def plain(text: str) -> str:
 def _environment(env: dict[str, str], temp_dir: Path) -> dict[str, str]:
     """The runner's environment with the step's own; the supervisor adds the interpreter's PATH."""
     return {**os.environ, "TMPDIR": str(temp_dir), **env}
+
+
+def _contained_environment(env: dict[str, str]) -> dict[str, str]:
+    """Of the runner's environment, what tells a step where and in which run it is."""
+    return {**{name: os.environ[name] for name in RUN_VARIABLES if name in os.environ}, **env}
 
 
 def _copy(source: IO[str], log: IO[str]) -> None:

@@ -16,8 +16,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from vertex_local import linux, private_network
+from vertex_local import containers, linux, private_network
+from vertex_local.containers import Container
 from vertex_local.files import make_temp_dir, remove_temp_dir, write_json
 from vertex_local.log_times import LOOK_SECONDS, LogClock
 from vertex_local.replica import Replica
@@ -39,7 +41,7 @@ class Supervisor:
         plan = json.loads((folder / GROUP_FILE).read_text())
         self._folder = folder
         self._state_path = folder / STATE_FILE
-        self._replicas = [Replica(**replica) for replica in plan["replicas"]]
+        self._replicas = [_replica(folder, **values) for values in plan["replicas"]]
         self._log_clock = LogClock([Path(replica.log_path) for replica in self._replicas])
         self._has_private_network: bool = plan["has_private_network"]
         self._timeout_seconds: float | None = plan["timeout_seconds"]
@@ -58,8 +60,7 @@ class Supervisor:
     def run(self) -> None:
         """Runs the group to its end; the last state is written when every process is gone."""
         self._read_commands(0)
-        if self._has_private_network:
-            _enter_private_network()
+        self._make_private_network()
         self._temp_dir = make_temp_dir(self._folder)
         self._start_replicas(self._replicas)
         while self._is_at_work():
@@ -67,6 +68,8 @@ class Supervisor:
             self._check_time()
             self._log_clock.look()
         linux.kill_all_children(timeout_seconds=STRAYS_TIMEOUT_SECONDS)
+        if self._containers:
+            containers.remove_group(self._folder)
         self._log_clock.look()
         remove_temp_dir(self._folder)
         for replica in self._replicas:
@@ -74,6 +77,21 @@ class Supervisor:
                 replica.state = "ended"
         state, message = self._outcome or ("failed", "nothing was started")
         self._write_state(state, message)
+
+    @property
+    def _containers(self) -> list[Container]:
+        return [replica.container for replica in self._replicas if replica.container]
+
+    def _make_private_network(self) -> None:
+        if self._outcome or not self._has_private_network:
+            return
+        if not self._containers:
+            _enter_private_network()
+            return
+        try:
+            containers.create_network(self._containers[0].root, self._folder)
+        except OSError as error:
+            self._end("failed", f"a private network could not be made: {error}")
 
     def _is_at_work(self) -> bool:
         self._reap()
@@ -217,6 +235,8 @@ class Supervisor:
                 linux.signal_group(pid, signal.SIGKILL)  # what the leader left behind
             code, usage = linux.reap_with_usage(pid)
             if replica:
+                if replica.container and code < 0:  # `docker run` was killed, its container not
+                    containers.remove(replica.container_name)
                 replica.usage = usage
                 replica.record_end(code, was_asked_to=self._must_end(replica))
                 self._write_state()
@@ -231,6 +251,10 @@ class Supervisor:
             write_json(self._state_path, body)
         except OSError as error:  # a full disk must not leave processes behind
             sys.stderr.write(f"cannot write {self._state_path}: {error}\n")
+
+
+def _replica(folder: Path, *, container: dict[str, Any] | None, **values: Any) -> Replica:
+    return Replica(**values, folder=folder, container=Container(**container) if container else None)
 
 
 def _enter_private_network() -> None:

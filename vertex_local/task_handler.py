@@ -9,6 +9,8 @@ from kfp.dsl import component_factory
 from kfp.local import status, subprocess_task_handler
 
 from vertex_local import gcpc_requests, steps
+from vertex_local.containers import HOST
+from vertex_local.engine import Engine
 from vertex_local.files import last_lines
 from vertex_local.gcpc import Operator
 from vertex_local.gcpc_requests import GcpcError
@@ -23,25 +25,30 @@ EXECUTOR_FRAMES = re.compile(
 
 
 def handler_for(
-    run: PipelineRun, *, service_url: str, temp_dir: Path, warm: WarmClient | None
+    run: PipelineRun,
+    *,
+    service_url: str,
+    temp_dir: Path,
+    warm: WarmClient | None,
+    engine: Engine | None = None,
 ) -> type:
-    """A task handler class for kfp.local, bound to a run."""
+    """A task handler class for kfp.local, bound to a run; with an engine steps are containers."""
 
     class TaskHandler(subprocess_task_handler.SubprocessTaskHandler):  # type: ignore[misc]
         """What kfp.local calls for each container task."""
 
         def validate_image(self, image: str) -> None:
-            """Any image will do: the code runs in this service's interpreter."""
+            """Any image will do for a process; the images of containers have been checked."""
 
         def validate_not_container_component(self, full_command: list[str]) -> None:
-            """Refuses what is neither a Python component nor a GCPC operation."""
-            if not (gcpc_requests.is_launch(full_command) or _is_python(full_command)):
+            """Refuses, for a process, what is neither a Python component nor a GCPC operation."""
+            if not (engine or gcpc_requests.is_launch(full_command) or _is_python(full_command)):
                 raise _unsupported(full_command)
 
         def validate_not_containerized_python_component(self, full_command: list[str]) -> None:
             """Refuses components whose code is inside an image."""
             prefix = component_factory.CONTAINERIZED_PYTHON_COMPONENT_COMMAND
-            if full_command[: len(prefix)] == prefix:
+            if not engine and full_command[: len(prefix)] == prefix:
                 raise _unsupported(full_command)
 
         def run(self) -> Any:
@@ -64,6 +71,8 @@ def handler_for(
                         temp_dir=temp_dir / task.unique_name,
                         must_stop=run.must_stop,
                         warm=warm,
+                        # The host's network, as a process has it: steps ask this service.
+                        container=engine.container(self.image, network=HOST) if engine else None,
                     )
                     _check_exit(code, task.log_path)
             except TaskError as error:  # kfp.local may try again
