@@ -9,22 +9,25 @@ WORKLOAD ?= mnist
 MODEL ?= fast
 CLUSTER ?=
 IMAGE ?=
+BASE ?= debian:bookworm-slim
+ACCELERATOR ?= cpu
 TAG ?= latest
+LOCK := $(BIN)/uv pip compile setup.py --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 BENCHMARKS := $(filter-out __init__ clusters cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-local test lint format compile submit upload bench train-cifar10 schedule console lock clean
+.PHONY: help setup run-local test lint format compile submit upload image push bench train-cifar10 schedule console lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv from requirements.lock (the other targets do this themselves)
 
-$(READY): requirements.lock setup.py
+$(READY): requirements.lock requirements-dev.lock setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Trainyard needs Python 3.11: make PYTHON=/path/to/python3.11")'
 	@echo 'Making $(VENV) from requirements.lock; this takes a minute or more, once.'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-dev.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -53,6 +56,17 @@ submit: $(READY) ## start a run (WORKLOAD=mnist, ARGS="--wait" or "--on vertex �
 upload: $(READY) ## put a package into a registry (REPOSITORY=https://…, TAG=latest, IMAGE=…)
 	$(BIN)/trainyard upload $(WORKLOAD) $(if $(REPOSITORY),--repository $(REPOSITORY)) --tag $(TAG) $(if $(IMAGE),--image $(IMAGE))
 
+image: $(READY) ## build the image of this source (ACCELERATOR=gpu, BASE=a Debian image)
+	@docker version >/dev/null || { echo 'make image needs a Docker engine that runs and that you may use (package docker.io).'; exit 1; }
+	docker build --build-arg BASE=$(BASE) --build-arg ACCELERATOR=$(ACCELERATOR) $(ARGS) \
+		--tag $$($(BIN)/trainyard image --accelerator $(ACCELERATOR)) .
+
+push: image ## push the image (REPOSITORY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard)
+	@test -n '$(REPOSITORY)' || { echo 'Say where: make push REPOSITORY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard'; exit 2; }
+	@image=$$($(BIN)/trainyard image --repository $(REPOSITORY) --accelerator $(ACCELERATOR)) \
+		&& docker tag $$($(BIN)/trainyard image --accelerator $(ACCELERATOR)) $$image \
+		&& docker push $$image && echo "For trainyard submit and compile: --image $$image"
+
 schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run", "--on vertex …")
 	$(BIN)/trainyard schedule apply $(ARGS)
 
@@ -70,7 +84,8 @@ clean: ## remove what was built and run; downloads and .venv stay
 	rm -rf dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	rm -rf .trainyard/runs .trainyard/vertex
 
-lock: ## pin the newest versions that setup.py allows, with hashes
+lock: $(READY) ## pin the newest versions that setup.py allows, with hashes
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile setup.py --extra dev --generate-hashes --python-version 3.11 --upgrade \
-		--no-annotate --custom-compile-command "make lock" --output-file requirements.lock
+	$(LOCK) --upgrade --output-file requirements.lock
+	for extra in dev gpu; do $(LOCK) --extra $$extra --constraint requirements.lock --output-file requirements-$$extra.lock \
+		$$(sed -n 's/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p' requirements.lock) || exit 1; done

@@ -46,7 +46,8 @@ setup(
             "types-psutil",
             "types-PyYAML",
             "types-requests",
-        ]
+        ],
+        "gpu": ["tensorflow[and-cuda]==2.21.0"],
     },
     entry_points={
         "console_scripts": [

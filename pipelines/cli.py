@@ -15,6 +15,7 @@ from pipelines import resources
 from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus, warn_of_restarts
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
 from pipelines.cores import warn_of_cores
+from pipelines.image_cli import add_image
 from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
 from pipelines.registry import RegistryError
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add_submit(add_job_commands(commands))
     add_resource_commands(commands)
     add_schedule_commands(commands)
+    add_image(commands)
     add_vertex_setup(commands)
     return parser
 
@@ -200,7 +202,8 @@ def _fetch(config: RunConfig, target: Target) -> None:
 
 
 def _compile(arguments: argparse.Namespace) -> int:
-    from pipelines.compile import default_image, write_packages
+    from pipelines.compile import write_packages
+    from pipelines.image import default_image
 
     for path in write_packages(
         arguments.output_dir,

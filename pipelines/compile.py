@@ -3,16 +3,11 @@
 A package holds nothing of the machine that compiled it; its image is named by the source.
 """
 
-import hashlib
 import tempfile
 from pathlib import Path
 
 from components.image import IMAGE
 from pipelines.config import RUNS, RunConfig, named_run
-
-SOURCE_ROOT = Path(__file__).resolve().parent.parent
-IMAGE_PACKAGES = ("components", "trainer")
-IMAGE_REPOSITORY = "trainyard-python"
 
 
 def compile_pipeline(image: str, *, config: RunConfig) -> str:
@@ -41,21 +36,3 @@ def write_packages(folder: Path, *, image: str, workloads: tuple[str, ...] = ())
         path.write_text(compile_pipeline(image, config=named_run(workload)), encoding="utf-8")
         written.append(path)
     return written
-
-
-def default_image() -> str:
-    """The image named by a digest of the source, so that changed code changes the cache's keys.
-
-    A step's cache key covers its image's name but not the packages inside the image.
-    """
-    return f"{IMAGE_REPOSITORY}:src-{source_digest()}"
-
-
-def source_digest() -> str:
-    """Twelve hexadecimal digits of the SHA-256 of what the image holds of our source."""
-    digest = hashlib.sha256()
-    for package in IMAGE_PACKAGES:
-        for path in sorted((SOURCE_ROOT / package).rglob("*.py")):
-            digest.update(path.relative_to(SOURCE_ROOT).as_posix().encode() + b"\0")
-            digest.update(path.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]

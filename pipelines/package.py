@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from pipelines.compile import IMAGE_REPOSITORY
+from pipelines.image import IMAGE_REPOSITORY
 from pipelines.on_vertex import ConfigError
 
 KINDS: dict[str, tuple[type, ...]] = {

@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 
 from components.vertex_api import Json
-from pipelines.compile import compile_pipeline, default_image
+from pipelines.compile import compile_pipeline
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
+from pipelines.image import default_image
 from pipelines.on_vertex import ConfigError, check_labels
 from pipelines.package import (
     Package,

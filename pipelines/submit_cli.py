@@ -11,10 +11,10 @@ from typing import Any
 from components.vertex_api import Json, VertexApi, connect
 from pipelines import jobs
 from pipelines.cluster_cli import warn_of_gpus
-from pipelines.compile import default_image
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster
 from pipelines.cores import warn_of_cores
 from pipelines.examples import examples_of
+from pipelines.image import default_image
 from pipelines.job_cli import EXIT_CODES, add_timeout, follow, tell_end
 from pipelines.job_request import job_request, with_flags
 from pipelines.local_service import LocalService

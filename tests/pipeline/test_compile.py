@@ -11,11 +11,12 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 
 from components.image import IMAGE
 from pipelines.cli import main
-from pipelines.compile import compile_pipeline, default_image
+from pipelines.compile import compile_pipeline
 from pipelines.config import RUNS, RunConfig, mnist
+from pipelines.image import SOURCES, default_image
 from pipelines.watch import leaf_tasks
 
-TEST_IMAGE = "trainyard-python:golden"
+TEST_IMAGE = "trainyard:golden"
 SIDE_EFFECTS = {"find-parent-model", "model-upload", "ensure-endpoint", "model-deploy"} | {
     "predict",
     "promote",
@@ -131,6 +132,8 @@ def test_nothing_of_this_machine_is_compiled_in(tmp_path, pytestconfig):
         shutil.copytree(
             pytestconfig.rootpath / package, copy / package, ignore=shutil.ignore_patterns("*.pyc")
         )
+    for file in set(SOURCES) - {"components", "trainer"}:
+        shutil.copy(pytestconfig.rootpath / file, copy / file)
     strange = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),
@@ -159,7 +162,7 @@ def test_nothing_of_this_machine_is_compiled_in(tmp_path, pytestconfig):
 
 
 def test_the_image_is_named_by_the_source():
-    assert re.fullmatch(r"trainyard-python:src-[0-9a-f]{12}", default_image())
+    assert re.fullmatch(r"trainyard:src-[0-9a-f]{12}", default_image())
     assert default_image() == default_image()
 
 

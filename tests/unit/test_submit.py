@@ -44,7 +44,7 @@ def own(tmp_path):
     values = parameters_of(mnist(), local_target(tmp_path))
     return package(
         {name: {"parameterType": kinds[type(v)], "defaultValue": v} for name, v in values.items()},
-        image="trainyard-python:src-1",
+        image="trainyard:src-1",
     )
 
 
@@ -89,7 +89,7 @@ def test_right_parameters_pass():
     [
         ("us-docker.pkg.dev/p/r/i:1", True),
         ("localhost:5000/i", True),
-        ("trainyard-python:src-1", False),
+        ("trainyard:src-1", False),
         ("library/python", False),
         ("", False),
     ],
@@ -106,7 +106,7 @@ def test_an_image_takes_the_place_of_the_one_named_by_the_source(own):
     changed = with_image(own, "r.example/i:2")
 
     check_images(changed)
-    assert "trainyard-python" not in changed.text
+    assert "trainyard" not in changed.text
     with pytest.raises(ConfigError, match="was compiled with images of its own"):
         with_image(changed, "r.example/i:3")
 
@@ -190,7 +190,7 @@ def test_a_package_older_than_the_source_is_named(own, tmp_path):
 
 
 def test_an_image_that_cannot_be_pulled_is_named_before_anything_is_sent(own, vertex):
-    with pytest.raises(ConfigError, match="image of exec-a is trainyard-python:src-1"):
+    with pytest.raises(ConfigError, match="image of exec-a is trainyard:src-1"):
         plan(own, vertex, config=mnist())
 
 
