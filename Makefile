@@ -61,8 +61,9 @@ image: $(READY) ## build the image of this source (ACCELERATOR=gpu, BASE=a Debia
 	docker build --build-arg BASE=$(BASE) --build-arg ACCELERATOR=$(ACCELERATOR) $(ARGS) \
 		--tag $$($(BIN)/trainyard image --accelerator $(ACCELERATOR)) .
 
-push: image ## push the image (REPOSITORY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard)
+push: $(READY) ## build the image and push it (REPOSITORY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard)
 	@test -n '$(REPOSITORY)' || { echo 'Say where: make push REPOSITORY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard'; exit 2; }
+	@$(MAKE) --no-print-directory image
 	@image=$$($(BIN)/trainyard image --repository $(REPOSITORY) --accelerator $(ACCELERATOR)) \
 		&& docker tag $$($(BIN)/trainyard image --accelerator $(ACCELERATOR)) $$image \
 		&& docker push $$image && echo "For trainyard submit and compile: --image $$image"
