@@ -1,7 +1,10 @@
 """Fixtures that every kind of test may use."""
 
 import csv
+import os
+import shutil
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +15,38 @@ import pytest
 def write_idx(path: Path, values: np.ndarray) -> None:
     header = struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
     path.write_bytes(header + values.astype(np.uint8).tobytes())
+
+
+def docker(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        ["docker", *arguments], check=False, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.fixture(scope="session")
+def container_image() -> str:
+    """The image of tests in containers: TRAINYARD_TEST_IMAGE, or trainyard:test."""
+    image = os.environ.get("TRAINYARD_TEST_IMAGE", "trainyard:test")
+    if not shutil.which("docker"):
+        pytest.skip("there is no `docker` on PATH")
+    if docker("version").returncode:
+        pytest.skip("no Docker engine answers")
+    if docker("image", "inspect", "--", image).returncode:
+        pytest.skip(f"the image {image} is not there: make image, and set TRAINYARD_TEST_IMAGE")
+    return image
+
+
+@pytest.fixture
+def left_over() -> Callable[[Path], list[str]]:
+    """Answers the containers and networks of a service's root folder that are there now."""
+
+    def names(root: Path) -> list[str]:
+        label = ["--filter", f"label=vertex-local.root={root.resolve()}"]
+        containers = docker("ps", "--all", *label, "--format", "{{.Names}}")
+        networks = docker("network", "ls", *label, "--format", "network {{.Name}}")
+        return containers.stdout.splitlines() + networks.stdout.splitlines()
+
+    return names
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ DEFAULTS = {
     "PYTHONUNBUFFERED": "1",
     "TINI_KILL_PROCESS_GROUP": "1",
 }
+# Docker does not answer for a host that is not there yet, and asking again then takes 10 s.
+DNS_OPTIONS = ["--dns-option", "timeout:1", "--dns-option", "attempts:1"]
 
 
 class DockerError(OSError):
@@ -191,7 +193,8 @@ def _labels(root: str, group: Path) -> list[str]:
 def _network_options(container: Container, group: Path) -> list[str]:
     if container.network == PRIVATE:
         name = container.host_name
-        return ["--network", network_of(group), "--network-alias", name, "--hostname", name]
+        names = ["--network-alias", name, "--hostname", name]
+        return ["--network", network_of(group), *names, *DNS_OPTIONS]
     options = ["--network", container.network]
     if container.published:
         inside, outside = container.published

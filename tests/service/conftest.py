@@ -16,6 +16,7 @@ import pytest
 import requests
 from google.auth.credentials import AnonymousCredentials
 
+SERVE = [sys.executable, "-m", "vertex_local.cli", "serve"]
 PARENT = "projects/demo/locations/us-central1"
 START_TIMEOUT_SECONDS = 30
 STOP_TIMEOUT_SECONDS = 30
@@ -26,6 +27,7 @@ class RunningService:
     """`vertex-local serve` as a process, and shorthands for requests to it."""
 
     root: Path
+    arguments: tuple[str, ...] = ()
     parent: str = PARENT
     url: str = ""
     process: subprocess.Popen | None = None
@@ -33,7 +35,7 @@ class RunningService:
 
     def start(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(self.root)],
+            [*SERVE, "--root", str(self.root), *self.arguments],
             stdout=(self.root / "serve.out").open("ab"),
             stderr=(self.root / "serve.err").open("ab"),
             start_new_session=True,
@@ -97,10 +99,10 @@ class RunningService:
 
 
 @contextmanager
-def running_service(root: Path) -> Iterator[RunningService]:
+def running_service(root: Path, *arguments: str) -> Iterator[RunningService]:
     """A service on `root`, which must end in order unless the test has killed it."""
     root.mkdir()
-    running = RunningService(root=root)
+    running = RunningService(root=root, arguments=arguments)
     running.session.trust_env = False
     running.start()
     yield running

@@ -44,6 +44,7 @@ def test_a_replica_on_the_network_of_its_group():
         *["--user", "1000:1000"],
         *["--network", f"vertex-local-{HASH}", "--network-alias", "workerpool1-0"],
         *["--hostname", "workerpool1-0"],
+        *["--dns-option", "timeout:1", "--dns-option", "attempts:1"],
         *["--mount", "type=bind,source=/state,target=/state"],
         *["--mount", "type=bind,source=/data,target=/data"],
         *DEFAULTS,
