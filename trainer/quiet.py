@@ -1,11 +1,14 @@
 """Keeps TensorFlow's start-up chatter out of the replica's log."""
 
 import contextlib
+import itertools
+import linecache
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from types import ModuleType
 
 # TensorFlow 2.21 writes these before its logging starts, whatever TF_CPP_MIN_LOG_LEVEL says.
 _NOISE = re.compile(
@@ -45,5 +48,28 @@ def import_tensorflow() -> None:
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     with quiet_native_logs():
         import tensorflow as tf
+        from tensorflow.python.autograph.pyct import loader
 
         tf.config.list_physical_devices()
+    _keep_no_generated_files(loader)
+
+
+def _keep_no_generated_files(loader: ModuleType) -> None:
+    """Has autograph load the code it has rewritten from memory.
+
+    It would write a file for each function, and remove it when the interpreter exits: a replica
+    that is killed never comes to that.
+    """
+    numbers = itertools.count()
+
+    def load_source(source: str, delete_on_exit: bool) -> tuple[ModuleType, str]:
+        del delete_on_exit
+        module = ModuleType(f"autograph_{next(numbers)}")
+        path = module.__file__ = f"<{module.__name__}>"
+        linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+        sys.modules[module.__name__] = module
+        exec(compile(source, path, "exec"), module.__dict__)
+        return module, path
+
+    if loader.load_source.__module__ != __name__:
+        loader.load_source = load_source

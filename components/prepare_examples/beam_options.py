@@ -1,6 +1,7 @@
 """What every pipeline needs of Beam: its options, its elements, and the one result of all."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,8 @@ def run_pipeline(
 
     answer = folder / ".answer.partial"
     with beam.Pipeline(options=pipeline_options(flags)) as pipeline:
+        # For transforms in other languages; it would stay when this process is killed.
+        shutil.rmtree(pipeline.local_tempdir)
         add_steps(pipeline, elements, work, partial(_save_answer, finish, str(answer)))
     found: Json = json.loads(answer.read_text())
     answer.unlink()
