@@ -15,6 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # pytest imports by file
+
+from forks import Fork, Forks
+
 from trainer.quiet import import_tensorflow
 
 SPLITS = {"train": (512, 3), "eval": (100, 1), "test": (100, 1)}
@@ -91,7 +95,7 @@ class Replica:
     """One process and the file that it logs to."""
 
     name: str
-    process: subprocess.Popen
+    process: "subprocess.Popen | Fork"
     log_path: Path
     start_again: Callable[[], "Replica"]
 
@@ -120,25 +124,34 @@ class Replica:
             time.sleep(0.05)
 
 
-@pytest.fixture
-def start(tmp_path):
-    """Starts `python -m MODULE …` as a replica; what still runs at the end is killed."""
-    started = []
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory):
+    """A process that has imported TensorFlow, and forks."""
+    forks = Forks(tmp_path_factory.mktemp("forks") / "log")
+    yield forks
+    forks.close()
 
-    def start_replica(name, *args, module="trainer.task", **environ):
+
+@pytest.fixture
+def start(tmp_path, forks):
+    """Starts `python -m MODULE …` as a replica; what still runs at the end is killed.
+
+    It is a fork, or if that is asked for a new interpreter, as where a user types the command.
+    Killed or not, it must leave no temporary file.
+    """
+    started = []
+    temp = tmp_path / "temp"
+    temp.mkdir()
+
+    def start_replica(name, *args, module="trainer.task", is_new=False, **environ):
         log_path = tmp_path / f"{name.replace('/', '-')}-{len(started)}.log"
-        with log_path.open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, *map(str, args)],
-                env={**os.environ, "TF_CONFIG": "", **environ},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        words = ["python", "-m", module, *map(str, args)]
+        begin = start_interpreter if is_new else forks.start
+        process = begin(words, log_path=log_path, TMPDIR=str(temp), **environ)
         started.append(process)
 
         def again():
-            return start_replica(name, *args, module=module, **environ)
+            return start_replica(name, *args, module=module, is_new=is_new, **environ)
 
         return Replica(name, process, log_path, again)
 
@@ -147,6 +160,19 @@ def start(tmp_path):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
+    assert list(temp.iterdir()) == []
+
+
+def start_interpreter(words, *, log_path, **environ):
+    """The same as a process that imports all by itself."""
+    with log_path.open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, *words[1:]],
+            env={**os.environ, "TF_CONFIG": "", **environ},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def measurements(out, split):
 
 def test_trains_exports_and_evaluates_then_only_exports_again(start, flags, examples_dir, tmp_path):
     out = tmp_path / "out"
-    first = start("first", *flags, "--epochs", 8)
+    first = start("first", *flags, "--epochs", 8, is_new=True)
     assert first.wait() == 0, first.log
     progress = [parse_progress(line) for line in first.log.splitlines()]
     steps = [line.step for line in progress if line]

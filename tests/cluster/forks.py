@@ -1,0 +1,142 @@
+"""Replicas as forks of a process that has imported TensorFlow: each is spared seconds of that.
+
+`python tests/cluster/forks.py` reads requests from stdin, one JSON object a line, and answers each.
+A fork starts as a new process does (`vertex_local/forking.py`), so it is a replica like any other.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CLONE_NEWNET = 0x40000000
+
+
+class Forks:
+    """The process that forks, and requests to it."""
+
+    def __init__(self, log_path: Path) -> None:
+        root = Path(__file__).parents[2]
+        with log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(root), "TF_CONFIG": ""},
+                start_new_session=True,
+            )
+
+    def start(
+        self, words: list[str], *, log_path: Path, network: str = "", **environ: str
+    ) -> "Fork":
+        """Starts `python -m MODULE …`, perhaps in a network namespace; it logs to a file."""
+        env = {**os.environ, "TF_CONFIG": "", **environ}
+        request = {"words": words, "log": str(log_path), "network": network, "env": env}
+        return Fork(self.ask(request), self.ask)
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        """The answer to a request; it comes at once but for the first."""
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """Ends it, and every fork that is left."""
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+
+class Fork:
+    """One replica; what the tests use of `subprocess.Popen`."""
+
+    def __init__(self, pid: int, ask: Callable[[dict[str, Any]], Any]) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ask = ask
+
+    def poll(self) -> int | None:
+        """The exit code; None while it runs."""
+        if self.returncode is None:
+            self.returncode = self._ask({"pid": self.pid})
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """The exit code, once it has ended."""
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(f"fork {self.pid}", timeout)
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def serve() -> None:
+    """Answers requests until stdin ends."""
+    running: set[int] = set()
+    for line in iter(sys.stdin.buffer.readline, b""):
+        request = json.loads(line)
+        if "pid" in request:
+            answer = _exit_code(request["pid"])
+            running -= {request["pid"]} if answer is not None else set()
+        else:
+            running.add(answer := _fork(request))
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
+    for pid in running:
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _exit_code(pid: int) -> int | None:
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None
+
+
+def _fork(request: dict[str, Any]) -> int:
+    program = Program.of(request["words"])
+    network = request["network"]
+
+    def run() -> None:
+        if network:
+            _enter(network)
+        program.run()
+
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        return fork(Birth(run=run, stdin=nothing, output=log, env=request["env"], cwd=os.getcwd()))
+    finally:
+        os.close(log)
+        os.close(nothing)
+
+
+def _enter(network: str) -> None:
+    """Makes a network namespace that `ip netns add` has made this process's own."""
+    with open(f"/run/netns/{network}", "rb") as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "setns")
+
+
+if __name__ == "__main__":
+    # Nothing of this runs an operation, or leaves a thread that a fork would miss.
+    import tensorflow  # noqa: F401
+
+    import trainer.loop  # noqa: F401
+    from vertex_local.forking import Birth, Origin, fork, run_to_end
+    from vertex_local.programs import Program
+
+    run_to_end(serve, Origin.now(without=set()))
