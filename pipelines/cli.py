@@ -14,6 +14,7 @@ from components.vertex_api import VertexError
 from pipelines import resources
 from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus, warn_of_restarts
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
+from pipelines.containers import add_containers
 from pipelines.cores import warn_of_cores
 from pipelines.image_cli import add_image
 from pipelines.job_cli import add_job_commands
@@ -129,6 +130,7 @@ def _add_run(commands: Any) -> None:
         "--data-dir", metavar="DIR", help="folder with raw data, one folder a workload"
     )
     run.add_argument("--service-account", help="Vertex AI: run as this service account")
+    add_containers(run)
     add_target(run)
     run.set_defaults(command=_run)
 
@@ -150,6 +152,7 @@ def _add_compile(commands: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from pipelines.epilogue import print_result
+    from pipelines.image import default_image
     from pipelines.run import execute, new_run_name
     from pipelines.submit import RunOptions
 
@@ -163,7 +166,7 @@ def _run(arguments: argparse.Namespace) -> int:
         keep_endpoint=arguments.keep_endpoint,
         service_account=arguments.service_account,
     )
-    with service_of(arguments, target) as service:
+    with service_of(arguments, target, image=arguments.image or default_image()) as service:
         if service:
             warn_of_gpus(config.cluster)
             warn_of_cores(config.cluster)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import requests
@@ -27,14 +27,16 @@ class ServiceError(Exception):
 
 
 @contextlib.contextmanager
-def local_service(root: Path) -> Iterator["LocalService"]:
+def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterator["LocalService"]:
     """The service over `root`: the one that runs already, or one for as long as the block lasts.
+
+    With `mounts` it is one that runs containers, which see these folders.
 
     Every client made inside the block finds it by `VERTEX_EMULATOR_HOST`. A service that this
     started is ended at the block's end, unless `keep()` was called.
     """
     with contextlib.ExitStack() as stack:
-        service = LocalService(root)
+        service = LocalService(root, mounts=mounts)
         if not service.find():
             stack.callback(service.stop)
             service.start()
@@ -45,8 +47,9 @@ def local_service(root: Path) -> Iterator["LocalService"]:
 class LocalService:
     """One `vertex-local serve` process over a root folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, mounts: Sequence[Path] | None = None) -> None:
         self.root = root
+        self._mounts = mounts
         self.url = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._is_kept = False
@@ -72,6 +75,11 @@ class LocalService:
                     "`vertex-local serve`, or unset the variable"
                 )
             return False
+        if self._mounts is not None and not self._runs_containers(url):
+            raise ServiceError(
+                f"--containers: the service at {url} runs processes; end it first "
+                f"(vertex-local stop --root {self.root}), or leave --containers out"
+            )
         self.url = url
         return True
 
@@ -81,7 +89,7 @@ class LocalService:
         log_path = self.root / "service.log"
         with log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [*SERVE, "--root", str(self.root), *_preload()],
+                [*SERVE, "--root", str(self.root), *self._mode()],
                 stdin=subprocess.PIPE,  # ends with this process, and the service with it
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -115,6 +123,15 @@ class LocalService:
         except subprocess.TimeoutExpired:
             self._process.kill()  # its children end with it
             self._process.wait()
+
+    def _mode(self) -> list[str]:
+        if self._mounts is None:
+            return _preload()
+        return ["--containers", *(f"--mount={folder}" for folder in self._mounts)]
+
+    def _runs_containers(self, url: str) -> bool:
+        record = self._recorded()
+        return record.get("url") == url and bool(record.get("has_containers"))
 
     def _recorded(self) -> dict[str, object]:
         try:

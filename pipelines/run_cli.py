@@ -12,8 +12,9 @@ from components.vertex_api import VertexApi, connect
 from pipelines import registry, runs
 from pipelines.cluster_cli import warn_of_gpus
 from pipelines.config import RUNS
+from pipelines.containers import add_containers
 from pipelines.local_service import LocalService
-from pipelines.package import check_images
+from pipelines.package import check_images, own_image
 from pipelines.resource_cli import add_action, api_of, group_of, print_json, print_table
 from pipelines.run import cancel_and_wait, new_run_name, show_run
 from pipelines.submit import (
@@ -80,6 +81,7 @@ def _add_submit(commands: Any) -> None:
     submit.add_argument("--image", help="container image, if the package names none yet")
     submit.add_argument("--data-dir", metavar="DIR", help="folder with raw data, or gs://")
     submit.add_argument("--service-account", help="Vertex AI: run as this service account")
+    add_containers(submit)
     ending = submit.add_mutually_exclusive_group()
     ending.add_argument("--wait", action="store_true", help="until the run has ended")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
@@ -109,7 +111,9 @@ def _submit(arguments: argparse.Namespace) -> int:
         path = f"/v1/{target.parent}/pipelineJobs?pipelineJobId={submission.run}"
         print(f"POST {path}", file=sys.stderr)
         return print_json(submission.request)
-    with service_of(arguments, target) as service:
+    with service_of(
+        arguments, target, image=arguments.image or own_image(submission.package)
+    ) as service:
         if service and submission.config:
             warn_of_gpus(submission.config.cluster)
         api = connect(target.project, target.location)

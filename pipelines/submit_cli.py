@@ -12,6 +12,7 @@ from components.vertex_api import Json, VertexApi, connect
 from pipelines import jobs
 from pipelines.cluster_cli import warn_of_gpus
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster
+from pipelines.containers import add_containers
 from pipelines.cores import warn_of_cores
 from pipelines.examples import examples_of
 from pipelines.image import default_image
@@ -60,6 +61,7 @@ def add_submit(actions: Any) -> None:
     add_timeout(submit, "end the job after so long, as 90, 30m or 2h; default: the cluster file's")
     submit.add_argument("--image", help="container image; default: named by a digest of the source")
     submit.add_argument("--service-account", help="Vertex AI: run as this service account")
+    add_containers(submit)
     submit.add_argument("--data-dir", metavar="DIR", help="folder with raw data")
     submit.add_argument(
         "--pin",
@@ -89,7 +91,7 @@ def _submit(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)
         return print_json(request)
-    with service_of(arguments, target) as service:
+    with service_of(arguments, target, image=arguments.image or default_image()) as service:
         if service:
             warn_of_gpus(config.cluster)
             warn_of_cores(config.cluster)

@@ -5,8 +5,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipelines.containers import check_image, mounts_of
 from pipelines.local_service import LocalService, local_service
-from pipelines.target import Target, default_state_dir, local_target, vertex_target
+from pipelines.target import Target, TargetError, default_state_dir, local_target, vertex_target
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -43,10 +44,21 @@ def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Ta
 
 
 @contextlib.contextmanager
-def service_of(arguments: argparse.Namespace, target: Target) -> Iterator[LocalService | None]:
-    """This machine's service for as long as the block lasts; nothing when the target is Vertex."""
+def service_of(
+    arguments: argparse.Namespace, target: Target, *, image: str = ""
+) -> Iterator[LocalService | None]:
+    """This machine's service for as long as the block lasts; nothing when the target is Vertex.
+
+    `image` is what the service is to run where the command has `--containers`.
+    """
+    has_containers = getattr(arguments, "containers", False)
     if arguments.on == "vertex":
+        if has_containers:
+            raise TargetError("--containers is for this machine; Vertex AI runs nothing else")
         yield None
         return
-    with local_service(target.state_dir / "vertex") as service:
+    if has_containers:
+        check_image(image)
+    mounts = mounts_of(arguments, target) if has_containers else None
+    with local_service(target.state_dir / "vertex", mounts=mounts) as service:
         yield service

@@ -96,13 +96,13 @@ def canonical(spec: Json) -> Json:
 
 
 def images(spec: Json) -> dict[str, str]:
-    """The image of each executor that is a container here, by the field that names it."""
-    found = {}
-    for name, executor in spec.get("deploymentSpec", {}).get("executors", {}).items():
+    """The images of the executors that are containers here, and a field that names each."""
+    found: dict[str, str] = {}
+    for name, executor in sorted(spec.get("deploymentSpec", {}).get("executors", {}).items()):
         container = executor.get("container")
         if container and not gcpc_requests.is_launch(container.get("command", [])):
             field = f"pipelineSpec.deploymentSpec.executors.{name}.container.image"
-            found[field] = container.get("image", "")
+            found.setdefault(container.get("image", ""), field)
     return found
 
 

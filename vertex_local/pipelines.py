@@ -112,7 +112,7 @@ def plan(service: Service, body: Json) -> Json:
     """
     checked = pipeline_spec.plan(body)
     if service.engine:
-        for field, image in pipeline_spec.images(checked["pipelineSpec"]).items():
+        for image, field in pipeline_spec.images(checked["pipelineSpec"]).items():
             service.engine.check_image(image, field=field)
         root = checked["runtimeConfig"]["gcsOutputDirectory"]
         service.engine.check_folder(root, field="runtimeConfig.gcsOutputDirectory")

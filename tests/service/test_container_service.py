@@ -107,7 +107,7 @@ def test_what_cannot_run_is_refused_before_anything_starts(contained, job, conta
         (missing, "docker pull no-such:image"),
         (outside, "jobSpec.baseOutputDirectory.outputUriPrefix"),
         (outside, "start the service with --mount"),
-        (unbuilt, "pipelineSpec.deploymentSpec.executors.exec-write.container.image"),
+        (unbuilt, "pipelineSpec.deploymentSpec.executors.exec-look.container.image"),
         (lost, "runtimeConfig.gcsOutputDirectory"),
     ]:
         assert response.status_code == 400

@@ -192,10 +192,11 @@ def test_the_images_of_a_pipeline_are_those_of_its_own_steps():
     launcher = "google_cloud_pipeline_components.container.v1.custom_job.launcher"
     executors = {
         "exec-train": {"container": {"image": "gcpc", "command": ["python3", "-m", launcher]}},
+        "exec-plan": {"container": {"image": "ours", "command": ["sh"]}},
         "exec-evaluate": {"container": {"image": "ours", "command": ["sh"]}},
         "exec-import": {"importer": {}},
     }
 
     assert pipeline_spec.images({"deploymentSpec": {"executors": executors}}) == {
-        "pipelineSpec.deploymentSpec.executors.exec-evaluate.container.image": "ours"
+        "ours": "pipelineSpec.deploymentSpec.executors.exec-evaluate.container.image"
     }
