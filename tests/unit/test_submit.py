@@ -106,7 +106,7 @@ def test_an_image_takes_the_place_of_the_one_named_by_the_source(own):
     changed = with_image(own, "r.example/i:2")
 
     check_images(changed)
-    assert "trainyard" not in changed.text
+    assert "trainyard:src" not in changed.text
     with pytest.raises(ConfigError, match="was compiled with images of its own"):
         with_image(changed, "r.example/i:3")
 
