@@ -5,11 +5,32 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Gives the session, all its processes, a folder for temporary files that its end removes."""
+    if hasattr(config, "workerinput"):
+        return  # has that of the process that started it
+    folder = tempfile.mkdtemp(prefix="trainyard-tests-")
+    os.environ["TMPDIR"] = folder
+    tempfile.tempdir = None
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.fixture
+def temp_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files of this process and those that it starts."""
+    folder = tmp_path / "temp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return folder
 
 
 def write_idx(path: Path, values: np.ndarray) -> None:

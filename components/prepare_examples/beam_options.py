@@ -1,8 +1,10 @@
 """What every pipeline needs of Beam: its options, its elements, and the one result of all."""
 
+import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -49,13 +51,30 @@ def run_pipeline(
     import apache_beam as beam
 
     answer = folder / ".answer.partial"
-    with beam.Pipeline(options=pipeline_options(flags)) as pipeline:
+    options = pipeline_options(flags)
+    is_here = options.get_all_options()["runner"] == IN_MEMORY_RUNNER
+    with (
+        contextlib.nullcontext() if is_here else _temp_folder(),
+        beam.Pipeline(options=options) as pipeline,
+    ):
         # For transforms in other languages; it would stay when this process is killed.
         shutil.rmtree(pipeline.local_tempdir)
         add_steps(pipeline, elements, work, partial(_save_answer, finish, str(answer)))
     found: Json = json.loads(answer.read_text())
     answer.unlink()
     return found
+
+
+@contextlib.contextmanager
+def _temp_folder() -> Iterator[None]:
+    """A folder for temporary files that is removed: of the portable runner some would stay."""
+    before = tempfile.tempdir
+    with tempfile.TemporaryDirectory(prefix="beam-") as folder:
+        tempfile.tempdir = folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
 
 
 def add_steps(

@@ -10,8 +10,6 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture
 def submit(examples_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("TRAINYARD_PRELOAD", "tensorflow")
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
-    (tmp_path / "temp").mkdir()
 
     def run(*arguments):
         where = ["--examples-dir", str(examples_dir), "--state-dir", str(tmp_path)]
@@ -21,7 +19,7 @@ def submit(examples_dir, tmp_path, monkeypatch):
     return run
 
 
-def test_a_job_is_followed_to_its_end(submit, tmp_path, capsys):
+def test_a_job_is_followed_to_its_end(submit, tmp_path, temp_folder, capsys):
     assert submit("--follow", "--", "--steps=20", "--batch-size=32") == 0
 
     output = capsys.readouterr().out
@@ -29,4 +27,4 @@ def test_a_job_is_followed_to_its_end(submit, tmp_path, capsys):
     assert "is SUCCEEDED" in output
     assert (tmp_path / "runs/first/model/saved_model.pb").is_file()
     assert not (tmp_path / "vertex/server.json").exists()
-    assert list((tmp_path / "temp").iterdir()) == []
+    assert list(temp_folder.iterdir()) == []

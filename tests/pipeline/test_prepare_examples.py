@@ -105,12 +105,13 @@ def test_the_same_input_gives_the_same_bytes(tmp_path, tiny_mnist):
     ],
     ids=["threads", "processes", "portable"],
 )
-def test_every_runner_gives_the_same_bytes(tmp_path, tiny_mnist, flags):
+def test_every_runner_gives_the_same_bytes(tmp_path, tiny_mnist, flags, temp_folder):
     data = tiny_mnist()
     for name, chosen in (("one", []), ("other", flags)):
         options = PrepareOptions(trust_files=True, beam_options=chosen)
         prepare("mnist", output_dir=tmp_path / name, data_dir=data, options=options)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "other")
+    assert list(temp_folder.iterdir()) == []
 
 
 def test_a_shard_has_its_name_only_when_it_is_whole(tmp_path, tiny_mnist, monkeypatch):

@@ -17,6 +17,7 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import compiler, dsl
 
+pytestmark = pytest.mark.usefixtures("temp_folder")  # also of the service
 FINAL_STATES = [f"PIPELINE_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")]
 STEP = {"install_kfp_package": False, "base_image": "python:3.11"}
 SERVER_SCRIPT = Path(__file__).with_name("tiny_server.py")
@@ -284,15 +285,6 @@ class Runs:
         path = self.folder / "pids"
         await_true(lambda: path.exists() and path.read_text(), "the step to run", timeout_seconds)
         return [int(pid) for pid in path.read_text().split()]
-
-
-@pytest.fixture(autouse=True)
-def temp_folder(tmp_path, monkeypatch):
-    """The service's own temporary folder, which must be empty in the end."""
-    folder = tmp_path / "temp"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    return folder
 
 
 @pytest.fixture

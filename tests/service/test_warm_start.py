@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -173,7 +174,7 @@ def test_a_fork_finds_what_a_new_process_finds(run, warm):
     for report in (expected, found):
         report["env"].pop("TMPDIR")
         report["env"].pop("PYTEST_CURRENT_TEST")  # it changes while pytest runs
-        assert report.pop("temp").startswith("/tmp/vertex-local-")
+        assert report.pop("temp").startswith(f"{tempfile.gettempdir()}/vertex-local-")
     assert found == expected
 
 
