@@ -21,6 +21,7 @@ from trainer.liveness import (
 )
 from trainer.quiet import quiet_native_logs
 from trainer.replica import abandon, naming_the_port
+from trainer.tracing import traced
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class Ring:
         """
         self.monitor.close()
         with contextlib.suppress(tf.errors.OpError):
-            tf.function(self.add_up)(tf.zeros([1]))
+            traced(self.add_up)(tf.zeros([1]))
 
     def share(self, snapshot: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the snapshot of the replica with rank 0 on all."""
@@ -64,7 +65,7 @@ class Ring:
         # As integers, whose sum with zeros is exact for any bits.
         bits = [_to_bits(snapshot[name]) for name in names]
         mine = tf.concat(bits, 0)
-        shared = tf.function(self.add_up)(mine if self.rank == 0 else tf.zeros_like(mine))
+        shared = traced(self.add_up)(mine if self.rank == 0 else tf.zeros_like(mine))
         parts = tf.split(shared, [len(part) for part in bits])
         return {
             name: _from_bits(part, like=snapshot[name])

@@ -18,6 +18,7 @@ from trainer.metrics import Totals
 from trainer.parameters import Parameters
 from trainer.step import TrainStep
 from trainer.stream import Stream
+from trainer.tracing import traced
 
 Coordinator = tf.distribute.coordinator.ClusterCoordinator
 # Enough that a worker which has ended one call finds the next one waiting.
@@ -121,7 +122,7 @@ class ClusterDriver:
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
         self._tables = open_tables(self._coordinator)
         # A block lies in any number of files, for each of which a graph would be made.
-        self._run = tf.function(self._steps, reduce_retracing=True)
+        self._run = traced(self._steps, reduce_retracing=True)
         self._fetcher = ThreadPoolExecutor(1, thread_name_prefix="fetch")
         self._open: deque[_Call] = deque()
         self._free_slots = list(range(CALLS_PER_WORKER * self._num_workers))

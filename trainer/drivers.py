@@ -13,6 +13,7 @@ from trainer.errors import DivergedError
 from trainer.metrics import Totals
 from trainer.step import TrainStep
 from trainer.stream import Tables
+from trainer.tracing import traced
 
 
 class SyncDriver:
@@ -41,7 +42,7 @@ class SyncDriver:
         self._stop, self._finish, self._ring, self._cuts = stop, finish, ring, cuts
         self._num_parts = len(devices) * (ring.size if ring else 1)
         self.should_stop = self.should_finish = False
-        self._run = tf.function(self._steps)
+        self._run = traced(self._steps)
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
         """Yields the totals of each call.
@@ -111,14 +112,20 @@ def run_steps(
     Returns [loss, correct], summed over all their examples, and the number of steps until the
     loss was not finite.
     """
-    sums, num_good = tf.zeros([2]), tf.zeros([])
-    is_good = tf.constant(True)
     rows = step.rows(start + tf.range(count))
-    for offset in tf.range(count):
+
+    def run_step(
+        offset: tf.Tensor, is_good: tf.Tensor, num_good: tf.Tensor, sums: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
         done = step.apply(update(start + offset, rows[offset]), slot=slot)
         is_good = tf.logical_and(is_good, tf.math.is_finite(done[0]))
-        num_good += tf.cast(is_good, tf.float32)
-        sums += done
+        return offset + 1, is_good, num_good + tf.cast(is_good, tf.float32), sums + done
+
+    *_, num_good, sums = tf.while_loop(
+        lambda offset, *_: offset < count,
+        run_step,
+        (tf.constant(0), tf.constant(True), tf.zeros([]), tf.zeros([2])),
+    )
     return tf.concat([sums, num_good[tf.newaxis]], 0)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.errors import TrainerError, first_line
+from trainer.tracing import traced
 from trainer.workloads import load_workload
 from trainer.workloads.base import Workload
 
@@ -85,10 +86,8 @@ class _ServedModel(tf.Module):
         """Returns the concrete functions: for raw features, and for serialized Examples."""
         serialized = tf.TensorSpec([None], tf.string, name="examples")
         return {
-            SIGNATURE: tf.function(self._serve).get_concrete_function(
-                **self._workload.input_specs()
-            ),
-            EXAMPLES_SIGNATURE: tf.function(self._serve_examples).get_concrete_function(serialized),
+            SIGNATURE: traced(self._serve).get_concrete_function(**self._workload.input_specs()),
+            EXAMPLES_SIGNATURE: traced(self._serve_examples).get_concrete_function(serialized),
         }
 
     def _serve(self, **features: tf.Tensor) -> dict[str, tf.Tensor]:

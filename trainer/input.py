@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from trainer.errors import InputError, first_line
 from trainer.manifest import Shard, Split, find_damage
+from trainer.tracing import plain, traced
 from trainer.workloads.base import Workload
 
 # Records that are parsed at once: enough that what a call costs does not count.
@@ -63,17 +64,19 @@ class Decoder:
 
     def chunks(self, where: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
         """Returns a dataset of small tables with the rows at (paths, skips, takes), in order."""
-        return self.records(where).map(self.decode)
+        return self.records(where).map(plain(self.decode))
 
     def records(self, where: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
         """Returns a dataset of batches of serialized Examples."""
         options = tf.data.Options()
         options.autotune.enabled = False
         records = tf.data.Dataset.from_tensor_slices(where).flat_map(
-            lambda path, skip, take: (
-                tf.data.TFRecordDataset(path, compression_type=self.compression)
-                .skip(skip)
-                .take(take)
+            plain(
+                lambda path, skip, take: (
+                    tf.data.TFRecordDataset(path, compression_type=self.compression)
+                    .skip(skip)
+                    .take(take)
+                )
             )
         )
         if self.every > 1:
@@ -89,7 +92,7 @@ class Decoder:
     @cached_property
     def _traced(self) -> Any:
         where = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
-        return tf.function(self.rows, input_signature=[tuple(where), tf.TensorSpec([], tf.int64)])
+        return traced(self.rows, input_signature=[tuple(where), tf.TensorSpec([], tf.int64)])
 
     @contextlib.contextmanager
     def naming_damage(self, shards: Iterable[Shard]) -> Iterator[None]:
@@ -159,7 +162,7 @@ def read_table(
 def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
     """Returns a dataset whose one element is the whole split."""
     where, num_expected = as_tensors(whole(split)), tf.constant(split.num_examples, tf.int64)
-    return tf.data.Dataset.from_tensors(0).map(lambda _: decoder.rows(where, num_expected))
+    return tf.data.Dataset.from_tensors(0).map(plain(lambda _: decoder.rows(where, num_expected)))
 
 
 def measure_example(split: Split, decoder: Decoder) -> float:
@@ -214,32 +217,13 @@ def gather_rows(table: Any, rows: tf.Tensor) -> Any:
 
 def _join(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> Any:
     """Returns all rows of a dataset of tables as one table."""
-    specs = tf.nest.flatten(chunks.element_spec)
-    # A tuple: AutoGraph takes a list for something to be turned into a tensor.
-    columns = tuple(
-        tf.TensorArray(
-            spec.dtype,
-            size=0,
-            dynamic_size=True,
-            element_shape=[None, *spec.shape[1:]],
-            infer_shape=False,
-        )
-        for spec in specs
-    )
-    num_chunks, num_rows = tf.constant(0), tf.constant(0, tf.int64)
-    for chunk in chunks:
-        parts = tf.nest.flatten(chunk)
-        columns = tuple(
-            column.write(num_chunks, part) for column, part in zip(columns, parts, strict=True)
-        )
-        num_chunks += 1
-        num_rows += tf.size(parts[-1], tf.int64)
+    # With room for one more, so that it is seen when there are too many.
+    table = chunks.rebatch(num_expected + 1).take(1).get_single_element()
+    *_, last = columns = tf.nest.flatten(table)
     message = "the files do not hold as many examples as the manifest says"
-    with tf.control_dependencies(
-        [tf.debugging.assert_equal(num_rows, num_expected, message=message)]
-    ):
-        joined = [column.concat() for column in columns]
-    return tf.nest.pack_sequence_as(chunks.element_spec, joined)
+    check = tf.debugging.assert_equal(tf.size(last, tf.int64), num_expected, message=message)
+    with tf.control_dependencies([check]):
+        return tf.nest.pack_sequence_as(table, [tf.identity(column) for column in columns])
 
 
 def _check_labels(labels: tf.Tensor, *, num_classes: int) -> tf.Tensor:

@@ -22,6 +22,7 @@ from trainer.job import Job
 from trainer.metrics import Recorder, Totals
 from trainer.parameters import Layout, Parameters
 from trainer.step import EvalStep
+from trainer.tracing import traced
 from trainer.watchdog import Watchdog
 from trainer.workloads.base import Features, Workload
 
@@ -188,7 +189,7 @@ def _model_graph(model: Any, workload: Workload, features: Features) -> tf.Graph
     specs = tf.nest.map_structure(
         lambda column: tf.TensorSpec([None, *column.shape[1:]], column.dtype), features
     )
-    logits = tf.function(lambda batch: model(workload.preprocess(batch)))
+    logits = traced(lambda batch: model(workload.preprocess(batch)))
     return logits.get_concrete_function(specs).graph
 
 

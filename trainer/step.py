@@ -14,6 +14,7 @@ from trainer.devices import has_bfloat16
 from trainer.evaluate import score
 from trainer.input import CHUNK_SIZE, batch_noise, batch_rows, gather_rows
 from trainer.parameters import Layout, Parameters, Schedule
+from trainer.tracing import traced
 from trainer.workloads.base import Workload
 
 logger = logging.getLogger(__name__)
@@ -48,9 +49,7 @@ class TrainStep:
         self._layout, self._parameters = Layout(model), parameters
         # Only the pure part is compiled: XLA knows no variables of other devices and no strings.
         self._compute = (
-            tf.function(self._contribution, jit_compile=True)
-            if plan.is_compiled
-            else self._contribution
+            traced(self._contribution, jit_compile=True) if plan.is_compiled else self._contribution
         )
 
     def rows(self, indices: tf.Tensor) -> tf.Tensor:
@@ -156,7 +155,7 @@ class EvalStep:
     def __init__(self, workload: Workload, model: Any, tables: Iterable[Any]):
         self._workload, self._model, self._layout = workload, model, Layout(model)
         self._tables = tables
-        self._run = tf.function(self._probabilities)
+        self._run = traced(self._probabilities)
 
     def measure(self, weights: tf.Tensor, state: tf.Tensor | None = None) -> dict[str, float]:
         """Returns the workload's metrics: loss, accuracy, and AUC if there are two classes."""
@@ -168,7 +167,7 @@ class EvalStep:
         return score(probabilities, labels, list(self._workload.labels)).metrics
 
     def _probabilities(self, table: Any, weights: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
-        num_examples = len(table[1])
+        num_examples = table[1].shape[0]
         num_batches = -(-num_examples // CHUNK_SIZE)
         batches = tf.TensorArray(
             tf.float32,
@@ -176,13 +175,19 @@ class EvalStep:
             element_shape=[None, len(self._workload.labels)],
             infer_shape=False,
         )
-        for number in tf.range(num_batches):
+
+        def measure(number: tf.Tensor, batches: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             start = number * CHUNK_SIZE
             rows = tf.range(start, tf.minimum(start + CHUNK_SIZE, num_examples))
             features, _ = gather_rows(table, rows)
             inputs = self._workload.preprocess(features)
             logits, _, _ = apply_model(self._model, self._layout, weights, state, inputs)
-            batches = batches.write(number, tf.nn.softmax(tf.cast(logits, tf.float32)))
+            probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
+            return number + 1, batches.write(number, probabilities)
+
+        _, batches = tf.while_loop(
+            lambda number, _: number < num_batches, measure, (tf.constant(0), batches)
+        )
         return batches.concat()
 
 
