@@ -7,6 +7,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -70,22 +71,22 @@ def left_over() -> Callable[[Path], list[str]]:
     return names
 
 
+def write_mnist(folder: Path, *, num_train: int = 60, num_test: int = 20) -> Path:
+    """Writes a small MNIST of noise, which a class brightens in its own row; answers its folder."""
+    folder.mkdir(exist_ok=True)
+    for part, count in (("train", num_train), ("t10k", num_test)):
+        labels = np.arange(count) % 10
+        images = np.random.default_rng(count).integers(0, 40, size=(count, 28, 28))
+        images[np.arange(count), 2 * labels + 4] = 255
+        write_idx(folder / f"{part}-images-idx3-ubyte", images)
+        write_idx(folder / f"{part}-labels-idx1-ubyte", labels)
+    return folder
+
+
 @pytest.fixture
 def tiny_mnist(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a small MNIST of noise, which a class brightens in its own row; answers its folder."""
-
-    def write(*, num_train: int = 60, num_test: int = 20) -> Path:
-        folder = tmp_path / "tiny-mnist"
-        folder.mkdir(exist_ok=True)
-        for part, count in (("train", num_train), ("t10k", num_test)):
-            labels = np.arange(count) % 10
-            images = np.random.default_rng(count).integers(0, 40, size=(count, 28, 28))
-            images[np.arange(count), 2 * labels + 4] = 255
-            write_idx(folder / f"{part}-images-idx3-ubyte", images)
-            write_idx(folder / f"{part}-labels-idx1-ubyte", labels)
-        return folder
-
-    return write
+    """`write_mnist` into a folder of the test's own."""
+    return partial(write_mnist, tmp_path / "tiny-mnist")
 
 
 @pytest.fixture

@@ -15,10 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # pytest imports by file
-
-from forks import Fork, Forks
-
+from tests.forks import Fork, forks_with
 from trainer.quiet import import_tensorflow
 
 SPLITS = {"train": (512, 3), "eval": (100, 1), "test": (100, 1)}
@@ -124,16 +121,8 @@ class Replica:
             time.sleep(0.05)
 
 
-@pytest.fixture(scope="session")
-def forks(tmp_path_factory):
-    """A process that has imported TensorFlow, and forks."""
-    forks = Forks(tmp_path_factory.mktemp("forks") / "log")
-    yield forks
-    forks.close()
-
-
 @pytest.fixture
-def start(tmp_path, forks):
+def start(tmp_path):
     """Starts `python -m MODULE …` as a replica; what still runs at the end is killed.
 
     It is a fork, or if that is asked for a new interpreter, as where a user types the command.
@@ -146,7 +135,7 @@ def start(tmp_path, forks):
     def start_replica(name, *args, module="trainer.task", is_new=False, **environ):
         log_path = tmp_path / f"{name.replace('/', '-')}-{len(started)}.log"
         words = ["python", "-m", module, *map(str, args)]
-        begin = start_interpreter if is_new else forks.start
+        begin = start_interpreter if is_new else forks_with("tensorflow", "trainer.loop").start
         process = begin(words, log_path=log_path, TMPDIR=str(temp), **environ)
         started.append(process)
 

@@ -8,12 +8,17 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 import yaml
 
+from tests.conftest import write_mnist
+
+PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 RUN_TIMEOUT_SECONDS = 150
 WAIT_TIMEOUT_SECONDS = 90
 GATE_EXIT, INTERRUPTED_EXIT = 3, 130
@@ -26,15 +31,16 @@ class Home:
         self.folder = folder
         self.state = folder / "state"
         self.temp = folder / "tmp"
-        self.temp.mkdir()
+        self.temp.mkdir(parents=True)
         (folder / "data").mkdir()
         (folder / "data" / "mnist").symlink_to(data)
+        self.is_serving = False
 
-    def start(self, *arguments: str) -> subprocess.Popen:
+    def start(self, *arguments: str, module: str = "pipelines.cli") -> subprocess.Popen:
         environment = {**os.environ, "TRAINYARD_DIR": str(self.state), "TMPDIR": str(self.temp)}
         environment.pop("VERTEX_EMULATOR_HOST", None)
         return subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -42,6 +48,21 @@ class Home:
             text=True,
             start_new_session=True,
         )
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """A service that runs already, with all imported, for as long as the block lasts."""
+        root = str(self.state / "vertex")
+        arguments = ["serve", "--root", root, "--preload", PRELOAD]
+        service = self.start(*arguments, module="vertex_local.cli")
+        try:
+            assert "ready" in service.stdout.readline()
+            self.is_serving = True
+            yield
+        finally:
+            self.is_serving = False
+            service.terminate()
+            service.communicate(timeout=WAIT_TIMEOUT_SECONDS)
 
     def start_run(self, *arguments: str, cluster: str = "single") -> subprocess.Popen:
         path = self.folder / f"{cluster}.yaml"
@@ -66,6 +87,9 @@ class Home:
     def summary(self) -> dict:
         return json.loads((self.state / "runs" / "latest" / "summary.json").read_text())
 
+    def file(self, name: str) -> str:
+        return (self.state / "runs" / "latest" / name).read_text()
+
     def states(self) -> dict[str, str]:
         return {task["name"]: task["state"] for task in self.summary()["tasks"]}
 
@@ -82,9 +106,11 @@ class Home:
         return found
 
     def assert_nothing_is_left(self) -> None:
-        """No process, no port, no temp folder."""
-        assert [process.cmdline() for process in self.processes()] == []
-        assert not (self.state / "vertex" / "server.json").exists()
+        """No process, no port, no temp folder; but for a service that ran already."""
+        modules = sorted(process.cmdline()[2] for process in self.processes())
+        kept = ["vertex_local.cli", "vertex_local.warm_process"] if self.is_serving else []
+        assert modules == kept
+        assert (self.state / "vertex" / "server.json").exists() is self.is_serving
         assert [path.name for path in self.temp.iterdir()] == []
 
     def wait_until_no_process(self) -> None:
@@ -109,9 +135,17 @@ class Home:
 
 @pytest.fixture
 def home(tmp_path, tiny_mnist) -> Home:
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return Home(folder, tiny_mnist(num_train=64, num_test=20))
+    return Home(tmp_path / "home", tiny_mnist(num_train=64, num_test=20))
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Iterator[Home]:
+    """A home where a service runs already, for tests of what happens within a run."""
+    folder = tmp_path_factory.mktemp("served")
+    home = Home(folder / "home", write_mnist(folder / "mnist", num_train=64, num_test=20))
+    with home.serving():
+        yield home
+    home.assert_nothing_is_left()
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str]:
@@ -129,6 +163,9 @@ def test_two_runs_make_two_versions_and_the_second_trains_from_the_cache(home):
     assert 0 <= first["metrics"]["accuracy"] <= 1
     assert first["model_version"].endswith("@1")
     assert not any(task["cached"] for task in first["tasks"])
+    assert "data:image/png" in home.file("evaluate/report.html")
+    assert set(json.loads(home.file("evaluate/metrics"))) == {"accuracy", "loss", "num_examples"}
+    assert json.loads(home.file("predict/metrics"))["max_probability_difference"] <= 1e-5
     home.assert_nothing_is_left()
 
     code, output = home.run("--set", "thresholds.accuracy=0")
@@ -146,17 +183,17 @@ def test_two_runs_make_two_versions_and_the_second_trains_from_the_cache(home):
     home.assert_nothing_is_left()
 
 
-def test_a_model_below_the_threshold_is_not_deployed(home):
-    code, output = home.run("--set", "thresholds.accuracy=1.1")
+def test_a_model_below_the_threshold_is_not_deployed(served):
+    code, output = served.run("--set", "thresholds.accuracy=1.1")
 
     assert code == GATE_EXIT, output
-    summary = home.summary()
+    summary = served.summary()
     assert (summary["state"], summary["verdict"]) == ("SUCCEEDED", "failed")
     assert summary["model_version"] == ""
-    assert home.states()["upload-model"] == "NOT_RUN"
-    assert home.states()["teardown"] == "SUCCEEDED"
+    assert served.states()["upload-model"] == "NOT_RUN"
+    assert served.states()["teardown"] == "SUCCEEDED"
     assert "below" in output
-    home.assert_nothing_is_left()
+    served.assert_nothing_is_left()
 
 
 def test_a_kept_endpoint_answers_until_the_service_is_stopped(home):
@@ -174,33 +211,34 @@ def test_a_kept_endpoint_answers_until_the_service_is_stopped(home):
     home.assert_nothing_is_left()
 
 
-def test_a_killed_worker_is_replaced_and_the_run_goes_on(home):
-    process = home.start_run("--set", "train.epochs=150", cluster="parameter_server")
-    home.wait_for_replica("worker/1", of=process).kill()
+def test_a_killed_worker_is_replaced_and_the_run_goes_on(served):
+    process = served.start_run("--set", "train.epochs=150", cluster="parameter_server")
+    served.wait_for_replica("worker/1", of=process).kill()
 
     code, output = ended(process)
 
     assert code == 0, output
-    assert set(home.states().values()) == {"SUCCEEDED"}
-    home.assert_nothing_is_left()
+    assert set(served.states().values()) == {"SUCCEEDED"}
+    served.assert_nothing_is_left()
 
 
-def test_training_out_of_time_fails_the_run_and_nothing_is_left(home):
-    code, output = home.run("--set", "train.epochs=20000", "--set", "cluster.timeout_seconds=5")
+def test_training_out_of_time_fails_the_run_and_nothing_is_left(served):
+    code, output = served.run("--set", "train.epochs=20000", "--set", "cluster.timeout_seconds=5")
 
     assert code == 1, output
     assert "the job's timeout of 5 s passed; chief/0 was still running" in output
-    assert home.states()["train"] == "FAILED"
-    assert home.states()["evaluate"] == "NOT_RUN"
-    assert home.states()["teardown"] == "SUCCEEDED"
-    home.assert_nothing_is_left()
+    assert served.states()["train"] == "FAILED"
+    assert served.states()["evaluate"] == "NOT_RUN"
+    assert served.states()["teardown"] == "SUCCEEDED"
+    served.assert_nothing_is_left()
 
 
-@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM], ids=lambda s: s.name)
-def test_an_interruption_while_training_tears_everything_down(home, name):
+@pytest.mark.parametrize(("where", "name"), [("home", "SIGINT"), ("served", "SIGTERM")])
+def test_an_interruption_while_training_tears_everything_down(request, where, name):
+    home = request.getfixturevalue(where)
     process = home.start_run("--set", "train.epochs=2000")
     home.wait_for_replica("chief/0", of=process)
-    process.send_signal(name)
+    process.send_signal(signal.Signals[name])
 
     code, output = ended(process)
 
@@ -236,6 +274,7 @@ def test_a_killed_service_fails_the_run_and_leaves_no_process(home):
     assert home.summary()["state"] == "FAILED"
     assert "FAILED" in home.call("jobs", "list"), "the next service settles what was interrupted"
     home.wait_until_no_process()
+    home.assert_nothing_is_left()
 
 
 def test_killing_the_command_leaves_no_process(home):
@@ -245,6 +284,7 @@ def test_killing_the_command_leaves_no_process(home):
     process.communicate()
 
     home.wait_until_no_process()
+    home.assert_nothing_is_left()
 
 
 @pytest.mark.parametrize(

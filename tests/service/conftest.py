@@ -16,6 +16,9 @@ import pytest
 import requests
 from google.auth.credentials import AnonymousCredentials
 
+from tests.forks import Fork, forks_with
+
+IMPORTED = ("vertex_local.server", "google.cloud.aiplatform_v1.types")
 SERVE = [sys.executable, "-m", "vertex_local.cli", "serve"]
 PARENT = "projects/demo/locations/us-central1"
 START_TIMEOUT_SECONDS = 30
@@ -30,15 +33,13 @@ class RunningService:
     arguments: tuple[str, ...] = ()
     parent: str = PARENT
     url: str = ""
-    process: subprocess.Popen | None = None
+    process: Fork | None = None
     session: requests.Session = field(default_factory=requests.Session)
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
-            [*SERVE, "--root", str(self.root), *self.arguments],
-            stdout=(self.root / "serve.out").open("ab"),
-            stderr=(self.root / "serve.err").open("ab"),
-            start_new_session=True,
+        self.process = forks_with(*IMPORTED).start(
+            ["python", *SERVE[1:], "--root", str(self.root), *self.arguments],
+            log_path=self.root / "serve.log",
         )
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self._is_announced():
@@ -55,7 +56,7 @@ class RunningService:
         return announced["pid"] == self.process.pid
 
     def log(self) -> str:
-        return (self.root / "serve.err").read_text()[-5000:]
+        return (self.root / "serve.log").read_text()[-5000:]
 
     def stop(self) -> int:
         """SIGTERM; returns the exit code."""

@@ -1,10 +1,13 @@
-"""Replicas as forks of a process that has imported TensorFlow: each is spared seconds of that.
+"""Programs as forks of a process that has imported what they need: each is spared seconds of that.
 
-`python tests/cluster/forks.py` reads requests from stdin, one JSON object a line, and answers each.
-A fork starts as a new process does (`vertex_local/forking.py`), so it is a replica like any other.
+`python tests/forks.py MODULE…` imports, then reads requests from stdin, one JSON object a line, and
+answers each. A fork starts as a new process does (`vertex_local/forking.py`).
 """
 
+import atexit
 import ctypes
+import functools
+import importlib
 import json
 import os
 import signal
@@ -15,28 +18,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from vertex_local.forking import Birth, Origin, fork, run_to_end
+from vertex_local.programs import Program
+
 CLONE_NEWNET = 0x40000000
 
 
 class Forks:
     """The process that forks, and requests to it."""
 
-    def __init__(self, log_path: Path) -> None:
-        root = Path(__file__).parents[2]
-        with log_path.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": str(root), "TF_CONFIG": ""},
-                start_new_session=True,
-            )
+    def __init__(self, *modules: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, *modules],
+            stdin=subprocess.PIPE,  # ends with this process, and all forks with it
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TF_CONFIG": ""},
+            start_new_session=True,
+        )
+        atexit.register(self.close)
 
     def start(
         self, words: list[str], *, log_path: Path, network: str = "", **environ: str
     ) -> "Fork":
-        """Starts `python -m MODULE …`, perhaps in a network namespace; it logs to a file."""
+        """Starts `python -m MODULE …`, perhaps in a network namespace; it adds to a log."""
         env = {**os.environ, "TF_CONFIG": "", **environ}
         request = {"words": words, "log": str(log_path), "network": network, "env": env}
         return Fork(self.ask(request), self.ask)
@@ -54,8 +59,14 @@ class Forks:
         self._process.stdout.close()
 
 
+@functools.cache
+def forks_with(*modules: str) -> Forks:
+    """The one of this test process that has imported these; none of them may leave a thread."""
+    return Forks(*modules)
+
+
 class Fork:
-    """One replica; what the tests use of `subprocess.Popen`."""
+    """One program; what the tests use of `subprocess.Popen`."""
 
     def __init__(self, pid: int, ask: Callable[[dict[str, Any]], Any]) -> None:
         self.pid = pid
@@ -115,7 +126,7 @@ def _fork(request: dict[str, Any]) -> int:
             _enter(network)
         program.run()
 
-    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         return fork(Birth(run=run, stdin=nothing, output=log, env=request["env"], cwd=os.getcwd()))
@@ -131,12 +142,13 @@ def _enter(network: str) -> None:
             raise OSError(ctypes.get_errno(), "setns")
 
 
-if __name__ == "__main__":
-    # Nothing of this runs an operation, or leaves a thread that a fork would miss.
-    import tensorflow  # noqa: F401
-
-    import trainer.loop  # noqa: F401
-    from vertex_local.forking import Birth, Origin, fork, run_to_end
-    from vertex_local.programs import Program
-
+def main() -> None:
+    """Imports, and serves."""
+    sys.path[0] = str(Path(__file__).parents[1])
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
     run_to_end(serve, Origin.now(without=set()))
+
+
+if __name__ == "__main__":
+    main()
