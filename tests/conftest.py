@@ -47,14 +47,16 @@ def docker(*arguments: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="session")
 def container_image() -> str:
-    """The image of tests in containers: TRAINYARD_TEST_IMAGE, or trainyard:test."""
-    image = os.environ.get("TRAINYARD_TEST_IMAGE", "trainyard:test")
+    """The image of this source; skips where it cannot be run."""
+    from pipelines.image import default_image
+
+    image = default_image()
     if not shutil.which("docker"):
         pytest.skip("there is no `docker` on PATH")
     if docker("version").returncode:
         pytest.skip("no Docker engine answers")
     if docker("image", "inspect", "--", image).returncode:
-        pytest.skip(f"the image {image} is not there: make image, and set TRAINYARD_TEST_IMAGE")
+        pytest.skip(f"the image of this source, {image}, is not there: make image")
     return image
 
 

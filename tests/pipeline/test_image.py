@@ -28,18 +28,6 @@ def source(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def image() -> str:
-    """The image of this source; skips where it cannot be run."""
-    if shutil.which("docker") is None:
-        pytest.skip("there is no docker command")
-    try:
-        docker("image", "inspect", default_image())
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no engine has the image of this source (make image): {error.stderr.strip()}")
-    return default_image()
-
-
 def docker(*arguments: str) -> str:
     """What a docker command prints."""
     command = ["docker", *arguments]
@@ -101,13 +89,13 @@ def test_command_prints_the_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"host/p/r/trainyard:{tag}-gpu\n"
 
 
-def test_image_is_small_and_its_user_is_not_root(image: str) -> None:
-    assert int(docker("image", "inspect", "--format", "{{.Size}}", image)) < MAX_BYTES
-    assert run(image, "id", "-u").strip() == "1000"
+def test_image_is_small_and_its_user_is_not_root(container_image: str) -> None:
+    assert int(docker("image", "inspect", "--format", "{{.Size}}", container_image)) < MAX_BYTES
+    assert run(container_image, "id", "-u").strip() == "1000"
 
 
-def test_image_holds_the_versions_of_the_lock_and_no_tools(image: str) -> None:
-    has = run(image, "pip", "list", "--format=freeze").split()
+def test_image_holds_the_versions_of_the_lock_and_no_tools(container_image: str) -> None:
+    has = run(container_image, "pip", "list", "--format=freeze").split()
     locked = re.findall(
         r"^([\w.-]+==[\w.]+)", (SOURCE_ROOT / "requirements.lock").read_text(), re.M
     )
@@ -124,12 +112,14 @@ def test_image_holds_the_versions_of_the_lock_and_no_tools(image: str) -> None:
     ],
     ids=["step", "replica", "server"],
 )
-def test_image_starts_each_use(image: str, module: str, says: str) -> None:
-    assert says in run(image, "python3", "-m", module, "--help")
+def test_image_starts_each_use(container_image: str, module: str, says: str) -> None:
+    assert says in run(container_image, "python3", "-m", module, "--help")
 
 
-def test_changed_code_leaves_the_layers_of_packages_as_they_are(image: str, tmp_path: Path) -> None:
-    base = docker("history", "--quiet", image).split()[-1]
+def test_changed_code_leaves_the_layers_of_packages_as_they_are(
+    container_image: str, tmp_path: Path
+) -> None:
+    base = docker("history", "--quiet", container_image).split()[-1]
     if base == "<missing>":
         pytest.skip("BuildKit made the image: what it was made from is not known")
     for name in (*SOURCES, ".dockerignore"):
@@ -139,7 +129,7 @@ def test_changed_code_leaves_the_layers_of_packages_as_they_are(image: str, tmp_
     built = docker("build", "--quiet", "--build-arg", f"BASE={base}", str(tmp_path)).strip()
     try:
         assert "NEW" in run(built, "python3", "-c", "import trainer.new; print(dir(trainer.new))")
-        before, after = layers(image), layers(built)
+        before, after = layers(container_image), layers(built)
         same = [one for one, other in zip(before, after, strict=True) if one == other]
         assert len(before) - len(same) == NUM_SOURCE_LAYERS
     finally:
