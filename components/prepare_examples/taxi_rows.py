@@ -2,10 +2,11 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from components.prepare_examples.bad_rows import BadRows
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.taxi_columns import (
     FLOATS,
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
 NUMBERS = {*FLOATS, *INTS, "tips"} - {"trip_start_timestamp"}
 TEXTS = {*STRINGS, *KEYS, "trip_start_timestamp"}
 NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-
-
-@dataclass
-class BadRows:
-    """Rows of a block that are set aside: the first reason found for each."""
-
-    reasons: dict[int, tuple[str, str]] = field(default_factory=dict)
-
-    def add(self, rows: "NDArray[np.int64]", column: str, describe: Callable[[int], str]) -> None:
-        """Sets rows aside for what is in a column."""
-        for row in rows.tolist():
-            self.reasons.setdefault(row, (column, describe(row)))
 
 
 @dataclass

@@ -6,10 +6,10 @@ UTC, as BigQuery's table does.
 
 from typing import TYPE_CHECKING
 
+from components.prepare_examples.bad_rows import BadRows
+
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from components.prepare_examples.taxi_rows import BadRows
 
 NAME = "trip_start_timestamp"
 FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S")
@@ -17,7 +17,7 @@ DAY_SECONDS, HOUR_SECONDS = 86_400, 3_600
 THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
 
 
-def seconds_of(column: "pa.Array", bad: "BadRows") -> "pa.Array":
+def seconds_of(column: "pa.Array", bad: BadRows) -> "pa.Array":
     """Unix seconds, int64, of texts, numbers or timestamps; others are null and marked."""
     import numpy as np
     import pyarrow as pa

@@ -13,7 +13,8 @@ from components.prepare_examples.errors import DataError, RouteError
 from components.prepare_examples.files import sha256_of
 from components.prepare_examples.routes import TarDownload
 from components.prepare_examples.shards import Rows, Shard
-from components.prepare_examples.sources import CIFAR10, Archive, SourceFile
+from components.prepare_examples.source_file import Archive, SourceFile
+from components.prepare_examples.sources import CIFAR10
 
 
 def shard(part: str, start: int, stop: int) -> Shard:

@@ -21,7 +21,8 @@ from components.prepare_examples import downloads, packages
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fetch import fetch, fetch_source
 from components.prepare_examples.routes import GzipDownloads, NpmPackage
-from components.prepare_examples.sources import MNIST, Source, SourceFile
+from components.prepare_examples.source_file import SourceFile
+from components.prepare_examples.sources import MNIST, Source
 
 CONTENTS = {"images": b"pixels" * 1000, "labels": b"digits" * 10}
 
