@@ -7,7 +7,14 @@ from typing import Any
 from components.vertex_api import Json, VertexApi
 from pipelines import job_log, job_view, jobs
 from pipelines.durations import seconds
-from pipelines.resource_cli import add_action, api_of, group_of, print_json, print_table
+from pipelines.resource_cli import (
+    add_action,
+    add_endings,
+    api_of,
+    group_of,
+    print_json,
+    print_table,
+)
 
 EXIT_FAILED = 1
 EXIT_TIMEOUT = 124  # as timeout(1) has it
@@ -28,8 +35,7 @@ def add_job_commands(commands: Any) -> Any:
     wait = add_action(actions, "wait", _wait, "until a job has ended", "JOB_ID")
     wait.epilog = f"The job goes on when this gives up. {EXIT_CODES}"
     add_timeout(wait, "give up after so long, as 90, 30m or 2h; default: never")
-    add_action(actions, "cancel", _cancel, "end a job; harmless when it has ended", "JOB_ID")
-    add_action(actions, "delete", _delete, "a job that has ended, with its log", "JOB_ID")
+    add_endings(actions, jobs.JOB, "JOB_ID", delete_help="a job that has ended, with its log")
     return actions
 
 
@@ -47,7 +53,7 @@ def follow(api: VertexApi, job_id: str, *, has_times: bool = False) -> Json:
 
 def tell_end(job: Json, job_id: str) -> int:
     """Prints how a job has ended; answers the exit code."""
-    state = jobs.state_of(job)
+    state = jobs.JOB.state_of(job)
     print(f"job {job_id} is {state}", flush=True)
     if state == "SUCCEEDED":
         return 0
@@ -63,7 +69,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        job = jobs.get_job(api, arguments.name)
+        job = jobs.JOB.get(api, arguments.name)
         if arguments.json:
             return print_json(job)
         print("\n".join([*job_view.job_summary(job), ""]))
@@ -91,20 +97,3 @@ def _wait(arguments: argparse.Namespace) -> int:
             print(f"trainyard: {error}", file=sys.stderr)
             return EXIT_TIMEOUT
     return tell_end(job, arguments.name)
-
-
-def _cancel(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        job = jobs.cancel_job(api, arguments.name)
-    if jobs.is_final(job):
-        print(f"job {arguments.name} has ended already: {jobs.state_of(job)}")
-    else:
-        print(f"asked job {arguments.name} to end")
-    return 0
-
-
-def _delete(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        jobs.delete_job(api, arguments.name)
-    print(f"deleted {arguments.name}")
-    return 0

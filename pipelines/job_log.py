@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 from components.vertex_api import Json, VertexApi
-from pipelines.jobs import POLL_SECONDS, get_job, is_final
+from pipelines.jobs import JOB, POLL_SECONDS
 from pipelines.resources import ResourceError
 from pipelines.watch import message_of
 
@@ -36,7 +36,7 @@ def log_entries(
     seen: set[str] = set()
     newest = ""
     while True:
-        has_ended = is_final(get_job(api, job_id))  # asked first, so that its end is read whole
+        has_ended = JOB.is_final(JOB.get(api, job_id))  # asked first, so that its end is read whole
         since = f' AND timestamp>="{newest}"' if newest else ""
         for entry in _entries(api, query + since, is_patient=is_followed):
             newest = max(newest, str(entry.get("timestamp", "")))

@@ -5,7 +5,7 @@ from typing import Any
 
 from components.vertex_api import Json, VertexApi, VertexError
 from pipelines.job_log import REPLICA_POOLS, last_line
-from pipelines.jobs import job_name, state_of
+from pipelines.jobs import JOB
 from pipelines.report import short_name
 from pipelines.resources import Table, when
 
@@ -22,7 +22,7 @@ def job_summary(job: Json) -> list[str]:
     rows = [
         ("job", short_name(job["name"])),
         ("name", job.get("displayName", "")),
-        ("state", state_of(job)),
+        ("state", JOB.state_of(job)),
         ("times", ", ".join(times)),
         ("timeout", scheduling.get("timeout", "")),
         ("output", spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")),
@@ -44,7 +44,7 @@ def replicas_table(api: VertexApi, job: Json) -> Table:
 
 def _replicas(api: VertexApi, job_id: str, job: Json) -> list[Json]:
     try:
-        told: list[Json] = api.get(f"{job_name(api, job_id)}/replicas").get("replicas", [])
+        told: list[Json] = api.get(f"{JOB.path(api, job_id)}/replicas").get("replicas", [])
         return told
     except VertexError as error:
         if error.code != _NOT_FOUND:  # Vertex AI has no such resource

@@ -5,6 +5,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from components.vertex_api import VertexApi, connect
 from pipelines import resources
+from pipelines.ending import Kind
 from pipelines.where import add_target, service_of, target_of
 
 PIPE_WIDTH = 500  # nothing is cut for a program that reads it
@@ -66,6 +68,13 @@ def add_action(
     return parser
 
 
+def add_endings(actions: Any, kind: Kind, argument: str, *, delete_help: str) -> None:
+    """The actions `cancel` and `delete` of what runs for a while."""
+    text = f"end a {kind.noun}; harmless when it has ended"
+    add_action(actions, "cancel", partial(_cancel, kind), text, argument)
+    add_action(actions, "delete", partial(_delete, kind), delete_help, argument)
+
+
 @contextlib.contextmanager
 def api_of(arguments: argparse.Namespace) -> Iterator[VertexApi]:
     """The API where the options say, for as long as the block lasts."""
@@ -110,6 +119,23 @@ def _endpoints_predict(arguments: argparse.Namespace) -> int:
 def _endpoints_delete(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         print(f"deleted {resources.delete_endpoint(api, arguments.name)}")
+    return 0
+
+
+def _cancel(kind: Kind, arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        found = kind.cancel(api, arguments.name)
+    if kind.is_final(found):
+        print(f"{kind.noun} {arguments.name} has ended already: {kind.state_of(found)}")
+    else:
+        print(f"asked {kind.noun} {arguments.name} to end")
+    return 0
+
+
+def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        kind.delete(api, arguments.name)
+    print(f"deleted {arguments.name}")
     return 0
 
 

@@ -15,7 +15,14 @@ from pipelines.config import RUNS
 from pipelines.containers import add_containers
 from pipelines.local_service import LocalService
 from pipelines.package import check_images, own_image
-from pipelines.resource_cli import add_action, api_of, group_of, print_json, print_table
+from pipelines.resource_cli import (
+    add_action,
+    add_endings,
+    api_of,
+    group_of,
+    print_json,
+    print_table,
+)
 from pipelines.run import cancel_and_wait, new_run_name, show_run
 from pipelines.submit import (
     RunOptions,
@@ -54,8 +61,7 @@ def add_run_commands(commands: Any) -> None:
     logs = add_action(actions, "logs", _logs, "what a run's tasks wrote", "RUN")
     logs.add_argument("--task", metavar="TASK", help="of one task, as evaluate")
     logs.add_argument("--follow", action="store_true", help="go on until the run ends")
-    add_action(actions, "cancel", _cancel, "end a run; harmless when it has ended", "RUN")
-    add_action(actions, "delete", _delete, "a run that has ended", "RUN")
+    add_endings(actions, runs.RUN, "RUN", delete_help="a run that has ended")
 
 
 def _add_submit(commands: Any) -> None:
@@ -162,7 +168,7 @@ def _await(api: VertexApi, submission: Submission, service: LocalService | None)
             )
             raise
         view = cancel_and_wait(api, run=submission.run, task_names=names)
-    state = view.state.removeprefix(runs.STATE_PREFIX)
+    state = view.state.removeprefix(runs.RUN.state_prefix)
     print(f"run {submission.run} is {state}")
     if view.error:
         print(f"trainyard: {view.error}", file=sys.stderr)
@@ -195,7 +201,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        job = runs.get_run(api, arguments.name)
+        job = runs.RUN.get(api, arguments.name)
         if arguments.json:
             return print_json(job)
         print("\n".join([*runs.run_summary(job), ""]))
@@ -208,21 +214,4 @@ def _logs(arguments: argparse.Namespace) -> int:
             api, arguments.name, task=arguments.task, is_followed=arguments.follow
         ):
             print(line, flush=arguments.follow)
-    return 0
-
-
-def _cancel(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        job = runs.cancel_run(api, arguments.name)
-    if runs.is_final(job):
-        print(f"run {arguments.name} has ended already: {runs.state_of(job)}")
-    else:
-        print(f"asked run {arguments.name} to end")
-    return 0
-
-
-def _delete(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        runs.delete_run(api, arguments.name)
-    print(f"deleted {arguments.name}")
     return 0

@@ -1,16 +1,21 @@
-"""Reads and changes pipeline runs, by Vertex AI's REST API."""
+"""Pipeline runs, their tasks and what these wrote, by Vertex AI's REST API."""
 
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.vertex_api import Json, VertexApi, VertexError
+from components.vertex_api import Json, VertexApi
+from pipelines.ending import Kind
 from pipelines.report import short_name
 from pipelines.resources import ResourceError, Table, when
-from pipelines.watch import FINAL_STATES, leaf_tasks, message_of, view_of
+from pipelines.watch import leaf_tasks, message_of, view_of
 
-STATE_PREFIX = "PIPELINE_STATE_"
+RUN = Kind(
+    noun="run",
+    collection="pipelineJobs",
+    state_prefix="PIPELINE_STATE_",
+    final_states=frozenset({"SUCCEEDED", "FAILED", "CANCELLED"}),
+)
 POLL_SECONDS = 0.5
 
 
@@ -20,22 +25,17 @@ def runs_table(api: VertexApi) -> Table:
         api.list_resources("pipelineJobs"), key=lambda run: run["createTime"], reverse=True
     )
     rows: list[tuple[str, ...]] = [
-        (short_name(run["name"]), state_of(run), when(run), when(run, "endTime") or "-")
+        (short_name(run["name"]), RUN.state_of(run), when(run), when(run, "endTime") or "-")
         for run in runs
     ]
     return Table(("RUN", "STATE", "CREATED", "ENDED"), rows)
-
-
-def get_run(api: VertexApi, run: str) -> Json:
-    """A run as Vertex AI answers it."""
-    return api.get(run_path(api, run))
 
 
 def run_summary(job: Json) -> list[str]:
     """State, error and labels of a run, a line each."""
     facts = {
         "run": short_name(job["name"]),
-        "state": state_of(job),
+        "state": RUN.state_of(job),
         "error": job.get("error", {}).get("message", ""),
         "files": job.get("runtimeConfig", {}).get("gcsOutputDirectory", ""),
         "package": job.get("templateUri", ""),
@@ -55,43 +55,6 @@ def tasks_table(job: Json) -> Table:
     return Table(("TASK", "STATE", "SECONDS", ""), rows)
 
 
-def state_of(job: Json) -> str:
-    """`RUNNING`, without the prefix."""
-    return str(job.get("state", "")).removeprefix(STATE_PREFIX)
-
-
-def is_final(job: Json) -> bool:
-    """Whether a run has ended."""
-    return job.get("state") in FINAL_STATES
-
-
-def cancel_run(api: VertexApi, run: str) -> Json:
-    """Asks for the end of a run unless it has ended; answers the run as it was."""
-    job = get_run(api, run)
-    if is_final(job):
-        return job
-    try:
-        api.post(f"{run_path(api, run)}:cancel", {})
-    except VertexError as error:
-        if error.status != "FAILED_PRECONDITION":  # it has ended meanwhile
-            raise
-    return job
-
-
-def delete_run(api: VertexApi, run: str) -> None:
-    """Deletes a run that has ended; what it made elsewhere stays.
-
-    Raises:
-        ResourceError: it has not ended; says what to do.
-    """
-    job = get_run(api, run)
-    if not is_final(job):
-        raise ResourceError(
-            f"run {run} is {state_of(job)}; end it first: trainyard runs cancel {run}"
-        )
-    api.wait(api.delete(run_path(api, run)), timeout_seconds=LRO_TIMEOUT_SECONDS)
-
-
 def log_lines(
     api: VertexApi, run: str, *, task: str | None = None, is_followed: bool = False
 ) -> Iterator[str]:
@@ -102,13 +65,13 @@ def log_lines(
     """
     readers: dict[str, TaskLog] = {}
     while True:
-        job = get_run(api, run)  # asked first, so that the last lines are read
+        job = RUN.get(api, run)  # asked first, so that the last lines are read
         _check_task(job, task)
         for name, job_id in task_jobs(job):
             if task in (None, name):
                 reader = readers.setdefault(job_id, TaskLog(api, job_id))
                 yield from (f"{name}  {line}" for line in reader.new_lines())
-        if is_final(job) or not is_followed:
+        if RUN.is_final(job) or not is_followed:
             return
         time.sleep(POLL_SECONDS)
 
@@ -147,11 +110,6 @@ class TaskLog:
             if not entries or not next_token or next_token == page_token:
                 return
             page_token = next_token
-
-
-def run_path(api: VertexApi, run: str) -> str:
-    """The resource name of a run."""
-    return f"{api.parent}/pipelineJobs/{run}"
 
 
 def _check_task(job: Json, task: str | None) -> None:

@@ -167,7 +167,7 @@ def _run_now(arguments: argparse.Namespace) -> int:
         if arguments.wait:
             names = leaf_tasks(request["pipelineSpec"])
             view = show_run(api, run=run, task_names=names, console=Console())
-            state = view.state.removeprefix(runs.STATE_PREFIX)
+            state = view.state.removeprefix(runs.RUN.state_prefix)
             print(f"run {run} is {state}")
             return 0 if state == "SUCCEEDED" else EXIT_FAILED
         if service:

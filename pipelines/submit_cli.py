@@ -128,7 +128,7 @@ def _await(api: VertexApi, job_id: str, *, is_followed: bool) -> int:
     try:
         job = follow(api, job_id) if is_followed else jobs.wait_for_job(api, job_id)
     except KeyboardInterrupt:
-        jobs.cancel_job(api, job_id)
+        jobs.JOB.cancel(api, job_id)
         print(f"asked job {job_id} to end", file=sys.stderr)
         raise
     return tell_end(job, job_id)
