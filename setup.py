@@ -32,6 +32,7 @@ setup(
     ],
     extras_require={
         "dev": [
+            "google-cloud-logging",
             "import-linter",
             "matplotlib",
             "mypy",

@@ -10,7 +10,7 @@ from typing import Any
 
 PARENT = "projects/demo/locations/us-central1"
 # What only says how the client wants its answer: not part of what is asked.
-FORMAL = {"$alt", "alt", "enum-encoding", "pageSize", "readMask"}
+FORMAL = {"$alt", "alt", "enum-encoding", "pageSize", "prettyPrint", "readMask"}
 RESOURCES: dict[str, dict[str, Any]] = {
     "pipelineJobs/run-1": {
         "displayName": "run-1",

@@ -4,6 +4,7 @@
 """
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,29 @@ def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[s
         client_options={"api_endpoint": url},
     )
     done("predict", predictions.predict(endpoint=endpoint, instances=INSTANCES))
+    _logs(url, done)
     return found
+
+
+def _logs(url: str, done: Any) -> None:
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import logging
+
+    client = logging.Client(
+        project="demo",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": url},
+        _use_grpc=False,
+    )
+    # `client.list_entries` itself adds that it wants no more than the last day's.
+    read = partial(client.logging_api.list_entries, ["projects/demo"])
+    job = 'resource.type="ml_job" AND resource.labels.job_id="7"'
+    worker = f'{job} AND resource.labels.task_name="workerpool1-1"'
+    oldest_first = {"order_by": logging.ASCENDING, "page_size": 1000}
+    done("job_log", list(read(filter_=job, **oldest_first)))
+    done("replica_log", list(read(filter_=worker, **oldest_first)))
+    newest = {"order_by": logging.DESCENDING, "page_size": 1}
+    done("last_line", list(read(filter_=worker, **newest)))
 
 
 def _schedules(schedules: Any, done: Any) -> None:

@@ -29,7 +29,7 @@ from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
 from components.vertex_api import EMULATOR_VARIABLE, connect  # noqa: E402
-from pipelines import jobs, resources, runs, schedules  # noqa: E402
+from pipelines import job_log, jobs, resources, runs, schedules  # noqa: E402
 from pipelines.config import mnist  # noqa: E402
 from pipelines.job_request import job_request  # noqa: E402
 from pipelines.package import read_package  # noqa: E402
@@ -126,6 +126,9 @@ OURS = {
     "undeploy": lambda api: registry.undeploy(api, ENDPOINT, deployed_model_id="3"),
     "endpoint_delete": lambda api: resources.delete_endpoint(api, "mnist"),
     "predict": lambda api: resources.predict(api, "mnist", INSTANCES),
+    "job_log": lambda api: list(job_log.log_lines(api, "7")),
+    "replica_log": lambda api: list(job_log.log_lines(api, "7", replica="worker/1")),
+    "last_line": lambda api: job_log.last_line(api, "7", "worker/1"),
 }
 
 
