@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import requests
 
@@ -75,11 +76,7 @@ class LocalService:
                     "`vertex-local serve`, or unset the variable"
                 )
             return False
-        if self._mounts is not None and not self._runs_containers(url):
-            raise ServiceError(
-                f"--containers: the service at {url} runs processes; end it first "
-                f"(vertex-local stop --root {self.root}), or leave --containers out"
-            )
+        self._check_mode(url)
         self.url = url
         return True
 
@@ -129,13 +126,26 @@ class LocalService:
             return _preload()
         return ["--containers", *(f"--mount={folder}" for folder in self._mounts)]
 
-    def _runs_containers(self, url: str) -> bool:
+    def _check_mode(self, url: str) -> None:
+        if self._mounts is None:
+            return
         record = self._recorded()
-        return record.get("url") == url and bool(record.get("has_containers"))
+        mounts = record.get("mounts") if record.get("url") == url else None
+        if mounts is None:
+            problem = "runs processes"
+        else:
+            unseen = [d for d in self._mounts if not any(d.is_relative_to(one) for one in mounts)]
+            if not unseen:
+                return
+            problem = f"runs containers that do not see {unseen[0]}"
+        raise ServiceError(
+            f"--containers: the service at {url} {problem}; end it first "
+            f"(vertex-local stop --root {self.root}), or leave --containers out"
+        )
 
-    def _recorded(self) -> dict[str, object]:
+    def _recorded(self) -> dict[str, Any]:
         try:
-            record: dict[str, object] = json.loads((self.root / "server.json").read_text())
+            record: dict[str, Any] = json.loads((self.root / "server.json").read_text())
         except (OSError, ValueError):
             return {}
         return record

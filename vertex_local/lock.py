@@ -52,11 +52,11 @@ def holder(root: Path) -> int | None:
     return None
 
 
-def announce(root: Path, *, port: int, url: str, has_containers: bool) -> None:
-    """Writes ROOT/server.json in one step."""
+def announce(root: Path, *, port: int, url: str, mounts: tuple[str, ...] | None) -> None:
+    """Writes ROOT/server.json in one step; `mounts` are those of containers, null for processes."""
     target = root / "server.json"
     temporary = root / "server.json.tmp"
-    record = {"pid": os.getpid(), "port": port, "url": url, "has_containers": has_containers}
+    record = {"pid": os.getpid(), "port": port, "url": url, "mounts": mounts}
     temporary.write_text(json.dumps(record) + "\n")
     temporary.replace(target)
 

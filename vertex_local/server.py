@@ -103,9 +103,8 @@ def serve(
         _call_if_defined(module, "recover", service)
     server = _start_http(service, listener)
     protos.warm_up()
-    lock.announce(
-        root, port=listener.getsockname()[1], url=service.url, has_containers=engine is not None
-    )
+    port, seen = listener.getsockname()[1], engine.mounts if engine else None
+    lock.announce(root, port=port, url=service.url, mounts=seen)
     on_ready(service.url)
     # Now and then: the handler runs in this thread, but a signal that another thread got, as may
     # happen while a child ends, does not wake it.

@@ -10,6 +10,7 @@ from pipelines.containers import mounts_of
 from pipelines.image import default_image
 from pipelines.local_service import LocalService
 from pipelines.target import local_target
+from tests.service.conftest import running_service
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -47,6 +48,16 @@ def test_an_image_that_is_not_there_is_named(docker, tmp_path, examples_dir, cap
 def examples_dir(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
     return tmp_path
+
+
+def test_a_running_service_whose_containers_see_too_little_is_not_used(docker, tmp_path, capsys):
+    docker("exit 0")
+    with running_service(tmp_path / "vertex", "--containers", f"--mount={tmp_path}/bin") as service:
+        code = main(["run", "mnist", "--containers", "--state-dir", str(tmp_path)])
+
+    assert code == 1
+    error = capsys.readouterr().err
+    assert f"the service at {service.url} runs containers that do not see {tmp_path};" in error
 
 
 def test_a_running_service_of_processes_is_not_used(docker, service, capsys):
