@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import os
 import signal
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
 from pipelines.registry import RegistryError
 from pipelines.resource_cli import add_resource_commands
-from pipelines.run_cli import add_run_commands
+from pipelines.run_cli import EXIT_GATED, add_run_commands
 from pipelines.schedule_cli import add_schedule_commands
 from pipelines.setup_cli import add_vertex_setup
 from pipelines.submit_cli import add_submit
@@ -30,7 +31,6 @@ from pipelines.where import add_target, service_of, target_of
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_GATED = 3
 EXIT_INTERRUPTED = 130
 
 EXAMPLES = """\
@@ -57,11 +57,24 @@ exit codes: 0 promoted, 1 failed, 2 bad usage, 3 the metrics did not pass, 130 i
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    arguments = _parse(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _main(sys.argv[1:] if argv is None else argv)
+        finally:
+            sys.stdout.flush()  # of --help, too
+    except BrokenPipeError:  # whoever reads our output has had enough of it, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+
+
+def _main(argv: list[str]) -> int:
+    arguments = _parse(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end what was started
     try:
         code: int = arguments.command(arguments)
         return code
+    except BrokenPipeError:
+        raise
     except (ConfigError, TargetError, resources.ResourceError) as error:
         return _fail(str(error), code=EXIT_USAGE)
     except (DataError, VertexError, RegistryError, ServiceError, OSError) as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from components.prepare_examples.publish import MANIFEST
 from pipelines.config import ConfigError, RunConfig
 from pipelines.target import Target
+from trainer import paths
 
 PREPARE = "python -m components.prepare_examples"
 PREPARE_TIMEOUT_SECONDS = 3600
@@ -44,10 +45,10 @@ def examples_of(config: RunConfig, target: Target, *, given: str | None) -> Exam
     Raises:
         ConfigError: there are none, and they cannot be made here; says how to.
     """
-    is_remote = target.pipeline_root.startswith("gs://")
+    is_remote = paths.is_in_bucket(target.pipeline_root)
     if given is None:
         return _prepared_here(config, target, is_remote=is_remote)
-    if is_remote or given.startswith("gs://"):
+    if is_remote or paths.is_bucket_uri(given):
         return _in_a_bucket(given, is_remote=is_remote)
     folder = Path(given).absolute()
     if not (folder / MANIFEST).is_file():
@@ -81,7 +82,7 @@ def _prepared_here(config: RunConfig, target: Target, *, is_remote: bool) -> Exa
 
 
 def _in_a_bucket(given: str, *, is_remote: bool) -> Examples:
-    if not given.startswith("gs://"):
+    if not paths.is_in_bucket(given):
         raise ConfigError(
             f"--examples-dir {given} is a folder of this machine, which a job on Vertex AI cannot "
             "read; copy it to a bucket and give gs://BUCKET/FOLDER"
@@ -91,4 +92,4 @@ def _in_a_bucket(given: str, *, is_remote: bool) -> Examples:
             f"--examples-dir {given} is in a bucket, which a job on this machine cannot read; copy "
             "it to a folder here, or give --on vertex"
         )
-    return Examples(given)
+    return Examples(paths.uri(given))

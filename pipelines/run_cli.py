@@ -34,15 +34,17 @@ from pipelines.submit import (
 )
 from pipelines.target import Target
 from pipelines.vertex import console_url, create_run
-from pipelines.watch import leaf_tasks
+from pipelines.watch import RunView, leaf_tasks
 from pipelines.where import add_target, service_of, target_of
 
 EXIT_FAILED = 1
+EXIT_GATED = 3
 SOURCE_HELP = f"a workload ({', '.join(RUNS)}), a package file, or a package's address"
 SUBMIT = """\
 Starts a pipeline run and prints its name and its page. Everything that can be checked is checked
-before anything is sent. With --wait: exit codes 0 succeeded, 1 failed or cancelled, 130 left
-running. Ctrl-C while waiting asks whether to cancel the run; without a terminal it goes on.
+before anything is sent. With --wait: exit codes 0 succeeded, 1 failed or cancelled, 3 the metrics
+did not pass, 130 left running. Ctrl-C while waiting asks whether to cancel the run; without a
+terminal it goes on.
 
   trainyard submit mnist --set train.epochs=5 --set labels.team=vision
   trainyard submit dist/taxi.yaml --on vertex --project P --pipeline-root gs://BUCKET/runs
@@ -168,11 +170,22 @@ def _await(api: VertexApi, submission: Submission, service: LocalService | None)
             )
             raise
         view = cancel_and_wait(api, run=submission.run, task_names=names)
+    return tell_end(view, submission.run)
+
+
+def tell_end(view: RunView, run: str) -> int:
+    """Prints how a run has ended; answers the exit code."""
     state = view.state.removeprefix(runs.RUN.state_prefix)
-    print(f"run {submission.run} is {state}")
+    print(f"run {run} is {state}")
     if view.error:
         print(f"trainyard: {view.error}", file=sys.stderr)
-    return 0 if state == "SUCCEEDED" else EXIT_FAILED
+    if state != "SUCCEEDED":
+        return EXIT_FAILED
+    evaluated = view.outputs.get("evaluate", {})
+    if evaluated.get("verdict") != "failed":
+        return 0
+    print(f"the metrics did not pass: {'; '.join(str(evaluated.get('reasons', '')).splitlines())}")
+    return EXIT_GATED
 
 
 def _wants_cancel(run: str) -> bool:

@@ -8,11 +8,12 @@ from typing import Any
 from rich.console import Console
 
 from components.vertex_api import Json, connect
-from pipelines import runs, schedules
+from pipelines import schedules
 from pipelines.local_service import LocalService
 from pipelines.resource_cli import add_action, api_of, print_table
 from pipelines.resources import Table, when
 from pipelines.run import new_run_name, show_run
+from pipelines.run_cli import tell_end
 from pipelines.schedule_file import read_schedules
 from pipelines.schedules import Change
 from pipelines.target import Target
@@ -20,7 +21,6 @@ from pipelines.vertex import console_url, create_run
 from pipelines.watch import leaf_tasks
 from pipelines.where import service_of, target_of
 
-EXIT_FAILED = 1
 DEFAULT_FOLDER = Path("configs/schedules")
 MARKS = {"create": "+", "delete": "-", "keep": "="}
 DONE = {
@@ -167,9 +167,7 @@ def _run_now(arguments: argparse.Namespace) -> int:
         if arguments.wait:
             names = leaf_tasks(request["pipelineSpec"])
             view = show_run(api, run=run, task_names=names, console=Console())
-            state = view.state.removeprefix(runs.RUN.state_prefix)
-            print(f"run {run} is {state}")
-            return 0 if state == "SUCCEEDED" else EXIT_FAILED
+            return tell_end(view, run)
         if service:
             _leave(service, run, target)
     return 0

@@ -13,6 +13,7 @@ from cronsim import CronSim, CronSimError
 
 from pipelines.config import RUNS
 from pipelines.on_vertex import ConfigError
+from pipelines.registry import is_address
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 NUM_CRON_FIELDS = 5
@@ -22,7 +23,7 @@ CRON_FIELD = re.compile(rf"{CRON_TERM}(?:,{CRON_TERM})*")
 SOURCES = ("workload", "package")
 KINDS: dict[str, tuple[type[Any], str]] = {
     "workload": (str, f"one of {', '.join(RUNS)}"),
-    "package": (str, "a compiled pipeline's file"),
+    "package": (str, "a compiled pipeline's file, or its address in a repository"),
     "cron": (str, 'five fields in quotes, as "0 3 * * *"'),
     "time_zone": (str, "a name of the IANA database, as Europe/Berlin"),
     "parameters": (dict, "settings by name, as train.epochs: 5"),
@@ -40,8 +41,8 @@ KEYS = (*KINDS, "start", "end")
 class ScheduleFile:
     """A schedule as its file says it; its name is the file's.
 
-    `source` is a workload or the path of a package, `cron` has the time zone in front, as Vertex AI
-    writes it, `settings` are KEY=VALUE.
+    `source` is a workload, or a package's path or address; `cron` has the time zone in front, as
+    Vertex AI writes it; `settings` are KEY=VALUE.
     """
 
     path: Path
@@ -155,6 +156,8 @@ def _source(path: Path, values: dict[str, Any]) -> str:
             allowed = KINDS["workload"][1]
             raise _wrong(path, "workload", f"{values['workload']!r} is unknown; write {allowed}")
         return str(values["workload"])
+    if is_address(values["package"]):
+        return str(values["package"])
     package = path.parent / values["package"]
     if not package.is_file():
         raise _wrong(

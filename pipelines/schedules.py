@@ -12,10 +12,12 @@ from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.vertex_api import Json, VertexApi
 from pipelines.on_vertex import ConfigError
 from pipelines.package import check_images
+from pipelines.registry import RegistryError
 from pipelines.resources import ResourceError
 from pipelines.schedule_file import ScheduleFile
 from pipelines.submit import RunOptions, config_of, package_of, plan_run
 from pipelines.target import Target
+from trainer import paths
 
 # A Schedule has no labels; those of its runs say that it is ours, and what it was made from.
 SCHEDULE_LABEL = "trainyard_schedule"
@@ -64,9 +66,9 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
     """
     try:
         package = package_of(file.source, image=image)
-        if target.pipeline_root.startswith("gs://"):
+        if paths.is_in_bucket(target.pipeline_root):
             check_images(package)
-    except ConfigError as error:
+    except (ConfigError, RegistryError) as error:
         raise file.wrong(file.field, error) from error
     settings = list(file.settings)
     try:

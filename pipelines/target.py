@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainer import paths
+
 STATE_DIR_VARIABLE = "TRAINYARD_DIR"
 LOCAL_PROJECT = "local"
 DEFAULT_LOCATION = "us-central1"
@@ -72,7 +74,7 @@ def vertex_target(
             "--on vertex needs a project: give --project, or set GOOGLE_CLOUD_PROJECT"
         )
     root = pipeline_root or os.environ.get("TRAINYARD_PIPELINE_ROOT", "")
-    if not root.startswith("gs://") and (root or needs_bucket):
+    if not paths.is_bucket_uri(root) and (root or needs_bucket):
         raise TargetError(
             f"--on vertex needs a bucket for the run's files, not {root!r}: give --pipeline-root "
             "gs://BUCKET/FOLDER, or set TRAINYARD_PIPELINE_ROOT"

@@ -41,6 +41,11 @@ def is_mounted(address: str | Path) -> bool:
     return str(address).startswith(CLOUD_MOUNT)
 
 
+def is_bucket_uri(address: str | Path) -> bool:
+    """Whether an address is in a bucket and written as Google's APIs take it."""
+    return str(address).startswith(BUCKET_SCHEME)
+
+
 def is_in_bucket(address: str | Path) -> bool:
     """Whether an address is in a bucket, written either way."""
     return str(address).startswith((BUCKET_SCHEME, CLOUD_MOUNT))

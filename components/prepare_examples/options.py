@@ -13,6 +13,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS, plan_num_shards
 from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
+from trainer import paths
 
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")
@@ -167,13 +168,13 @@ class PrepareOptions:
             if key not in allowed:
                 raise DataError(f"prepare has no {key!r}; allowed are {', '.join(allowed)}")
         options = cls(**{**more, **content})
-        for name, paths in options._paths().items():
-            _check_absolute(name, paths)
+        for name, addresses in options._addresses().items():
+            _check_absolute(name, addresses)
         return options
 
-    def _paths(self) -> dict[str, tuple[str, ...]]:
+    def _addresses(self) -> dict[str, tuple[str, ...]]:
         found = {"files": self.files, "schema": (self.schema,), "baseline": (self.baseline,)}
-        return {name: tuple(filter(None, paths)) for name, paths in found.items()}
+        return {name: tuple(filter(None, given)) for name, given in found.items()}
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
@@ -184,11 +185,11 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _check_absolute(name: str, paths: tuple[str, ...]) -> None:
-    for path in paths:
-        if not path.startswith(("/", "gs://")):
+def _check_absolute(name: str, addresses: tuple[str, ...]) -> None:
+    for address in addresses:
+        if not (address.startswith("/") or paths.is_bucket_uri(address)):
             raise DataError(
-                f"prepare.{name} is {path!r}, a relative path, but a pipeline's step runs in a "
+                f"prepare.{name} is {address!r}, a relative path, but a pipeline's step runs in a "
                 "folder of its own; give the whole path, or gs://"
             )
 

@@ -75,7 +75,7 @@ def _for_dataflow(flags: Sequence[str], found: dict[str, Any], output: Path) -> 
             "--sdk_container_image=IMAGE (or --setup_file=setup.py) after --"
         )
     staging = found["temp_location"] or _own_bucket(output)
-    if not staging.startswith("gs://"):
+    if not paths.is_bucket_uri(staging):
         raise DataError(
             f"temp_location is {staging!r}; DataflowRunner stages in a bucket: write the output to "
             "one, or give --temp_location=gs://BUCKET/FOLDER after --"

@@ -14,6 +14,9 @@ from pipelines import registry
 from pipelines.cli import main
 from pipelines.on_vertex import ConfigError
 from pipelines.package import read_package
+from pipelines.schedule_file import read_schedule
+from pipelines.schedules import REQUEST, plan_schedule
+from pipelines.target import local_target
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/demo/repo"
 
@@ -89,6 +92,30 @@ def test_a_bad_address_or_tag_is_named_before_anything_is_sent(
     with pytest.raises(ConfigError, match=message):
         registry.upload(package(), repository=repository_url, tags=tags)
     assert repository.num_requests == 0
+
+
+def test_a_schedule_takes_a_packages_address(repository, tmp_path, monkeypatch, capsys):
+    address = registry.upload(package(), repository=REPOSITORY, tags=["latest"]).addresses[0]
+    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+    file = tmp_path / "nightly.yaml"
+    said = {"package": address, "cron": "0 3 * * *", "parameters": {"count": 3}}
+    file.write_text(json.dumps(said))
+
+    found = read_schedule(file)
+    job = plan_schedule(found, target=local_target(tmp_path)).body[REQUEST]["pipelineJob"]
+
+    assert job["templateUri"] == address
+    assert job["runtimeConfig"]["parameterValues"]["count"] == 3
+    for gone, message in (
+        ("tiny-one/v9", "404 tiny-one/v9 not found"),
+        ("v9", "is not a repository"),
+    ):
+        file.write_text(json.dumps({**said, "package": f"{REPOSITORY}/{gone}"}))
+        assert main(["schedule", "apply", str(tmp_path)]) == 2
+        errors = capsys.readouterr().err
+        assert f"{file}: package: {REPOSITORY.removesuffix('/repo')}" in errors
+        assert message in errors
+    assert not (tmp_path / "state").exists(), "no service was started to send anything to"
 
 
 def test_the_command_uploads_a_workload_and_submit_takes_its_address(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import pytest
 from kfp import compiler, dsl
@@ -29,6 +30,18 @@ def nap(seconds: float, text: str):
 @dsl.pipeline(name="napping")
 def napping(seconds: float = 0.0, text: str = "hello"):
     nap(seconds=seconds, text=text)
+
+
+@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+def evaluate(
+    verdict: str,
+) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str)]):
+    return verdict, "accuracy 0.1 is below 0.9"
+
+
+@dsl.pipeline(name="judging")
+def judging(verdict: str):
+    evaluate(verdict=verdict)
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +110,19 @@ def test_a_run_is_submitted_waited_for_shown_read_and_deleted(trainyard, package
     assert "NOT_FOUND" in errors
 
 
+@pytest.mark.parametrize(("verdict", "code"), [("passed", 0), ("failed", 3)])
+def test_a_run_whose_metrics_do_not_pass_has_an_exit_code_of_its_own(
+    trainyard, tmp_path, verdict, code
+):
+    path = tmp_path / "judging.yaml"
+    compiler.Compiler().compile(judging, str(path))
+
+    found, output, _ = trainyard("submit", str(path), "--wait", "--set", f"verdict={verdict}")
+
+    assert found == code, output
+    assert ("did not pass: accuracy 0.1 is below 0.9" in output) is bool(code)
+
+
 def test_without_a_terminal_an_interrupted_wait_leaves_the_run(trainyard, package):
     process = waiting(package, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     wait_for(lambda: state(trainyard) == "RUNNING", "running")
@@ -160,3 +186,18 @@ def test_what_is_wrong_is_named_and_nothing_is_sent(trainyard, package):
         assert code == 2
         assert message in errors
     assert trainyard("runs", "list")[1].split() == ["RUN", "STATE", "CREATED", "ENDED"]
+
+
+@pytest.mark.parametrize("command", [["--help"], ["runs", "list"]], ids=" ".join)
+def test_who_reads_no_further_gets_no_traceback(trainyard, monkeypatch, command):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    reader, writer = os.pipe()
+    os.close(reader)
+    call = [sys.executable, "-m", "pipelines.cli", *command]
+    try:
+        done = subprocess.run(
+            call, stdout=writer, stderr=subprocess.PIPE, timeout=WAIT_SECONDS, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")

@@ -20,6 +20,7 @@ def test_each_address_has_one_form_for_tensorflow_and_google(address, uri, bucke
     assert paths.uri(address) == uri
     assert paths.bucket_of(address) == bucket
     assert paths.is_in_bucket(address) == bool(bucket)
+    assert paths.is_bucket_uri(address) == (address == uri and bool(bucket))
 
 
 def test_a_bucket_is_opened_where_it_is_mounted(tmp_path, monkeypatch):
