@@ -9,12 +9,12 @@ import email.policy
 import hashlib
 import json
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import ThreadingHTTPServer
 
 import yaml
+
+from tests.http_server import Handler, running
 
 TOKEN = "test-token"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{3,127}")
@@ -44,7 +44,7 @@ class Repository(ThreadingHTTPServer):
         path.write_text(json.dumps(urls))
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: Repository
 
     def do_POST(self) -> None:
@@ -78,33 +78,17 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _form(self) -> dict[str, bytes]:
-        raw = self.rfile.read(int(self.headers["Content-Length"]))
         head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
-        parts = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + raw)
+        parts = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + self.body())
         return {
             part.get_param("name", header="content-disposition"): part.get_payload(decode=True)
             for part in parts.iter_parts()
         }
 
     def _say(self, code: int, text: str | bytes) -> None:
-        body = text if isinstance(text, bytes) else text.encode()
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_) -> None:
-        """Says nothing."""
+        self.answer(code, text if isinstance(text, bytes) else text.encode(), kind="text/plain")
 
 
-@contextmanager
-def serving() -> Iterator[Repository]:
+def serving() -> AbstractContextManager[Repository]:
     """A repository that serves for as long as the block lasts."""
-    with Repository() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join(10)
+    return running(Repository())

@@ -1,12 +1,12 @@
 """A local server that keeps each request it gets, and answers well enough for a client to go on."""
 
 import json
-import threading
 import urllib.parse
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import ThreadingHTTPServer
 from typing import Any
+
+from tests.http_server import Handler, running
 
 PARENT = "projects/demo/locations/us-central1"
 # What only says how the client wants its answer: not part of what is asked.
@@ -53,12 +53,12 @@ class Recorder(ThreadingHTTPServer):
         return taken
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: Recorder
 
     def _serve(self) -> None:
         url = urllib.parse.urlsplit(self.path)
-        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        raw = self.body()
         words = dict(urllib.parse.parse_qsl(url.query))
         query = {k: v for k, v in words.items() if k.partition(";")[0] not in FORMAL}
         body = json.loads(raw) if raw else None
@@ -66,17 +66,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append(
             {"method": self.command, "path": path, "query": query, "body": body}
         )
-        answer = json.dumps(_answer(self.command, path)).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
+        self.answer(200, json.dumps(_answer(self.command, path)).encode())
 
     do_GET = do_POST = do_DELETE = do_PATCH = _serve  # noqa: N815
-
-    def log_message(self, *_: Any) -> None:
-        """Says nothing."""
 
 
 def _answer(method: str, path: str) -> dict[str, Any]:
@@ -111,14 +103,6 @@ def _resource(name: str) -> dict[str, Any]:
     return {"name": f"{PARENT}/{name.partition('@')[0]}", "createTime": CREATED, **RESOURCES[name]}
 
 
-@contextmanager
-def recording() -> Iterator[Recorder]:
+def recording() -> AbstractContextManager[Recorder]:
     """A recorder that serves for as long as the block lasts."""
-    with Recorder() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join(10)
+    return running(Recorder())

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recorder import PARENT, Recorder
+from tests.service.recorder import PARENT, Recorder
 
 PACKAGE = {
     "pipelineInfo": {"name": "tiny"},

@@ -1,14 +1,8 @@
 """Packages in a repository, with KFP's own client."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from package_repository import TOKEN, serving
 
 from pipelines import registry
 from pipelines.cli import main
@@ -17,6 +11,7 @@ from pipelines.package import read_package
 from pipelines.schedule_file import read_schedule
 from pipelines.schedules import REQUEST, plan_schedule
 from pipelines.target import local_target
+from tests.service.package_repository import TOKEN, serving
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/demo/repo"
 

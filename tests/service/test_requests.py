@@ -10,20 +10,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER))  # pytest imports by file; the recorder is also run as a script
-
-from recorder import PARENT, recording  # noqa: E402
-from sdk_requests import (  # noqa: E402
-    ACCOUNT,
-    INSTANCES,
-    LABELS,
-    PACKAGE,
-    ROOT,
-    SCHEDULE,
-    UPDATED,
-    VALUES,
-    record,
-)
+sys.path.insert(0, str(FOLDER.parents[1]))  # this is also run as a script
 
 from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.model_version import registry  # noqa: E402
@@ -34,6 +21,18 @@ from pipelines.config import mnist  # noqa: E402
 from pipelines.job_request import job_request  # noqa: E402
 from pipelines.package import read_package  # noqa: E402
 from pipelines.vertex import create_run, run_request  # noqa: E402
+from tests.service.recorder import PARENT, recording  # noqa: E402
+from tests.service.sdk_requests import (  # noqa: E402
+    ACCOUNT,
+    INSTANCES,
+    LABELS,
+    PACKAGE,
+    ROOT,
+    SCHEDULE,
+    UPDATED,
+    VALUES,
+    record,
+)
 
 GOLDEN = FOLDER / "golden" / "requests.json"
 UPDATE = "to accept: python tests/service/test_requests.py"

@@ -4,10 +4,9 @@ import json
 import re
 import subprocess
 import sys
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -23,6 +22,7 @@ from pipelines import schedules
 from pipelines.schedule_file import ScheduleFile
 from pipelines.schedules import plan_schedule
 from pipelines.target import Target
+from tests.http_server import Handler, running
 
 PARENT = "projects/demo/locations/us-central1"
 YEARLY = "TZ=Europe/Berlin 0 3 1 1 *"
@@ -245,8 +245,6 @@ def test_teardown_after_a_failure_spares_the_other_runs_of_the_schedule(
 class Recorder(ThreadingHTTPServer):
     """Answers every request with an empty object, and keeps what it was asked."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), RecordingHandler)
         self.asked: list[tuple] = []
@@ -260,33 +258,21 @@ EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
 DONE = json.dumps({"name": "operations/1", "done": True, "response": EMPTY}).encode()
 
 
-class RecordingHandler(BaseHTTPRequestHandler):
-    def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+class RecordingHandler(Handler):
+    def _keep(self) -> None:
+        body = self.body()
         parts = urlsplit(self.path)
         query = {k: v for k, v in parse_qs(parts.query).items() if not k.startswith("$")}
         self.server.asked.append((self.command, parts.path, query, json.loads(body or b"{}")))
-        answer = DONE if self.command == "DELETE" else b"{}"
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
+        self.answer(200, DONE if self.command == "DELETE" else b"{}")
 
-    do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
-
-    def log_message(self, *arguments) -> None:
-        pass
+    do_GET = do_POST = do_PATCH = do_DELETE = _keep  # noqa: N815
 
 
 @pytest.fixture
 def recorder():
-    server = Recorder()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with running(Recorder()) as server:
+        yield server
 
 
 def canonical(asked: list[tuple]) -> list[tuple]:

