@@ -1,6 +1,7 @@
 """The test split as the model saw it: what it was asked, what is true, what it answered."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,56 +11,72 @@ if TYPE_CHECKING:
 
     from trainer.export import Predictor
 
-BATCH_SIZE = 1000
+NUM_GOLDEN = 10
+NUM_MISTAKES = 24
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A split's examples and answers; row i of each array belongs to example i.
+    """A split's true classes and the model's answers; row i of each array belongs to example i.
 
-    `features` are raw, by name; `labels` the true classes [n]; `probabilities` [n, classes];
-    `format_instance` makes an instance of one row of features.
+    `labels` the true classes [n]; `probabilities` [n, classes]; `rows` the raw features, by index,
+    of those examples that are sent or shown; `format_instance` makes an instance of such a row.
     """
 
-    features: "dict[str, NDArray[Any]]"
     labels: "NDArray[np.int64]"
     probabilities: "NDArray[np.float32]"
-    format_instance: Callable[[dict[str, Any]], Any]
+    rows: dict[int, Row]
+    format_instance: Callable[[Row], Any]
 
     def instance(self, index: int) -> Any:
         """An example as it is sent to an endpoint."""
-        return self.format_instance({name: column[index] for name, column in self.features.items()})
+        return self.format_instance(self.rows[index])
 
 
 def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "test") -> HeldOut:
     """Reads a split, checksums included, and asks the model about all of it.
+
+    Whole it need not fit into memory: of the examples, only a few are kept.
 
     Raises:
         trainer.errors.InputError: the examples are missing, damaged or another workload's.
     """
     import numpy as np
 
-    from trainer.input import read_table
+    from trainer.input import Decoder, SplitChunks
     from trainer.manifest import checked_split, read_manifest
 
     manifest = read_manifest(examples_dir, workload=predictor.workload.name)
-    files = checked_split(manifest, split)
-    table, labels = read_table(
-        files, predictor.workload, compression=manifest.compression, raw=True
-    )
-    features = {name: column.numpy() for name, column in table.items()}
-    starts = range(0, files.num_examples, BATCH_SIZE)
-    batches = [
-        {name: column[start : start + BATCH_SIZE] for name, column in features.items()}
-        for start in starts
+    decoder = Decoder(workload=predictor.workload, compression=manifest.compression, is_raw=True)
+    chunks = SplitChunks(checked_split(manifest, split), decoder)
+    answers = [
+        (labels.numpy(), predictor.answer(features)["probabilities"]) for features, labels in chunks
     ]
-    probabilities = np.concatenate([predictor.answer(batch)["probabilities"] for batch in batches])
+    labels, probabilities = map(np.concatenate, zip(*answers, strict=True))
+    golden = choose_golden(labels.tolist(), NUM_GOLDEN)
+    mistakes = find_mistakes(labels, probabilities, NUM_MISTAKES)
     return HeldOut(
-        features=features,
-        labels=labels.numpy(),
+        labels=labels,
         probabilities=probabilities,
+        rows=_rows((features for features, _ in chunks), {*golden, *mistakes}),
         format_instance=predictor.workload.format_instance,
     )
+
+
+def _rows(chunks: Iterable[dict[str, Any]], indices: set[int]) -> dict[int, Row]:
+    """The rows of tables that come one after the other, by their index in all of them."""
+    rows: dict[int, Row] = {}
+    start = 0
+    for features in chunks:
+        columns = {name: column.numpy() for name, column in features.items()}
+        stop = start + len(next(iter(columns.values())))
+        for index in indices.intersection(range(start, stop)):
+            # A copy: a view would keep the whole column.
+            rows[index] = {name: copy(column[index - start]) for name, column in columns.items()}
+        start = stop
+    return rows
 
 
 def choose_golden(labels: Sequence[int], count: int) -> list[int]:
@@ -72,9 +89,10 @@ def choose_golden(labels: Sequence[int], count: int) -> list[int]:
     return (chosen + [index for index, _ in zip(others, range(count), strict=False)])[:count]
 
 
-def find_mistakes(held_out: HeldOut, count: int) -> list[int]:
+def find_mistakes(
+    labels: "NDArray[np.int64]", probabilities: "NDArray[np.float32]", count: int
+) -> list[int]:
     """The indices of the wrong answers that the model was surest of, the surest first."""
-    predicted = held_out.probabilities.argmax(axis=1)
-    wrong = (predicted != held_out.labels).nonzero()[0]
-    surest = (-held_out.probabilities[wrong].max(axis=1)).argsort(kind="stable")
+    wrong = (probabilities.argmax(axis=1) != labels).nonzero()[0]
+    surest = (-probabilities[wrong].max(axis=1)).argsort(kind="stable")
     return [int(index) for index in wrong[surest][:count]]

@@ -116,9 +116,9 @@ def _figure(held_out: HeldOut, index: int, labels: Sequence[str]) -> str:
     probabilities = held_out.probabilities[index]
     true_label, label = labels[held_out.labels[index]], labels[probabilities.argmax()]
     about = escape(f"test example {index}, truly {true_label}", quote=True)
-    image = held_out.features.get("image")
+    image = held_out.rows[index].get("image")
     picture = (
-        f'<img src="{data_uri(image[index])}" alt="{about}" title="{about}">'
+        f'<img src="{data_uri(image)}" alt="{about}" title="{about}">'
         if image is not None
         else _fields(held_out.instance(index))
     )

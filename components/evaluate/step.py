@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.evaluate.held_out import HeldOut, choose_golden, find_mistakes, read_held_out
+from components.evaluate.held_out import (
+    NUM_GOLDEN,
+    NUM_MISTAKES,
+    HeldOut,
+    choose_golden,
+    find_mistakes,
+    read_held_out,
+)
 from components.evaluate.report import render_report
 from components.evaluate.roc import log_roc, roc_curve
 from components.evaluate.thresholds import Judgement, judge, parse_thresholds
@@ -17,9 +24,6 @@ if TYPE_CHECKING:
 
     from trainer.evaluate import Evaluation
     from trainer.export import Predictor
-
-NUM_GOLDEN = 10
-NUM_MISTAKES = 24
 
 logger = logging.getLogger(__name__)
 
@@ -53,19 +57,20 @@ def evaluate_model(
     """
     required = parse_thresholds(thresholds)
     quiet.import_tensorflow()
-    from trainer.evaluate import evaluate
+    from trainer.evaluate import score
     from trainer.export import load_predictor
 
-    evaluation = evaluate(model_dir, examples_dir, split="test")
-    judgement = judge(evaluation.metrics, required)
     predictor = load_predictor(model_dir)
     held_out = read_held_out(examples_dir, predictor)
-    mistakes = find_mistakes(held_out, NUM_MISTAKES)
+    labels = list(predictor.workload.labels)
+    evaluation = score(held_out.probabilities, held_out.labels, labels)
+    judgement = judge(evaluation.metrics, required)
+    mistakes = find_mistakes(held_out.labels, held_out.probabilities, NUM_MISTAKES)
     page = render_report(workload, evaluation, judgement, held_out=held_out, mistakes=mistakes)
     log_metrics(metrics, evaluation)
     log_confusion(confusion, evaluation)
     log_roc(confusion, roc_curve(held_out))
-    _write(golden_path, json.dumps(golden_predictions(held_out, predictor, evaluation.labels)))
+    _write(golden_path, json.dumps(golden_predictions(held_out, predictor, labels)))
     _write(report_path, page)
     logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
     return judgement

@@ -5,11 +5,13 @@ import json
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
+from components.evaluate.held_out import read_held_out
 from components.evaluate.step import evaluate_model
 from components.predict.parity import check_parity
 from trainer.cluster import Cluster
@@ -102,6 +104,28 @@ def test_a_model_is_trained_judged_and_repeated_by_another_process(trips_dir, tm
         check=True,
     )
     check_parity(json.loads(done.stdout), golden["predictions"], golden["labels"])
+
+
+def test_what_is_kept_of_a_held_out_split_is_found_in_its_pieces(trips_dir, monkeypatch):
+    taxi = load_workload("taxi")
+    split = read_manifest(str(trips_dir), workload="taxi").splits["test"]
+    table, labels = read_table(split, taxi, compression="GZIP", raw=True)
+
+    def answer(features):
+        share = 1 / (1 + features["fare"].numpy())
+        return {"probabilities": np.stack([share, 1 - share], axis=1)}
+
+    monkeypatch.setattr("trainer.input.CHUNK_SIZE", 33)
+    found = read_held_out(str(trips_dir), SimpleNamespace(workload=taxi, answer=answer))
+
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_array_equal(found.probabilities, answer(table)["probabilities"])
+    assert 24 <= len(found.rows) <= 24 + 10
+    assert max(found.rows) > 33
+    for index, row in found.rows.items():
+        np.testing.assert_equal(
+            row, {name: column.numpy()[index] for name, column in table.items()}
+        )
 
 
 def make_taxi_job(examples_dir, out, **settings):

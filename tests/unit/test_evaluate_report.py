@@ -30,9 +30,9 @@ def held_out(labels: list[int], predicted: list[int], sureness: list[float]) -> 
     probabilities[np.arange(len(labels)), predicted] = sureness
     images = np.arange(len(labels) * 4, dtype=np.uint8).reshape(-1, 2, 2)
     return HeldOut(
-        features={"image": images},
         labels=np.array(labels),
         probabilities=probabilities,
+        rows={index: {"image": image} for index, image in enumerate(images)},
         format_instance=lambda row: {name: value.tolist() for name, value in row.items()},
     )
 
@@ -68,8 +68,8 @@ def test_golden_predictions_are_json_for_an_endpoint():
 
 def test_the_surest_mistakes_are_shown_first():
     data = held_out([0, 1, 2, 0], [1, 1, 0, 2], [0.6, 0.9, 0.8, 0.7])
-    assert find_mistakes(data, 24) == [2, 3, 0]
-    assert find_mistakes(data, 2) == [2, 3]
+    assert find_mistakes(data.labels, data.probabilities, 24) == [2, 3, 0]
+    assert find_mistakes(data.labels, data.probabilities, 2) == [2, 3]
 
 
 def test_class_scores_are_recall_and_precision():
@@ -102,7 +102,8 @@ def test_the_report_is_one_escaped_page_that_needs_no_network():
 
 def test_a_mistake_without_a_picture_is_shown_with_its_fields():
     data = held_out([0], [1], [0.75])
-    data = dataclasses.replace(data, features={"fare": np.array([7.25]), "firm": np.array(["<a>"])})
+    row = {"fare": np.float32(7.25), "firm": np.str_("<a>")}
+    data = dataclasses.replace(data, rows={0: row})
     judgement = Judgement(is_passed=True, reasons=())
     page = render_report("taxi", EVALUATION, judgement, held_out=data, mistakes=[0])
     for text in ("fare</th><td>7.25<", "firm</th><td>&lt;a&gt;<"):
