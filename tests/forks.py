@@ -39,11 +39,22 @@ class Forks:
         atexit.register(self.close)
 
     def start(
-        self, words: list[str], *, log_path: Path, network: str = "", **environ: str
+        self,
+        words: list[str],
+        *,
+        log_path: Path,
+        cwd: str = "",
+        network: str = "",
+        **environ: str,
     ) -> "Fork":
         """Starts `python -m MODULE …`, perhaps in a network namespace; it adds to a log."""
-        env = {**os.environ, "TF_CONFIG": "", **environ}
-        request = {"words": words, "log": str(log_path), "network": network, "env": env}
+        request = {
+            "words": words,
+            "log": str(log_path),
+            "cwd": cwd or os.getcwd(),
+            "network": network,
+            "env": {**os.environ, "TF_CONFIG": "", **environ},
+        }
         return Fork(self.ask(request), self.ask)
 
     def ask(self, request: dict[str, Any]) -> Any:
@@ -129,7 +140,9 @@ def _fork(request: dict[str, Any]) -> int:
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
-        return fork(Birth(run=run, stdin=nothing, output=log, env=request["env"], cwd=os.getcwd()))
+        return fork(
+            Birth(run=run, stdin=nothing, output=log, env=request["env"], cwd=request["cwd"])
+        )
     finally:
         os.close(log)
         os.close(nothing)

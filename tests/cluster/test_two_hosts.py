@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,10 +15,12 @@ import pytest
 from components.plan_training.cluster_file import load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.hosts import commands
+from tests.forks import Fork, forks_with
 from trainer.errors import EXIT_RESTART
 
 pytestmark = pytest.mark.timeout(240)
 
+Process = subprocess.Popen | Fork
 LEFT, RIGHT = "10.213.7.1", "10.213.7.2"
 TWO = [f"{LEFT}:2222", f"{RIGHT}:2222"]
 
@@ -28,7 +31,7 @@ class TwoHosts:
     def __init__(self, folder: Path):
         self.folder = folder
         self.names = [f"trainyard-{os.getpid()}-{side}" for side in "ab"]
-        self.started: list[subprocess.Popen] = []
+        self.started: list[Process] = []
 
     def connect(self) -> None:
         """Skips the test where the system refuses it."""
@@ -50,20 +53,29 @@ class TwoHosts:
         """`down` cuts the hosts off from each other without a word to either."""
         ip("-n", self.names[1], "link", "set", "cable", state)
 
-    def start(self, command: str, *, host: int) -> tuple[subprocess.Popen, Path]:
-        """Runs a shell command on a host; returns its process and log."""
+    def start(self, command: str, *, host: int, is_new: bool) -> tuple[Process, Path]:
+        """Runs a command on a host, in a shell or as that would; returns its process and log."""
         log_path = self.folder / f"{len(self.started)}.log"
+        begin = self._in_a_shell if is_new else self._as_a_fork
+        self.started.append(begin(command, self.names[host], log_path))
+        return self.started[-1], log_path
+
+    def _in_a_shell(self, command: str, name: str, log_path: Path) -> Process:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         with log_path.open("w") as log:
-            process = subprocess.Popen(
-                ["ip", "netns", "exec", self.names[host], "sh", "-c", command],
+            return subprocess.Popen(
+                ["ip", "netns", "exec", name, "sh", "-c", command],
                 env={**os.environ, "PATH": path, "TF_CONFIG": ""},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        self.started.append(process)
-        return process, log_path
+
+    def _as_a_fork(self, command: str, name: str, log_path: Path) -> Process:
+        variable, *words = shlex.split(command)
+        key, _, value = variable.partition("=")
+        forks = forks_with("tensorflow", "trainer.loop")
+        return forks.start(words, log_path=log_path, network=name, **{key: value})
 
     def close(self) -> None:
         """Ends what runs and takes the hosts away."""
@@ -93,13 +105,13 @@ def hosts(tmp_path):
 def start(hosts, examples_dir, tmp_path):
     """Starts a cluster as `cluster commands` says, on the hosts that have its addresses."""
 
-    def start_cluster(cluster, addresses, *flags: object):
+    def start_cluster(cluster, addresses, *flags: object, is_new: bool = False):
         out = tmp_path / cluster.strategy
         given = ["--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", out]
         given += ["--batch-size", 32, "--steps-per-call", 5, "--log-every-steps", 5, *flags]
         printed = commands(cluster, addresses, flags=list(map(str, given)))
         return {
-            name: hosts.start(command, host=int(address.startswith(RIGHT)))
+            name: hosts.start(command, host=int(address.startswith(RIGHT)), is_new=is_new)
             for (name, command), address in zip(printed.items(), addresses, strict=True)
         }
 
@@ -112,7 +124,7 @@ def two_workers(pytestconfig):
     return load_cluster(pytestconfig.rootpath / "configs" / "clusters" / "two_hosts.yaml").spec
 
 
-def wait_for(pattern: str, replica: tuple[subprocess.Popen, Path], *, after: int = 0) -> int:
+def wait_for(pattern: str, replica: tuple[Process, Path], *, after: int = 0) -> int:
     """Returns how long the log is when the pattern is in what follows its first characters."""
     process, log_path = replica
     deadline = time.monotonic() + 120
@@ -148,7 +160,8 @@ def test_a_host_that_is_cut_off_is_named_and_nobody_hangs(hosts, start, two_work
 
 def test_a_host_that_cannot_be_reached_at_the_start_is_named(hosts, start, two_workers):
     hosts.set_cable("down")
-    started = start(two_workers, TWO, "--steps", 10, "--start-timeout-seconds", 3)
+    flags = ["--steps", 10, "--start-timeout-seconds", 3]
+    started = start(two_workers, TWO, *flags, is_new=True)
     for process, log_path in started.values():
         assert process.wait(90) != 0, log_path.read_text()
         log = log_path.read_text()

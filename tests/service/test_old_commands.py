@@ -17,6 +17,7 @@ import requests
 from components.vertex_api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from pipelines.target import LOCAL_PROJECT
+from tests.forks import Fork, forks_with
 from trainer.config import parse_flags
 
 pytestmark = pytest.mark.timeout(180)
@@ -26,6 +27,7 @@ PAGE = ROOT / "docs" / "from-old-commands.md"
 PARENT = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1"
 SERVER = Path(__file__).with_name("tiny_server.py")
 TIMEOUT_SECONDS = 60
+LOG = Path("programs.log")
 TRIAL = {
     "components.prepare_examples": "--dry-run",
     "components.prepare_examples --workload mnist": "--max-examples 60 --trust-files --data-dir {}",
@@ -56,7 +58,7 @@ class Runner:
 
     def __init__(self, *, jobs: dict[str, str], raw: Path, ports: dict[str, str]):
         self.jobs, self.raw, self.ports = jobs, raw, ports
-        self.servers: list[subprocess.Popen] = []
+        self.servers: list[subprocess.Popen | Fork] = []
 
     def run(self, command: str) -> None:
         words = shlex.split(command)
@@ -84,19 +86,25 @@ class Runner:
     def _python(self, words: list[str]) -> None:
         start = words.index("python")
         environment = dict(word.split("=", 1) for word in words[:start])
-        call = [sys.executable, *words[start + 1 :]]
         if "trainer.serve" in words:
-            environment["AIP_HTTP_PORT"] = self.ports[environment["AIP_HTTP_PORT"]]
-            self._serve(call, environment, f"{environment['AIP_HTTP_PORT']}/health")
+            port = environment["AIP_HTTP_PORT"] = self.ports[environment["AIP_HTTP_PORT"]]
+            self._serve(start_trainer(words[start:], environment), f"{port}/health")
             return
         text = " ".join(words[start + 2 :])
         trial = max((name for name in TRIAL if text.startswith(name)), key=len)
-        finish([*call, *TRIAL[trial].format(self.raw).split()])
+        words += TRIAL[trial].format(self.raw).split()
+        if "trainer.task" in words:
+            server = start_trainer(words[start:], environment)
+            assert server.wait(TIMEOUT_SECONDS) == 0, LOG.read_text()
+        else:
+            finish([sys.executable, *words[start + 1 :]])
 
     def _tensorboard(self, words: list[str]) -> None:
         call = [str(Path(sys.executable).with_name(words[0])), *words[1:]]
         port = self.ports["6006"]
-        answer = self._serve([*call, "--port", port], {}, f"{port}/data/runs")
+        with LOG.open("ab") as log:
+            server = subprocess.Popen([*call, "--port", port], stdout=log, stderr=log)
+        answer = self._serve(server, f"{port}/data/runs")
         assert answer.json(), "TensorBoard shows no run"
 
     def _curl(self, words: list[str]) -> None:
@@ -107,18 +115,13 @@ class Runner:
         said = finish([words[0], "-C", str(ROOT), "--dry-run", *words[1:]])
         assert "trainyard run mnist" in said
 
-    def _serve(self, call: list[str], environment: dict[str, str], path: str) -> requests.Response:
-        """Starts a server and answers what it says at `path`, once that is not nothing."""
-        log = Path(f"server-{len(self.servers)}.log")
-        with log.open("wb") as file:
-            server = subprocess.Popen(
-                call, env={**os.environ, **environment}, stdout=file, stderr=file
-            )
+    def _serve(self, server: subprocess.Popen | Fork, path: str) -> requests.Response:
+        """What a server says at `path`, once that is not nothing."""
         self.servers.append(server)
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
-            assert server.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, f"no answer from {path}: {log.read_text()}"
+            assert server.poll() is None, LOG.read_text()
+            assert time.monotonic() < deadline, f"no answer from {path}: {LOG.read_text()}"
             try:
                 answer = requests.get(f"http://127.0.0.1:{path}", timeout=5)
             except requests.ConnectionError:
@@ -126,6 +129,12 @@ class Runner:
             if answer and answer.text.strip() != "[]":
                 return answer
             time.sleep(0.1)
+
+
+def start_trainer(words: list[str], environment: dict[str, str]) -> Fork:
+    """Starts `python -m trainer.…` without waiting for TensorFlow to be imported."""
+    forks = forks_with("tensorflow", "trainer.loop")
+    return forks.start(words, log_path=LOG.absolute(), cwd=os.getcwd(), **environment)
 
 
 def finish(call: list[str]) -> str:
