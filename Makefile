@@ -23,11 +23,13 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv from requirements.lock (the other targets do this themselves)
 
-$(READY): requirements.lock requirements-dev.lock setup.py
+$(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Trainyard needs Python 3.11: make PYTHON=/path/to/python3.11")'
 	@echo 'Making $(VENV) from requirements.lock; this takes a minute or more, once.'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-dev.lock
+	@# Apart, where only the benchmarks look: Keras imports all of scikit-learn and matplotlib that it finds.
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/bench -r requirements-bench.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -88,5 +90,5 @@ clean: ## remove what was built and run; downloads and .venv stay
 lock: $(READY) ## pin the newest versions that setup.py allows, with hashes
 	$(BIN)/pip install --quiet uv
 	$(LOCK) --upgrade --output-file requirements.lock
-	for extra in dev gpu; do $(LOCK) --extra $$extra --constraint requirements.lock --output-file requirements-$$extra.lock \
+	for extra in dev gpu bench; do $(LOCK) --extra $$extra --constraint requirements.lock --output-file requirements-$$extra.lock \
 		$$(sed -n 's/^\([a-z0-9.-]*\)==.*/--no-emit-package \1/p' requirements.lock) || exit 1; done

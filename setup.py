@@ -31,10 +31,10 @@ setup(
         "werkzeug",
     ],
     extras_require={
+        "bench": ["matplotlib", "scikit-learn"],
         "dev": [
             "google-cloud-logging",
             "import-linter",
-            "matplotlib",
             "mypy",
             "pre-commit",
             "psutil",
@@ -42,7 +42,6 @@ setup(
             "pytest-timeout",
             "pytest-xdist",
             "ruff",
-            "scikit-learn",
             "setuptools>=77,<81",
             "types-psutil",
             "types-PyYAML",
