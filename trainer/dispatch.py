@@ -44,7 +44,11 @@ class CachedTable:
     steps_per_block = 0
 
     def __init__(self, coordinator: Coordinator, dataset: tf.data.Dataset):
-        self._tables = iter(coordinator.create_per_worker_dataset(dataset.cache().repeat()))
+        # It begins to read at once, while the step is traced here.
+        options = tf.data.Options()
+        options.experimental_warm_start = True
+        table = dataset.cache().repeat().prefetch(1).with_options(options)
+        self._tables = iter(coordinator.create_per_worker_dataset(table))
 
     def where(self, step: int) -> Any:
         """Returns the worker's own iterator over a dataset of one element."""

@@ -1,6 +1,7 @@
 """What the chief does with finished steps: it reports, measures, saves and exports."""
 
 import contextlib
+import functools
 import logging
 import math
 import time
@@ -68,18 +69,14 @@ class Results:
         watchdog: Watchdog,
     ) -> None:
         """Begins to record; `progress` is the driver's part of a checkpoint."""
-        job, self._progress = self._job, progress
+        job, self._progress, self._watchdog = self._job, progress, watchdog
+        self._is_new = first_step == 0
         self._recorder = Recorder(
             job.folders.logs,
             first_step=first_step,
             total_steps=job.total_steps,
             every_steps=job.config.log_every_steps,
         )
-        tables = job.eval_tables()
-        self._evaluation = EvalStep(job.workload, self._model, watchdog.watched(tables))
-        if first_step == 0:
-            features, _ = next(iter(tables))
-            self._recorder.add_graph(_model_graph(self._model, job.workload, features))
         self._best = self._best_so_far()
 
     def after_call(self, totals: Totals) -> None:
@@ -129,6 +126,15 @@ class Results:
         for entry in tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []:
             if entry.startswith(f"{name}.writing-"):
                 delete_folder(f"{folder}/{entry.rstrip('/')}")
+
+    @functools.cached_property
+    def _evaluation(self) -> EvalStep:
+        """Made when it is first asked, for the workers of a cluster are waiting before that."""
+        workload, tables = self._job.workload, self._job.eval_tables()
+        if self._is_new:
+            features, _ = next(iter(tables))
+            self._recorder.add_graph(_model_graph(self._model, workload, features))
+        return EvalStep(workload, self._model, self._watchdog.watched(tables))
 
     def _save(
         self, snapshot: Mapping[str, tf.Tensor], metrics: Mapping[str, float] | None = None
