@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import signal
@@ -17,9 +18,12 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import compiler, dsl
 
+from tests.service.conftest import running_service
+
 pytestmark = pytest.mark.usefixtures("temp_folder")  # also of the service
 FINAL_STATES = [f"PIPELINE_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")]
 STEP = {"install_kfp_package": False, "base_image": "python:3.11"}
+NUMBERS = itertools.count(1)
 SERVER_SCRIPT = Path(__file__).with_name("tiny_server.py")
 WHERE = {"project": "demo", "location": "us-central1"}
 
@@ -242,7 +246,6 @@ class Runs:
         self.service = service
         self.folder = folder
         self.root = folder / "root"
-        self.num_started = 0
 
     def spec(self, pipeline) -> dict:
         path = self.folder / "pipeline.yaml"
@@ -250,13 +253,12 @@ class Runs:
         return yaml.safe_load(path.read_text())
 
     def submit(self, pipeline, *, expect: int = 200, run_id: str = "", **config) -> dict:
-        self.num_started += 1
         body = {
             "displayName": "test",
             "pipelineSpec": self.spec(pipeline),
             "runtimeConfig": {"gcsOutputDirectory": str(self.root), **config},
         }
-        params = {"pipelineJobId": run_id or f"run-{self.num_started}"}
+        params = {"pipelineJobId": run_id or f"run-{next(NUMBERS)}"}
         response = self.service.call("POST", "pipelineJobs", body, params=params)
         assert response.status_code == expect, response.text
         return response.json()
@@ -274,9 +276,11 @@ class Runs:
     def run(self, pipeline, **parameters) -> dict:
         return self.wait(self.submit(pipeline, parameterValues=parameters))
 
+    def files(self, job: dict) -> Path:
+        return self.service.root / "pipelines" / job["name"].rpartition("/")[2]
+
     def log(self, job: dict) -> str:
-        run_id = job["name"].rpartition("/")[2]
-        return (self.service.root / "pipelines" / run_id / "pipeline.log").read_text()
+        return (self.files(job) / "pipeline.log").read_text()
 
     def note(self) -> dict:
         return json.loads((self.folder / "note.json").read_text())
@@ -290,6 +294,24 @@ class Runs:
 @pytest.fixture
 def runs(service, tmp_path):
     return Runs(service, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def warm_service(tmp_path_factory):
+    """A service that has imported KFP, for the tests that need none of their own."""
+    folder = tmp_path_factory.mktemp("warm")
+    (folder / "temp").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder / "temp"))
+        preload = "kfp.local,kfp.dsl.executor_main"
+        with running_service(folder / "vertex", "--preload", preload) as running:
+            yield running
+    assert list((folder / "temp").iterdir()) == []
+
+
+@pytest.fixture
+def warm_runs(warm_service, tmp_path):
+    return Runs(warm_service, tmp_path)
 
 
 def await_true(holds, what: str, timeout_seconds: float = 20) -> None:
@@ -382,44 +404,46 @@ def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time
     assert list(temp_folder.iterdir()) == []
 
 
-def test_a_failing_step_fails_the_run_with_its_last_words_and_the_exit_task_runs(runs, tmp_path):
-    job = runs.run(one_step_fails, folder=str(tmp_path))
+def test_a_failing_step_fails_the_run_with_its_last_words_and_the_exit_task_runs(
+    warm_runs, tmp_path
+):
+    job = warm_runs.run(one_step_fails, folder=str(tmp_path))
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert states(job) == {"fail": "FAILED", "echo": "NOT_TRIGGERED", "leave-note": "SUCCEEDED"}
     assert "[fail]" in job["error"]["message"]
     for message in (
         job["error"]["message"],
         detail(job, "fail")["error"]["message"],
-        runs.note()["error"],
+        warm_runs.note()["error"],
     ):
         assert "exited with code 1" in message
         assert message.rstrip().endswith("ValueError: no such luck")
         assert "outputFile" not in message, "the executor's own lines are left out"
         assert "executor.py" not in message
-    assert runs.note()["state"] == "FAILED"
-    assert runs.note()["job"] == job["name"]
+    assert warm_runs.note()["state"] == "FAILED"
+    assert warm_runs.note()["job"] == job["name"]
 
 
-def test_a_task_with_retries_is_tried_again(runs, tmp_path):
-    job = runs.run(retries, folder=str(tmp_path))
+def test_a_task_with_retries_is_tried_again(warm_runs, tmp_path):
+    job = warm_runs.run(retries, folder=str(tmp_path))
     assert job["state"] == "PIPELINE_STATE_SUCCEEDED"
     [task] = job["jobDetail"]["taskDetails"]
     assert task["state"] == "SUCCEEDED"
     assert task["execution"]["metadata"]["output:Output"] == "at last"
 
 
-def test_a_step_that_is_killed_says_so(runs, tmp_path):
-    job = runs.run(is_killed, folder=str(tmp_path))
+def test_a_step_that_is_killed_says_so(warm_runs, tmp_path):
+    job = warm_runs.run(is_killed, folder=str(tmp_path))
     assert "exited with code 137 (signal 9)" in job["error"]["message"]
 
 
-def test_a_condition_that_cannot_be_evaluated_fails_the_run(runs, tmp_path):
-    job = runs.run(conditions, folder=str(tmp_path))
+def test_a_condition_that_cannot_be_evaluated_fails_the_run(warm_runs, tmp_path):
+    job = warm_runs.run(conditions, folder=str(tmp_path))
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert "condition `inputs.parameter_values" in job["error"]["message"]
     assert states(job)["echo"] == "SUCCEEDED", "the sound condition holds"
     assert states(job)["echo-2"] == "NOT_TRIGGERED"
-    assert runs.note()["state"] == "FAILED"
+    assert warm_runs.note()["state"] == "FAILED"
 
 
 def test_a_cancel_ends_the_step_and_its_children_and_runs_the_exit_task(
@@ -441,23 +465,23 @@ def test_a_cancel_ends_the_step_and_its_children_and_runs_the_exit_task(
     assert list(temp_folder.iterdir()) == []
 
 
-def test_a_cancel_cancels_the_running_custom_job(runs, tmp_path):
-    job = runs.submit(job_hangs, parameterValues={"folder": str(tmp_path)})
-    [pid] = runs.pids()
-    runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
-    job = runs.wait(job)
+def test_a_cancel_cancels_the_running_custom_job(warm_runs, tmp_path):
+    job = warm_runs.submit(job_hangs, parameterValues={"folder": str(tmp_path)})
+    [pid] = warm_runs.pids()
+    warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
+    job = warm_runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
     assert states(job) == {"custom-training-job": "CANCELLED", "leave-note": "SUCCEEDED"}
-    [trained] = runs.service.do("GET", "customJobs")["customJobs"]
+    [trained] = warm_runs.service.do("GET", "customJobs")["customJobs"]
     assert trained["state"] == "JOB_STATE_CANCELLED"
-    assert runs.note()["state"] == "CANCELLED"
+    assert warm_runs.note()["state"] == "CANCELLED"
     assert is_gone(pid)
 
 
 def test_a_killed_runner_fails_the_run_and_leaves_nothing(runs, tmp_path, temp_folder):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
-    state = json.loads((runs.service.root / "pipelines" / "run-1" / "state.json").read_text())
+    state = json.loads((runs.files(job) / "state.json").read_text())
     os.kill(state["replicas"]["pipeline"]["pid"], signal.SIGKILL)
     job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
@@ -512,21 +536,21 @@ def test_bad_requests_are_refused_and_leave_nothing(runs, service):
     assert runs.wait(generated)["state"] == "PIPELINE_STATE_SUCCEEDED"
 
 
-def test_tasks_of_one_component_have_outputs_and_logs_of_their_own(runs):
-    job = runs.run(twins)
+def test_tasks_of_one_component_have_outputs_and_logs_of_their_own(warm_runs):
+    job = warm_runs.run(twins)
     assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
     joined = detail(job, "join")["execution"]["metadata"]["output:Output"]
     assert joined == "first+second"
-    folder = runs.service.root / "pipelines" / "run-1"
+    folder = warm_runs.files(job)
     logs = sorted(path.stem for path in (folder / "tasks").iterdir())
     assert logs == ["echo", "echo-2", "echo-3", "echo-3-run-2", "echo-3-run-3", "join"]
     assert "first" in (folder / "tasks" / "echo.log").read_text()
-    assert "\033" not in runs.log(job)
+    assert "\033" not in warm_runs.log(job)
     assert "\033" not in (folder / "tasks" / "echo.log").read_text()
 
 
-def test_container_components_are_refused_with_what_is_supported(runs):
-    job = runs.run(unsupported)
+def test_container_components_are_refused_with_what_is_supported(warm_runs):
+    job = warm_runs.run(unsupported)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert "'echo hello'" in job["error"]["message"]
     assert "CustomJob, UploadModel" in job["error"]["message"]
