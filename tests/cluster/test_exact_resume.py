@@ -16,7 +16,7 @@ import_tensorflow()
 import tensorflow as tf  # noqa: E402
 
 pytestmark = pytest.mark.timeout(180)
-STEPS = 400
+STEPS = 200
 # Blocks of 12 steps; a step is 30 digits of 792 bytes.
 STREAM = ("--cache", "stream", "--cache-gb", 3 * 12.5 * 30 * 792 / 1e9)
 
