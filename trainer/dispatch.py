@@ -148,7 +148,7 @@ class ClusterDriver:
         for first, count in self._work(stop, unfinished):
             if not self._free_slots:
                 yield self._close(self._open.popleft())
-            self._open.append(self._schedule(first, count))
+            self._open.append(self._schedule(first, count, self._free_slots.pop()))
             self._next_step = max(self._next_step, first + count)
         while self._open:
             yield self._close(self._open.popleft())
@@ -180,8 +180,7 @@ class ClusterDriver:
                 cuts=self._cuts,
             )
 
-    def _schedule(self, first: int, count: int) -> _Call:
-        slot = self._free_slots.pop()
+    def _schedule(self, first: int, count: int, slot: int) -> _Call:
         where = self._tables.where(first)
         args = (where, tf.constant(first), tf.constant(count), tf.constant(slot))
         value = self._coordinator.schedule(self._run, args=args)
@@ -200,7 +199,7 @@ class ClusterDriver:
         return tf.concat([sums, [tf.cast(count - done, tf.float32)]], 0)
 
     def _close(self, call: _Call) -> Totals:
-        *sums, num_run = self._wait(call.sums)
+        *sums, num_run = self._sums(call)
         self._parameters.free_slot(call.slot)
         self._free_slots.append(call.slot)
         return make_totals(
@@ -210,6 +209,19 @@ class ClusterDriver:
             num_measured=int(num_run),
             batch_size=self._batch_size,
         )
+
+    def _sums(self, call: _Call) -> Any:
+        """What a call has measured, or only what is left of it to do.
+
+        For a worker may die when its call has ended, but before the sums are fetched from it.
+        """
+        while True:
+            try:
+                return self._wait(call.sums)
+            except tf.errors.UnavailableError as error:
+                if self._servers.explain(error) is not error:
+                    raise
+                call = self._schedule(call.first, call.count, call.slot)
 
     def _wait(self, future: Future) -> Any:
         # Waiting in slices: the coordinator itself would wait for ever for a server that is gone.

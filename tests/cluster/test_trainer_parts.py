@@ -4,6 +4,7 @@ import json
 import shutil
 import threading
 import time
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from trainer.cluster import Cluster
 from trainer.config import TrainConfig, resolve_folders
-from trainer.errors import InputError, TrainerError
+from trainer.errors import InputError, ReplicaLostError, TrainerError
 from trainer.quiet import import_tensorflow
 from trainer.workloads import load_workload
 
@@ -21,6 +22,7 @@ import tensorflow as tf  # noqa: E402
 
 from trainer import metrics  # noqa: E402
 from trainer.checkpoint import list_checkpoints  # noqa: E402
+from trainer.dispatch import ClusterDriver, _Call  # noqa: E402
 from trainer.export import InstanceError, export_model, load_predictor  # noqa: E402
 from trainer.input import batch_rows, read_table  # noqa: E402
 from trainer.job import make_job  # noqa: E402
@@ -121,6 +123,31 @@ def test_weights_cut_in_pieces_train_as_the_whole():
     assert not np.allclose(whole["weights"], initial)
     for name, value in whole.items():
         np.testing.assert_allclose(value, pieces[name])
+
+
+@pytest.mark.parametrize("is_server_lost", [False, True])
+def test_sums_that_died_with_their_worker_are_asked_for_again(is_server_lost):
+    lost, again, asked = Future(), Future(), []
+    lost.set_exception(tf.errors.UnavailableError(None, None, "Socket closed"))
+    again.set_result([0.0, 0.0, 0.0, 0.0])
+
+    def schedule(*call):
+        asked.append(call)
+        return _Call(*call, again)
+
+    driver = object.__new__(ClusterDriver)
+    driver._schedule = schedule
+    driver._workers = SimpleNamespace(raise_if_lost=lambda: None)
+    driver._servers = SimpleNamespace(
+        raise_if_lost=lambda: None,
+        explain=lambda error: ReplicaLostError("ps/0") if is_server_lost else error,
+    )
+    if is_server_lost:
+        with pytest.raises(tf.errors.UnavailableError):
+            driver._sums(_Call(30, 10, 2, lost))
+    else:
+        assert driver._sums(_Call(30, 10, 2, lost)) == [0.0, 0.0, 0.0, 0.0]
+        assert asked == [(30, 10, 2)], "the servers know which of its steps are done"
 
 
 def test_the_schedule_rises_to_its_peak_and_falls_to_nothing():
