@@ -31,6 +31,7 @@ LOCK_FILE = "supervisor.lock"
 INTERRUPTED = "interrupted: the service stopped"
 
 END_GRACE_SECONDS = 3.0
+CONTAINER_END_GRACE_SECONDS = 10.0  # on a busy machine Docker takes seconds to take one down
 STRAYS_TIMEOUT_SECONDS = 10.0
 
 
@@ -81,6 +82,10 @@ class Supervisor:
     @property
     def _containers(self) -> list[Container]:
         return [replica.container for replica in self._replicas if replica.container]
+
+    @property
+    def _end_grace_seconds(self) -> float:
+        return CONTAINER_END_GRACE_SECONDS if self._containers else END_GRACE_SECONDS
 
     def _make_private_network(self) -> None:
         if self._outcome or not self._has_private_network:
@@ -149,7 +154,7 @@ class Supervisor:
         for replica in replicas:
             if replica.is_alive and replica.pid:
                 linux.signal_group(replica.pid, signal.SIGTERM)
-        self._kill_at = min(self._kill_at, time.monotonic() + END_GRACE_SECONDS)
+        self._kill_at = min(self._kill_at, time.monotonic() + self._end_grace_seconds)
 
     def _restart(self) -> None:
         names = self._restarts.drop()
@@ -159,8 +164,9 @@ class Supervisor:
             replica.forget_end()
         self._start_replicas(replicas)
 
-    def _end(self, state: str, message: str, grace_seconds: float = END_GRACE_SECONDS) -> None:
+    def _end(self, state: str, message: str, grace_seconds: float | None = None) -> None:
         """Asks every process to end, and to be killed when the grace is over."""
+        grace_seconds = self._end_grace_seconds if grace_seconds is None else grace_seconds
         self._outcome = self._outcome or (state, message)
         self._restarts.drop()
         self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
