@@ -101,7 +101,15 @@ def test_what_cannot_run_is_refused_before_anything_starts(contained, job, conta
     pipeline["runtimeConfig"]["gcsOutputDirectory"] = str(contained.root.parent / "elsewhere")
     lost = contained.call("POST", "pipelineJobs", pipeline)
 
+    container = {"imageUri": "no-such:image", "command": ["serve"]}
+    model = {"displayName": "m", "containerSpec": container}
+    uploaded = contained.do("POST", "models:upload", {"model": model})
+    endpoint = contained.do("POST", "endpoints", {"displayName": "e"})["name"]
+    asked = {"deployedModel": {"model": uploaded["model"]}}
+    undeployed = contained.call("POST", f"/v1/{endpoint}:deployModel", asked)
+
     for response, words in [
+        (undeployed, '@1: containerSpec.imageUri "no-such:image" is not on this machine'),
         (missing, "jobSpec.workerPoolSpecs[0].containerSpec.imageUri"),
         (missing, '"no-such:image" is not on this machine'),
         (missing, "docker pull no-such:image"),
@@ -178,6 +186,12 @@ def test_a_deployed_model_is_a_container_that_this_machine_alone_reaches(
         if connection.laddr.port == int(binding["HostPort"]) and connection.status == "LISTEN"
     }
     assert listening == {"127.0.0.1"}
+
+    contained.kill()
+    contained.start()
+    again = contained.do("POST", f"/v1/{endpoint}:predict", {"instances": [4]})
+    assert again["predictions"][0]["double"] == 8
+    (name,) = left_over(contained.root)
     run_docker("kill", name)
     gone = contained.call("POST", f"/v1/{endpoint}:predict", {"instances": [21]})
     assert gone.status_code == 503, gone.text
