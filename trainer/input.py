@@ -60,7 +60,7 @@ class Decoder:
 
     def rows(self, where: tuple[tf.Tensor, ...], num_expected: tf.Tensor) -> Any:
         """Returns the rows at (paths, skips, takes); to be traced in a tf.function."""
-        return _join(self.chunks(where), num_expected)
+        return _joined(self.chunks(where), num_expected).get_single_element()
 
     def chunks(self, where: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
         """Returns a dataset of small tables with the rows at (paths, skips, takes), in order."""
@@ -162,7 +162,7 @@ def read_table(
 def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
     """Returns a dataset whose one element is the whole split."""
     where, num_expected = as_tensors(whole(split)), tf.constant(split.num_examples, tf.int64)
-    return tf.data.Dataset.from_tensors(0).map(plain(lambda _: decoder.rows(where, num_expected)))
+    return _joined(decoder.chunks(where), num_expected)
 
 
 def measure_example(split: Split, decoder: Decoder) -> float:
@@ -215,15 +215,17 @@ def gather_rows(table: Any, rows: tf.Tensor) -> Any:
     return tf.nest.map_structure(lambda column: tf.gather(column, rows), table)
 
 
-def _join(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> Any:
-    """Returns all rows of a dataset of tables as one table."""
-    # With room for one more, so that it is seen when there are too many.
-    table = chunks.rebatch(num_expected + 1).take(1).get_single_element()
-    *_, last = columns = tf.nest.flatten(table)
-    message = "the files do not hold as many examples as the manifest says"
-    check = tf.debugging.assert_equal(tf.size(last, tf.int64), num_expected, message=message)
-    with tf.control_dependencies([check]):
-        return tf.nest.pack_sequence_as(table, [tf.identity(column) for column in columns])
+def _joined(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> tf.data.Dataset:
+    """Returns a dataset whose one element holds all rows of a dataset of tables."""
+
+    def checked(features: Any, labels: tf.Tensor) -> Any:
+        message = "the files do not hold as many examples as the manifest says"
+        size = tf.size(labels, tf.int64)
+        with tf.control_dependencies([tf.debugging.assert_equal(size, num_expected, message)]):
+            return features, tf.identity(labels)
+
+    # With room for one more row, so that it is seen when there are too many.
+    return chunks.rebatch(num_expected + 1).take(1).map(plain(checked))
 
 
 def _check_labels(labels: tf.Tensor, *, num_classes: int) -> tf.Tensor:
