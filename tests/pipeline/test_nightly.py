@@ -31,7 +31,7 @@ def home(tmp_path, monkeypatch, taxi_rows, write_csv):
         "workload": "taxi",
         "cron": "0 3 * * *",
         "time_zone": "America/Chicago",
-        "max_runs": 2,
+        "max_runs": 3,
         "queue": True,
         "cache": False,
         "parameters": {
@@ -90,7 +90,7 @@ def is_over(url: str) -> bool:
     return schedule["state"] == "COMPLETED" and ended
 
 
-def test_two_nights_train_taxi_twice(home):
+def test_three_nights_train_taxi_three_times(home):
     assert "created" in trainyard("apply", str(home / "schedules"))
     with serving(home) as url:
         deadline = time.monotonic() + NIGHTS_TIMEOUT_SECONDS
@@ -99,22 +99,22 @@ def test_two_nights_train_taxi_twice(home):
             time.sleep(0.5)
 
         runs = resources(url, "pipelineJobs")
-        assert [run["state"] for run in runs] == 2 * ["PIPELINE_STATE_SUCCEEDED"], [
+        assert [run["state"] for run in runs] == 3 * ["PIPELINE_STATE_SUCCEEDED"], [
             run.get("error") for run in runs
         ]
         [schedule] = resources(url, "schedules")
-        assert schedule["startedRunCount"] == "2"
+        assert schedule["startedRunCount"] == "3"
         nights = sorted(run["name"][-14:] for run in runs)
-        assert len(set(nights)) == 2
+        assert len(set(nights)) == 3
         assert all(re.fullmatch(r"\d{8}0[89]0000", night) for night in nights), nights
         [model] = resources(url, "models")
         versions = resources(url, f"models/{model['name'].rpartition('/')[2]}:listVersions")
-        assert [version["versionId"] for version in versions] == ["1", "2"]
-        assert [v["versionId"] for v in versions if "default" in v["versionAliases"]] == ["2"]
+        assert [version["versionId"] for version in versions] == ["1", "2", "3"]
+        assert [v["versionId"] for v in versions if "default" in v["versionAliases"]] == ["3"]
         assert resources(url, "endpoints") == []
         assert {job["state"] for job in resources(url, "customJobs")} == {"JOB_STATE_SUCCEEDED"}
         listed = trainyard("list")
-        assert re.search(r"taxi-nightly +COMPLETED .* 2 of 2", listed), listed
+        assert re.search(r"taxi-nightly +COMPLETED .* 3 of 3", listed), listed
     assert_nothing_is_left(home)
 
 
