@@ -1,10 +1,14 @@
 """`trainyard`: parse, call one function, print."""
 
 import argparse
+import contextlib
 import dataclasses
+import importlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +183,11 @@ def _run(arguments: argparse.Namespace) -> int:
         keep_endpoint=arguments.keep_endpoint,
         service_account=arguments.service_account,
     )
-    with service_of(arguments, target, image=arguments.image or default_image()) as service:
+    image = arguments.image or default_image()
+    with (
+        _importing("pipelines.train_and_deploy"),
+        service_of(arguments, target, image=image) as service,
+    ):
         if service:
             warn_of_gpus(config.cluster)
             warn_of_cores(config.cluster)
@@ -190,6 +198,14 @@ def _run(arguments: argparse.Namespace) -> int:
             service.keep()
         print_result(result, config=config, target=target, is_kept=is_kept, console=console)
     return _exit_code(result)
+
+
+@contextlib.contextmanager
+def _importing(module: str) -> Iterator[None]:
+    """Imports a module in the background: KFP takes as long as the service's start."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(importlib.import_module, module)
+        yield
 
 
 def _exit_code(result: Any) -> int:
