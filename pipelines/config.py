@@ -155,7 +155,7 @@ def cifar10() -> RunConfig:
 
 
 def taxi() -> RunConfig:
-    """Chicago taxi tips on one machine: a minute, most of it spent on importing TensorFlow."""
+    """Chicago taxi tips on one machine: a quarter of a minute."""
     return RunConfig(
         workload="taxi",
         model_name="taxi",
