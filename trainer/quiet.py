@@ -1,4 +1,4 @@
-"""Keeps TensorFlow's start-up chatter out of the replica's log."""
+"""Keeps TensorFlow's chatter out of the replica's log."""
 
 import contextlib
 import itertools
@@ -73,3 +73,19 @@ def _keep_no_generated_files(loader: ModuleType) -> None:
 
     if loader.load_source.__module__ != __name__:
         loader.load_source = load_source
+
+
+def say_nothing_of_lost_servers() -> None:
+    """Leaves out the tracebacks of executors that are collected when their server is gone.
+
+    Python prints what a destructor raises; who is gone is told by then, or will be.
+    """
+    import tensorflow as tf
+
+    show = sys.unraisablehook
+
+    def show_others(unraisable: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(unraisable.exc_value, tf.errors.UnavailableError):
+            show(unraisable)
+
+    sys.unraisablehook = show_others

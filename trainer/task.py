@@ -21,7 +21,7 @@ from trainer.errors import (
 )
 from trainer.liveness import end_process
 from trainer.ports import check_port
-from trainer.quiet import import_tensorflow
+from trainer.quiet import import_tensorflow, say_nothing_of_lost_servers
 
 if TYPE_CHECKING:
     from trainer.collective import Ring
@@ -74,6 +74,7 @@ def _run(
 ) -> int:
     check_port(cluster, strategy=strategy)
     import_tensorflow()
+    say_nothing_of_lost_servers()
     import tensorflow as tf
 
     try:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import threading
 import time
 from concurrent.futures import Future
@@ -13,7 +14,7 @@ import pytest
 from trainer.cluster import Cluster
 from trainer.config import TrainConfig, resolve_folders
 from trainer.errors import InputError, ReplicaLostError, TrainerError
-from trainer.quiet import import_tensorflow
+from trainer.quiet import import_tensorflow, say_nothing_of_lost_servers
 from trainer.workloads import load_workload
 
 import_tensorflow()
@@ -148,6 +149,17 @@ def test_sums_that_died_with_their_worker_are_asked_for_again(is_server_lost):
     else:
         assert driver._sums(_Call(30, 10, 2, lost)) == [0.0, 0.0, 0.0, 0.0]
         assert asked == [(30, 10, 2)], "the servers know which of its steps are done"
+
+
+def test_destructors_say_nothing_of_lost_servers_but_all_else(monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys, "unraisablehook", shown.append)
+    say_nothing_of_lost_servers()
+
+    lost, other = tf.errors.UnavailableError(None, None, "connection refused"), ValueError("bug")
+    for error in (lost, other):
+        sys.unraisablehook(SimpleNamespace(exc_value=error))
+    assert [one.exc_value for one in shown] == [other]
 
 
 def test_the_schedule_rises_to_its_peak_and_falls_to_nothing():
