@@ -1,7 +1,8 @@
 """Processes forked from one that has imported TensorFlow, against new ones, in turn.
 
 First a whole run of the pipeline; then a cluster of six replicas on a service that has been up for
-a while: from the job's submission to its first step, and from the chief's end to the job's.
+a while: from the job's submission to its first step, and from the chief's end to the job's. Last,
+the same first step on a service that answers but still imports, against two imports of TensorFlow.
 """
 
 import argparse
@@ -50,6 +51,11 @@ def main() -> None:
         for key, name in (("first_step", "to the first step"), ("end", "from the chief's end")):
             measured = [[one[key] for one in way] for way in zip(*pairs, strict=True)]
             _compare(f"chief + 4 workers + 1 ps: {name}", *measured)
+        cold, imports = [], []
+        for _ in range(arguments.rounds):
+            cold.append(_cluster_seconds(PRELOAD, is_cold=True)["first_step"])
+            imports.append(round(2 * _import_seconds(), 2))
+        _compare("chief + 4 workers + 1 ps: to the first step, cold", cold, imports)
 
 
 def _compare(name: str, ours: list[float], theirs: list[float]) -> None:
@@ -79,9 +85,16 @@ def _run_seconds(workload: str, *, preload: str) -> float:
         return round(time.perf_counter() - began, 2)
 
 
-def _cluster_seconds(preload: str) -> dict[str, float]:
+def _import_seconds() -> float:
+    """What one new interpreter takes to import TensorFlow."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import tensorflow"], check=True, capture_output=True)
+    return round(time.perf_counter() - began, 2)
+
+
+def _cluster_seconds(preload: str, *, is_cold: bool = False) -> dict[str, float]:
     """How long a cluster takes to its first step, and to be gone once its chief has ended."""
-    with scratch() as folder, _service(folder / "vertex", preload) as url:
+    with scratch() as folder, _service(folder / "vertex", preload, is_cold=is_cold) as url:
         output = folder / "out"
         submitted = time.time()
         job = _request("POST", f"{url}/v1/{PARENT}/customJobs", _job(output))
@@ -104,8 +117,8 @@ def _cluster_seconds(preload: str) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _service(root: Path, preload: str) -> Iterator[str]:
-    """A service that is ready, and warm if it is to be."""
+def _service(root: Path, preload: str, *, is_cold: bool) -> Iterator[str]:
+    """A service that is ready, and warm if it is to be; a cold one still imports."""
     root.mkdir()
     flags = ["--preload", preload] if preload else []
     with (root / "service.log").open("wb") as log:
@@ -113,7 +126,7 @@ def _service(root: Path, preload: str) -> Iterator[str]:
         process = subprocess.Popen(serve, stdout=log, stderr=log)
     try:
         _await_text(root / "service.log", "is ready at")
-        if preload:
+        if preload and not is_cold:
             _await_text(root / "warm.log", "ready: ")
         yield json.loads((root / "server.json").read_text())["url"]
     finally:
