@@ -53,7 +53,7 @@ def main() -> None:
             _compare(f"chief + 4 workers + 1 ps: {name}", *measured)
         cold, imports = [], []
         for _ in range(arguments.rounds):
-            cold.append(_cluster_seconds(PRELOAD, is_cold=True)["first_step"])
+            cold.append(_cluster_seconds("tensorflow", is_cold=True)["first_step"])
             imports.append(round(2 * _import_seconds(), 2))
         _compare("chief + 4 workers + 1 ps: to the first step, cold", cold, imports)
 
