@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -140,9 +141,12 @@ def test_a_killed_service_leaves_no_container(contained, job, left_over):
 def test_a_new_service_removes_what_nobody_else_could(contained, job, left_over):
     created = contained.do("POST", "customJobs", job(READY, READY))
     wait_until_ready(contained, created, 2)
-    killed = psutil.Process(contained.process.pid).children(recursive=True)
-    for process in [psutil.Process(contained.process.pid), *killed]:
-        process.send_signal(signal.SIGKILL)
+    service = psutil.Process(contained.process.pid)
+    killed = [service, *service.children(recursive=True)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody is to see that another has ended
+        for process in killed:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
     contained.process.wait(30)
     assert len(left_over(contained.root)) == 3, "nobody was left to remove them"
 
