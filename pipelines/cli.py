@@ -177,13 +177,13 @@ def _run(arguments: argparse.Namespace) -> int:
     warn_of_restarts(config.cluster)
     run = new_run_name(config.workload)
     console.print(f"[bold]{run}[/]: {config.cluster} ({config.cluster.strategy})", highlight=False)
+    image = arguments.image or default_image()
     options = RunOptions(
-        image=arguments.image,
+        image=image,
         use_cache=not arguments.no_cache,
         keep_endpoint=arguments.keep_endpoint,
         service_account=arguments.service_account,
     )
-    image = arguments.image or default_image()
     with (
         _importing("pipelines.train_and_deploy"),
         service_of(arguments, target, image=image) as service,

@@ -8,13 +8,14 @@ from components.vertex_api import Json, VertexApi
 from pipelines.ending import Kind
 from pipelines.report import short_name
 from pipelines.resources import ResourceError, Table, when
-from pipelines.watch import leaf_tasks, message_of, view_of
+from pipelines.watch import FINAL_STATES, leaf_tasks, message_of, view_of
 
+STATE_PREFIX = "PIPELINE_STATE_"
 RUN = Kind(
     noun="run",
     collection="pipelineJobs",
-    state_prefix="PIPELINE_STATE_",
-    final_states=frozenset({"SUCCEEDED", "FAILED", "CANCELLED"}),
+    state_prefix=STATE_PREFIX,
+    final_states=frozenset(state.removeprefix(STATE_PREFIX) for state in FINAL_STATES),
 )
 POLL_SECONDS = 0.5
 

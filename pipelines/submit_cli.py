@@ -79,10 +79,11 @@ def _submit(arguments: argparse.Namespace) -> int:
     config, target = _config(arguments), target_of(arguments)
     examples = examples_of(config, target, given=arguments.examples_dir)
     name = arguments.name or new_run_name(config.workload)
+    image = arguments.image or default_image()
     request = job_request(
         config,
         name=name,
-        image=arguments.image or default_image(),
+        image=image,
         examples_uri=examples.uri,
         output_uri=f"{target.pipeline_root}/{name}",
         service_account=arguments.service_account or "",
@@ -91,7 +92,7 @@ def _submit(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/customJobs", file=sys.stderr)
         return print_json(request)
-    with service_of(arguments, target, image=arguments.image or default_image()) as service:
+    with service_of(arguments, target, image=image) as service:
         if service:
             warn_of_gpus(config.cluster)
             warn_of_cores(config.cluster)
