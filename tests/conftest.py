@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.docker_command import docker
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Gives the session, all its processes, a folder for temporary files that its end removes."""
@@ -39,12 +41,6 @@ def write_idx(path: Path, values: np.ndarray) -> None:
     path.write_bytes(header + values.astype(np.uint8).tobytes())
 
 
-def docker(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        ["docker", *arguments], check=False, capture_output=True, text=True, timeout=60
-    )
-
-
 @pytest.fixture(scope="session")
 def container_image() -> str:
     """The image of this source; skips where it cannot be run."""
@@ -53,9 +49,13 @@ def container_image() -> str:
     image = default_image()
     if not shutil.which("docker"):
         pytest.skip("there is no `docker` on PATH")
-    if docker("version").returncode:
+    try:
+        docker("version")
+    except subprocess.CalledProcessError:
         pytest.skip("no Docker engine answers")
-    if docker("image", "inspect", "--", image).returncode:
+    try:
+        docker("image", "inspect", "--", image)
+    except subprocess.CalledProcessError:
         pytest.skip(f"the image of this source, {image}, is not there: make image")
     return image
 
@@ -68,7 +68,7 @@ def left_over() -> Callable[[Path], list[str]]:
         label = ["--filter", f"label=vertex-local.root={root.resolve()}"]
         containers = docker("ps", "--all", *label, "--format", "{{.Names}}")
         networks = docker("network", "ls", *label, "--format", "network {{.Name}}")
-        return containers.stdout.splitlines() + networks.stdout.splitlines()
+        return containers.splitlines() + networks.splitlines()
 
     return names
 

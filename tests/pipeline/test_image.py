@@ -3,16 +3,15 @@
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from pipelines.cli import main
 from pipelines.image import SOURCE_ROOT, SOURCES, default_image, source_digest
+from tests.docker_command import docker
 
 MAX_BYTES = 3e9
-RUN_SECONDS = 120
 NUM_SOURCE_LAYERS = 3  # trainer, components, what is compiled of both
 
 
@@ -26,14 +25,6 @@ def source(tmp_path: Path) -> Path:
         else:
             (tmp_path / name).write_text("a==1\n")
     return tmp_path
-
-
-def docker(*arguments: str) -> str:
-    """What a docker command prints."""
-    command = ["docker", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=RUN_SECONDS
-    ).stdout
 
 
 def run(image: str, *command: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from kfp import compiler, dsl
 
+from tests.docker_command import docker
 from tests.service.conftest import SERVE, SERVER_SCRIPT, running_service
 
 pytestmark = pytest.mark.timeout(180)
@@ -63,12 +64,6 @@ def wait_until_ready(service, created, count):
     while sum("ready" in log.read_text() for log in folder.glob("workerpool*.log")) < count:
         assert time.monotonic() < deadline, f"{count} replicas were not ready within 60 s"
         time.sleep(0.1)
-
-
-def run_docker(*arguments):
-    return subprocess.run(
-        ["docker", *arguments], check=True, stdout=subprocess.PIPE, text=True, timeout=60
-    ).stdout
 
 
 def test_a_job_runs_in_containers_and_writes_where_it_is_to(contained, job):
@@ -181,7 +176,7 @@ def test_a_deployed_model_is_a_container_that_this_machine_alone_reaches(
     assert answer["predictions"][0]["double"] == 42
     assert "saved_model.pb" in answer["predictions"][0]["files"]
     (name,) = left_over(contained.root)
-    ports = json.loads(run_docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", name))
+    ports = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", name))
     (binding,) = ports["9000/tcp"]
     assert binding["HostIp"] == "127.0.0.1"
     listening = {
@@ -196,7 +191,7 @@ def test_a_deployed_model_is_a_container_that_this_machine_alone_reaches(
     again = contained.do("POST", f"/v1/{endpoint}:predict", {"instances": [4]})
     assert again["predictions"][0]["double"] == 8
     (name,) = left_over(contained.root)
-    run_docker("kill", name)
+    docker("kill", name)
     gone = contained.call("POST", f"/v1/{endpoint}:predict", {"instances": [21]})
     assert gone.status_code == 503, gone.text
     undeploy = {"deployedModelId": deployed["id"]}

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.docker_command import docker
 from vertex_local import processes
 from vertex_local.containers import BRIDGE, PRIVATE, Container
 from vertex_local.processes import Group, ProcessSpec
@@ -94,12 +94,6 @@ def wait_until(is_true: Callable[[], Any], what: str, *, timeout_seconds: float 
 
 def wait_for_text(path: Path, text: str) -> None:
     wait_until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
-
-
-def docker(*arguments: str) -> str:
-    return subprocess.run(
-        ["docker", *arguments], check=True, stdout=subprocess.PIPE, text=True, timeout=60
-    ).stdout
 
 
 def test_a_process_has_what_its_spec_says_and_nothing_of_the_service(
