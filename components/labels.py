@@ -10,3 +10,11 @@ RUN_LABEL = "trainyard_run"
 # all other labels in common.
 # https://cloud.google.com/vertex-ai/docs/pipelines/understand-pipeline-cost-labels
 BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
+
+# On a model version that a run has uploaded: CANDIDATE until the run has promoted it. A version
+# without it was not uploaded by a run.
+STATE_LABEL = "trainyard_state"
+CANDIDATE, PROMOTED = "candidate", "promoted"
+
+# On the same version: the first digits of a digest of its files, so that the same model is known.
+MODEL_LABEL = "trainyard_model"

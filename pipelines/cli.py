@@ -14,6 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
+from components.predict.parity import ParityError
 from components.prepare_examples.errors import DataError
 from components.vertex_api import VertexError
 from pipelines import resources
@@ -26,7 +27,7 @@ from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
 from pipelines.registry import RegistryError
 from pipelines.resource_cli import add_resource_commands
-from pipelines.run_cli import EXIT_GATED, add_run_commands
+from pipelines.run_cli import EXIT_GATED, add_keep_endpoint, add_run_commands
 from pipelines.schedule_cli import add_schedule_commands
 from pipelines.setup_cli import add_vertex_setup
 from pipelines.submit_cli import add_submit
@@ -53,7 +54,8 @@ examples:
 LOGIN = "Log in with `gcloud auth application-default login`; docs/vertex-setup.md tells the rest."
 RUN_HELP = """\
 Runs the pipeline: prepare examples, train, evaluate, and if the metrics pass the thresholds,
-upload a model version, deploy it, check its predictions and promote it. Then tear down.
+check the prediction server, upload a model version, deploy it, move the traffic and promote it.
+Then tear down; an endpoint that served before the run serves the promoted version after it.
 
 exit codes: 0 promoted, 1 failed, 2 bad usage, 3 the metrics did not pass, 130 interrupted
 """
@@ -81,7 +83,7 @@ def _main(argv: list[str]) -> int:
         raise
     except (ConfigError, TargetError, resources.ResourceError) as error:
         return _fail(str(error), code=EXIT_USAGE)
-    except (DataError, VertexError, RegistryError, ServiceError, OSError) as error:
+    except (DataError, ParityError, VertexError, RegistryError, ServiceError, OSError) as error:
         return _fail(str(error), code=EXIT_FAILED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -141,7 +143,7 @@ def _add_run(commands: Any) -> None:
         help="change a setting, as train.epochs=5; may be repeated; a wrong key lists all",
     )
     run.add_argument("--no-cache", action="store_true", help="run every step anew")
-    run.add_argument("--keep-endpoint", action="store_true", help="leave the model deployed")
+    add_keep_endpoint(run)
     run.add_argument("--image", help="container image; default: named by a digest of the source")
     run.add_argument(
         "--data-dir", metavar="DIR", help="folder with raw data, one folder a workload"
@@ -181,7 +183,6 @@ def _run(arguments: argparse.Namespace) -> int:
     options = RunOptions(
         image=image,
         use_cache=not arguments.no_cache,
-        keep_endpoint=arguments.keep_endpoint,
         service_account=arguments.service_account,
     )
     with (
@@ -193,7 +194,7 @@ def _run(arguments: argparse.Namespace) -> int:
             warn_of_cores(config.cluster)
             _fetch(config, target)
         result = execute(config, target=target, run=run, options=options, console=console)
-        is_kept = arguments.keep_endpoint and result.is_promoted
+        is_kept = config.keep_endpoint and result.is_promoted
         if service and is_kept:
             service.keep()
         print_result(result, config=config, target=target, is_kept=is_kept, console=console)

@@ -42,6 +42,7 @@ class RunConfig:
     serving_machine: str = "n1-standard-4"
     max_examples: int = 0
     trust_files: bool = False
+    keep_endpoint: bool = False
     service_account: str = ""
     network: str = ""
     tensorboard: str = ""
@@ -58,8 +59,9 @@ class RunConfig:
             raise ConfigError(
                 f"max_examples is {self.max_examples!r}; it must be a whole number, 0 for all"
             )
-        if not isinstance(self.trust_files, bool):
-            raise ConfigError(f"trust_files is {self.trust_files!r}; it must be true or false")
+        for name in ("trust_files", "keep_endpoint"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         self.train_config()
         self.prepare_options()
         check_on_vertex(self)
@@ -105,6 +107,7 @@ class RunConfig:
             "serving_machine": self.serving_machine,
             "max_examples": self.max_examples,
             "trust_files": self.trust_files,
+            "keep_endpoint": self.keep_endpoint,
             "service_account": self.service_account,
             "network": self.network,
             "tensorboard": self.tensorboard,

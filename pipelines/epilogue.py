@@ -25,7 +25,7 @@ def print_result(
     facts = {
         **_metrics(summary, config),
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
-        "model version": summary.model_version,
+        "model version": _version(summary),
         "report": evaluated.get("report", {}).get("uri", ""),
         "TensorBoard logs": logs,
         "run folder": str(target.run_dir(summary.run)),
@@ -82,6 +82,12 @@ def _metrics(summary: Summary, config: RunConfig) -> dict[str, str]:
         for name, least in config.thresholds.items()
         if name in summary.metrics
     }
+
+
+def _version(summary: Summary) -> str:
+    if not summary.model_version or summary.is_new_version:
+        return summary.model_version
+    return f"{summary.model_version}, as before: the model is the same, so no version is registered"
 
 
 def _command(text: str) -> str:

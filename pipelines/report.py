@@ -25,6 +25,7 @@ class Summary:
     verdict: str
     metrics: dict[str, float]
     model_version: str
+    is_new_version: bool
     tasks: list[dict[str, Any]]
     seconds: float
     error: str = ""
@@ -43,8 +44,10 @@ class Summary:
 
 def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> Summary:
     """Puts a run's last view together."""
-    evaluated = view.outputs.get("evaluate", {})
-    promoted = str(view.outputs.get("promote", {}).get("Output", ""))
+    outputs = view.outputs
+    evaluated = outputs.get("evaluate", {})
+    known = str(outputs.get("serve-known", {}).get("Output", ""))
+    promoted = str(outputs.get("promote", {}).get("Output", "")) or known
     return Summary(
         run=run,
         state=view.state.removeprefix("PIPELINE_STATE_"),
@@ -52,6 +55,7 @@ def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> 
         verdict=str(evaluated.get("verdict", "")),
         metrics=_numbers(evaluated.get("metrics", {})),
         model_version=f"{config.model_name}@{promoted.partition('@')[2]}" if promoted else "",
+        is_new_version=bool(promoted) and not known,
         tasks=[
             {
                 "name": task.name,

@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from components.endpoint.traffic import WHOLE
 from components.vertex_api import VertexApi, connect
-from pipelines import resources
+from pipelines import releases, resources
 from pipelines.ending import Kind
 from pipelines.where import add_target, service_of, target_of
 
@@ -29,23 +30,68 @@ def add_resource_commands(commands: Any) -> None:
 
 def _add_models(commands: Any) -> None:
     actions = group_of(
-        commands, "models", "models and their versions: list, show, set-default, delete"
+        commands, "models", "models and their versions: list, show, set-default, rollback, delete"
     )
     add_action(actions, "list", _models_list, "all models with their versions")
     add_action(actions, "show", _models_show, "one model, or MODEL@VERSION", "MODEL")
-    text = "give MODEL@VERSION the alias default; what endpoints serve stays"
+    text = (
+        "give MODEL@VERSION the alias default; what endpoints serve stays (rollback and "
+        "endpoints deploy change that)"
+    )
     add_action(actions, "set-default", _models_set_default, text, "MODEL@VERSION")
-    add_action(actions, "delete", _models_delete, "a model, or only MODEL@VERSION", "MODEL")
+    text = (
+        "make the previous version the default again and serve it wherever the default is served, "
+        "checked by predictions; everything is as before if the check fails"
+    )
+    add_machine(add_action(actions, "rollback", _models_rollback, text, "MODEL"))
+    text = "a model, or only MODEL@VERSION, which must not be the default"
+    delete = add_action(actions, "delete", _models_delete, text, "MODEL")
+    delete.add_argument("--all", action="store_true", help="all versions, without asking")
 
 
 def _add_endpoints(commands: Any) -> None:
-    actions = group_of(commands, "endpoints", "prediction endpoints: list, predict, delete")
+    text = "prediction endpoints: list, predict, deploy, undeploy, delete"
+    actions = group_of(commands, "endpoints", text)
     add_action(actions, "list", _endpoints_list, "all endpoints and what they serve")
     predict = add_action(actions, "predict", _endpoints_predict, "ask for predictions", "ENDPOINT")
     predict.add_argument(
         "--instances", type=Path, required=True, metavar="FILE", help='JSON: {"instances": [...]}'
     )
+    _add_deployments(actions)
     add_action(actions, "delete", _endpoints_delete, "undeploy all and delete", "ENDPOINT")
+
+
+def _add_deployments(actions: Any) -> None:
+    text = (
+        "serve MODEL@VERSION and check its predictions; if they are wrong, the endpoint is left as "
+        "it was. Versions that are deployed there already stay"
+    )
+    deploy = add_action(actions, "deploy", _endpoints_deploy, text, "MODEL@VERSION")
+    deploy.add_argument(
+        "--traffic",
+        type=_percentage,
+        default=100,
+        metavar="PERCENT",
+        help="its share, 0 to 100; the others share the rest as before; default: 100",
+    )
+    add_machine(deploy)
+    text = "stop serving MODEL@VERSION; the others get its traffic"
+    undeploy = add_action(actions, "undeploy", _endpoints_undeploy, text, "MODEL@VERSION")
+    for parser in (deploy, undeploy):
+        parser.add_argument("--endpoint", default="", help="name or id; default: the model's name")
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    """Adds the machine of a prediction server that has to be started."""
+    parser.add_argument(
+        "--machine", default="n1-standard-4", help="Vertex AI: machine type; %(default)s"
+    )
+
+
+def _percentage(text: str) -> int:
+    if not text.isdecimal() or int(text) > WHOLE:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give 0 to {WHOLE}")
+    return int(text)
 
 
 def group_of(commands: Any, name: str, help_text: str) -> Any:
@@ -83,6 +129,16 @@ def api_of(arguments: argparse.Namespace) -> Iterator[VertexApi]:
         yield connect(target.project, target.location)
 
 
+@contextlib.contextmanager
+def serving_api_of(arguments: argparse.Namespace) -> Iterator[VertexApi]:
+    """The same for what is to be served afterwards: this machine's service stays."""
+    target = target_of(arguments, needs_bucket=False)
+    with service_of(arguments, target) as service:
+        yield connect(target.project, target.location)
+        if service:
+            service.keep()
+
+
 def _models_list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         return print_table(resources.models_table(api))
@@ -101,7 +157,44 @@ def _models_set_default(arguments: argparse.Namespace) -> int:
 
 def _models_delete(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        print(f"deleted {resources.delete_model(api, arguments.name)}")
+        with_all = partial(_wants_all, arguments)
+        print(f"deleted {resources.delete_model(api, arguments.name, with_all=with_all)}")
+    return 0
+
+
+def _wants_all(arguments: argparse.Namespace, num_versions: int) -> bool:
+    """Whether all versions of a model are to go; asked of the person at the terminal."""
+    if arguments.all or not sys.stdin.isatty():
+        return bool(arguments.all)
+    with contextlib.suppress(EOFError):
+        answer = input(f"Delete {arguments.name} with its {num_versions} versions? [y/N] ")
+        return answer.strip().lower() in ("y", "yes")
+    return False
+
+
+def _models_rollback(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        print("\n".join(releases.roll_back(api, arguments.name, machine=arguments.machine)))
+    return 0
+
+
+def _endpoints_deploy(arguments: argparse.Namespace) -> int:
+    with serving_api_of(arguments) as api:
+        lines = releases.deploy_version(
+            api,
+            arguments.name,
+            endpoint_name=arguments.endpoint,
+            percentage=arguments.traffic,
+            machine=arguments.machine,
+        )
+        print("\n".join(lines))
+    return 0
+
+
+def _endpoints_undeploy(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        lines = releases.take_down(api, arguments.name, endpoint_name=arguments.endpoint)
+        print("\n".join(lines))
     return 0
 
 

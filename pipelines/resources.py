@@ -1,17 +1,20 @@
 """Reads and changes single resources: models and endpoints (jobs: pipelines/jobs.py)."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.endpoint.deployments import undeploy_version, version_of
 from components.model_version.registry import (
+    DEFAULT,
     LRO_TIMEOUT_SECONDS,
     VersionName,
     find_model,
     list_versions,
     set_default,
-    undeploy,
+    with_alias,
 )
 from components.vertex_api import Json, VertexApi, VertexError
 from pipelines.report import short_name
@@ -45,15 +48,31 @@ def get_model(api: VertexApi, name: str) -> Json:
     return api.get(model_name(api, name))
 
 
-def delete_model(api: VertexApi, name: str) -> str:
-    """Deletes a model, or one version of it (`mnist@2`); answers what was deleted."""
-    full_name = model_name(api, name)
-    if "@" not in full_name:
-        operation = api.delete(full_name)
+def delete_model(api: VertexApi, name: str, *, with_all: Callable[[int], bool]) -> str:
+    """Delete a model, or one version of it (`mnist@2`); return what was deleted.
+
+    Args:
+        api: Project and location.
+        name: `mnist` or `mnist@2`.
+        with_all: Says whether a model is to go that has this many versions, more than one.
+
+    Raises:
+        ResourceError: the version is the default, or not all versions are to go.
+    """
+    base, at, _ = name.partition("@")
+    if at:
+        version = version_called(api, name)
+        _refuse_default(list_versions(api, version.model), version, base)
+        full_name, method = version.name, ":deleteVersion"
     else:
-        full_name = _version_of(api, full_name).name
-        operation = api.delete(f"{full_name}:deleteVersion")
-    api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+        full_name, method = model_name(api, name), ""
+        num_versions = len(list_versions(api, full_name))
+        if num_versions > 1 and not with_all(num_versions):
+            raise ResourceError(
+                f"{name} has {num_versions} versions; delete one by its name, as {name}@1, or all "
+                "of them with --all"
+            )
+    api.wait(api.delete(f"{full_name}{method}"), timeout_seconds=LRO_TIMEOUT_SECONDS)
     return short_name(full_name)
 
 
@@ -63,16 +82,30 @@ def set_default_version(api: VertexApi, name: str) -> str:
     Raises:
         ResourceError: the name has no version.
     """
-    if not name.partition("@")[2]:
-        raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, as {name}@2")
-    version = _version_of(api, model_name(api, name))
+    version = version_called(api, name)
     set_default(api, version)
     return f"{name.partition('@')[0]}@{version.version}"
 
 
-def _version_of(api: VertexApi, full_name: str) -> VersionName:
-    """The version by its number where the name may say it by an alias."""
-    return VersionName(full_name.partition("@")[0], api.get(full_name)["versionId"])
+def version_called(api: VertexApi, name: str) -> VersionName:
+    """Return the version that `mnist@2` or `mnist@previous` names, by its number.
+
+    Raises:
+        ResourceError: the name has no version.
+    """
+    if not name.partition("@")[2]:
+        raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, as {name}@2")
+    return VersionName.of(api.get(model_name(api, name)))
+
+
+def _refuse_default(versions: list[Json], version: VersionName, model: str) -> None:
+    default = with_alias(versions, DEFAULT)
+    if default and VersionName.of(default) == version:
+        others = [one["versionId"] for one in versions if one is not default]
+        hint = f"make another the default first: trainyard models set-default {model}@VERSION"
+        if not others:
+            hint = f"delete the model with it: trainyard models delete {model}"
+        raise ResourceError(f"{model}@{version.version} is the default version; {hint}")
 
 
 def model_name(api: VertexApi, name: str) -> str:
@@ -98,7 +131,7 @@ def endpoints_table(api: VertexApi) -> Table:
 
 def predict(api: VertexApi, name: str, instances: list[Any]) -> list[Any]:
     """Predictions of an endpoint, by display name or id."""
-    answer = api.post(f"{_endpoint_name(api, name)}:predict", {"instances": instances})
+    answer = api.post(f"{endpoint_of(api, name)['name']}:predict", {"instances": instances})
     predictions: list[Any] = answer["predictions"]
     return predictions
 
@@ -119,18 +152,23 @@ def read_instances(path: Path) -> list[Any]:
 
 def delete_endpoint(api: VertexApi, name: str) -> str:
     """Undeploys everything from an endpoint and deletes it; answers its id."""
-    full_name = _endpoint_name(api, name)
-    for deployed in api.get(full_name).get("deployedModels", []):
-        undeploy(api, full_name, deployed_model_id=deployed["id"])
-    api.wait(api.delete(full_name), timeout_seconds=LRO_TIMEOUT_SECONDS)
-    return short_name(full_name)
+    endpoint = endpoint_of(api, name)
+    for deployed in endpoint.get("deployedModels", []):
+        undeploy_version(api, api.get(endpoint["name"]), version_of(deployed))
+    api.wait(api.delete(endpoint["name"]), timeout_seconds=LRO_TIMEOUT_SECONDS)
+    return short_name(endpoint["name"])
 
 
-def _endpoint_name(api: VertexApi, name: str) -> str:
+def endpoint_of(api: VertexApi, name: str) -> Json:
+    """Return the endpoint of a display name or id.
+
+    Raises:
+        VertexError: NOT_FOUND; says which there are.
+    """
     endpoints = list(api.list_resources("endpoints"))
     for endpoint in endpoints:
         if name in (endpoint["displayName"], short_name(endpoint["name"])):
-            return str(endpoint["name"])
+            return endpoint
     known = ", ".join(endpoint["displayName"] for endpoint in endpoints) or "none"
     raise VertexError(code=404, status="NOT_FOUND", message=f"no endpoint {name!r}; there: {known}")
 

@@ -61,7 +61,7 @@ def execute(
     folder.mkdir(parents=True)
     (folder / "pipeline.yaml").write_text(package.text, encoding="utf-8")
     api = connect(target.project, target.location)
-    with _interruptible(), _torn_down(api, run=run, keep_endpoint=options.keep_endpoint):
+    with _interruptible(), _torn_down(api, run=run, keep_endpoint=config.keep_endpoint):
         try:
             create_run(api, submission.request, run=run)
             view = show_run(api, run=run, task_names=task_names, console=console)
@@ -128,8 +128,6 @@ def _torn_down(api: VertexApi, *, run: str, keep_endpoint: bool) -> Iterator[Non
         yield
     finally:
         try:
-            state = api.get(f"{api.parent}/pipelineJobs/{run}").get("state")
-            is_success = state == "PIPELINE_STATE_SUCCEEDED"
-            teardown(api, run=run, succeeded=is_success, keep_endpoint=keep_endpoint)
+            teardown(api, run=run, keep_endpoint=keep_endpoint)
         except (TeardownError, VertexError, OSError) as error:
             logger.error("teardown of %s is not complete: %s", run, error)

@@ -85,7 +85,7 @@ def _add_submit(commands: Any) -> None:
     submit.add_argument("--cluster", type=Path, metavar="FILE", help="cluster file")
     submit.add_argument("--name", help="of the run; default: the workload and the time")
     submit.add_argument("--no-cache", action="store_true", help="run every step anew")
-    submit.add_argument("--keep-endpoint", action="store_true", help="leave the model deployed")
+    add_keep_endpoint(submit)
     submit.add_argument("--image", help="container image, if the package names none yet")
     submit.add_argument("--data-dir", metavar="DIR", help="folder with raw data, or gs://")
     submit.add_argument("--service-account", help="Vertex AI: run as this service account")
@@ -95,6 +95,18 @@ def _add_submit(commands: Any) -> None:
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
     add_target(submit)
     submit.set_defaults(command=_submit)
+
+
+def add_keep_endpoint(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that is short for a setting."""
+    parser.add_argument(
+        "--keep-endpoint",
+        action="append_const",
+        const="keep_endpoint=true",
+        dest="settings",
+        help="leave the promoted model deployed, as --set keep_endpoint=true; an endpoint that "
+        "served before goes on serving anyway",
+    )
 
 
 def _add_upload(commands: Any) -> None:
@@ -148,7 +160,6 @@ def _submission(arguments: argparse.Namespace, target: Target) -> Submission:
         config=config,
         options=RunOptions(
             use_cache=not arguments.no_cache,
-            keep_endpoint=arguments.keep_endpoint,
             service_account=arguments.service_account,
         ),
         settings=arguments.settings,

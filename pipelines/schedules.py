@@ -1,5 +1,6 @@
 """Makes the schedules that are there equal to what the schedule files say."""
 
+import dataclasses
 import datetime
 import hashlib
 import json
@@ -23,6 +24,7 @@ from trainer import paths
 SCHEDULE_LABEL = "trainyard_schedule"
 DIGEST_LABEL = "trainyard_schedule_digest"
 REQUEST = "createPipelineJobRequest"
+KEEP = "keep_endpoint="  # a schedule's runs do so unless the file says otherwise
 COUNTS = ("maxRunCount", "maxConcurrentRunCount", "maxConcurrentActiveRunCount")
 TIMES = ("startTime", "endTime")
 FIELDS = ("cron", *TIMES, *COUNTS, "allowQueueing", REQUEST)
@@ -73,6 +75,8 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
     settings = list(file.settings)
     try:
         config = config_of(package, settings=settings, cluster=None)
+        if config and not any(setting.startswith(KEEP) for setting in settings):
+            config = dataclasses.replace(config, keep_endpoint=True)
         options = RunOptions(use_cache=file.cache)
         planned = plan_run(
             package, run=file.name, target=target, config=config, options=options, settings=settings

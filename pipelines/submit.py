@@ -35,7 +35,6 @@ class RunOptions:
 
     image: str | None = None
     use_cache: bool = True
-    keep_endpoint: bool = False
     service_account: str | None = None
 
 
@@ -112,7 +111,7 @@ def plan_run(
     if config and options.service_account:
         config = dataclasses.replace(config, service_account=options.service_account)
     if config:
-        parameters = parameters_of(config, target, keep_endpoint=options.keep_endpoint)
+        parameters = parameters_of(config, target)
         labels = config.labels
     else:
         parameters, labels = _plain_parameters(package, settings or [], target)
@@ -131,16 +130,13 @@ def plan_run(
     return Submission(run=run, package=package, config=config, request=request)
 
 
-def parameters_of(
-    config: RunConfig, target: Target, *, keep_endpoint: bool = False
-) -> dict[str, Any]:
+def parameters_of(config: RunConfig, target: Target) -> dict[str, Any]:
     """All parameters of the pipeline for a run on `target`."""
     return {
         **config.parameters(),
         "project": target.project,
         "location": target.location,
         "data_dir": f"{target.data_root}/{config.workload}" if target.data_root else "",
-        "keep_endpoint": keep_endpoint,
     }
 
 

@@ -5,11 +5,15 @@
 3. train              a custom job: one process or VM per replica
 4. evaluate           metrics on the test split, and the verdict
 5. if passed:
-   find_parent_model, upload_model   a new version of the model
-   ensure_endpoint, deploy_model     on an endpoint that is reused
-   predict                           the endpoint answers as the model did offline
-   promote                           the version becomes the default
-6. teardown           always: what the run made and nobody keeps
+   check_model        its server, started beside the step, answers as the model did offline
+   find_version       the model's versions: is this one among them?
+   if it is new:
+   upload_model       a new version of the model
+   ensure_endpoint, deploy_model     on an endpoint that is reused, without traffic yet
+   predict            the traffic moves, and the endpoint is asked; it moves back if that fails
+   promote            the version becomes the default, and the one before is undeployed
+   else serve_known   no version is registered; the endpoint goes on serving
+6. teardown           always: what the run made, except what it promoted
 """
 
 from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
@@ -17,10 +21,12 @@ from google_cloud_pipeline_components.v1.endpoint import ModelDeployOp
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import dsl
 
-from components.endpoint.component import ensure_endpoint
+from components.check_model.component import check_model
+from components.endpoint.component import ensure_endpoint, serve_known
 from components.evaluate.component import evaluate
 from components.image import IMAGE
-from components.model_version.component import find_parent_model, promote
+from components.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
+from components.model_version.component import find_version, promote
 from components.plan_training.component import plan_training
 from components.predict.component import predict
 from components.prepare_examples.component import prepare_examples
@@ -66,7 +72,7 @@ def train_and_deploy(
         trust_files: Take the files of data_dir without a check of their SHA-256.
         prepare: Further options of prepare_examples (PrepareOptions), a JSON object.
         serving_machine: Machine type of the prediction server.
-        keep_endpoint: Leave the model deployed when the run has succeeded.
+        keep_endpoint: Leave the promoted model deployed; so it is anyway where one was before.
         service_account: Account that the training job runs as; empty: Vertex AI's own.
         network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
         tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.
@@ -112,29 +118,52 @@ def train_and_deploy(
         ).after(trained)
 
         with dsl.If(evaluated.outputs["verdict"] == "passed", name="if-passed"):
-            parent = find_parent_model(display_name=model_name, **where)
-            uploaded = ModelUploadOp(
-                display_name=model_name,
-                parent_model=parent.outputs["parent_model"],
-                unmanaged_container_model=plan.outputs["model"],
-                **where,
-            ).set_display_name("upload-model")
-            endpoint = ensure_endpoint(display_name=endpoint_name, run=run, **where).after(uploaded)
-            deployed = ModelDeployOp(
-                model=uploaded.outputs["model"],
-                endpoint=endpoint.outputs["endpoint"],
-                traffic_split={"0": "100"},
-                dedicated_resources_machine_type=serving_machine,
-                dedicated_resources_min_replica_count=1,
-                dedicated_resources_max_replica_count=1,
-            ).set_display_name("deploy-model")
-            checked = predict(
-                endpoint=endpoint.outputs["endpoint"],
+            checked = check_model(
+                workload=workload,
+                model=plan.outputs["model"],
                 golden=evaluated.outputs["golden"],
-                **where,
-            ).after(deployed)
-            promoted = promote(
-                model=uploaded.outputs["model"], endpoint=endpoint.outputs["endpoint"], **where
+            )
+            found = find_version(
+                display_name=model_name, model=plan.outputs["model"], **where
             ).after(checked)
-            for task in (parent, uploaded, endpoint, deployed, checked, promoted):
-                task.set_caching_options(False)
+            found.set_caching_options(False)
+
+            with dsl.If(found.outputs["known_version"] == "", name="if-new"):
+                uploaded = ModelUploadOp(
+                    display_name=model_name,
+                    parent_model=found.outputs["parent_model"],
+                    unmanaged_container_model=plan.outputs["model"],
+                    labels={STATE_LABEL: CANDIDATE, MODEL_LABEL: found.outputs["digest"]},
+                    **where,
+                ).set_display_name("upload-model")
+                endpoint = ensure_endpoint(display_name=endpoint_name, run=run, **where)
+                endpoint.after(uploaded)
+                deployed = ModelDeployOp(  # without traffic, where another version has it
+                    model=uploaded.outputs["model"],
+                    endpoint=endpoint.outputs["endpoint"],
+                    dedicated_resources_machine_type=serving_machine,
+                    dedicated_resources_min_replica_count=1,
+                    dedicated_resources_max_replica_count=1,
+                ).set_display_name("deploy-model")
+                asked = predict(
+                    model=uploaded.outputs["model"],
+                    endpoint=endpoint.outputs["endpoint"],
+                    golden=evaluated.outputs["golden"],
+                    **where,
+                ).after(deployed)
+                promoted = promote(
+                    model=uploaded.outputs["model"], endpoint=endpoint.outputs["endpoint"], **where
+                ).after(asked)
+                for task in (uploaded, endpoint, deployed, asked, promoted):
+                    task.set_caching_options(False)
+
+            with dsl.Else(name="if-known"):
+                serve_known(
+                    version=found.outputs["known_version"],
+                    endpoint_name=endpoint_name,
+                    machine=serving_machine,
+                    keep_endpoint=keep_endpoint,
+                    run=run,
+                    golden=evaluated.outputs["golden"],
+                    **where,
+                ).set_caching_options(False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.labels import RUN_LABEL
+from components.task_details import details_by_name, outputs_of
 from components.vertex_api import Json, VertexApi
 from trainer.progress import Progress, parse_progress
 
@@ -74,11 +75,11 @@ def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[
 
 def view_of(job: Json, *, task_names: dict[str, str], training: Progress | None = None) -> RunView:
     """Reads a PipelineJob; tasks come in the order of `task_names`, under their display names."""
-    details = {d["taskName"]: d for d in job.get("jobDetail", {}).get("taskDetails", [])}
+    details = details_by_name(job)
     return RunView(
         state=job.get("state", "PIPELINE_STATE_PENDING"),
         tasks=tuple(_task_view(shown, details.get(key, {})) for key, shown in task_names.items()),
-        outputs={s: _outputs(details[key]) for key, s in task_names.items() if key in details},
+        outputs={s: outputs_of(details[key]) for key, s in task_names.items() if key in details},
         error=job.get("error", {}).get("message", ""),
         training=training,
     )
@@ -164,20 +165,6 @@ def _task_view(name: str, detail: Json) -> TaskView:
         is_cached=state == "SKIPPED",
         error=detail.get("error", {}).get("message", ""),
     )
-
-
-def _outputs(detail: Json) -> dict[str, Any]:
-    """Output parameters by name, and for each output artifact its metadata and address."""
-    metadata = detail.get("execution", {}).get("metadata", {})
-    outputs = {
-        key.removeprefix("output:"): value
-        for key, value in metadata.items()
-        if key.startswith("output:")
-    }
-    for name, artifacts in detail.get("outputs", {}).items():
-        for artifact in artifacts.get("artifacts", []):
-            outputs[name] = {"uri": artifact.get("uri", ""), **artifact.get("metadata", {})}
-    return outputs
 
 
 def _seconds(detail: Json) -> float:

@@ -17,6 +17,7 @@ from components.evaluate.held_out import (
 from components.evaluate.report import render_report
 from components.evaluate.roc import log_roc, roc_curve
 from components.evaluate.thresholds import Judgement, judge, parse_thresholds
+from components.model_version.golden import write_golden
 from trainer import quiet
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def evaluate_model(
         metrics: receives every metric and `num_examples`, as metadata and as a JSON file.
         confusion: receives the confusion matrix, as metadata and as a JSON file; of two classes
             also the ROC curve, as metadata.
-        golden_path: where the golden predictions go, JSON.
+        golden_path: where the golden predictions go, JSON; they go beside the model, too.
         report_path: where the HTML page goes.
 
     Raises:
@@ -70,7 +71,9 @@ def evaluate_model(
     log_metrics(metrics, evaluation)
     log_confusion(confusion, evaluation)
     log_roc(confusion, roc_curve(held_out))
-    _write(golden_path, json.dumps(golden_predictions(held_out, predictor, labels)))
+    golden = golden_predictions(held_out, predictor, labels)
+    _write(golden_path, json.dumps(golden))
+    write_golden(model_dir, golden)
     _write(report_path, page)
     logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
     return judgement

@@ -1,13 +1,15 @@
-"""Finds a model in the registry and promotes one of its versions."""
+"""Models in the registry, their versions, and which of these is the default."""
 
 import logging
 from dataclasses import dataclass
 
+from components.labels import CANDIDATE, PROMOTED, STATE_LABEL
 from components.vertex_api import Json, VertexApi
 
 logger = logging.getLogger(__name__)
 
 LRO_TIMEOUT_SECONDS = 1800
+DEFAULT, PREVIOUS = "default", "previous"
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,11 @@ class VersionName:
         if not at:
             raise ValueError(f"{name!r} names no version; expected projects/…/models/M@VERSION")
         return cls(model, version)
+
+    @classmethod
+    def of(cls, version: Json) -> "VersionName":
+        """Return the name of a version as the API answers it."""
+        return cls(version["name"].partition("@")[0], str(version["versionId"]))
 
     @property
     def name(self) -> str:
@@ -42,28 +49,38 @@ def find_model(api: VertexApi, display_name: str) -> str:
     return str(min(models, key=lambda model: model["createTime"])["name"]).partition("@")[0]
 
 
-def list_versions(api: VertexApi, model: str) -> list[Json]:
-    """Every version of a model, oldest first."""
-    versions = api.list_resources(f"{model}:listVersions")
+def list_versions(api: VertexApi, model: str, *, filter: str = "") -> list[Json]:
+    """Every version of a model that `filter` matches, oldest first."""
+    versions = api.list_resources(f"{model}:listVersions", filter=filter)
     return sorted(versions, key=lambda version: int(version["versionId"]))
 
 
-def promote(api: VertexApi, version: VersionName, *, endpoint: str) -> None:
-    """Moves `default` to `version` and `previous` to the one before; drops what it replaces.
+def with_alias(versions: list[Json], alias: str) -> Json | None:
+    """Return the version that has `alias`, if one has."""
+    return next((v for v in versions if alias in v.get("versionAliases", [])), None)
 
-    Deployed models of the same model that get no traffic any more are undeployed.
-    """
-    set_default(api, version)
-    _undeploy_replaced(api, version, endpoint=endpoint)
+
+def is_candidate(version: Json) -> bool:
+    """Whether a run has uploaded the version and not promoted it."""
+    return bool(version.get("labels", {}).get(STATE_LABEL) == CANDIDATE)
 
 
 def set_default(api: VertexApi, version: VersionName) -> None:
-    """Moves `default` to `version` and `previous` to the one that was the default before."""
-    holder = _holder_of_default(list_versions(api, version.model))
-    if holder and holder != version.version:
-        add_alias(api, VersionName(version.model, holder), "previous")
-    add_alias(api, version, "default")
-    logger.info("%s is now the default version (before: %s)", version, holder or "none")
+    """Move `default` to `version`, and `previous` to the version that was promoted before it.
+
+    A candidate that is the default only because it was the first never becomes `previous`. The mark
+    as promoted comes first: a promotion that is interrupted can then be completed.
+    """
+    versions = list_versions(api, version.model)
+    before = with_alias(versions, DEFAULT)
+    for found in versions:
+        if str(found["versionId"]) == version.version and is_candidate(found):
+            _mark_promoted(api, version, found)
+    if before and str(before["versionId"]) != version.version and not is_candidate(before):
+        add_alias(api, VersionName.of(before), PREVIOUS)
+    add_alias(api, version, DEFAULT)
+    said = f" (before: {before['versionId']})" if before else ""
+    logger.info("%s is now the default version%s", version, said)
 
 
 def add_alias(api: VertexApi, version: VersionName, alias: str) -> None:
@@ -71,27 +88,6 @@ def add_alias(api: VertexApi, version: VersionName, alias: str) -> None:
     api.post(f"{version.name}:mergeVersionAliases", {"versionAliases": [alias]})
 
 
-def undeploy(
-    api: VertexApi, endpoint: str, *, deployed_model_id: str, traffic: dict[str, int] | None = None
-) -> None:
-    """Takes a deployed model off its endpoint; `traffic` says who gets its share."""
-    body: Json = {"deployedModelId": deployed_model_id}
-    if traffic:
-        body["trafficSplit"] = traffic
-    operation = api.post(f"{endpoint}:undeployModel", body)
-    api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
-    logger.info("undeployed %s from %s", deployed_model_id, endpoint.rsplit("/", 1)[-1])
-
-
-def _holder_of_default(versions: list[Json]) -> str:
-    holders = (v["versionId"] for v in versions if "default" in v.get("versionAliases", []))
-    return next(holders, "")
-
-
-def _undeploy_replaced(api: VertexApi, version: VersionName, *, endpoint: str) -> None:
-    body = api.get(endpoint)
-    for deployed in body.get("deployedModels", []):
-        is_ours = deployed["model"].partition("@")[0] == version.model
-        is_idle = not body.get("trafficSplit", {}).get(deployed["id"])
-        if is_ours and is_idle and deployed.get("modelVersionId") != version.version:
-            undeploy(api, endpoint, deployed_model_id=deployed["id"])
+def _mark_promoted(api: VertexApi, version: VersionName, found: Json) -> None:
+    labels = {**found.get("labels", {}), STATE_LABEL: PROMOTED}
+    api.patch(f"{version.name}?updateMask=labels", {"labels": labels})

@@ -2,18 +2,24 @@
 
 import json
 import logging
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.endpoint.traffic import WHOLE
+from components.model_version.registry import VersionName
 from components.predict.asking import RETRY_DELAYS_SECONDS, Answer, request_predictions
 from components.predict.parity import check_parity
-from components.vertex_api import VertexApi, connect
+from components.vertex_api import VertexApi
 
 if TYPE_CHECKING:
     from kfp.dsl import Metrics
+
+
+ONE_IN_A_MILLION = 1e-6
 
 Json = dict[str, Any]
 
@@ -29,8 +35,7 @@ class CheckedEndpoint:
 
 
 def predict_golden(
-    project: str,
-    location: str,
+    api: VertexApi,
     *,
     endpoint: str,
     golden_path: str,
@@ -40,8 +45,7 @@ def predict_golden(
     """Sends the golden instances to an endpoint, and fails unless it repeats the predictions.
 
     Args:
-        project: of the endpoint.
-        location: of the endpoint.
+        api: the endpoint's.
         endpoint: its resource name, `projects/…/locations/…/endpoints/ID`.
         golden_path: instances, offline predictions and true labels, as `evaluate` writes them.
         metrics: receives the latencies and the largest difference, as metadata and as a file.
@@ -52,7 +56,7 @@ def predict_golden(
         VertexError: the endpoint answered with an error.
     """
     golden = json.loads(Path(golden_path).read_text())
-    checked = check_endpoint(connect(project, location), endpoint, golden)
+    checked = check_endpoint(api, endpoint, golden)
     values = checked.measurements
     for name, value in values.items():
         metrics.log_metric(name, value)
@@ -95,6 +99,38 @@ def check_endpoint(
         values["latency_ms_max"],
     )
     return CheckedEndpoint(values, table)
+
+
+def check_version(
+    api: VertexApi,
+    endpoint: str,
+    version: VersionName,
+    golden: Mapping[str, Any],
+    *,
+    percentage: int,
+) -> None:
+    """Ask an endpoint until a version that gets `percentage` of its traffic has answered.
+
+    Raises:
+        ParityError: its predictions differ from the golden ones.
+        TimeoutError: it has not answered any of so many requests that this is no chance.
+    """
+    for _ in range(num_requests(percentage)):
+        answer = request_predictions(api, endpoint, golden["instances"])
+        if answer.model_version == version.version:
+            check_parity(answer.predictions, golden["predictions"], golden["labels"])
+            return
+    raise TimeoutError(
+        f"{version}, which gets {percentage} % of the traffic of {endpoint}, has answered none of "
+        f"{num_requests(percentage)} requests"
+    )
+
+
+def num_requests(percentage: int) -> int:
+    """Return after how many requests one in a million times none has met this share."""
+    if percentage >= WHOLE:
+        return 1
+    return math.ceil(math.log(ONE_IN_A_MILLION) / math.log(1 - percentage / WHOLE))
 
 
 def format_table(predictions: Sequence[Json], labels: Sequence[str]) -> str:

@@ -1,1 +1,1 @@
-"""Ends and removes everything of a run but what succeeded and somebody keeps."""
+"""Cancels and deletes everything a run made, except the model version that it promoted."""

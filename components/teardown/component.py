@@ -13,13 +13,11 @@ def teardown(
     keep_endpoint: bool,
     status: dsl.PipelineTaskFinalStatus,
 ):
-    """Ends and removes what the run made and nobody keeps, however the run ended."""
+    """Cancels and deletes what the run made, except what it promoted, however the run ended."""
+    import logging
+
     from components.teardown.teardown import teardown
     from components.vertex_api import connect
 
-    teardown(
-        connect(project, location),
-        run=run,
-        succeeded=status.state == "SUCCEEDED",
-        keep_endpoint=keep_endpoint,
-    )
+    logging.getLogger("teardown").info("the run is %s", status.state)
+    teardown(connect(project, location), run=run, keep_endpoint=keep_endpoint)

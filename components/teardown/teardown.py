@@ -1,17 +1,23 @@
-"""Finds what a run left by its label, and ends or removes it. Safe to call twice."""
+"""Cancels and deletes what a run made, except what it promoted. Safe to call twice."""
 
 import logging
 import time
 from collections.abc import Callable
 
-from components.labels import BILLING_LABEL, RUN_LABEL
+from components.endpoint.deployments import find_deployed, undeploy_idle, undeploy_version
+from components.labels import RUN_LABEL
 from components.model_version.registry import (
+    DEFAULT,
     LRO_TIMEOUT_SECONDS,
+    PREVIOUS,
     VersionName,
     add_alias,
+    is_candidate,
     list_versions,
-    undeploy,
+    set_default,
+    with_alias,
 )
+from components.teardown.made import Made
 from components.vertex_api import Json, VertexApi, VertexError
 
 logger = logging.getLogger(__name__)
@@ -24,21 +30,23 @@ class TeardownError(Exception):
     """Something of the run could not be removed; the message lists it all."""
 
 
-def teardown(api: VertexApi, *, run: str, succeeded: bool, keep_endpoint: bool = False) -> None:
-    """Cancels the run's jobs, undeploys its models; removes its versions too unless it succeeded.
+def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
+    """Cancel the run's jobs, undeploy and delete what it made.
 
-    Each part is tried even when one before it failed.
+    A version that the run promoted is kept, however the run ended; it stays deployed where the
+    endpoint is to be kept, or served another version before the run. Any other version is
+    undeployed, which gives the traffic back, and deleted. Each part is tried even when one before
+    it failed.
 
     Raises:
         TeardownError: what could not be removed, and why.
     """
-    label = _label_of(api, run)
-    parts: list[Callable[[], None]] = [lambda: cancel_jobs(api, label=label)]
-    if not (succeeded and keep_endpoint):
-        parts.append(lambda: undeploy_models(api, label=label))
-        parts.append(lambda: delete_endpoints(api, run=run))
-    if not succeeded:
-        parts.append(lambda: delete_versions(api, label=label))
+    made = Made.by(api, run)
+    parts: list[Callable[[], None]] = [
+        lambda: cancel_jobs(api, made.custom_jobs()),
+        lambda: settle_versions(made, keep_endpoint=keep_endpoint),
+        lambda: delete_endpoints(made),
+    ]
     problems = []
     for part in parts:
         try:
@@ -50,25 +58,9 @@ def teardown(api: VertexApi, *, run: str, succeeded: bool, keep_endpoint: bool =
         raise TeardownError(f"left behind by run {run}: " + "; ".join(problems))
 
 
-def _label_of(api: VertexApi, run: str) -> tuple[str, str]:
-    """The label, and its value, of the jobs and versions of this run and of no other."""
-    try:
-        labels = api.get(f"{api.parent}/pipelineJobs/{run}").get("labels", {})
-    except VertexError as error:
-        if error.status != "NOT_FOUND":  # not submitted yet, or deleted
-            raise
-        labels = {}
-    return (BILLING_LABEL, labels[BILLING_LABEL]) if BILLING_LABEL in labels else (RUN_LABEL, run)
-
-
-def cancel_jobs(api: VertexApi, *, label: tuple[str, str]) -> None:
-    """Cancels the run's unfinished training jobs and waits until they have ended."""
-    key, value = label
-    jobs = [
-        job
-        for job in api.list_resources("customJobs", filter=f'labels.{key}="{value}"')
-        if job.get("state") not in FINAL_JOB_STATES
-    ]
+def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
+    """Cancel the jobs that have not ended, and wait until they have."""
+    jobs = [job for job in jobs if job.get("state") not in FINAL_JOB_STATES]
     for job in jobs:
         logger.info("cancelling the job %s", job["name"])
         api.post(f"{job['name']}:cancel", {})
@@ -82,73 +74,75 @@ def cancel_jobs(api: VertexApi, *, label: tuple[str, str]) -> None:
             time.sleep(0.2)
 
 
-def undeploy_models(api: VertexApi, *, label: tuple[str, str]) -> None:
-    """Undeploys the versions that the run made; older ones get the traffic.
-
-    GCPC's ModelDeployOp gives a deployed model no name or label of the run.
-    """
-    versions = {
-        (name, version["versionId"])
-        for name in _models(api)
-        for version in _made(list_versions(api, name), label)
-    }
-    for endpoint in api.list_resources("endpoints"):
-        deployed = endpoint.get("deployedModels", [])
-        made = [model for model in deployed if _version_of(model) in versions]
-        kept = [model for model in deployed if model not in made]
-        for model in made:
-            undeploy(
-                api,
-                endpoint["name"],
-                deployed_model_id=model["id"],
-                traffic=_all_to_newest(kept),
-            )
-
-
-def delete_endpoints(api: VertexApi, *, run: str) -> None:
-    """Deletes the endpoints that the run created, if nothing else is deployed to them."""
-    for endpoint in api.list_resources("endpoints", filter=f'labels.{RUN_LABEL}="{run}"'):
-        if not endpoint.get("deployedModels"):
-            _delete(api, endpoint["name"])
-
-
-def delete_versions(api: VertexApi, *, label: tuple[str, str]) -> None:
-    """Deletes the model versions that a failed run uploaded; `default` goes back to `previous`."""
-    for name in _models(api):
-        versions = list_versions(api, name)
-        made = _made(versions, label)
-        kept = [v for v in versions if v not in made]
-        if made and not kept:
-            _delete(api, name)
+def settle_versions(made: Made, *, keep_endpoint: bool) -> None:
+    """Keep the version that was promoted; undeploy and delete any other."""
+    for found in made.versions:
+        version = VersionName.of(found)
+        if is_candidate(found):
+            _undeploy(made, version)
+            _delete_version(made, found)
             continue
-        for version in made:
-            if "default" in version.get("versionAliases", []):
-                add_alias(api, VersionName(name, _former_default(kept)), "default")
-            _delete(api, f"{name}@{version['versionId']}", method=":deleteVersion")
+        if _is_half_promoted(made.api, found):
+            set_default(made.api, version)
+        if keep_endpoint or made.served_before:
+            _undeploy_replaced(made, version)
+        else:
+            _undeploy(made, version)
 
 
-def _models(api: VertexApi) -> list[str]:
-    return [model["name"].partition("@")[0] for model in api.list_resources("models")]
+def delete_endpoints(made: Made) -> None:
+    """Delete the endpoints that the run created, unless something is deployed to them."""
+    for endpoint in made.endpoints:
+        if endpoint.get("labels", {}).get(RUN_LABEL) != made.run:
+            continue
+        try:
+            _delete(made.api, endpoint["name"])
+        except VertexError as error:
+            if error.status != "FAILED_PRECONDITION":
+                raise
+            logger.info("kept %s: a model is deployed to it", endpoint["name"])
 
 
-def _made(versions: list[Json], label: tuple[str, str]) -> list[Json]:
-    return [version for version in versions if label in version.get("labels", {}).items()]
+def _undeploy(made: Made, version: VersionName) -> None:
+    """Undeploy a version; GCPC's ModelDeployOp gives a deployed model no label of the run."""
+    for endpoint in made.endpoints:
+        undeploy_version(made.api, endpoint, version)
 
 
-def _version_of(deployed: Json) -> tuple[str, str]:
-    return deployed["model"].partition("@")[0], deployed.get("modelVersionId", "")
+def _is_half_promoted(api: VertexApi, found: Json) -> bool:
+    """Whether the promotion was interrupted between the version's mark and its alias."""
+    if {DEFAULT, PREVIOUS} & set(found.get("versionAliases", [])):
+        return False
+    default = with_alias(list_versions(api, VersionName.of(found).model), DEFAULT)
+    return default is None or int(default["versionId"]) < int(found["versionId"])
 
 
-def _former_default(versions: list[Json]) -> str:
-    previous = [v for v in versions if "previous" in v.get("versionAliases", [])]
-    return str((previous or versions)[-1]["versionId"])
+def _undeploy_replaced(made: Made, version: VersionName) -> None:
+    """Undeploy what the version has replaced; an interrupted promotion has not come to it."""
+    for endpoint in made.endpoints:
+        if find_deployed(endpoint, version):
+            undeploy_idle(made.api, endpoint["name"], keep=version)
 
 
-def _all_to_newest(deployed: list[Json]) -> dict[str, int] | None:
-    if not deployed:
-        return None
-    newest = max(deployed, key=lambda model: model.get("createTime", ""))
-    return {newest["id"]: 100}
+def _delete_version(made: Made, found: Json) -> None:
+    """Delete a version; if it is the default, `default` goes back to the one that was."""
+    version = VersionName.of(found)
+    is_default = DEFAULT in found.get("versionAliases", [])
+    others = [found]
+    if is_default:
+        siblings = list_versions(made.api, version.model)
+        others = [one for one in siblings if VersionName.of(one) != version]
+    if not others:
+        _delete(made.api, version.model)
+        return
+    if is_default:
+        add_alias(made.api, VersionName.of(_former_default(others)), DEFAULT)
+    _delete(made.api, version.name, method=":deleteVersion")
+
+
+def _former_default(versions: list[Json]) -> Json:
+    promoted = [version for version in versions if not is_candidate(version)]
+    return with_alias(versions, PREVIOUS) or (promoted or versions)[-1]
 
 
 def _delete(api: VertexApi, name: str, *, method: str = "") -> None:

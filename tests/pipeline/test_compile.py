@@ -10,6 +10,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from components.image import IMAGE
+from components.teardown import made
 from pipelines.cli import main
 from pipelines.compile import compile_pipeline
 from pipelines.config import RUNS, RunConfig, mnist
@@ -17,9 +18,10 @@ from pipelines.image import SOURCES, default_image
 from pipelines.watch import leaf_tasks
 
 TEST_IMAGE = "trainyard:golden"
-SIDE_EFFECTS = {"find-parent-model", "model-upload", "ensure-endpoint", "model-deploy"} | {
+SIDE_EFFECTS = {"find-version", "model-upload", "ensure-endpoint", "model-deploy"} | {
     "predict",
     "promote",
+    "serve-known",
     "teardown",
 }
 UPDATE = "to accept: python tests/pipeline/test_compile.py"
@@ -65,12 +67,14 @@ def test_tasks_run_in_this_order(pipeline):
         "plan-training",
         "train",
         "evaluate",
-        "find-parent-model",
+        "check-model",
+        "find-version",
         "upload-model",
         "ensure-endpoint",
         "deploy-model",
         "predict",
         "promote",
+        "serve-known",
         "teardown",
     ]
 
@@ -80,14 +84,29 @@ def test_side_effects_are_never_cached_and_the_rest_is(tasks):
 
     assert not cached & SIDE_EFFECTS
     assert {"prepare-examples", "plan-training", "custom-training-job", "evaluate"} <= cached
+    assert "check-model" in cached
 
 
-def test_only_a_passed_verdict_deploys(tasks):
+def test_the_teardown_knows_the_tasks_by_their_names(tasks):
+    assert {made.TRAIN, made.UPLOAD, made.ENDPOINT} <= set(tasks)
+
+
+def test_only_a_passed_verdict_deploys_and_only_a_new_model_is_registered(tasks):
     gates = [t["triggerPolicy"].get("condition") for t in tasks.values() if "triggerPolicy" in t]
+    known = "inputs.parameter_values['pipelinechannel--find-version-known_version']"
 
-    assert [gate for gate in gates if gate] == [
-        "inputs.parameter_values['pipelinechannel--evaluate-verdict'] == 'passed'"
-    ]
+    assert {gate for gate in gates if gate} == {
+        "inputs.parameter_values['pipelinechannel--evaluate-verdict'] == 'passed'",
+        f"{known} == ''",
+        f"!({known} == '')",
+    }
+
+
+def test_a_model_is_deployed_without_traffic_once_it_was_checked(tasks):
+    assert tasks["find-version"]["dependentTasks"] == ["check-model"]
+    assert "traffic_split" not in tasks["model-deploy"]["inputs"]["parameters"]
+    assert "model-deploy" in tasks["predict"]["dependentTasks"]
+    assert "predict" in tasks["promote"]["dependentTasks"]
 
 
 def test_nothing_cached_knows_the_run(tasks):

@@ -153,15 +153,18 @@ def ended(process: subprocess.Popen) -> tuple[int, str]:
     return process.returncode, output
 
 
-def test_two_runs_make_two_versions_and_the_second_trains_from_the_cache(home):
+def test_a_second_run_takes_the_model_from_the_cache_and_registers_no_version(home):
     code, output = home.run("--set", "thresholds.accuracy=0")
     assert code == 0, output
     first = home.summary()
-    assert set(home.states().values()) == {"SUCCEEDED"}
+    assert {name for name, state in home.states().items() if state != "SUCCEEDED"} == {
+        "serve-known"
+    }
     assert first["state"] == "SUCCEEDED"
     assert first["verdict"] == "passed"
     assert 0 <= first["metrics"]["accuracy"] <= 1
     assert first["model_version"].endswith("@1")
+    assert len(re.findall(r"^ +\d +\d +[01]\.\d{6}  \d +(?:yes|no)$", output, re.MULTILINE)) == 10
     assert not any(task["cached"] for task in first["tasks"])
     assert "data:image/png" in home.file("evaluate/report.html")
     assert set(json.loads(home.file("evaluate/metrics"))) == {"accuracy", "loss", "num_examples"}
@@ -172,11 +175,12 @@ def test_two_runs_make_two_versions_and_the_second_trains_from_the_cache(home):
     assert code == 0, output
     second = home.summary()
     cached = {task["name"] for task in second["tasks"] if task["cached"]}
-    assert cached == {"prepare-examples", "plan-training", "train", "evaluate"}
+    assert cached == {"prepare-examples", "plan-training", "train", "evaluate", "check-model"}
     assert "train                from the cache" in output
-    assert len(re.findall(r"^ +\d +\d +[01]\.\d{6}  \d +(?:yes|no)$", output, re.MULTILINE)) == 10
     assert second["metrics"] == first["metrics"]
-    assert second["model_version"] == first["model_version"].replace("@1", "@2")
+    assert second["model_version"] == first["model_version"]
+    assert (first["is_new_version"], second["is_new_version"]) == (True, False)
+    assert "no version is registered" in output
     home.assert_nothing_is_left()
 
     assert "default" in home.call("models", "list")
@@ -218,7 +222,7 @@ def test_a_killed_worker_is_replaced_and_the_run_goes_on(served):
     code, output = ended(process)
 
     assert code == 0, output
-    assert set(served.states().values()) == {"SUCCEEDED"}
+    assert set(served.states().values()) == {"SUCCEEDED", "NOT_RUN"}
     served.assert_nothing_is_left()
 
 

@@ -15,6 +15,7 @@ from google.cloud.aiplatform_v1 import types
 from google.protobuf import json_format
 from kfp import compiler, dsl
 
+from components.labels import CANDIDATE, STATE_LABEL
 from components.model_version.registry import list_versions
 from components.teardown.teardown import teardown
 from components.vertex_api import EMULATOR_VARIABLE, VertexApi, connect
@@ -234,10 +235,11 @@ def test_teardown_after_a_failure_spares_the_other_runs_of_the_schedule(
         api.post(f"{PARENT}/pipelineJobs?pipelineJobId=night-{night}", job)["labels"]
         for night in (1, 2)
     ]
+    labels = [{**one, STATE_LABEL: CANDIDATE} for one in labels]
     first = upload(labels=labels[0])
     upload(labels=labels[1], parentModel=first["model"])
 
-    teardown(api, run="night-2", succeeded=False)
+    teardown(api, run="night-2")
 
     assert [v["labels"] for v in list_versions(api, first["model"])] == [labels[0]]
 

@@ -65,8 +65,7 @@ def test_sends_one_batch_and_each_instance_alone(endpoint, tmp_path: Path, caplo
     (tmp_path / "golden").write_text(json.dumps(GOLDEN))
     metrics = Metrics(name="metrics", uri=str(tmp_path / "out" / "metrics"))
     predict_golden(
-        "demo",
-        "local",
+        connect("demo", "local"),
         endpoint=ENDPOINT,
         golden_path=str(tmp_path / "golden"),
         metrics=metrics,

@@ -81,6 +81,10 @@ class Workload(abc.ABC):
     def format_instance(self, features: Features) -> Any:
         """Returns one example's raw features, as arrays, as they are sent in a request."""
 
+    def wire_forms(self, features: Features) -> dict[str, Any]:
+        """Returns one example's raw features in every form that a request may have, by name."""
+        return {"object": self.format_instance(features)}
+
     def adapt(self, features: Features) -> "Workload":
         """Returns the workload with what its model must know of the train split."""
         del features

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import io
 import math
 from typing import Any, ClassVar
 
@@ -51,6 +52,17 @@ class ImageWorkload(Workload):
     def format_instance(self, features: Features) -> Any:
         """Returns {"image": nested rows}."""
         return {"image": features["image"].tolist()}
+
+    def wire_forms(self, features: Features) -> dict[str, Any]:
+        """Returns the image as an object, nested rows, a flat list, and base64: pixels and PNG."""
+        image = features["image"]
+        return {
+            **super().wire_forms(features),
+            "rows": image.tolist(),
+            "flat": image.ravel().tolist(),
+            "base64": {"b64": base64.b64encode(image.tobytes()).decode()},
+            "png": {"image": {"b64": base64.b64encode(_encode_png(image)).decode()}},
+        }
 
 
 def move(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") -> Any:
@@ -113,6 +125,15 @@ def _parse_base64(text: Any, shape: tuple[int, ...]) -> np.ndarray:
     if image.shape[:2] != shape[:2]:
         raise ValueError(f"image has {image.shape[:2]} pixels, expected {shape[:2]}")
     return image.reshape(shape)
+
+
+def _encode_png(image: np.ndarray) -> bytes:
+    """Not by TensorFlow: a process that has run an operation must not fork a server."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
 
 
 def _decode_file(data: bytes, *, channels: int) -> np.ndarray:

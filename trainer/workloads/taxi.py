@@ -172,6 +172,11 @@ class Taxi(Workload):
             **{name: features[name].decode() for name in TEXTS if features[name]},
         }
 
+    def wire_forms(self, features: Features) -> dict[str, Any]:
+        """Returns the features with the missing ones left out, and with them as null."""
+        known = self.format_instance(features)
+        return {"object": known, "nulls": {**dict.fromkeys(FEATURES), **known}}
+
     def _number_categories(self, features: Features) -> Features:
         return {
             **{name: bucketize(features[name], self.boundaries[name]) for name in NUMBERS},

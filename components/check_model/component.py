@@ -1,0 +1,29 @@
+"""The KFP component: the prediction server repeats the offline predictions."""
+
+from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
+from kfp import dsl
+from kfp.dsl import Artifact, Input
+
+from components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def check_model(
+    workload: str, model: Input[UnmanagedContainerModel], golden: Input[Artifact]
+) -> int:
+    """Starts the model's prediction server beside this step and asks it in every wire form.
+
+    On Vertex AI a deployed model without traffic cannot be asked, so this is the last check before
+    users are.
+
+    Args:
+        workload: Data that the model is for.
+        model: The trained model.
+        golden: Instances with offline predictions, JSON.
+
+    Returns:
+        The number of predictions that were compared.
+    """
+    from components.check_model.step import check_served_model
+
+    return check_served_model(workload, model_dir=model.path, golden_path=golden.path)

@@ -1,0 +1,89 @@
+"""The prediction server of a model, as a child process for as long as a block lasts."""
+
+import multiprocessing
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+
+import requests
+
+HOST = "127.0.0.1"
+HEALTH_ROUTE, PREDICT_ROUTE = "/health", "/predict"
+START_TIMEOUT_SECONDS = 300.0
+STOP_TIMEOUT_SECONDS = 10.0
+POLL_SECONDS = 0.05
+
+
+class ServerError(Exception):
+    """The prediction server does not serve; its own lines precede this one in the log."""
+
+
+@contextmanager
+def serving(model_dir: str) -> Iterator[str]:
+    """Serve a model by `trainer.serve` on a free port of 127.0.0.1; yield the address to POST to.
+
+    The server is a fork of this process, which spares it the imports that this process has made.
+
+    Raises:
+        ServerError: it ended, or was not healthy in time.
+    """
+    port = _free_port()
+    environment = {
+        "AIP_STORAGE_URI": model_dir,
+        "AIP_HTTP_HOST": HOST,
+        "AIP_HTTP_PORT": str(port),
+        "AIP_HEALTH_ROUTE": HEALTH_ROUTE,
+        "AIP_PREDICT_ROUTE": PREDICT_ROUTE,
+    }
+    process = multiprocessing.get_context("fork").Process(target=_serve, args=(environment,))
+    process.start()
+    try:
+        _await_healthy(process, f"http://{HOST}:{port}{HEALTH_ROUTE}")
+        yield f"http://{HOST}:{port}{PREDICT_ROUTE}"
+    finally:
+        _stop(process)
+
+
+def _serve(environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    from trainer import serve
+
+    sys.exit(serve.main([]))
+
+
+def _await_healthy(process: BaseProcess, url: str) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while not _is_healthy(url):
+        if not process.is_alive():
+            raise ServerError(f"the prediction server ended with code {process.exitcode}")
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"the prediction server was not healthy within {START_TIMEOUT_SECONDS:.0f} s"
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=STOP_TIMEOUT_SECONDS).ok
+    except requests.RequestException:
+        return False
+
+
+def _stop(process: BaseProcess) -> None:
+    process.terminate()
+    process.join(STOP_TIMEOUT_SECONDS)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,80 @@
+"""The step itself: serve the model, ask it in every wire form, compare with the offline answers."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from components.check_model.server import serving
+from components.predict.parity import ParityError, check_parity
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_SECONDS = 60.0
+KEY = "key"
+
+Json = dict[str, Any]
+
+
+def check_served_model(workload: str, *, model_dir: str, golden_path: str) -> int:
+    """Serve a model on this machine and compare its answers with the golden predictions.
+
+    Args:
+        workload: Data that the model is for, such as `mnist`.
+        model_dir: The SavedModel.
+        golden_path: Instances, offline predictions and true labels, as `evaluate` writes them.
+
+    Returns:
+        The number of predictions that were compared.
+
+    Raises:
+        ParityError: a prediction differs, or a request was refused; names the wire form.
+        ServerError: the server does not start or does not become healthy.
+    """
+    golden = json.loads(Path(golden_path).read_text())
+    requests_by_form = wire_requests(workload, golden["instances"])
+    with serving(model_dir) as url:
+        for form, instances in requests_by_form.items():
+            _check_form(url, form, instances, golden)
+    num_compared = sum(map(len, requests_by_form.values()))
+    forms = ", ".join(requests_by_form)
+    logger.info("the server repeats %d offline predictions (forms: %s)", num_compared, forms)
+    return num_compared
+
+
+def wire_requests(workload: str, instances: list[Any]) -> dict[str, list[Any]]:
+    """Return the golden instances once in each form that a request may have, by the form's name."""
+    from trainer.workloads import load_workload
+
+    loaded = load_workload(workload)
+    rows = [loaded.parse_instance(instance) for instance in instances]
+    forms = [loaded.wire_forms({name: value[()] for name, value in row.items()}) for row in rows]
+    found = {name: [form[name] for form in forms] for name in forms[0]}
+    first = next(iter(found.values()))
+    if all(isinstance(instance, dict) for instance in first):
+        found["keyed"] = [{**instance, KEY: index} for index, instance in enumerate(first)]
+    return found
+
+
+def _check_form(url: str, form: str, instances: list[Any], golden: Mapping[str, Any]) -> None:
+    response = requests.post(url, json={"instances": instances}, timeout=REQUEST_TIMEOUT_SECONDS)
+    if not response.ok:
+        raise ParityError(
+            f"the prediction server refuses instances in the form {form!r}: "
+            f"{response.status_code}: {response.text[:500]}"
+        )
+    predictions = response.json()["predictions"]
+    try:
+        check_parity(predictions, golden["predictions"], golden["labels"])
+    except ParityError as error:
+        raise ParityError(f"instances in the form {form!r}: {error}") from error
+    if form == "keyed":
+        _check_keys([prediction.get(KEY) for prediction in predictions])
+
+
+def _check_keys(keys: list[Any]) -> None:
+    if keys != list(range(len(keys))):
+        raise ParityError(f"the keys 0 to {len(keys) - 1} were sent, {keys} came back")

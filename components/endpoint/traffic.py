@@ -1,0 +1,50 @@
+"""Traffic splits of an endpoint: percentages by deployed model's id. Pure functions."""
+
+Split = dict[str, int]
+
+WHOLE = 100
+
+
+def all_to(split: Split, deployed_id: str) -> Split:
+    """Return the split in which one deployed model has all the traffic."""
+    return {**dict.fromkeys(split, 0), deployed_id: WHOLE}
+
+
+def handed_over(split: Split, former_id: str, deployed_id: str) -> Split:
+    """Return the split in which a deployed model also has the share of another."""
+    share = split.get(former_id, 0)
+    return {**split, former_id: 0, deployed_id: split.get(deployed_id, 0) + share}
+
+
+def with_share(split: Split, deployed_id: str, *, percentage: int) -> Split:
+    """Return the split in which a deployed model has `percentage`, and the others the rest.
+
+    The others keep their proportions. Where no other has traffic, the model gets all of it.
+    """
+    others = {key: value for key, value in split.items() if key != deployed_id and value > 0}
+    if not others:
+        return {deployed_id: WHOLE}
+    return {**scaled(others, WHOLE - percentage), deployed_id: percentage}
+
+
+def without(split: Split, deployed_id: str, *, heir: str = "") -> Split:
+    """Return the split once a deployed model is gone: the others get its share by their own.
+
+    Where no other has traffic, `heir` gets all of it.
+    """
+    others = {key: value for key, value in split.items() if key != deployed_id and value > 0}
+    if others:
+        return scaled(others, WHOLE)
+    return {heir: WHOLE} if heir else {}
+
+
+def scaled(split: Split, total: int) -> Split:
+    """Return whole percentages in the same proportions that add up to `total`.
+
+    What rounding down leaves over goes to the largest remainders.
+    """
+    whole = sum(split.values())
+    shares = {key: divmod(value * total, whole) for key, value in split.items()}
+    left = total - sum(quotient for quotient, _ in shares.values())
+    by_remainder = sorted(shares, key=lambda key: shares[key][1], reverse=True)
+    return {key: quotient + (key in by_remainder[:left]) for key, (quotient, _) in shares.items()}

@@ -1,0 +1,44 @@
+"""Recognizes a model that has a version already, by a digest of its files."""
+
+import hashlib
+from pathlib import Path
+
+from components.labels import MODEL_LABEL
+from components.model_version.golden import GOLDEN_FILE
+from components.model_version.registry import (
+    DEFAULT,
+    VersionName,
+    is_candidate,
+    list_versions,
+    with_alias,
+)
+from components.vertex_api import VertexApi
+
+DIGEST_DIGITS = 32
+
+
+def model_digest(model_dir: Path) -> str:
+    """Return the first hexadecimal digits of a SHA-256 of names and bytes of a model's files.
+
+    The golden predictions, which the evaluation adds, do not count.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(path for path in model_dir.rglob("*") if path.is_file()):
+        name = path.relative_to(model_dir).as_posix()
+        if name != GOLDEN_FILE:
+            digest.update(name.encode() + b"\0" + _file_digest(path))
+    return digest.hexdigest()[:DIGEST_DIGITS]
+
+
+def find_promoted(api: VertexApi, model: str, digest: str) -> str:
+    """Return the resource name of a model's default version if it has this digest, else `""`."""
+    version = with_alias(list_versions(api, model), DEFAULT)
+    if not version or is_candidate(version):
+        return ""
+    is_same = version.get("labels", {}).get(MODEL_LABEL) == digest
+    return VersionName.of(version).name if is_same else ""
+
+
+def _file_digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
