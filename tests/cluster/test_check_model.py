@@ -35,7 +35,7 @@ def model(tmp_path_factory):
 
 
 def check(tmp_path, folder, golden) -> subprocess.CompletedProcess:
-    """Runs the check in a process of its own: it forks, which this one, with TensorFlow, must not."""
+    """Runs the check in a process of its own: one with TensorFlow at work must not fork."""
     path = tmp_path / "golden.json"
     path.write_text(json.dumps(golden))
     command = [sys.executable, "-c", PROGRAM, str(folder), str(path)]

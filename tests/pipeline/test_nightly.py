@@ -1,9 +1,11 @@
 """A schedule file's nights on a service whose days take seconds."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,19 +47,19 @@ def home(tmp_path, monkeypatch, taxi_rows, write_csv):
     return tmp_path
 
 
-def trainyard(*arguments: str) -> str:
-    command = [sys.executable, "-m", "pipelines.cli", "schedule", *arguments]
+def trainyard(*arguments: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "pipelines.cli", *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_SECONDS, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
 @contextmanager
-def serving(home) -> Iterator[str]:
+def serving(home, *, clock_speed: float = CLOCK_SPEED) -> Iterator[str]:
     root = home / "state" / "vertex"
-    options = ["--root", str(root), "--clock-speed", str(CLOCK_SPEED)]
+    options = ["--root", str(root), "--clock-speed", str(clock_speed)]
     preload = ["--preload", "kfp.local,kfp.dsl.executor_main,tensorflow"]
     with (home / "serve.log").open("wb") as log:
         process = subprocess.Popen(
@@ -91,7 +93,7 @@ def is_over(url: str) -> bool:
 
 
 def test_three_nights_train_taxi_three_times(home):
-    assert "created" in trainyard("apply", str(home / "schedules"))
+    assert "created" in trainyard("schedule", "apply", str(home / "schedules"))
     with serving(home) as url:
         deadline = time.monotonic() + NIGHTS_TIMEOUT_SECONDS
         while not is_over(url):
@@ -111,10 +113,90 @@ def test_three_nights_train_taxi_three_times(home):
         versions = resources(url, f"models/{model['name'].rpartition('/')[2]}:listVersions")
         assert [version["versionId"] for version in versions] == ["1", "2", "3"]
         assert [v["versionId"] for v in versions if "default" in v["versionAliases"]] == ["3"]
-        assert resources(url, "endpoints") == []
+        [endpoint] = resources(url, "endpoints")
+        assert [one["modelVersionId"] for one in endpoint["deployedModels"]] == ["3"]
         assert {job["state"] for job in resources(url, "customJobs")} == {"JOB_STATE_SUCCEEDED"}
-        listed = trainyard("list")
+        listed = trainyard("schedule", "list")
         assert re.search(r"taxi-nightly +COMPLETED .* 3 of 3", listed), listed
+    assert_nothing_is_left(home)
+
+
+class Client(threading.Thread):
+    """Asks the endpoint `taxi` without pause; keeps the versions that answered, and errors."""
+
+    def __init__(self, url: str, endpoint: str) -> None:
+        super().__init__()
+        self.versions: list[str] = []
+        self.errors: list[str] = []
+        self._url = f"{url}/v1/{endpoint}:predict"
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        with requests.Session() as session:
+            session.trust_env = False
+            while not self._is_over.is_set():
+                answer = session.post(self._url, json={"instances": [{"trip_miles": 2.5}]})
+                if answer.ok:
+                    self.versions.append(answer.json()["modelVersionId"])
+                else:
+                    self.errors.append(answer.text)
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self.join(COMMAND_TIMEOUT_SECONDS)
+
+
+def write_night(home, name: str, *, seed: int, auc: float = 0) -> None:
+    """A schedule that is due once a year, for runs at once."""
+    schedule = yaml.safe_load((home / "schedules" / "taxi-nightly.yaml").read_text())
+    schedule["parameters"] |= {"train.seed": seed, "thresholds.auc": auc}
+    schedule["cron"] = "0 3 1 1 *"
+    (home / "schedules" / f"{name}.yaml").write_text(yaml.safe_dump(schedule))
+
+
+def kill_before_promotion(home, run: str) -> None:
+    """Kills the run's process as soon as its model is deployed."""
+    folder = home / "state" / "vertex" / "pipelines" / run
+    deadline = time.monotonic() + COMMAND_TIMEOUT_SECONDS
+    while '"name": "predict"' not in (folder / "events.jsonl").read_text():
+        assert time.monotonic() < deadline, (folder / "events.jsonl").read_text()
+        time.sleep(0.02)
+    os.kill(json.loads((folder / "state.json").read_text())["replicas"]["pipeline"]["pid"], 9)
+
+
+def test_an_endpoint_answers_every_request_through_three_scheduled_runs(home):
+    for number, name in enumerate(("first", "good", "killed"), start=1):
+        write_night(home, name, seed=number)
+    write_night(home, "gated", seed=4, auc=1.1)
+    (home / "schedules" / "taxi-nightly.yaml").unlink()
+    trainyard("schedule", "apply", str(home / "schedules"))
+    with serving(home, clock_speed=1) as url:
+        trainyard("schedule", "run-now", "first", "--wait")
+        [endpoint] = resources(url, "endpoints")
+        client = Client(url, endpoint["name"])
+        client.start()
+        try:
+            trainyard("schedule", "run-now", "good", "--wait")
+            trainyard("schedule", "run-now", "gated", "--wait", code=3)
+            run = trainyard("schedule", "run-now", "killed").split()[0]
+            kill_before_promotion(home, run)
+            deadline = time.monotonic() + COMMAND_TIMEOUT_SECONDS
+            while resources(url, "endpoints")[0]["deployedModels"][0]["modelVersionId"] != "2" or (
+                len(resources(url, "endpoints")[0]["deployedModels"]) > 1
+            ):
+                assert time.monotonic() < deadline, resources(url, "endpoints")
+                time.sleep(0.2)
+        finally:
+            client.stop()
+
+        assert client.errors == []
+        assert len(client.versions) > 100
+        assert {"1", "2"} <= set(client.versions)
+        assert client.versions[-1] == "2"
+        [model] = resources(url, "models")
+        versions = resources(url, f"models/{model['name'].rpartition('/')[2]}:listVersions")
+        found = {one["versionId"]: one["versionAliases"] for one in versions}
+        assert found == {"1": ["previous"], "2": ["default"]}
     assert_nothing_is_left(home)
 
 

@@ -16,9 +16,11 @@ from pipelines.schedules import (
     SCHEDULE_LABEL,
     Wanted,
     differences,
+    plan_schedule,
     run_request_of,
     schedule_request,
 )
+from pipelines.target import local_target
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).with_name("golden") / "schedule.json"
@@ -110,6 +112,21 @@ def test_the_request_is_the_golden_one(write):
 )
 def test_a_mistake_names_file_and_field_and_nothing_is_sent(refused, change, message):
     assert re.search(message, said := refused({**GOOD, **change})), said
+
+
+@pytest.mark.parametrize(
+    ("parameters", "keeps"),
+    [({}, True), ({"keep_endpoint": False}, False), ({"keep_endpoint": True}, True)],
+    ids=["default", "no", "yes"],
+)
+def test_a_schedules_runs_keep_the_endpoint_unless_told_otherwise(
+    write, tmp_path, parameters, keeps
+):
+    file = read_schedule(write({**GOOD, "parameters": parameters}))
+
+    job = plan_schedule(file, target=local_target(tmp_path)).body[REQUEST]["pipelineJob"]
+
+    assert job["runtimeConfig"]["parameterValues"]["keep_endpoint"] is keeps
 
 
 def test_all_files_with_mistakes_are_named(write, tmp_path):
