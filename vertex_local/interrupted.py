@@ -13,6 +13,7 @@ from pathlib import Path
 
 from vertex_local import events, jobs, pipeline_spec
 from vertex_local.earlier import INTERRUPTED_EVENT
+from vertex_local.files import timestamp
 from vertex_local.pipeline_runner import JOB_FILE
 from vertex_local.routes import Json
 from vertex_local.service import Service
@@ -51,6 +52,8 @@ def journal_interruption(folder: Path, *, group_state: Json, is_cancelled: bool)
         "state": "CANCELLED" if is_cancelled else "FAILED",
         "was_stopped": group_state["state"] == "cancelled",
     }
+    if group_state["state"] == "interrupted":  # perhaps long ago
+        event["time"] = _last_sign_of_life(folder)
     first = before[0] if before else event
     event["state"] = first["state"]
     journal = events.EventLog(folder)
@@ -64,6 +67,12 @@ def journal_interruption(folder: Path, *, group_state: Json, is_cancelled: bool)
     )
     journal.write("pipeline_ended", state=first["state"], error=error)
     return False
+
+
+def _last_sign_of_life(folder: Path) -> str:
+    logged = max((path.stat().st_mtime for path in folder.rglob("*.log")), default=0.0)
+    journaled: str = events.read(folder)[-1]["time"]
+    return max(journaled, timestamp(logged))
 
 
 def settle(service: Service, run: Json, folder: Path) -> None:

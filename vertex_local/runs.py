@@ -177,12 +177,17 @@ class RunKind:
         runs = service.store.list_kind(self.collection)
         for run in runs:
             if self.is_unfinished(run):
-                folder = self.folder_of(service, run["name"])
-                self._end(service, run["name"], _state_left_in(folder))
+                self._recover(service, run["name"])
         known = {self.folder_of(service, run["name"]) for run in runs}
         for folder in (service.root / self.folder).glob("*"):
             if folder not in known:  # a deletion was interrupted
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def _recover(self, service: Service, name: str) -> None:
+        try:
+            self._end(service, name, _state_left_in(self.folder_of(service, name)))
+        except Exception:  # the others are settled all the same
+            logger.exception("%s cannot be settled", name)
 
     def close(self, service: Service) -> None:
         """Cancels what runs and waits until its end is recorded."""

@@ -30,6 +30,7 @@ from tests.service.test_pipelines import (
     states,
 )
 from vertex_local import events
+from vertex_local.store import now
 
 pytestmark = pytest.mark.usefixtures("temp_folder")
 INTERRUPTED = "interrupted: the service stopped"
@@ -219,12 +220,14 @@ def test_all_killed_at_once_the_next_service_runs_the_exit_task(runs):
     job = start(runs, one_hangs)
     pids = runs.pids()
     kill_everything(runs)
+    killed_at = now()
     assert all(is_gone(pid) for pid in pids)
     runs.service.start()
     job = ended(runs, job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert job["error"]["message"] == INTERRUPTED
     assert detail(job, "hang")["error"]["message"] == INTERRUPTED
+    assert detail(job, "hang")["startTime"] <= detail(job, "hang")["endTime"] <= killed_at
     seen = {"state": "FAILED", "error": INTERRUPTED, "seen": "PIPELINE_STATE_RUNNING"}
     assert notes(runs) == [seen]
     assert (runs.folder / "marks").read_text() == "first\n", "what had succeeded is not repeated"
