@@ -356,6 +356,17 @@ def test_a_run_that_is_cancelled_before_any_task_runs_nothing(warm_runs):
     assert {d["taskName"] for d in begun} <= {"mark", "close-down"}
 
 
+def test_a_run_of_which_no_task_had_started_runs_no_exit_task_at_the_next_start(runs):
+    job = start(runs, one_hangs)
+    runs.service.kill()
+    assert "task_started" not in [one["event"] for one in events.read(runs.files(job))]
+    runs.service.start()
+    job = runs.get(job)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    assert job["error"]["message"] == INTERRUPTED
+    assert notes(runs) == []
+
+
 def test_of_nested_pipelines_those_that_had_begun_run_their_exit_tasks(warm_runs):
     job = start(warm_runs, nested)
     warm_runs.pids()
