@@ -1,6 +1,7 @@
 """The journal of a pipeline run: written by its runner, read as Vertex AI's task details."""
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ class EventLog:
     """Appends one JSON object a line to FOLDER/events.jsonl; threads may share it."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = (folder / FILE_NAME).open("a", buffering=1)
+        path = folder / FILE_NAME
+        _drop_half_line(path)
+        self._file = path.open("a", buffering=1)
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: Any) -> None:
@@ -41,6 +44,14 @@ def last(events: list[Json], event: str) -> Json | None:
     return next((one for one in reversed(events) if one["event"] == event), None)
 
 
+def _drop_half_line(path: Path) -> None:
+    """Ends the journal with its last complete line; its writer was killed."""
+    written = path.read_bytes() if path.exists() else b""
+    complete = written.rfind(b"\n") + 1
+    if complete < len(written):
+        os.truncate(path, complete)
+
+
 def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:
     """The events as `PipelineTaskDetail`s, in the order in which the tasks started.
 
@@ -57,11 +68,24 @@ def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:
                 details[event["id"]] |= _ended(event, details[event["id"]])
             case "task_not_triggered":
                 details[event["id"]] = {**_named(event), "state": "NOT_TRIGGERED"}
+            case "pipeline_interrupted":
+                _interrupt(details, event)
     for detail in details.values():
         if interrupted and detail["state"] == "RUNNING":
             error = {"code": FAILED_PRECONDITION, "message": interrupted}
             detail.update(state="FAILED", endTime=events[-1]["time"], error=error)
     return list(details.values())
+
+
+def _interrupt(details: dict[int, Json], event: Json) -> None:
+    for detail in details.values():
+        if detail["state"] == "RUNNING":
+            message = event["reason"]
+            if event["state"] == "CANCELLED":
+                message = "The task was cancelled."
+            error = {"code": FAILED_PRECONDITION, "message": message}
+            detail.update(state=event["state"], endTime=event["time"], error=error)
+            detail["execution"]["state"] = "FAILED"
 
 
 def _named(event: Json) -> Json:

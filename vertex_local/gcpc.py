@@ -39,11 +39,13 @@ class Operator:
         url: The service, `http://127.0.0.1:8085`.
         must_stop: Asked while something is awaited; true ends it.
         say: Takes lines for the task's log.
+        note: Takes the name of each job or operation that was created.
     """
 
     url: str
     must_stop: Callable[[], bool]
     say: Callable[[str], None]
+    note: Callable[[str], None] = lambda name: None
     session: requests.Session = field(default_factory=requests.Session)
 
     def __post_init__(self) -> None:
@@ -135,6 +137,7 @@ class Operator:
 
     def _write_resources(self, launch: Launch, kind: str, name: str) -> None:
         """The `gcp_resources` output: a GcpResources proto as JSON."""
+        self.note(name)
         uri = f"{self.url}/v1/{name}"
         path = Path(launch.gcp_resources)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,10 +19,12 @@ what it replaces is there and takes the arguments it took in kfp 2.17.0, and say
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from kfp.dsl.executor import create_artifact_instance
 from kfp.local import (
     executor_input_utils,
     logging_utils,
@@ -93,6 +95,10 @@ class Hooks:
         component = components[task_spec.component_ref.name]
         executor = executors[component.executor_label]
 
+        key, scope = leaf_key(self._run.graph, task_name), others["pipeline_resource_name"]
+        if end := self._run.earlier_success(key, scope=scope):
+            return _outputs_of(end, component), status.Status.SUCCESS
+
         def execute() -> tuple[Json, bool]:
             outputs, outcome = self._execute_single_task(
                 task_name=task_name,
@@ -105,8 +111,9 @@ class Hooks:
             return outputs, outcome == status.Status.SUCCESS
 
         outputs, is_success = self._run.run_task(
-            leaf_key(self._run.graph, task_name),
+            key,
             task_name,
+            scope=scope,
             is_importer=executor.WhichOneof("spec") == "importer",
             execute=execute,
         )
@@ -118,10 +125,12 @@ class Hooks:
         """Runs a task or a group of tasks, if its condition holds."""
         name = task_spec.component_ref.name
         is_group = components[name].WhichOneof("implementation") == "dag"
+        if task_spec.trigger_policy.condition and self._run.is_ending:
+            return FAILED
         try:
             if not self._holds(task_spec, io_store):
                 return {}, status.Status.SUCCESS
-            with self._run.in_graph(name if is_group else self._run.graph):
+            with self._run.in_graph(name) if is_group else nullcontext():
                 result: Result = self._execute_task(
                     task_name=task_name,
                     task_spec=task_spec,
@@ -185,8 +194,6 @@ class Hooks:
         condition = task_spec.trigger_policy.condition
         if not condition:
             return True
-        if not self._run.may_start(is_exit=False):
-            return False
         try:
             values = self._make_arguments(task_spec.inputs, io_store)
         except ValueError as error:
@@ -194,7 +201,7 @@ class Hooks:
         return evaluate(condition, values)
 
     def _final_status(self, state: str) -> Json:
-        if self._run.is_cancelled:
+        if self._run.is_cancelled and state != "SUCCEEDED":
             state = "CANCELLED"
         final: Json = {"state": state, "pipeline_job_resource_name": self._run.name}
         if state != "SUCCEEDED":
@@ -217,6 +224,21 @@ def _with_whole_numbers(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _with_whole_numbers(one) for key, one in value.items()}
     return value
+
+
+def _outputs_of(end: Json, component: Any) -> Json:
+    """The outputs that a task's end in the journal tells."""
+    outputs: Json = {**end["outputs"]}
+    for name, found in end["output_artifacts"].items():
+        made = [
+            create_artifact_instance(
+                {**one, "name": one["displayName"], "type": {"schemaTitle": one["schemaTitle"]}}
+            )
+            for one in found
+        ]
+        is_list = component.output_definitions.artifacts[name].is_artifact_list
+        outputs[name] = made if is_list else made[0]
+    return outputs
 
 
 def _touch_metadata_artifacts(outputs: Json) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vertex_local import events
+from vertex_local.earlier import Earlier
 from vertex_local.events import EventLog
 from vertex_local.pipeline_spec import ROOT, Leaf
 
@@ -16,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-EXIT_TASKS_SECONDS = 60.0  # how long exit tasks may take once the run is cancelled
+EXIT_TASKS_SECONDS = 60.0  # how long exit tasks may take once the run is cancelled or interrupted
 NAP_SECONDS = 0.05
 CHANNEL = "pipelinechannel--"  # what the compiler adds to a task's inputs to fill its texts
 
@@ -30,6 +32,8 @@ class Task:
     """One execution of a task of the pipeline."""
 
     id: int
+    key: str
+    scope: str
     name: str
     unique_name: str
     display_name: str
@@ -45,7 +49,7 @@ class Task:
 
     def fields(self) -> Json:
         """How events name it."""
-        names = ("id", "name", "unique_name", "display_name")
+        names = ("id", "key", "scope", "name", "unique_name", "display_name")
         return {name: getattr(self, name) for name in names}
 
 
@@ -54,23 +58,28 @@ Execute = Callable[[], tuple[Json, bool]]
 
 
 class PipelineRun:
-    """Keeps the journal of a run and decides which tasks may still start or go on."""
+    """Keeps the journal of a run and decides which tasks may still start or go on.
+
+    Where the journal says that the run was interrupted, this continues it: only exit tasks start.
+    """
 
     def __init__(self, job: Json, *, folder: Path, leaves: list[Leaf]) -> None:
         self.name: str = job["name"]
         self.folder = folder
+        exit_keys = {leaf.key for leaf in leaves if leaf.is_exit}
+        self._earlier = Earlier(events.read(folder), exit_keys=exit_keys)
         self.events = EventLog(folder)
-        self.failures: list[tuple[str, str]] = []
+        self.failures: list[tuple[str, str]] = self._earlier.failures
         config = job.get("runtimeConfig", {})
         self._fails_fast = config.get("failurePolicy") == "PIPELINE_FAILURE_POLICY_FAIL_FAST"
         self._leaves = {leaf.key: leaf for leaf in leaves}
-        self._seen: set[str] = set()
-        self._num_by_name: dict[str, int] = {}
-        self._num_tasks = 0
+        self._seen = self._earlier.keys
+        self._num_by_name = self._earlier.num_by_name
+        self._num_tasks = self._earlier.num_tasks
         self._lock = threading.Lock()
         self._local = threading.local()
         self._exit_deadline = float("inf")
-        self._is_cancelled = False
+        self._is_cancelled = self._earlier.is_cancelled
 
     @property
     def job_id(self) -> str:
@@ -91,10 +100,16 @@ class PipelineRun:
     def in_graph(self, component: str) -> Iterator[None]:
         """Marks that this thread works on the tasks of a component's graph."""
         outer, self._local.graph = self.graph, component
+        num_met, self._local.num_met = self._num_met_before, self._earlier.num_met
         try:
             yield
         finally:
-            self._local.graph = outer
+            self._local.graph, self._local.num_met = outer, num_met
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether the run was interrupted, and only its exit tasks are left to run."""
+        return bool(self._earlier.reason)
 
     @property
     def is_cancelled(self) -> bool:
@@ -102,10 +117,18 @@ class PipelineRun:
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """Stops what runs and starts nothing more but exit tasks. Safe in a signal handler."""
-        if not self._is_cancelled:
+        """Stops what runs and starts nothing more but exit tasks. Safe in a signal handler.
+
+        Does nothing where nothing but exit tasks is left.
+        """
+        if not self._is_cancelled and not self.is_finishing:
             self._exit_deadline = time.monotonic() + EXIT_TASKS_SECONDS
             self._is_cancelled = True
+
+    def limit_exit_tasks(self) -> None:
+        """Gives the exit tasks of an interrupted run their time from now on."""
+        if self.is_finishing:
+            self._exit_deadline = time.monotonic() + EXIT_TASKS_SECONDS
 
     def must_stop(self) -> bool:
         """Whether this thread's task is to end now."""
@@ -122,7 +145,17 @@ class PipelineRun:
         """Whether a task may still start: exit tasks do, also after a failure or a cancel."""
         if is_exit:
             return time.monotonic() < self._exit_deadline
-        return not self._is_cancelled and not (self._fails_fast and self.failures)
+        return not self.is_finishing and not self.is_ending
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether this runner was cancelled, or has to stop at a failure."""
+        has_failed = self._fails_fast and bool(self.failures)
+        return not self.is_finishing and (self._is_cancelled or has_failed)
+
+    def earlier_success(self, key: str, *, scope: str) -> Json | None:
+        """Return how a task ended that succeeded before the run was interrupted."""
+        return self._earlier.success(key, scope)
 
     def sleep(self, seconds: float) -> None:
         """Sleeps, but wakes up when the task is to stop."""
@@ -130,7 +163,9 @@ class PipelineRun:
         while (left := until - time.monotonic()) > 0 and not self.must_stop():
             time.sleep(min(left, NAP_SECONDS))
 
-    def run_task(self, key: str, name: str, *, is_importer: bool, execute: Execute) -> Any:
+    def run_task(
+        self, key: str, name: str, *, is_importer: bool, execute: Execute, scope: str = ""
+    ) -> Any:
         """Executes a task unless the run is stopping, and journals its start and its end.
 
         Args:
@@ -138,19 +173,26 @@ class PipelineRun:
             name: What kfp.local calls it.
             is_importer: Importers have no process of their own.
             execute: Does the work.
+            scope: The iterations of loops that it is in, for tasks of one key.
 
         Returns:
             The outputs (none unless it succeeded), and whether it succeeded.
         """
         leaf = self._leaves.get(key) or Leaf(key=key, name=name, display_name=name)
-        if not self.may_start(is_exit=leaf.is_exit):
+        if not self.may_start(is_exit=leaf.is_exit) or not self._has_graph_begun():
             return {}, False
-        task = self._new_task(leaf, is_importer=is_importer)
+        task = self._new_task(leaf, scope=scope, is_importer=is_importer)
         self.events.write("task_started", **task.fields())
         with self._executing(task):
             outputs, is_success = self._outcome(task, execute)
             self._journal_end(task, outputs, is_success)
         return outputs, is_success
+
+    def note_resource(self, name: str) -> None:
+        """Journals a job or an operation that this thread's task has created."""
+        task = self.current
+        assert task is not None
+        self.events.write("task_created", id=task.id, resource=name)
 
     def fail(self, name: str, message: str) -> None:
         """Records a failure that is no task's own."""
@@ -161,20 +203,31 @@ class PipelineRun:
         """Journals the tasks that never started: not reached, or guarded by a false condition."""
         for leaf in self._leaves.values():
             if leaf.key not in self._seen:
-                task = self._new_task(leaf, is_importer=False)
+                task = self._new_task(leaf, scope="", is_importer=False)
                 self.events.write("task_not_triggered", **task.fields())
 
     def error_message(self) -> str:
         """What went wrong, as Vertex AI says it, with the failed tasks' own words."""
+        reason = "The pipeline was cancelled." if self._is_cancelled else self._earlier.reason
         if not self.failures:
-            return "The pipeline was cancelled." if self._is_cancelled else ""
+            return reason
         names = ", ".join(name for name, _ in self.failures)
-        reasons = "\n".join(f"{name}: {message}" for name, message in self.failures)
-        return (
-            f"The DAG failed because some tasks failed. The failed tasks are: [{names}].\n{reasons}"
-        )
+        lines = [
+            *([reason] if self.is_finishing else []),
+            f"The DAG failed because some tasks failed. The failed tasks are: [{names}].",
+            *(f"{name}: {message}" for name, message in self.failures),
+        ]
+        return "\n".join(lines)
 
-    def _new_task(self, leaf: Leaf, *, is_importer: bool) -> Task:
+    @property
+    def _num_met_before(self) -> int:
+        return getattr(self._local, "num_met", 0)
+
+    def _has_graph_begun(self) -> bool:
+        """Whether a task of this thread's graph had started before the run was interrupted."""
+        return not self.is_finishing or self._earlier.num_met > self._num_met_before
+
+    def _new_task(self, leaf: Leaf, *, scope: str, is_importer: bool) -> Task:
         with self._lock:
             self._seen.add(leaf.key)
             self._num_tasks += 1
@@ -183,6 +236,8 @@ class PipelineRun:
             unique_name = leaf.name if count == 1 else f"{leaf.name}-run-{count}"
             return Task(
                 id=self._num_tasks,
+                key=leaf.key,
+                scope=scope,
                 name=leaf.name,
                 unique_name=unique_name,
                 display_name=leaf.display_name,

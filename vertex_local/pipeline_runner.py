@@ -2,7 +2,8 @@
 
 FOLDER/job.json holds the PipelineJob. FOLDER/events.jsonl receives the journal (`events.py`),
 FOLDER/tasks/NAME.log what each task says; this process's own output is the run's log.
-SIGTERM cancels the run: what runs is ended, exit tasks still run.
+SIGTERM cancels the run: what runs is ended, exit tasks still run. Where the journal says that the
+run was interrupted, this runs its exit tasks only.
 """
 
 import argparse
@@ -45,7 +46,8 @@ def run_pipeline(
     job = json.loads((folder / JOB_FILE).read_text())
     run = PipelineRun(job, folder=folder, leaves=pipeline_spec.leaves(job["pipelineSpec"]))
     _cancel_on_signals(run)
-    run.events.write("pipeline_started")
+    if not run.is_finishing:
+        run.events.write("pipeline_started")
     is_success = False
     try:
         with tempfile.TemporaryDirectory(prefix="steps-", ignore_cleanup_errors=True) as temp:
@@ -63,7 +65,8 @@ def run_pipeline(
         run.fail(job["pipelineSpec"]["pipelineInfo"]["name"], f"{type(error).__name__}: {error}")
     run.journal_untriggered()
     state = _final_state(run, is_success)
-    run.events.write("pipeline_ended", state=state, error=run.error_message())
+    message = "" if state == "SUCCEEDED" else run.error_message()
+    run.events.write("pipeline_ended", state=state, error=message)
     return state
 
 
@@ -106,6 +109,7 @@ def _execute(
     )
     spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
     executors = spec.deployment_spec["executors"]
+    run.limit_exit_tasks()
     _, outcome = enhanced_dag_orchestrator.run_enhanced_dag(
         pipeline_resource_name=run.job_id,
         dag_component_spec=spec.root,
@@ -121,9 +125,9 @@ def _execute(
 
 
 def _final_state(run: PipelineRun, is_success: bool) -> str:
-    if run.is_cancelled:
-        return "CANCELLED"
-    return "SUCCEEDED" if is_success and not run.failures else "FAILED"
+    if is_success and not run.failures:
+        return "SUCCEEDED"  # also if a cancel came too late
+    return "CANCELLED" if run.is_cancelled else "FAILED"
 
 
 def _cancel_on_signals(run: PipelineRun) -> None:

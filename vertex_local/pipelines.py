@@ -1,16 +1,21 @@
-"""pipelineJobs: each runs in a process of its own (`pipeline_runner.py`), watched until it ends."""
+"""pipelineJobs: each runs in a process of its own (`pipeline_runner.py`), watched until it ends.
+
+Where that process ends before the pipeline has, another one runs the exit tasks (`interrupted.py`).
+"""
 
 import json
 import re
 from pathlib import Path
 
-from vertex_local import events, pipeline_spec, processes, protos
+from vertex_local import events, interrupted, pipeline_spec, processes, protos
+from vertex_local.earlier import INTERRUPTED_EVENT
 from vertex_local.errors import RPC_CODES, already_exists, invalid_argument
+from vertex_local.interrupted import BILLING_LABEL
 from vertex_local.launch import Launch
 from vertex_local.pipeline_run import EXIT_TASKS_SECONDS
 from vertex_local.pipeline_runner import JOB_FILE
 from vertex_local.routes import Call, Json
-from vertex_local.runs import RunKind
+from vertex_local.runs import RunKind, Start
 from vertex_local.service import Service
 from vertex_local.supervisor import INTERRUPTED
 
@@ -25,33 +30,56 @@ OUTCOMES = {
     "cancelled": ("CANCELLED", "CANCELLED"),
     "interrupted": ("FAILED", "ABORTED"),
 }
-# Vertex AI labels each run so; GCPC hands it on to what the run makes.
-BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
 STEP_CODES = {"FAILED": "FAILED_PRECONDITION", "CANCELLED": "CANCELLED"}
 
 
 def _outcome(folder: Path, group_state: Json) -> tuple[str, Json]:
     """The last state and the error: by the runner's word, else by what became of the runner."""
-    ended = events.last(events.read(folder), "pipeline_ended")
+    journal = events.read(folder)
+    ended = events.last(journal, "pipeline_ended")
     if ended is None:
         state, code = OUTCOMES[group_state["state"]]
         return state, {"code": RPC_CODES[code], "message": group_state["message"]}
     if ended["state"] == "SUCCEEDED":
         return "SUCCEEDED", {}
-    return ended["state"], {
-        "code": RPC_CODES[STEP_CODES[ended["state"]]],
-        "message": ended["error"],
-    }
+    code = STEP_CODES[ended["state"]]
+    if ended["state"] == "FAILED" and events.last(journal, INTERRUPTED_EVENT):
+        code = "ABORTED"
+    return ended["state"], {"code": RPC_CODES[code], "message": ended["error"]}
 
 
+def _outlives_service(folder: Path) -> bool:
+    return interrupted.is_interrupted(folder) and interrupted.has_exit_tasks(folder)
+
+
+def _follow_up(service: Service, name: str, group_state: Json) -> Start | None:
+    """Settles what a run's interruption leaves, and starts a runner for its exit tasks, if any."""
+    folder = KIND.folder_of(service, name)
+    if not interrupted.is_interrupted(folder):
+        return None
+    run = service.store.get(name)
+    interrupted.settle(service, run, folder)
+    is_cancelled = run["state"] == f"{KIND.prefix}CANCELLING"
+    may_start = interrupted.journal_interruption(
+        folder, group_state=group_state, is_cancelled=is_cancelled
+    )
+    if not may_start or not interrupted.has_exit_tasks(folder):
+        return None
+    job = json.loads((folder / JOB_FILE).read_text())
+    return lambda: _start_runner(service, job, folder, timeout_seconds=FINISH_SECONDS)
+
+
+# Exit tasks still run after a cancel; ending a step or a job before them takes time as well.
+FINISH_SECONDS = EXIT_TASKS_SECONDS + 45.0
 KIND = RunKind(
     collection="pipelineJobs",
     folder="pipelines",
     prefix="PIPELINE_STATE_",
     outcome=_outcome,
-    # Exit tasks still run after a cancel; ending a step or a job before them takes time as well.
-    cancel_grace_seconds=EXIT_TASKS_SECONDS + 45.0,
+    cancel_grace_seconds=FINISH_SECONDS,
     close_grace_seconds=10.0,
+    outlives_service=_outlives_service,
+    follow_up=_follow_up,
 )
 recover, close = KIND.recover, KIND.close
 
@@ -138,14 +166,20 @@ def launch(service: Service, job: Json) -> None:
 
     def start() -> processes.Group:
         (folder / JOB_FILE).write_text(json.dumps(job))
-        return processes.start(
-            folder,
-            [_runner(service, job, folder)],
-            timeout_seconds=None,
-            launch=Launch(warm=service.warm, starts_groups=True),
-        )
+        return _start_runner(service, job, folder, timeout_seconds=None)
 
     KIND.watch(service, job["name"], start)
+
+
+def _start_runner(
+    service: Service, job: Json, folder: Path, *, timeout_seconds: float | None
+) -> processes.Group:
+    return processes.start(
+        folder,
+        [_runner(service, job, folder)],
+        timeout_seconds=timeout_seconds,
+        launch=Launch(warm=service.warm, starts_groups=True),
+    )
 
 
 def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:

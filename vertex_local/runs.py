@@ -3,7 +3,7 @@
 import logging
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ OUTPUT_ONLY_FIELDS = {
     "webAccessUris",
 }
 ORPHANS_TIMEOUT_SECONDS = 15.0
+Start = Callable[[], processes.Group]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class RunKind:
             run's folder and the last state of its group.
         cancel_grace_seconds: How long a cancelled run may take to end by itself.
         close_grace_seconds: The same when the service ends.
+        outlives_service: Whether the next service is to do what is left of a run, by its folder.
+        follow_up: Starts the processes that do what is left of a run; None if nothing is left.
     """
 
     collection: str
@@ -60,6 +63,8 @@ class RunKind:
     outcome: Callable[[Path, Json], tuple[str, Json]]
     cancel_grace_seconds: float
     close_grace_seconds: float
+    outlives_service: Callable[[Path], bool] = lambda folder: False
+    follow_up: Callable[[Service, str, Json], Start | None] = lambda service, name, state: None
 
     def routes(self, create: Any, get: Any) -> list[Route]:
         """Create, list, get, delete and cancel."""
@@ -128,9 +133,10 @@ class RunKind:
         self,
         service: Service,
         name: str,
-        start: Callable[[], processes.Group],
+        start: Start,
         *,
         on_end: Callable[[], None] = lambda: None,
+        is_follow_up: bool = False,
     ) -> None:
         """Starts a run's processes, and a thread that records their end.
 
@@ -145,7 +151,10 @@ class RunKind:
             )
             return
         watcher = threading.Thread(
-            target=self._watch, args=(service, name, group, on_end), name=name, daemon=True
+            target=self._watch,
+            args=(service, name, group, on_end, is_follow_up),
+            name=name,
+            daemon=True,
         )
         service.running[name] = Running(self, group, watcher)
         watcher.start()
@@ -168,21 +177,34 @@ class RunKind:
         runs = service.store.list_kind(self.collection)
         for run in runs:
             if self.is_unfinished(run):
-                folder = self.folder_of(service, run["name"])
-                self.record_end(service, run["name"], _state_left_in(folder))
+                self._recover(service, run["name"])
         known = {self.folder_of(service, run["name"]) for run in runs}
         for folder in (service.root / self.folder).glob("*"):
             if folder not in known:  # a deletion was interrupted
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def _recover(self, service: Service, name: str) -> None:
+        try:
+            self._end(service, name, _state_left_in(self.folder_of(service, name)))
+        except Exception:  # the others are settled all the same
+            logger.exception("%s cannot be settled", name)
+
     def close(self, service: Service) -> None:
         """Cancels what runs and waits until its end is recorded."""
-        live = dict(service.running)
-        ours = {n: r for n, r in live.items() if isinstance(r, Running) and r.kind is self}
-        for name in ours:
-            self._cancel(service, name, grace_seconds=self.close_grace_seconds)
-        for one in ours.values():
-            one.watcher.join(self.close_grace_seconds + processes.STOP_MARGIN_SECONDS)
+        names = [name for name, one in dict(service.running).items() if self._is_ours(one)]
+        self.end(service, names, grace_seconds=self.close_grace_seconds)
+
+    def end(self, service: Service, names: Iterable[str], *, grace_seconds: float) -> None:
+        """Cancels runs and waits until their ends are recorded."""
+        running = {name: service.running.get(name) for name in names}
+        for name in running:
+            self._cancel(service, name, grace_seconds=grace_seconds)
+        for one in running.values():
+            if isinstance(one, Running):
+                one.watcher.join(grace_seconds + processes.STOP_MARGIN_SECONDS)
+
+    def _is_ours(self, running: object) -> bool:
+        return isinstance(running, Running) and running.kind is self
 
     def _cancel(self, service: Service, name: str, *, grace_seconds: float) -> None:
         def change(run: Json) -> None:
@@ -195,21 +217,37 @@ class RunKind:
             running.group.request_stop(grace_seconds)
 
     def _watch(
-        self, service: Service, name: str, group: processes.Group, on_end: Callable[[], None]
+        self,
+        service: Service,
+        name: str,
+        group: processes.Group,
+        on_end: Callable[[], None],
+        is_follow_up: bool,
     ) -> None:
         try:
             run = service.store.update(name, self._set_running)
-            if run["state"] == f"{self.prefix}CANCELLING":  # asked before there was a group
-                group.request_stop(self.cancel_grace_seconds)
+            if run["state"] == f"{self.prefix}CANCELLING" and not is_follow_up:
+                group.request_stop(self.cancel_grace_seconds)  # asked before there was a group
         except Exception:
             logger.exception("The start of %s cannot be recorded", name)
         state = group.wait()
         on_end()
         try:
-            self.record_end(service, name, state)
+            self._end(service, name, state)
         except Exception:
             logger.exception("The end of %s cannot be recorded: %s", name, state)
-        service.running.pop(name, None)
+        running = service.running.get(name)
+        if isinstance(running, Running) and running.group is group:  # no follow-up was started
+            service.running.pop(name)
+
+    def _end(self, service: Service, name: str, group_state: Json) -> None:
+        """Records a run's end, unless something is left to do: then that is started."""
+        if service.ending.is_set() and self.outlives_service(self.folder_of(service, name)):
+            logger.info("%s is interrupted; the next service continues it", name)
+        elif start := self.follow_up(service, name, group_state):
+            self.watch(service, name, start, is_follow_up=True)
+        else:
+            self.record_end(service, name, group_state)
 
     def _set_running(self, run: Json) -> None:
         if run["state"] == f"{self.prefix}PENDING":

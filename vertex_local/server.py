@@ -190,8 +190,10 @@ def _start_http(service: Service, listener: socket.socket) -> "waitress.server.T
 
 def _shut_down(service: Service, server: "waitress.server.TcpWSGIServer") -> None:
     """Ends every process within a bounded time; a supervisor that is left sees this one die."""
-    service.closing.set()
+    service.ending.set()
     lock.withdraw(service.root)
+    _call_if_defined(pipelines, "close", service)  # exit tasks still call this service
+    service.closing.set()
     closers = [
         threading.Thread(target=_call_if_defined, args=(module, "close", service), daemon=True)
         for module in MODULES

@@ -29,6 +29,9 @@ class Service:
     clock: Clock = field(default_factory=Clock)
     # Set when it does not end with the command that started it: schedules run only then.
     stays: threading.Event = field(default_factory=threading.Event)
+    # Set when it is about to end: what is interrupted from now on is left to the next service.
+    # Requests are refused from `closing` on.
+    ending: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)
     # Live objects (process groups and the like) by resource name: each module keeps its own kind.
     running: dict[str, Any] = field(default_factory=dict)

@@ -91,7 +91,9 @@ def _operate(run: PipelineRun, task: Task, command: list[str], service_url: str)
             sys.stdout.write(f"{line}\n")
 
         try:
-            Operator(url=service_url, must_stop=run.must_stop, say=say).carry_out(command)
+            Operator(
+                url=service_url, must_stop=run.must_stop, say=say, note=run.note_resource
+            ).carry_out(command)
         except GcpcError as error:
             say(str(error))
             raise TaskError(str(error)) from None

@@ -478,7 +478,9 @@ def test_a_cancel_cancels_the_running_custom_job(warm_runs, tmp_path):
     assert is_gone(pid)
 
 
-def test_a_killed_runner_fails_the_run_and_leaves_nothing(runs, tmp_path, temp_folder):
+def test_a_killed_runner_fails_the_run_and_leaves_nothing_but_the_exit_task_runs(
+    runs, tmp_path, temp_folder
+):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     state = json.loads((runs.files(job) / "state.json").read_text())
@@ -486,20 +488,26 @@ def test_a_killed_runner_fails_the_run_and_leaves_nothing(runs, tmp_path, temp_f
     job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert "SIGKILL" in job["error"]["message"]
-    assert states(job) == {"hang": "FAILED"}
+    assert states(job) == {"hang": "FAILED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
+    assert runs.note()["state"] == "FAILED"
+    assert "SIGKILL" in runs.note()["error"]
+    assert "SIGKILL" in detail(job, "hang")["error"]["message"]
     assert all(is_gone(pid) for pid in pids)
     assert list(temp_folder.iterdir()) == []
 
 
-def test_a_killed_service_reports_its_runs_as_interrupted(runs, service, tmp_path):
+def test_the_next_service_runs_the_exit_tasks_of_a_run_that_was_interrupted(
+    runs, service, tmp_path
+):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     service.kill()
     service.start()
-    job = runs.get(job)
+    job = runs.wait(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
-    assert job["error"]["message"] == "interrupted: the service stopped"
-    assert states(job) == {"hang": "FAILED"}
+    assert job["error"] == {"code": 10, "message": "interrupted: the service stopped"}
+    assert states(job) == {"hang": "FAILED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
+    assert runs.note()["error"] == "interrupted: the service stopped"
     assert all(is_gone(pid) for pid in pids)
 
 
@@ -510,6 +518,7 @@ def test_stopping_the_service_ends_its_runs(runs, service, tmp_path):
     assert all(is_gone(pid) for pid in pids)
     service.start()
     assert runs.get(job)["state"] == "PIPELINE_STATE_CANCELLED"
+    assert runs.note()["state"] == "CANCELLED"
 
 
 def test_bad_requests_are_refused_and_leave_nothing(runs, service):

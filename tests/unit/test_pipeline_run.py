@@ -1,6 +1,6 @@
 import pytest
 
-from vertex_local import events
+from vertex_local import events, interrupted
 from vertex_local.pipeline_run import PipelineRun
 from vertex_local.pipeline_spec import Leaf
 
@@ -14,6 +14,12 @@ def make_run(tmp_path):
         return PipelineRun({"name": NAME, "runtimeConfig": config}, folder=tmp_path, leaves=LEAVES)
 
     return make
+
+
+def interrupt(tmp_path, state="FAILED", reason="interrupted: gone"):
+    events.EventLog(tmp_path).write(
+        "pipeline_interrupted", state=state, reason=reason, was_stopped=False
+    )
 
 
 def execute(run: PipelineRun, key: str, outcome=({"out": 1}, True)):
@@ -101,3 +107,96 @@ def test_a_half_written_event_is_left_out(make_run, tmp_path):
     with (tmp_path / events.FILE_NAME).open("a") as journal:
         journal.write('{"time": "2026')
     assert details(tmp_path) == [("step", "SUCCEEDED")]
+
+
+def test_a_journal_is_continued_behind_its_last_complete_line(make_run, tmp_path):
+    execute(make_run(), "/step")
+    with (tmp_path / events.FILE_NAME).open("a") as journal:
+        journal.write('{"time": "2026')
+    interrupt(tmp_path)
+    assert [one["event"] for one in events.read(tmp_path)] == [
+        "task_started",
+        "task_ended",
+        "pipeline_interrupted",
+    ]
+
+
+def test_after_an_interruption_only_exit_tasks_start_and_what_succeeded_is_known(
+    make_run, tmp_path
+):
+    execute(make_run(), "/step")
+    interrupt(tmp_path)
+    run = make_run()
+    assert run.is_finishing
+    assert run.earlier_success("/step", scope="")["outputs"] == {"out": 1}
+    assert execute(run, "/other") == ({}, False)
+    assert execute(run, "/exit") == ({"out": 1}, True)
+    run.journal_untriggered()
+    assert details(tmp_path) == [("step", "SUCCEEDED"), ("exit", "SUCCEEDED")]
+    assert run.error_message() == "interrupted: gone"
+
+
+def test_a_task_that_was_interrupted_has_failed_and_an_exit_task_is_tried_again(make_run, tmp_path):
+    run = make_run()
+    run.run_task("/step", "step", is_importer=True, execute=lambda: ({}, True))
+    run.run_task("/exit", "exit", is_importer=False, execute=lambda: interrupt(tmp_path))
+    journal = tmp_path / events.FILE_NAME
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:4]))  # as it was when the runner ended
+    [_, exit_task] = events.task_details(events.read(tmp_path))
+    assert exit_task["state"] == "FAILED"
+    assert exit_task["error"] == {"code": 9, "message": "interrupted: gone"}
+
+    run = make_run()
+    assert run.earlier_success("/step", scope="")
+    assert run.earlier_success("/exit", scope="") is None
+    assert execute(run, "/exit") == ({"out": 1}, True)
+    names = [one["taskUniqueName"] for one in events.task_details(events.read(tmp_path))]
+    assert names == ["step", "exit", "exit-run-2"]
+
+
+def test_a_cancel_does_not_change_what_an_interruption_has_decided(make_run, tmp_path):
+    execute(make_run(), "/step")
+    interrupt(tmp_path)
+    run = make_run()
+    run.cancel()
+    assert not run.is_cancelled
+
+
+def test_exit_tasks_of_a_cancelled_run_that_was_interrupted_have_limited_time(
+    make_run, tmp_path, monkeypatch
+):
+    execute(make_run(), "/step")
+    interrupt(tmp_path, state="CANCELLED")
+    monkeypatch.setattr("vertex_local.pipeline_run.EXIT_TASKS_SECONDS", 0.0)
+    run = make_run()
+    assert run.is_cancelled
+    assert run.earlier_success("/step", scope="")
+    run.limit_exit_tasks()
+    assert execute(run, "/exit") == ({}, False)
+
+
+def test_an_exit_task_of_a_graph_that_had_not_begun_does_not_run(make_run, tmp_path):
+    execute(make_run(), "/step")
+    interrupt(tmp_path)
+    run = make_run()
+    assert run.earlier_success("/step", scope="")
+    with run.in_graph("inner"):
+        assert execute(run, "/exit") == ({}, False)
+    assert execute(run, "/exit") == ({"out": 1}, True)
+
+
+def test_a_run_gives_up_after_three_runners_that_a_stop_did_not_end(make_run, tmp_path):
+    execute(make_run(), "/step")
+
+    def next_one(group_state: str) -> bool:
+        state = {"state": group_state, "message": "it ended"}
+        return interrupted.journal_interruption(tmp_path, group_state=state, is_cancelled=False)
+
+    assert [next_one(state) for state in ["failed", "cancelled", "failed", "timed_out"]] == 4 * [
+        True
+    ]
+    assert not next_one("failed")
+    ended = events.last(events.read(tmp_path), "pipeline_ended")
+    assert ended["state"] == "FAILED"
+    assert ended["error"].startswith("interrupted: it ended\n")
