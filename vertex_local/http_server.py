@@ -13,11 +13,13 @@ from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
+from vertex_local.predictions import MAX_IN_FLIGHT
+
 logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 API_THREADS = 16
-PREDICTION_THREADS = 272
+PREDICTION_THREADS = MAX_IN_FLIGHT + 16  # those above the limit are refused at once
 WAIT_THREADS = 64
 # Custom methods whose requests wait for something else than this service; each has threads of its
 # own, so that the others are answered meanwhile.

@@ -1,4 +1,7 @@
-"""A prediction server in the standard library: doubles numbers, fails on request."""
+"""A prediction server in the standard library: doubles numbers, waits and fails on request.
+
+A word of its command that is the path of a file keeps it from starting as long as that exists.
+"""
 
 import json
 import os
@@ -20,6 +23,9 @@ class Handler(BaseHTTPRequestHandler):
         elif body["instances"] == ["die"]:
             sys.stderr.write("the model exploded\n")
             os._exit(3)
+        elif "wait" in body["instances"][0:1]:
+            time.sleep(body["instances"].pop())
+            self._answer(200, {"predictions": [{"pid": os.getpid(), "argv": sys.argv[1:]}]})
         elif any(not isinstance(one, (int, float)) for one in body["instances"]):
             self._answer(400, {"error": {"message": "instances[0]: not a number"}})
         else:
@@ -40,6 +46,8 @@ if __name__ == "__main__":
     sys.stderr.write("tiny server starts\n")
     if "crash" in sys.argv:
         sys.exit("cannot load the model: out of cheese")
+    if any(Path(word).exists() for word in sys.argv[1:] if word.startswith("/")):
+        sys.exit("cannot load the model: it is forbidden")
     if "slow" in sys.argv:
         time.sleep(3)
     address = (os.environ["AIP_HTTP_HOST"], int(os.environ["AIP_HTTP_PORT"]))

@@ -17,7 +17,10 @@ TONES = {
     "PENDING": "wait",
     "CANCELLING": "wait",
     "CANCELLED": "off",
+    "STARTING": "busy",
+    "RESTARTING": "busy",
     "FAILED": "bad",
+    "CRASH_LOOP": "bad",
     "TIMED_OUT": "bad",
 }
 
