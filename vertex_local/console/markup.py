@@ -17,7 +17,6 @@ TONES = {
     "PENDING": "wait",
     "CANCELLING": "wait",
     "CANCELLED": "off",
-    "STARTING": "busy",
     "RESTARTING": "busy",
     "FAILED": "bad",
     "CRASH_LOOP": "bad",
