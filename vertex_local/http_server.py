@@ -102,6 +102,7 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
 
 def start(application: Callable[..., Any], listener: socket.socket) -> HttpServer:
     """Serve the WSGI application on a listening socket, in a thread of its own."""
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it counts no threads to come
     address = listener.getsockname()
     server = HttpServer(
         application,

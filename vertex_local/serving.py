@@ -17,23 +17,25 @@ from vertex_local import prediction_server, processes
 from vertex_local.errors import (
     ApiError,
     deadline_exceeded,
-    failed_precondition,
+    of_exception,
     resource_exhausted,
     unavailable,
 )
-from vertex_local.files import last_lines, timestamp
+from vertex_local.files import timestamp
 from vertex_local.launch import Launch
-from vertex_local.ports import POOL
 from vertex_local.prediction_server import NotAnsweredError
 from vertex_local.restarts import Backoff
+from vertex_local.server_process import (
+    PREVIOUS_END_TIMEOUT_SECONDS,
+    Interruption,
+    ServerProcess,
+)
 from vertex_local.serving_spec import ServingSpec
 
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-Interruption = Callable[[], ApiError | None]
 
-HEALTH_TIMEOUT_SECONDS = 10.0
 DRAIN_TIMEOUT_SECONDS = 30.0
 MAX_IN_FLIGHT = 64
 # Starts in a row that fail before requests no longer wait for the next one.
@@ -57,12 +59,10 @@ class ServingProcess:
         self, make_spec: Callable[[], ServingSpec], *, folder: Path, title: str, launch: Launch
     ) -> None:
         self._make_spec = make_spec
-        self._launch_options = launch
+        self._launch = launch
         self._folder = folder
         self._title = title
-        self._spec: ServingSpec | None = None
-        self._group: processes.Group | None = None
-        self._port = 0
+        self._server: ServerProcess | None = None
         self._state = State.STARTING
         self._in_flight = 0
         self._backoff = Backoff()
@@ -72,11 +72,6 @@ class ServingProcess:
         self._failure = ""
         self._changed = threading.Condition()  # guards all of the above
         self._stopping = threading.Event()
-
-    @property
-    def log_path(self) -> Path:
-        """The log of the process: ROOT/endpoints/E/D.log."""
-        return self._folder.with_name(f"{self._folder.name}.log")
 
     def start(self, *, interruption: Interruption) -> None:
         """Start the process and return when it is healthy; if it fails, no process is left.
@@ -88,16 +83,16 @@ class ServingProcess:
             ApiError: with the last lines of its log, if it ended or did not get healthy in time.
         """
         try:
-            self._start_once(interruption)
+            server = self._start_once(interruption)
         except BaseException:
             self.stop(drain_seconds=0)
             raise
-        self.keep()
+        self.keep(server)
 
-    def keep(self) -> None:
+    def keep(self, server: ServerProcess | None = None) -> None:
         """Keep the process running, in the background: start it whenever it does not run."""
         name = f"serving {self._folder.name}"
-        threading.Thread(target=self._keep, name=name, daemon=True).start()
+        threading.Thread(target=self._keep, args=(server,), name=name, daemon=True).start()
 
     def stop(self, *, drain_seconds: float = DRAIN_TIMEOUT_SECONDS) -> None:
         """Wait until the requests in flight are answered, and end the process.
@@ -115,13 +110,9 @@ class ServingProcess:
                     self._in_flight,
                     drain_seconds,
                 )
-            group = self._group
-        if group is not None:
-            group.stop()
-        with self._changed:
-            if self._port:
-                POOL.give_back([self._port])
-                self._port = 0
+            server = self._server
+        if server is not None:
+            server.stop()
 
     def status(self) -> Json:
         """Return the state, the requests in flight, the restarts, and the last failure."""
@@ -150,11 +141,11 @@ class ServingProcess:
                 a crash loop, DEADLINE_EXCEEDED, or the error of the process's response.
         """
         with self._place():
-            port, route = self._await_running(deadline)
+            server = self._await_running(deadline)
             seconds = max(0.1, deadline - time.monotonic())
             try:
                 status, data = prediction_server.exchange(
-                    port, "POST", route, body, timeout_seconds=seconds
+                    server.port, "POST", server.predict_route, body, timeout_seconds=seconds
                 )
             except TimeoutError:
                 message = f"{self._title} did not answer within {seconds:.0f} s."
@@ -162,7 +153,7 @@ class ServingProcess:
             except (OSError, http.client.HTTPException) as error:
                 was_sent = not isinstance(error, ConnectionRefusedError)
                 message = f"{self._title} has ended, or does not listen: {error}."
-                raise NotAnsweredError(message + self._last_words(), was_sent=was_sent) from None
+                raise NotAnsweredError(message + server.last_words(), was_sent=was_sent) from None
         if status != http.HTTPStatus.OK:
             raise prediction_server.error_of(status, data)
         return prediction_server.parse_predictions(data, title=self._title)
@@ -184,8 +175,8 @@ class ServingProcess:
                 self._in_flight -= 1
                 self._changed.notify_all()
 
-    def _await_running(self, deadline: float) -> tuple[int, str]:
-        """Return the port and the predict route, as soon as the process is healthy."""
+    def _await_running(self, deadline: float) -> ServerProcess:
+        """Return the process as soon as it is healthy."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (
@@ -196,9 +187,9 @@ class ServingProcess:
             )
             if self._state == State.STOPPING:
                 raise NotAnsweredError(f"{self._title} is being stopped.", was_sent=False)
-            if self._state != State.RUNNING or self._spec is None:
+            if self._state != State.RUNNING or self._server is None:
                 raise unavailable(self._not_serving())
-            return self._port, self._spec.predict_route
+            return self._server
 
     def _not_serving(self) -> str:
         seconds = max(0.0, self._restart_at - time.time())
@@ -207,42 +198,44 @@ class ServingProcess:
             plan = f"{self._failed_starts} starts in a row have failed; {plan}"
         return f"{self._title} is not serving; {plan}. {self._failure}".rstrip()
 
-    def _keep(self) -> None:
+    def _keep(self, server: ServerProcess | None) -> None:
         while not self._stopping.is_set():
             try:
-                if self._state != State.RUNNING:
-                    self._start_once(self._stopped)
-                healthy_seconds = self._await_end()
-                failure = f"{self._title} has ended.{self._last_words()}"
+                server = server or self._start_once(self._stopped)
+                healthy_seconds = server.await_end()
+                failure = f"{self._title} has ended.{server.last_words()}"
+                server.stop()
                 delay_seconds = self._plan_restart(failure, healthy_seconds=healthy_seconds)
             except Exception as error:
-                delay_seconds = self._plan_restart(str(error), healthy_seconds=None)
+                failure = of_exception(error).message
+                delay_seconds = self._plan_restart(failure, healthy_seconds=None)
+            server = None
             self._stopping.wait(delay_seconds)
 
     def _stopped(self) -> ApiError | None:
         return unavailable(f"{self._title} was stopped.") if self._stopping.is_set() else None
 
-    def _start_once(self, interruption: Interruption) -> None:
-        processes.await_end(self._folder, timeout_seconds=15)
+    def _start_once(self, interruption: Interruption) -> ServerProcess:
+        processes.await_end(self._folder, timeout_seconds=PREVIOUS_END_TIMEOUT_SECONDS)
         spec = self._make_spec()
-        group = self._launch(spec)
+        with self._changed:
+            if error := self._stopped():
+                raise error
+            self._restarts += bool(self._failure)
+            server = self._server = ServerProcess(
+                spec, folder=self._folder, title=self._title, launch=self._launch
+            )
         try:
-            self._await_healthy(spec, group, interruption)
+            server.await_healthy(interruption)
         except BaseException:
-            group.stop()
+            server.stop()
             raise
         with self._changed:
             if not self._stopping.is_set():
                 self._state = State.RUNNING
                 self._failed_starts = 0
                 self._changed.notify_all()
-
-    def _await_end(self) -> float:
-        """Wait for the process's end; return how long it had run."""
-        began = time.monotonic()
-        assert self._group is not None
-        self._group.wait()
-        return time.monotonic() - began
+        return server
 
     def _plan_restart(self, failure: str, *, healthy_seconds: float | None) -> float:
         """Return the delay in seconds; `healthy_seconds` is None where the start failed."""
@@ -259,59 +252,3 @@ class ServingProcess:
             self._changed.notify_all()
         logger.warning("%s It is restarted in %.1f s", failure, delay_seconds)
         return delay_seconds
-
-    def _launch(self, spec: ServingSpec) -> processes.Group:
-        with self._changed:
-            if error := self._stopped():
-                raise error
-            # A new port: while nothing listened on the old one, another program may have taken it.
-            old, self._port = self._port, POOL.take(1)[0]
-            if old:
-                POOL.give_back([old])
-            self._folder.mkdir(parents=True, exist_ok=True)
-            process = spec.process_spec(port=self._port, log_path=self.log_path)
-            self._spec = spec
-            self._restarts += bool(self._failure)
-            self._group = processes.start(
-                self._folder, [process], timeout_seconds=None, launch=self._launch_options
-            )
-            return self._group
-
-    def _await_healthy(
-        self, spec: ServingSpec, group: processes.Group, interruption: Interruption
-    ) -> None:
-        deadline = time.monotonic() + spec.timeout_seconds
-        delay_seconds = 0.02
-        while not self._answers_healthy(spec, group):
-            has_ended = _has_ended(group)
-            if error := interruption():  # perhaps that is why it has ended
-                raise error
-            if has_ended:
-                raise failed_precondition(f"{self._title} ended too early.{self._last_words()}")
-            if time.monotonic() > deadline:
-                raise deadline_exceeded(
-                    f"{self._title} was not healthy on {spec.health_route} within "
-                    f"{spec.timeout_seconds:.0f} s.{self._last_words()}"
-                )
-            time.sleep(delay_seconds)
-            delay_seconds = min(1.2 * delay_seconds, 0.5)
-
-    def _answers_healthy(self, spec: ServingSpec, group: processes.Group) -> bool:
-        try:
-            status, _ = prediction_server.exchange(
-                self._port, "GET", spec.health_route, timeout_seconds=HEALTH_TIMEOUT_SECONDS
-            )
-        except (OSError, http.client.HTTPException):
-            return False
-        return status == http.HTTPStatus.OK and not _has_ended(group)
-
-    def _last_words(self) -> str:
-        message = self._group.state().get("message", "") if self._group else ""
-        if "Last lines:" in message:
-            return f" {message}"
-        lines = last_lines(self.log_path)
-        return f" {message}".rstrip() + (f" Last lines:\n{lines}" if lines else "")
-
-
-def _has_ended(group: processes.Group) -> bool:
-    return bool(group.state()["state"] != "running")
