@@ -36,7 +36,12 @@ def exchange(
         data = None if body is None else json.dumps(body).encode()
         connection.request(method, route, data, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        return response.status, response.read()
+        has_length = response.length is not None or response.chunked
+        content = response.read()
+        is_prediction = body is not None and response.status == http.HTTPStatus.OK
+        if is_prediction and not has_length and not _is_json(content):
+            raise http.client.IncompleteRead(content)  # cut off by the end of the process
+        return response.status, content
     finally:
         connection.close()
 
@@ -67,6 +72,14 @@ def error_of(status: int, data: bytes) -> ApiError:
     if 400 <= status < 500:  # noqa: PLR2004
         return invalid_argument(text)
     return internal(f"The prediction server answered {status}: {text}")
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse_constant(word: str) -> None:

@@ -194,6 +194,17 @@ def test_request_whose_server_is_killed_is_sent_again(service, endpoint, deploy,
     assert pid_of(answer.result()) != old_pid
 
 
+def test_request_whose_response_breaks_off_is_sent_again(
+    service, endpoint, deploy, versions, tmp_path
+):
+    deploy(versions[0])
+    mark = tmp_path / "mark"
+    mark.touch()
+    answer = predict(service, endpoint, "break off", str(mark))
+    assert answer.json()["predictions"] == ["whole"]
+    assert not mark.exists()
+
+
 def test_clients_see_no_error_while_the_server_is_killed(service, endpoint, deploy, versions):
     deployed = deploy(versions[0])
     with Clients(asking(service, endpoint)) as clients:

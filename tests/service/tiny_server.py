@@ -23,6 +23,8 @@ class Handler(BaseHTTPRequestHandler):
         elif body["instances"] == ["die"]:
             sys.stderr.write("the model exploded\n")
             os._exit(3)
+        elif body["instances"][0] == "break off":
+            self._break_off(Path(body["instances"][1]))
         elif "wait" in body["instances"][0:1]:
             time.sleep(body["instances"].pop())
             self._answer(200, {"predictions": [{"pid": os.getpid(), "argv": sys.argv[1:]}]})
@@ -35,6 +37,17 @@ class Handler(BaseHTTPRequestHandler):
                 for one in body["instances"]
             ]
             self._answer(200, {"predictions": predictions})
+
+    def _break_off(self, path):
+        """Ends in the middle of a response where the file exists, which is then removed."""
+        if not path.exists():
+            self._answer(200, {"predictions": ["whole"]})
+            return
+        path.unlink()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"predictions": [')
+        os._exit(3)
 
     def _answer(self, code, body):
         self.send_response(code)
