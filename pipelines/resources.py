@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def model_name(api: VertexApi, name: str) -> str:
 
 
 def endpoints_table(api: VertexApi) -> Table:
-    """Endpoints with what is deployed to each and its share of the traffic."""
+    """Endpoints with what is deployed to each, its share of the traffic, and its state."""
     rows: list[tuple[str, ...]] = []
     for endpoint in api.list_resources("endpoints"):
         split = endpoint.get("trafficSplit", {})
@@ -125,8 +126,28 @@ def endpoints_table(api: VertexApi) -> Table:
             f"{split.get(deployed['id'], 0)}%"
             for deployed in endpoint.get("deployedModels", [])
         )
-        rows.append((endpoint["displayName"], short_name(endpoint["name"]), serving or "-"))
-    return Table(("ENDPOINT", "ID", "SERVES"), rows)
+        name, state = endpoint["name"], _serving_state(api, endpoint)
+        rows.append((endpoint["displayName"], short_name(name), serving or "-", state))
+    return Table(("ENDPOINT", "ID", "SERVES", "STATUS"), rows)
+
+
+def _serving_state(api: VertexApi, endpoint: Json) -> str:
+    """The states of the prediction servers; "-" on Vertex AI, which does not tell."""
+    if not endpoint.get("deployedModels"):
+        return "-"
+    try:
+        found = api.get(f"{endpoint['name']}/deployedModels").get("deployedModels", [])
+    except VertexError as error:
+        if error.code != HTTPStatus.NOT_FOUND:
+            raise
+        return "-"
+    states = [f"{one['state']}{_restarts(one)}" for one in found]
+    return ", ".join(states) or "-"
+
+
+def _restarts(status: Json) -> str:
+    count = status.get("restarts", 0)
+    return f" ({count} restart{'s' if count > 1 else ''})" if count else ""
 
 
 def predict(api: VertexApi, name: str, instances: list[Any]) -> list[Any]:

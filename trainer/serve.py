@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -12,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import waitress
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request, Response
 
 from trainer import paths
+from trainer.draining import DrainingServer
 from trainer.errors import TrainerError
 from trainer.liveness import end_process
 from trainer.quiet import import_tensorflow
@@ -28,12 +29,15 @@ MAX_BODY_BYTES = 1_500_000
 _NUM_THREADS = 8
 _DRAIN_SECONDS = 20.0
 _MAX_PORT = 65535
+_MAX_CONNECTIONS = 500
+_LOOPBACK = "127.0.0.1"
+_LOOPBACK_HEADER = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 
 _EPILOG = """\
 environment (Vertex AI sets it; for a try by hand the first is enough):
   AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://
   AIP_HTTP_PORT        default 8080
-  AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 keeps it on this machine
+  AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 keeps it on this machine, and refuses web pages
   AIP_HEALTH_ROUTE     default /health: 503 until the model is loaded, then 200
   AIP_PREDICT_ROUTE    default /predict: {"instances": [...]} is answered {"predictions": [...]}
 
@@ -92,6 +96,7 @@ class PredictionApp:
             config.health_route: ("GET", self._health),
             config.predict_route: ("POST", self._predict),
         }
+        self._is_loopback = config.host == _LOOPBACK
         self.predictor: Any = None
         self.is_draining = False
 
@@ -110,6 +115,8 @@ class PredictionApp:
         return response(environ, start_response)
 
     def _answer(self, request: Request) -> Any:
+        if self._is_loopback:
+            _refuse_foreign(request)
         if request.path not in self._routes:
             raise RequestError(404, f"{request.path} is not served; try {', '.join(self._routes)}")
         method, handler = self._routes[request.path]
@@ -119,6 +126,8 @@ class PredictionApp:
 
     def _health(self, request: Request) -> dict[str, str]:
         del request
+        if self.is_draining:
+            raise RequestError(503, "shutting down")
         self._require_ready()
         return {"status": "ready"}
 
@@ -137,10 +146,20 @@ class PredictionApp:
             raise RequestError(400, str(error)) from error
 
     def _require_ready(self) -> None:
-        if self.is_draining:
-            raise RequestError(503, "shutting down")
         if self.predictor is None:
             raise RequestError(503, "the model is being loaded")
+
+
+def _refuse_foreign(request: Request) -> None:
+    """Raise 403 for a web page's request: by a host name of its own, or from another origin.
+
+    Only for a server on this machine's own address: elsewhere the host may have any name.
+    """
+    host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+    if not _LOOPBACK_HEADER.fullmatch(host):
+        raise RequestError(403, f'host "{host}" is refused; use 127.0.0.1 or localhost')
+    if origin not in (None, f"http://{host}"):
+        raise RequestError(403, f'requests from pages of "{origin}" are refused')
 
 
 def parse_instances(body: bytes) -> list[Any]:
@@ -176,11 +195,13 @@ def serve(config: ServerConfig) -> int:
     """Serves until SIGTERM; returns the exit code."""
     app = PredictionApp(config)
     try:
-        server = waitress.create_server(
+        server = DrainingServer(
             app,
             host=config.host,
             port=config.port,
             threads=_NUM_THREADS,
+            connection_limit=_MAX_CONNECTIONS,
+            asyncore_use_poll=True,
             # Ten times the limit: bodies up to there are refused by the app, with a reason.
             max_request_body_size=10 * MAX_BODY_BYTES,
             ident=None,
@@ -209,16 +230,10 @@ def _load(app: PredictionApp, storage_uri: str) -> None:
     logger.info("ready after %.1f s", time.monotonic() - began)
 
 
-def _drain(server: Any, app: PredictionApp) -> None:
+def _drain(server: DrainingServer, app: PredictionApp) -> None:
     """Answers what has been asked, takes nothing new, and ends the process."""
     app.is_draining = True
-    server.accepting = False
-    deadline = time.monotonic() + _DRAIN_SECONDS
-    while time.monotonic() < deadline and any(
-        channel.requests or channel.total_outbufs_len
-        for channel in list(server.active_channels.values())
-    ):
-        time.sleep(0.02)
+    server.drain(timeout_seconds=_DRAIN_SECONDS)
     logger.info("stopped")
     end_process(0)
 

@@ -1,6 +1,5 @@
 """Deployed models of endpoints: their processes, from the first start to the last stop."""
 
-import logging
 import re
 import threading
 
@@ -11,15 +10,14 @@ from vertex_local.errors import (
     already_exists,
     cancelled,
     invalid_argument,
-    unavailable,
 )
-from vertex_local.routes import Json
+from vertex_local.prediction_server import NotAnsweredError
+from vertex_local.routes import Call, Json
 from vertex_local.service import Service, now
 from vertex_local.serving import ServingProcess
-from vertex_local.serving_spec import serving_spec
+from vertex_local.serving_spec import ServingSpec, serving_spec
 
-logger = logging.getLogger(__name__)
-
+CLOSE_DRAIN_SECONDS = 3.0
 # DeployedModel.id: "1-10 characters, and valid characters are [0-9]"; "0" means the new one.
 DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
 
@@ -41,16 +39,27 @@ def new_id(service: Service, endpoint: Json, asked: str) -> str:
     return asked
 
 
-def process_of(service: Service, name: str, deployed: Json, model: Json) -> ServingProcess:
-    """The process, not yet started, of a deployed model on the endpoint `name`."""
-    endpoint_id = name.rpartition("/")[2]
+def process_of(service: Service, name: str, deployed: Json) -> ServingProcess:
+    """Return the process, not yet started, of a deployed model on the endpoint `name`."""
     return ServingProcess(
-        serving_spec(
-            model, endpoint_id=endpoint_id, deployed_id=deployed["id"], engine=service.engine
-        ),
-        folder=service.root / "endpoints" / endpoint_id / deployed["id"],
-        title=f"Deployed model {deployed['id']} ({model['displayName']}@{model['versionId']})",
+        lambda: spec_of(service, name, deployed),
+        folder=service.root / "endpoints" / name.rpartition("/")[2] / deployed["id"],
+        title=f"Deployed model {deployed['id']} "
+        f"({deployed['displayName']}@{deployed['modelVersionId']})",
         launch=service.launch,
+    )
+
+
+def spec_of(service: Service, name: str, deployed: Json) -> ServingSpec:
+    """Return what a deployed model runs.
+
+    Raises:
+        ApiError: FAILED_PRECONDITION or INVALID_ARGUMENT if it cannot be run here.
+    """
+    model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
+    endpoint_id = name.rpartition("/")[2]
+    return serving_spec(
+        model, endpoint_id=endpoint_id, deployed_id=deployed["id"], engine=service.engine
     )
 
 
@@ -81,57 +90,68 @@ def start(
             raise error
         service.store.update(name, change)
     except BaseException:
-        process.stop()
+        process.stop(drain_seconds=0)
         service.running.pop(key, None)
         raise
 
 
 def restart(service: Service, name: str, deployed: Json) -> None:
     """Starts the process of a model that an earlier service had deployed, in the background."""
-    try:
-        model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
-        process = process_of(service, name, deployed, model)
-    except ApiError:
-        logger.exception("Deployed model %s of %s cannot be started again", deployed["id"], name)
-        return
+    process = process_of(service, name, deployed)
     service.running[_key(name, deployed["id"])] = process
-    threading.Thread(target=_restart, args=(service, process), daemon=True).start()
+    process.keep()
 
 
 def find(service: Service, name: str, deployed_id: str) -> ServingProcess:
     """The process of a deployed model.
 
     Raises:
-        ApiError: UNAVAILABLE if it could not be started again.
+        NotAnsweredError: it has just been undeployed.
     """
     process = service.running.get(_key(name, deployed_id))
     if not isinstance(process, ServingProcess):
-        raise unavailable(f"Deployed model {deployed_id} of {name} is not running.")
+        message = f"Deployed model {deployed_id} of {name} is not running."
+        raise NotAnsweredError(message, was_sent=False)
     return process
 
 
+def list_deployed_models(service: Service, call: Call) -> Json:
+    """GET endpoints/E/deployedModels: how the process of each fares.
+
+    An addition to Vertex AI's API, which has no such resource: there it answers 404.
+    """
+    name = f"{call.parent}/endpoints/{call.args['endpoint']}"
+    deployed = service.store.get(name).get("deployedModels", [])
+    found = [{"id": one["id"], **status(service, name, one["id"])} for one in deployed]
+    return {"deployedModels": found} if found else {}
+
+
+def status(service: Service, name: str, deployed_id: str) -> Json:
+    """Return the state of a deployed model's process (`ServingProcess.status`)."""
+    process = service.running.get(_key(name, deployed_id))
+    return process.status() if isinstance(process, ServingProcess) else {"state": "STOPPING"}
+
+
 def stop(service: Service, name: str, deployed_id: str) -> None:
-    """Ends the process of a deployed model; returns when it is gone."""
-    process = service.running.pop(_key(name, deployed_id), None)
+    """Drains and ends the process of a deployed model; returns when it is gone."""
+    process = service.running.get(_key(name, deployed_id))
     if process is not None:
         process.stop()
+        service.running.pop(_key(name, deployed_id), None)
 
 
 def stop_all(service: Service) -> None:
     """Ends the processes of all deployed models, at the same time."""
     serving = [one for one in list(service.running.values()) if isinstance(one, ServingProcess)]
-    threads = [threading.Thread(target=one.stop, daemon=True) for one in serving]
+    threads = [threading.Thread(target=_stop_at_close, args=(one,), daemon=True) for one in serving]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
 
-def _restart(service: Service, process: ServingProcess) -> None:
-    try:
-        process.start(interruption=lambda: _interruption(service, threading.Event()))
-    except Exception as error:
-        logger.warning("A deployed model could not be started again: %s", error)
+def _stop_at_close(process: ServingProcess) -> None:
+    process.stop(drain_seconds=CLOSE_DRAIN_SECONDS)
 
 
 def _interruption(service: Service, stop: threading.Event) -> ApiError | None:

@@ -5,7 +5,7 @@ import shutil
 import threading
 from typing import Any
 
-from vertex_local import deployments, models, operations, protos, traffic
+from vertex_local import deployments, models, operations, predictions, protos, traffic
 from vertex_local.errors import (
     failed_precondition,
     invalid_argument,
@@ -104,7 +104,8 @@ def deploy_model(service: Service, call: Call) -> Json:
     }
     split = request.get("trafficSplit", {})
     traffic.after_deploy(endpoint, new_id=deployed["id"], asked=split)
-    process = deployments.process_of(service, name, deployed, model)
+    deployments.spec_of(service, name, deployed)  # raises before anything starts
+    process = deployments.process_of(service, name, deployed)
 
     def work(stop: threading.Event) -> Json:
         deployments.start(service, name, deployed=deployed, split=split, process=process, stop=stop)
@@ -120,7 +121,7 @@ def deploy_model(service: Service, call: Call) -> Json:
 
 
 def undeploy_model(service: Service, call: Call) -> Json:
-    """POST …:undeployModel takes a deployed model away and ends its process."""
+    """POST …:undeployModel takes a deployed model away, then drains and ends its process."""
     name = _name(call)
     request = protos.parse("UndeployModelRequest", {**call.body, "endpoint": name})
     deployed_id = request.get("deployedModelId", "")
@@ -153,23 +154,9 @@ def undeploy_model(service: Service, call: Call) -> Json:
 
 def predict(service: Service, call: Call) -> Json:
     """POST …:predict asks a deployed model, chosen by the traffic split."""
-    endpoint = service.store.get(_name(call))
-    body = _predict_body(call)
-    deployed_id = traffic.choose(endpoint.get("trafficSplit", {}))
-    chosen = [one for one in endpoint.get("deployedModels", []) if one["id"] == deployed_id]
-    if not chosen:
-        raise failed_precondition(
-            f"{endpoint['name']} has no deployed model that gets traffic; deploy one first."
-        )
-    deployed = chosen[0]
-    answer = deployments.find(service, endpoint["name"], deployed["id"]).predict(body)
-    return {
-        "predictions": answer["predictions"],
-        "deployedModelId": deployed["id"],
-        "model": deployed["model"],
-        "modelVersionId": deployed["modelVersionId"],
-        "modelDisplayName": deployed["displayName"],
-    }
+    name = _name(call)
+    service.store.get(name)  # raises NOT_FOUND
+    return predictions.predict(service, name, _predict_body(call))
 
 
 def recover(service: Service) -> None:
@@ -210,4 +197,5 @@ ROUTES = [
     Route("POST", f"{COLLECTION}/<endpoint>:deployModel", deploy_model),
     Route("POST", f"{COLLECTION}/<endpoint>:undeployModel", undeploy_model),
     Route("POST", f"{COLLECTION}/<endpoint>:predict", predict),
+    Route("GET", f"{COLLECTION}/<endpoint>/deployedModels", deployments.list_deployed_models),
 ]

@@ -167,10 +167,12 @@ def _routes() -> list[Route]:
         ("GET", "", list_operations),
     ]
     parents = ("", "/<kind>/<resource>")
+    # The SDK polls operations on its first binding of GetOperation, which is below /ui.
     return [
-        Route(method, f"projects/<project>/locations/<location>{parent}/operations{path}", handler)
+        Route(method, f"{base}projects/<project>/locations/<location>{parent}/operations{path}", do)
+        for base in ("", "/ui/")
         for parent in parents
-        for method, path, handler in handlers
+        for method, path, do in handlers
     ]
 
 

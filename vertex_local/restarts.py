@@ -1,8 +1,8 @@
-"""When lost processes of a group are started again: a bounded number of times, with back-off.
+"""When processes are started again, with back-off: those of a group a bounded number of times.
 
-A process is lost when a signal that nobody here sent has ended it, as a machine's failure or the
-kernel would, or when it asks to be started again by its exit code. Any other exit code but 0 is an
-error of its own, which starting again would only repeat.
+A process of a group is lost when a signal that nobody here sent has ended it, as a machine's
+failure or the kernel would, or when it asks to be started again by its exit code. Any other exit
+code but 0 is an error of its own, which starting again would only repeat.
 """
 
 from dataclasses import dataclass, field
@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 RESTART_EXIT_CODE = 143  # 128 + SIGTERM: preempted
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
+# A server that was healthy for so long has recovered: its next end is its first.
+RECOVERED_SECONDS = 60.0
 
 
 def asks_for_restart(exit_code: int | None, killed_by: str) -> bool:
@@ -56,3 +58,21 @@ class Restarts:
         """Forgets the plan, because it is carried out or because the group ends; answers it."""
         names, self.names, self.due = self.names, set(), float("inf")
         return names
+
+
+@dataclass
+class Backoff:
+    """The delays before the restarts of a server, which is restarted for ever.
+
+    Attributes:
+        failures: How often it has ended, or not got healthy, since it last was healthy for long.
+    """
+
+    failures: int = 0
+
+    def next_delay(self, *, healthy_seconds: float) -> float:
+        """Count an end of the server after `healthy_seconds`; return the delay in seconds."""
+        if healthy_seconds >= RECOVERED_SECONDS:
+            self.failures = 0
+        self.failures += 1
+        return min(FIRST_DELAY_SECONDS * 2.0 ** min(self.failures - 1, 10), LONGEST_DELAY_SECONDS)

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
 
-import waitress
-
 from vertex_local import (
     containers,
     endpoints,
+    http_server,
     jobs,
     lock,
     logs,
@@ -35,8 +34,6 @@ logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8085
-THREADS = 16
-MAX_BODY_BYTES = 64 * 1024 * 1024
 CLOSE_TIMEOUT_SECONDS = 25.0
 SIGNAL_CHECK_SECONDS = 0.5
 STAY = "stay"
@@ -174,21 +171,12 @@ def _stop_on_end_of_stdin(stop: threading.Event, stays: threading.Event) -> None
     stop.set()
 
 
-def _start_http(service: Service, listener: socket.socket) -> "waitress.server.TcpWSGIServer":
+def _start_http(service: Service, listener: socket.socket) -> http_server.HttpServer:
     routes = [route for module in MODULES for route in module.ROUTES]
-    server = waitress.create_server(
-        Application(service, routes),
-        sockets=[listener],
-        threads=THREADS,
-        max_request_body_size=MAX_BODY_BYTES,  # a larger one is answered with 413
-        channel_timeout=300,
-        ident="vertex-local",
-    )
-    threading.Thread(target=server.run, name="http", daemon=True).start()
-    return server
+    return http_server.start(Application(service, routes), listener)
 
 
-def _shut_down(service: Service, server: "waitress.server.TcpWSGIServer") -> None:
+def _shut_down(service: Service, server: http_server.HttpServer) -> None:
     """Ends every process within a bounded time; a supervisor that is left sees this one die."""
     service.ending.set()
     lock.withdraw(service.root)

@@ -4,201 +4,251 @@ https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirement
 """
 
 import http.client
-import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from vertex_local import processes
+from vertex_local import prediction_server, processes
 from vertex_local.errors import (
     ApiError,
     deadline_exceeded,
-    failed_precondition,
-    internal,
-    invalid_argument,
+    of_exception,
+    resource_exhausted,
     unavailable,
 )
-from vertex_local.files import last_lines
+from vertex_local.files import timestamp
 from vertex_local.launch import Launch
-from vertex_local.ports import POOL
-from vertex_local.serving_spec import HOST, ServingSpec
+from vertex_local.prediction_server import NotAnsweredError
+from vertex_local.restarts import Backoff
+from vertex_local.server_process import (
+    PREVIOUS_END_TIMEOUT_SECONDS,
+    Interruption,
+    ServerProcess,
+)
+from vertex_local.serving_spec import ServingSpec
 
 logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-HEALTH_TIMEOUT_SECONDS = 10.0
-PREDICT_TIMEOUT_SECONDS = 60.0
-MAX_MESSAGE_CHARACTERS = 4000
+DRAIN_TIMEOUT_SECONDS = 30.0
+MAX_IN_FLIGHT = 64
+# Starts in a row that fail before requests no longer wait for the next one.
+CRASH_LOOP_FAILURES = 3
+
+
+class State(StrEnum):
+    """The states of a deployed model's process."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    CRASH_LOOP = "CRASH_LOOP"
+    STOPPING = "STOPPING"
 
 
 class ServingProcess:
-    """One deployed model's process: started, healthy, asked, stopped."""
+    """A deployed model's process: kept running, asked for predictions, and drained at its end."""
 
-    def __init__(self, spec: ServingSpec, *, folder: Path, title: str, launch: Launch) -> None:
-        self._spec = spec
-        self._launch_options = launch
+    def __init__(
+        self, make_spec: Callable[[], ServingSpec], *, folder: Path, title: str, launch: Launch
+    ) -> None:
+        self._make_spec = make_spec
+        self._launch = launch
         self._folder = folder
         self._title = title
-        self._group: processes.Group | None = None
-        self._port = 0
-        self._is_stopped = False
-        self._lock = threading.Lock()
-        self._is_healthy = threading.Event()
+        self._server: ServerProcess | None = None
+        self._state = State.STARTING
+        self._in_flight = 0
+        self._backoff = Backoff()
+        self._failed_starts = 0
+        self._restarts = 0
+        self._restart_at = 0.0  # by time.time
+        self._failure = ""
+        self._changed = threading.Condition()  # guards all of the above
+        self._stopping = threading.Event()
 
-    @property
-    def log_path(self) -> Path:
-        """The log of the process: ROOT/endpoints/E/D.log."""
-        return self._folder.with_name(f"{self._folder.name}.log")
+    def start(self, *, interruption: Interruption) -> None:
+        """Start the process and return when it is healthy; if it fails, no process is left.
 
-    def start(self, *, interruption: Callable[[], ApiError | None]) -> None:
-        """Starts the process and returns when it is healthy; if it fails, no process is left.
-
-        `interruption` answers an error when there is no more point in waiting.
+        From then on it is restarted, with back-off, whenever it ends. `interruption` returns an
+        error when waiting is no longer of use.
 
         Raises:
             ApiError: with the last lines of its log, if it ended or did not get healthy in time.
         """
-        processes.await_end(self._folder, timeout_seconds=15)
         try:
-            self._launch()
-            self._await_healthy(interruption)
+            server = self._start_once(interruption)
         except BaseException:
-            self.stop()
+            self.stop(drain_seconds=0)
             raise
-        self._is_healthy.set()
+        self.keep(server)
 
-    def stop(self) -> None:
-        """Ends the process; returns when it is gone."""
-        with self._lock:
-            self._is_stopped = True
-            group, port = self._group, self._port
-        if group is not None:
-            group.stop()
-        if port:
-            POOL.give_back([port])
+    def keep(self, server: ServerProcess | None = None) -> None:
+        """Keep the process running, in the background: start it whenever it does not run."""
+        name = f"serving {self._folder.name}"
+        threading.Thread(target=self._keep, args=(server,), name=name, daemon=True).start()
 
-    def predict(self, body: Json) -> Json:
-        """Sends a request to the predict route and returns the answer.
+    def stop(self, *, drain_seconds: float = DRAIN_TIMEOUT_SECONDS) -> None:
+        """Wait until the requests in flight are answered, and end the process.
+
+        Requests that come meanwhile, or wait for a restart, are sent elsewhere.
+        """
+        self._stopping.set()
+        with self._changed:
+            self._state = State.STOPPING
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: not self._in_flight, drain_seconds):
+                logger.warning(
+                    "%s has not answered %d requests within %.0f s; it is ended",
+                    self._title,
+                    self._in_flight,
+                    drain_seconds,
+                )
+            server = self._server
+        if server is not None:
+            server.stop()
+
+    def status(self) -> Json:
+        """Return the state, the requests in flight, the restarts, and the last failure."""
+        with self._changed:
+            found: Json = {
+                "state": self._state.value,
+                "requestsInFlight": self._in_flight,
+                "restarts": self._restarts,
+            }
+            if self._failure:
+                found["message"] = self._failure
+            if self._state in (State.RESTARTING, State.CRASH_LOOP):
+                found["restartTime"] = timestamp(self._restart_at)
+        return found
+
+    def predict(self, body: Json, *, deadline: float) -> Json:
+        """Send a request to the predict route, while healthy, and return the response's body.
+
+        Args:
+            body: The request's.
+            deadline: When to give up, by time.monotonic.
 
         Raises:
-            ApiError: UNAVAILABLE if the process is gone, or what the container answered.
+            NotAnsweredError: the process ended before it answered, or is ending.
+            ApiError: RESOURCE_EXHAUSTED at once if too many requests are in flight, UNAVAILABLE in
+                a crash loop, DEADLINE_EXCEEDED, or the error of the process's response.
         """
-        deadline = time.monotonic() + PREDICT_TIMEOUT_SECONDS
-        while not self._is_healthy.wait(0.1):  # it is starting again after the service's restart
-            if self._is_stopped or time.monotonic() > deadline:
-                raise unavailable(f"{self._title} is not serving.{self._last_words()}")
-        try:
-            seconds = max(1.0, deadline - time.monotonic())
-            status, data = self._request("POST", self._spec.predict_route, body, timeout=seconds)
-        except TimeoutError:
-            raise deadline_exceeded(
-                f"{self._title} did not answer within {PREDICT_TIMEOUT_SECONDS:.0f} s."
-            ) from None
-        except (OSError, http.client.HTTPException) as error:
-            raise self._gone(error) from None
-        if status != http.HTTPStatus.OK:
-            raise _container_error(status, data)
-        return self._answer(data)
-
-    def _launch(self) -> None:
-        with self._lock:
-            if self._is_stopped:
-                raise unavailable(f"{self._title} was stopped before it started.")
-            self._port = self._port or POOL.take(1)[0]
-            spec = self._spec.process_spec(port=self._port, log_path=self.log_path)
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._group = processes.start(
-                self._folder, [spec], timeout_seconds=None, launch=self._launch_options
-            )
-
-    def _await_healthy(self, interruption: Callable[[], ApiError | None]) -> None:
-        deadline = time.monotonic() + self._spec.timeout_seconds
-        delay_seconds = 0.02
-        while not self._answers_healthy():
-            has_ended = self._has_ended()
-            if error := interruption():  # perhaps that is why it has ended
-                raise error
-            if has_ended:
-                raise failed_precondition(f"{self._title} ended too early.{self._last_words()}")
-            if time.monotonic() > deadline:
-                raise deadline_exceeded(
-                    f"{self._title} was not healthy on {self._spec.health_route} within "
-                    f"{self._spec.timeout_seconds:.0f} s.{self._last_words()}"
+        with self._place():
+            server = self._await_running(deadline)
+            seconds = max(0.1, deadline - time.monotonic())
+            try:
+                status, data = prediction_server.exchange(
+                    server.port, "POST", server.predict_route, body, timeout_seconds=seconds
                 )
-            time.sleep(delay_seconds)
-            delay_seconds = min(1.2 * delay_seconds, 0.5)
+            except TimeoutError:
+                message = f"{self._title} did not answer within {seconds:.0f} s."
+                raise deadline_exceeded(message) from None
+            except (OSError, http.client.HTTPException) as error:
+                was_sent = not isinstance(error, ConnectionRefusedError)
+                message = f"{self._title} has ended, or does not listen: {error}."
+                raise NotAnsweredError(message + server.last_words(), was_sent=was_sent) from None
+        if status != http.HTTPStatus.OK:
+            raise prediction_server.error_of(status, data)
+        return prediction_server.parse_predictions(data, title=self._title)
 
-    def _answers_healthy(self) -> bool:
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """One of the places for requests in flight."""
+        with self._changed:
+            if self._in_flight >= MAX_IN_FLIGHT:
+                raise resource_exhausted(
+                    f"{self._title} has {MAX_IN_FLIGHT} requests in flight, and takes no more at "
+                    "a time; try again when some are answered."
+                )
+            self._in_flight += 1
         try:
-            status, _ = self._request(
-                "GET", self._spec.health_route, None, timeout=HEALTH_TIMEOUT_SECONDS
-            )
-        except (OSError, http.client.HTTPException):
-            return False
-        return status == http.HTTPStatus.OK and not self._has_ended()
-
-    def _has_ended(self) -> bool:
-        return self._group is None or self._group.state()["state"] != "running"
-
-    def _request(
-        self, method: str, route: str, body: Json | None, *, timeout: float
-    ) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(HOST, self._port, timeout=timeout)
-        try:
-            data = None if body is None else json.dumps(body).encode()
-            connection.request(method, route, data, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            return response.status, response.read()
+            yield
         finally:
-            connection.close()
+            with self._changed:
+                self._in_flight -= 1
+                self._changed.notify_all()
 
-    def _answer(self, data: bytes) -> Json:
+    def _await_running(self, deadline: float) -> ServerProcess:
+        """Return the process as soon as it is healthy."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._state in (State.RUNNING, State.STOPPING)
+                    or self._failed_starts >= CRASH_LOOP_FAILURES
+                ),
+                deadline - time.monotonic(),
+            )
+            if self._state == State.STOPPING:
+                raise NotAnsweredError(f"{self._title} is being stopped.", was_sent=False)
+            if self._state != State.RUNNING or self._server is None:
+                raise unavailable(self._not_serving())
+            return self._server
+
+    def _not_serving(self) -> str:
+        seconds = max(0.0, self._restart_at - time.time())
+        plan = f"the next restart is in {seconds:.0f} s" if seconds else "it is being restarted"
+        if self._failed_starts >= CRASH_LOOP_FAILURES:
+            plan = f"{self._failed_starts} starts in a row have failed; {plan}"
+        return f"{self._title} is not serving; {plan}. {self._failure}".rstrip()
+
+    def _keep(self, server: ServerProcess | None) -> None:
+        while not self._stopping.is_set():
+            try:
+                server = server or self._start_once(self._stopped)
+                healthy_seconds = server.await_end()
+                failure = f"{self._title} has ended.{server.last_words()}"
+                server.stop()
+                delay_seconds = self._plan_restart(failure, healthy_seconds=healthy_seconds)
+            except Exception as error:
+                failure = of_exception(error).message
+                delay_seconds = self._plan_restart(failure, healthy_seconds=None)
+            server = None
+            self._stopping.wait(delay_seconds)
+
+    def _stopped(self) -> ApiError | None:
+        return unavailable(f"{self._title} was stopped.") if self._stopping.is_set() else None
+
+    def _start_once(self, interruption: Interruption) -> ServerProcess:
+        processes.await_end(self._folder, timeout_seconds=PREVIOUS_END_TIMEOUT_SECONDS)
+        spec = self._make_spec()
+        with self._changed:
+            if error := self._stopped():
+                raise error
+            self._restarts += bool(self._failure)
+            server = self._server = ServerProcess(
+                spec, folder=self._folder, title=self._title, launch=self._launch
+            )
         try:
-            answer = json.loads(data, parse_constant=_refuse_constant)
-        except ValueError as error:
-            raise internal(f"{self._title} answered what is not JSON: {error}") from None
-        if not isinstance(answer, dict) or "predictions" not in answer:
-            raise internal(f'{self._title} answered without "predictions": {str(answer)[:200]}')
-        return answer
+            server.await_healthy(interruption)
+        except BaseException:
+            server.stop()
+            raise
+        with self._changed:
+            if not self._stopping.is_set():
+                self._state = State.RUNNING
+                self._failed_starts = 0
+                self._changed.notify_all()
+        return server
 
-    def _gone(self, error: Exception) -> ApiError:
-        for _ in range(20):  # the supervisor reports an exit a moment after the connection broke
-            if self._has_ended():
-                break
-            time.sleep(0.05)
-        what = "has ended" if self._has_ended() else f"cannot be reached ({error})"
-        return unavailable(f"{self._title} {what}.{self._last_words()}")
-
-    def _last_words(self) -> str:
-        message = self._group.state().get("message", "") if self._group else ""
-        if "Last lines:" in message:
-            return f" {message}"
-        try:
-            lines = last_lines(self.log_path)
-        except OSError:
-            lines = ""
-        return f" {message}".rstrip() + (f" Last lines:\n{lines}" if lines else "")
-
-
-def _container_error(status: int, data: bytes) -> ApiError:
-    text = data.decode(errors="replace")
-    try:
-        answer = json.loads(text)
-        error = answer.get("error", answer) if isinstance(answer, dict) else answer
-        text = error.get("message", text) if isinstance(error, dict) else str(error)
-    except ValueError:
-        pass
-    text = text.strip()[:MAX_MESSAGE_CHARACTERS] or "(no message)"
-    if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
-        return unavailable(text)
-    if 400 <= status < 500:  # noqa: PLR2004
-        return invalid_argument(text)
-    return internal(f"The prediction server answered {status}: {text}")
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
+    def _plan_restart(self, failure: str, *, healthy_seconds: float | None) -> float:
+        """Return the delay in seconds; `healthy_seconds` is None where the start failed."""
+        with self._changed:
+            if self._stopping.is_set():
+                return 0.0
+            if healthy_seconds is None:
+                self._failed_starts += 1
+            delay_seconds = self._backoff.next_delay(healthy_seconds=healthy_seconds or 0.0)
+            is_loop = self._backoff.failures >= CRASH_LOOP_FAILURES
+            self._state = State.CRASH_LOOP if is_loop else State.RESTARTING
+            self._failure = failure
+            self._restart_at = time.time() + delay_seconds
+            self._changed.notify_all()
+        logger.warning("%s It is restarted in %.1f s", failure, delay_seconds)
+        return delay_seconds

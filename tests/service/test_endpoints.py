@@ -125,14 +125,6 @@ def test_deployment_can_be_cancelled(service, endpoint, upload):
     assert service.wait_for(operation)["error"]["code"] == 1
 
 
-def test_dead_server_is_unavailable_with_its_last_lines(service, endpoint, deploy, upload):
-    deploy(upload()["model"])
-    assert predict(service, endpoint, "die").status_code == 503
-    error = predict(service, endpoint, 1).json()["error"]
-    assert error["status"] == "UNAVAILABLE"
-    assert "the model exploded" in error["message"]
-
-
 def test_undeploy_ends_the_process(service, endpoint, deploy, upload):
     deployed = deploy(upload()["model"])
     pid = predict(service, endpoint, 1).json()["predictions"][0]["pid"]

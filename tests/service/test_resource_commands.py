@@ -169,3 +169,18 @@ def test_a_replica_is_called_by_vertex_ais_name(replica, task):
 def test_a_replica_that_cannot_be_is_refused(replica):
     with pytest.raises(ResourceError, match="write it as one of chief/0"):
         worker_pool_task(replica)
+
+
+def test_endpoints_are_listed_with_the_states_of_their_servers(trainyard, service, upload):
+    parent = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1"
+    for name in ("idle", "busy"):
+        endpoint = service.do("POST", f"{parent}/endpoints", {"displayName": name})["name"]
+    model = upload()["model"]
+    body = {"deployedModel": {"model": model}}
+    service.do("POST", f"/v1/{endpoint}:deployModel", body)
+    code, output, _ = trainyard("endpoints", "list")
+    assert code == 0
+    heads, idle, busy = (line.split() for line in output.splitlines())
+    assert heads == ["ENDPOINT", "ID", "SERVES", "STATUS"]
+    assert idle[2:] == ["-", "-"]
+    assert busy[2:] == [f"{model.rpartition('/')[2]}@1", "100%", "RUNNING"]

@@ -1,4 +1,7 @@
-"""A prediction server in the standard library: doubles numbers, fails on request."""
+"""A prediction server in the standard library: doubles numbers, waits and fails on request.
+
+A word of its command that is the path of a file keeps it from starting as long as that exists.
+"""
 
 import json
 import os
@@ -23,6 +26,11 @@ class Handler(BaseHTTPRequestHandler):
         elif "classes" in sys.argv:
             one = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}
             self._answer(200, {"predictions": [one for _ in body["instances"]]})
+        elif body["instances"][0] == "break off":
+            self._break_off(Path(body["instances"][1]))
+        elif "wait" in body["instances"][0:1]:
+            time.sleep(body["instances"].pop())
+            self._answer(200, {"predictions": [{"pid": os.getpid(), "argv": sys.argv[1:]}]})
         elif any(not isinstance(one, (int, float)) for one in body["instances"]):
             self._answer(400, {"error": {"message": "instances[0]: not a number"}})
         else:
@@ -32,6 +40,17 @@ class Handler(BaseHTTPRequestHandler):
                 for one in body["instances"]
             ]
             self._answer(200, {"predictions": predictions})
+
+    def _break_off(self, path):
+        """Ends in the middle of a response where the file exists, which is then removed."""
+        if not path.exists():
+            self._answer(200, {"predictions": ["whole"]})
+            return
+        path.unlink()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"predictions": [')
+        os._exit(3)
 
     def _answer(self, code, body):
         self.send_response(code)
@@ -43,6 +62,8 @@ if __name__ == "__main__":
     sys.stderr.write("tiny server starts\n")
     if "crash" in sys.argv:
         sys.exit("cannot load the model: out of cheese")
+    if any(Path(word).exists() for word in sys.argv[1:] if word.startswith("/")):
+        sys.exit("cannot load the model: it is forbidden")
     if "slow" in sys.argv:
         time.sleep(3)
     address = (os.environ["AIP_HTTP_HOST"], int(os.environ["AIP_HTTP_PORT"]))

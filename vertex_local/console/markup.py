@@ -17,7 +17,9 @@ TONES = {
     "PENDING": "wait",
     "CANCELLING": "wait",
     "CANCELLED": "off",
+    "RESTARTING": "busy",
     "FAILED": "bad",
+    "CRASH_LOOP": "bad",
     "TIMED_OUT": "bad",
 }
 

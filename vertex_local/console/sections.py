@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from vertex_local import jobs, pipelines, processes, registry, schedules
+from vertex_local import deployments, jobs, pipelines, processes, registry, schedules
 from vertex_local.console.markup import (
     Json,
     ago,
@@ -176,12 +176,19 @@ def _endpoint(service: Service, endpoint: Json) -> str:
             ),
             f"{split.get(deployed['id'], 0)}%",
             f'<div class="bar succeeded" style="width:{split.get(deployed["id"], 0)}%"></div>',
+            _serving_state(service, endpoint["name"], deployed["id"]),
         )
         for deployed in endpoint.get("deployedModels", [])
     ]
-    heads = ("deployed model", "name", "version", "traffic", "")
+    heads = ("deployed model", "name", "version", "traffic", "", "server")
     body = table(heads, rows) if rows else '<p class="empty">no model is deployed</p>'
     return _card(_head(endpoint), side=ago(endpoint["createTime"]), body=body)
+
+
+def _serving_state(service: Service, endpoint_name: str, deployed_id: str) -> str:
+    found = deployments.status(service, endpoint_name, deployed_id)
+    restarts = f" {found['restarts']} restarts" if found.get("restarts") else ""
+    return f'<span title="{text(found.get("message", ""))}">{pill(found["state"])}{restarts}</span>'
 
 
 def _id(name: str) -> str:

@@ -1,0 +1,201 @@
+"""Serving that goes on: requests lost while versions change and servers die, and times meanwhile.
+
+Clients ask an endpoint of the local service without pause while versions take turns, and while the
+prediction server is killed. Then a prediction through the endpoint is timed against one at the
+prediction server itself, and a GET of the API, while a prediction server is stuck and while
+connections are half open, against one without. The model is `tests/service/tiny_server.py`.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from benchmarks.clusters import report, scratch
+
+SERVER = Path(__file__).parents[1] / "tests" / "service" / "tiny_server.py"
+PARENT = "v1/projects/local/locations/us-central1"
+QUESTION: Any = {"instances": [21]}
+NUM_CLIENTS, NUM_TIMED, NUM_STUCK, NUM_HALF_OPEN = 4, 200, 40, 1200
+TIMEOUT_SECONDS = 90
+
+
+def main() -> None:
+    """Counts what is lost, and times what goes on meanwhile."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--exchanges", type=int, default=20, help="default: %(default)s")
+    parser.add_argument("--kills", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--slow", action="store_true", help="servers take 3 s to start")
+    arguments = parser.parse_args()
+    with scratch() as folder, _service(folder / "vertex") as url:
+        model = _upload(url, folder, "slow" if arguments.slow else "fast")
+        endpoint = _do(url, f"{PARENT}/endpoints", {"displayName": "e"})["name"]
+        predict = f"{url}/v1/{endpoint}:predict"
+        deployed = _deploy(url, endpoint, model, {"0": 100})
+        with _clients(predict, f"{arguments.exchanges} exchanges of the version"):
+            for _ in range(arguments.exchanges):
+                deployed = _exchange(url, endpoint, model, deployed)
+        with _clients(predict, f"{arguments.kills} kills of the prediction server"):
+            for _ in range(arguments.kills):
+                pid = _pid(predict)
+                time.sleep(1)
+                os.kill(pid, signal.SIGKILL)
+        pid = _pid(predict)
+        _time_predictions(predict, pid)
+        _time_api(url, predict, pid)
+
+
+@contextlib.contextmanager
+def _service(root: Path) -> Iterator[str]:
+    root.mkdir()
+    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _do(url: str, path: str, body: Any) -> Any:
+    """Posts, and returns the response of the operation once it is done."""
+    found = requests.post(f"{url}/{path}", json=body, timeout=TIMEOUT_SECONDS).json()
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not found.get("done"):
+        if "error" in found or time.monotonic() > deadline:
+            raise RuntimeError(f"{path}: {found}")
+        time.sleep(0.05)
+        found = requests.get(f"{url}/v1/{found['name']}", timeout=TIMEOUT_SECONDS).json()
+    return found["response"]
+
+
+def _upload(url: str, folder: Path, argument: str) -> str:
+    (folder / "model").mkdir()
+    container = {"imageUri": "none", "command": ["python", str(SERVER)], "args": [argument]}
+    uri = str(folder / "model")
+    model = {"displayName": "tiny", "containerSpec": container, "artifactUri": uri}
+    return str(_do(url, f"{PARENT}/models:upload", {"model": model})["model"])
+
+
+def _deploy(url: str, endpoint: str, model: str, split: dict[str, int]) -> str:
+    body = {"deployedModel": {"model": model}, "trafficSplit": split}
+    return str(_do(url, f"v1/{endpoint}:deployModel", body)["deployedModel"]["id"])
+
+
+def _exchange(url: str, endpoint: str, model: str, old: str) -> str:
+    """Deploys without traffic, moves the traffic, and undeploys the old one; returns the new."""
+    new = _deploy(url, endpoint, model, {"0": 0, old: 100})
+    time.sleep(0.2)
+    mask, split = {"updateMask": "trafficSplit"}, {"trafficSplit": {new: 100, old: 0}}
+    address = f"{url}/v1/{endpoint}"
+    requests.patch(address, params=mask, json=split, timeout=TIMEOUT_SECONDS).raise_for_status()
+    _do(url, f"v1/{endpoint}:undeployModel", {"deployedModelId": old})
+    return new
+
+
+@contextlib.contextmanager
+def _clients(predict: str, name: str) -> Iterator[None]:
+    """Clients that ask without pause; writes how many requests there were and how many failed."""
+    stop = threading.Event()
+    codes: list[int | str] = []
+
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                codes.append(requests.post(predict, json=QUESTION, timeout=90).status_code)
+            except requests.RequestException as error:
+                codes.append(repr(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(NUM_CLIENTS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    lost = [code for code in codes if code != requests.codes.ok]
+    sys.stderr.write(f"{name}: {len(codes)} requests, {len(lost)} lost {lost[:3] or ''}\n")
+
+
+def _pid(predict: str) -> int:
+    answer = requests.post(predict, json=QUESTION, timeout=TIMEOUT_SECONDS).json()
+    return int(answer["predictions"][0]["pid"])
+
+
+def _time_predictions(predict: str, pid: int) -> None:
+    environ = dict(
+        item.split("=", 1) for item in Path(f"/proc/{pid}/environ").read_text().split("\0") if item
+    )
+    direct = f"http://127.0.0.1:{environ['AIP_HTTP_PORT']}{environ['AIP_PREDICT_ROUTE']}"
+
+    def ask(url: str) -> Callable[[], requests.Response]:
+        return lambda: requests.post(url, json=QUESTION, timeout=TIMEOUT_SECONDS)
+
+    ours, theirs = (_median_and_worst(ask(url))[0] for url in (predict, direct))
+    report("a prediction", ours=ours, theirs=theirs, unit="ms", lower_is_better=True)
+
+
+def _time_api(url: str, predict: str, pid: int) -> None:
+    def get() -> requests.Response:
+        return requests.get(f"{url}/{PARENT}/models", timeout=TIMEOUT_SECONDS)
+
+    quiet = _median_and_worst(get)
+    body = json.dumps(QUESTION).encode()
+    path = predict.removeprefix(url)
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
+    whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with _connections(url, NUM_STUCK, whole):
+            _report_worst(f"a GET beside {NUM_STUCK} stuck predictions", get, quiet)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    with _connections(url, NUM_HALF_OPEN, head):
+        _report_worst(f"a GET beside {NUM_HALF_OPEN} half-open connections", get, quiet)
+
+
+@contextlib.contextmanager
+def _connections(url: str, count: int, data: bytes) -> Iterator[None]:
+    address = ("127.0.0.1", int(url.rpartition(":")[2]))
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(socket.create_connection(address, timeout=60)).sendall(data)
+        time.sleep(1)
+        yield
+
+
+def _report_worst(
+    name: str, get: Callable[[], requests.Response], quiet: tuple[float, float]
+) -> None:
+    median, worst = _median_and_worst(get)
+    sys.stderr.write(f"{name}: median {median:.1f} ms, worst {worst:.1f} ms of {NUM_TIMED}\n")
+    report(name, ours=median, theirs=quiet[0], unit="ms", lower_is_better=True)
+
+
+def _median_and_worst(ask: Callable[[], requests.Response]) -> tuple[float, float]:
+    """Milliseconds of a request on a connection of its own."""
+    times = []
+    for _ in range(NUM_TIMED):
+        began = time.perf_counter()
+        ask().raise_for_status()
+        times.append(1000 * (time.perf_counter() - began))
+    return statistics.median(times), max(times)
+
+
+if __name__ == "__main__":
+    main()
