@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
         arguments.root,
         port=arguments.port,
         is_verbose=arguments.verbose,
-        is_tied_to_stdin=arguments.tied_to_stdin,
+        is_while_used=arguments.while_used,
         preload=arguments.preload,
         clock_speed=arguments.clock_speed,
         has_containers=arguments.containers,
@@ -59,9 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=_port, help="default: 8085, or another if that is taken")
     serve.add_argument("--host", choices=["127.0.0.1"], default="127.0.0.1", help="loopback only")
     serve.add_argument(
-        "--tied-to-stdin",
+        "--while-used",
         action="store_true",
-        help="end with stdin, so with whoever started it; a line 'stay' unties it",
+        help="end when no process holds a shared flock(2) on ROOT/users any more, so with the last "
+        "command that uses it, however that ends; without the file ROOT/ends-when-unused it stays",
     )
     serve.add_argument(
         "--preload",
@@ -143,7 +144,7 @@ def _serve(
     *,
     port: int | None,
     is_verbose: bool,
-    is_tied_to_stdin: bool,
+    is_while_used: bool,
     preload: list[str],
     clock_speed: float,
     has_containers: bool,
@@ -161,7 +162,7 @@ def _serve(
             root,
             port=port,
             on_ready=_say_ready,
-            is_tied_to_stdin=is_tied_to_stdin,
+            is_while_used=is_while_used,
             preload=preload,
             clock_speed=clock_speed,
             has_containers=has_containers,

@@ -3,7 +3,6 @@
 import logging
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from vertex_local import (
     pipelines,
     protos,
     schedules,
+    users,
 )
 from vertex_local.app import Application
 from vertex_local.clock import Clock
@@ -39,7 +39,6 @@ THREADS = 16
 MAX_BODY_BYTES = 64 * 1024 * 1024
 CLOSE_TIMEOUT_SECONDS = 25.0
 SIGNAL_CHECK_SECONDS = 0.5
-STAY = "stay"
 # In a root folder on which a service in containers runs, or was killed.
 CONTAINERS_MARK = "containers"
 # Those that hold a kind of resource each, in the order in which they recover after a restart.
@@ -63,7 +62,7 @@ def serve(
     *,
     port: int | None,
     on_ready: Callable[[str], None],
-    is_tied_to_stdin: bool = False,
+    is_while_used: bool = False,
     preload: Sequence[str] = (),
     clock_speed: float = 1.0,
     has_containers: bool = False,
@@ -71,10 +70,10 @@ def serve(
 ) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
 
-    Tied to its stdin, it also ends when that ends, as it does when the starter is killed; a line
-    `stay` on it unties it. It runs schedules only when it is not tied, by a clock that is
-    `clock_speed` times as fast as the real one. `preload` names modules that a warm process imports
-    once (`warm.py`). With containers, what it is given runs in those, and sees `mounts` and `root`.
+    Run while used, it also ends with its last user, unless one of them keeps it (`users.py`). It
+    runs schedules only when it stays, by a clock that is `clock_speed` times as fast as the real
+    one. `preload` names modules that a warm process imports once (`warm.py`). With containers, what
+    it is given runs in those, and sees `mounts` and `root`.
 
     Raises:
         engine.EngineError: containers cannot be run.
@@ -89,16 +88,15 @@ def serve(
     _remove_left_containers(root)
     listener = _listen(port)
     stop = _stop_on_signals()
-    stays = threading.Event()
-    if is_tied_to_stdin:
-        threading.Thread(target=_stop_on_end_of_stdin, args=(stop, stays), daemon=True).start()
-    else:
-        stays.set()
+    users.announce(root, is_while_used=is_while_used)
+    used = users.end_when_unused(root, stop) if is_while_used else None
     service = _service(root, listener, preload)
     service.engine = engine
     if engine:
         (root / CONTAINERS_MARK).touch()
-    service.stays, service.clock = stays, Clock(clock_speed)
+    service.clock = Clock(clock_speed)
+    if not is_while_used:
+        service.stays.set()
     for module in MODULES:
         _call_if_defined(module, "recover", service)
     server = _start_http(service, listener)
@@ -109,9 +107,10 @@ def serve(
     # Now and then: the handler runs in this thread, but a signal that another thread got, as may
     # happen while a child ends, does not wake it.
     while not stop.wait(SIGNAL_CHECK_SECONDS):
-        pass
+        if users.stays(root):
+            service.stays.set()
     _shut_down(service, server)
-    del held
+    del held, used
 
 
 def _service(root: Path, listener: socket.socket, preload: Sequence[str]) -> Service:
@@ -163,15 +162,6 @@ def _stop_on_signals() -> threading.Event:
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
     return stop
-
-
-def _stop_on_end_of_stdin(stop: threading.Event, stays: threading.Event) -> None:
-    for line in sys.stdin:
-        if line.strip() == STAY:
-            stays.set()
-            return
-    logger.info("Stopping: whoever started this service is gone")
-    stop.set()
 
 
 def _start_http(service: Service, listener: socket.socket) -> "waitress.server.TcpWSGIServer":
