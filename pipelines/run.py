@@ -17,7 +17,7 @@ from pipelines.config import RunConfig
 from pipelines.display import display_for
 from pipelines.report import Summary, summarize
 from pipelines.submit import RunOptions, package_of, plan_run
-from pipelines.target import Target
+from pipelines.target import Target, make_state_dir
 from pipelines.vertex import create_run
 from pipelines.watch import RunView, follow, leaf_tasks, view_of, wait_until_final
 
@@ -57,6 +57,7 @@ def execute(
     package = package_of(config.workload, image=options.image)
     submission = plan_run(package, run=run, target=target, config=config, options=options)
     task_names = leaf_tasks(package.spec)
+    make_state_dir(target.state_dir)
     folder = target.run_dir(run)
     folder.mkdir(parents=True)
     (folder / "pipeline.yaml").write_text(package.text, encoding="utf-8")

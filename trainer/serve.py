@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -28,12 +29,14 @@ MAX_BODY_BYTES = 1_500_000
 _NUM_THREADS = 8
 _DRAIN_SECONDS = 20.0
 _MAX_PORT = 65535
+_LOOPBACK = "127.0.0.1"
+_LOOPBACK_NAME = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 
 _EPILOG = """\
 environment (Vertex AI sets it; for a try by hand the first is enough):
   AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://
   AIP_HTTP_PORT        default 8080
-  AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 keeps it on this machine
+  AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 keeps it on this machine, and web pages out
   AIP_HEALTH_ROUTE     default /health: 503 until the model is loaded, then 200
   AIP_PREDICT_ROUTE    default /predict: {"instances": [...]} is answered {"predictions": [...]}
 
@@ -92,6 +95,7 @@ class PredictionApp:
             config.health_route: ("GET", self._health),
             config.predict_route: ("POST", self._predict),
         }
+        self._is_on_loopback = config.host == _LOOPBACK
         self.predictor: Any = None
         self.is_draining = False
 
@@ -110,6 +114,8 @@ class PredictionApp:
         return response(environ, start_response)
 
     def _answer(self, request: Request) -> Any:
+        if self._is_on_loopback:
+            _refuse_web_pages(request)
         if request.path not in self._routes:
             raise RequestError(404, f"{request.path} is not served; try {', '.join(self._routes)}")
         method, handler = self._routes[request.path]
@@ -141,6 +147,14 @@ class PredictionApp:
             raise RequestError(503, "shutting down")
         if self.predictor is None:
             raise RequestError(503, "the model is being loaded")
+
+
+def _refuse_web_pages(request: Request) -> None:
+    """Refuse a page in a browser here that reaches this machine by a name of its own."""
+    host = request.headers.get("Host", "")
+    origin = request.headers.get("Origin", f"http://{host}")
+    if not _LOOPBACK_NAME.fullmatch(host) or origin != f"http://{host}":
+        raise RequestError(403, f"Host {host!r} with Origin {origin!r} is refused; use {_LOOPBACK}")
 
 
 def parse_instances(body: bytes) -> list[Any]:

@@ -25,6 +25,13 @@ and with Google's own SDK:
 
 Open http://127.0.0.1:8085/ in a browser to see runs, jobs, models and endpoints.
 """
+OWNER = """\
+Its folder is readable by you alone, and it takes requests from processes of your uid alone, root's
+not: for each connection it asks the kernel whose it is. What this cannot tell apart:
+  - your own programs from each other; one that forwards (a proxy, ssh -L) forwards for anybody
+  - a container that runs as another uid: refused, even when it is yours
+  - a process in another network namespace: it does not reach 127.0.0.1 here at all
+"""
 USAGE_ERROR = 2
 MOST_CLOCK_SPEED = 100_000
 
@@ -43,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         clock_speed=arguments.clock_speed,
         has_containers=arguments.containers,
         mounts=arguments.mount,
+        is_shared=arguments.shared,
     )
 
 
@@ -54,7 +62,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | stop")
-    serve = commands.add_parser("serve", help="run the service until Ctrl-C or `stop`")
+    text = "run the service until Ctrl-C or `stop`"
+    serve = commands.add_parser(
+        "serve",
+        help=text,
+        description=text,
+        epilog=OWNER,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     _add_root(serve)
     serve.add_argument("--port", type=_port, help="default: 8085, or another if that is taken")
     serve.add_argument("--host", choices=["127.0.0.1"], default="127.0.0.1", help="loopback only")
@@ -94,6 +109,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="with --containers: a folder that they see under the same path, as they do the root; "
         "may be repeated",
+    )
+    serve.add_argument(
+        "--shared",
+        action="store_true",
+        help="take requests from every user of this machine, who can then run commands as you; "
+        "default: from your own processes only",
     )
     serve.add_argument("--verbose", action="store_true", help="log every request")
     stop = commands.add_parser("stop", help="end the service that runs on a root folder")
@@ -149,6 +170,7 @@ def _serve(
     clock_speed: float,
     has_containers: bool,
     mounts: list[Path],
+    is_shared: bool,
 ) -> int:
     from vertex_local import server
     from vertex_local.engine import EngineError
@@ -167,6 +189,7 @@ def _serve(
             clock_speed=clock_speed,
             has_containers=has_containers,
             mounts=mounts,
+            is_shared=is_shared,
         )
     except (lock.RootTakenError, server.PortTakenError, EngineError) as error:
         return _fail(str(error))

@@ -1,6 +1,7 @@
 """The service process: takes its root folder and a port, serves, and shuts down in order."""
 
 import logging
+import os
 import signal
 import socket
 import threading
@@ -19,6 +20,7 @@ from vertex_local import (
     logs,
     models,
     operations,
+    peers,
     pipelines,
     protos,
     schedules,
@@ -27,6 +29,7 @@ from vertex_local import (
 from vertex_local.app import Application
 from vertex_local.clock import Clock
 from vertex_local.engine import find_engine
+from vertex_local.files import make_private
 from vertex_local.service import Service
 from vertex_local.store import Store
 from vertex_local.warm import Warm
@@ -34,6 +37,7 @@ from vertex_local.warm import Warm
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
+PRIVATE_UMASK = 0o077  # of all that it runs, too: environments and data may be secret
 DEFAULT_PORT = 8085
 THREADS = 16
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -67,26 +71,33 @@ def serve(
     clock_speed: float = 1.0,
     has_containers: bool = False,
     mounts: Sequence[Path] = (),
+    is_shared: bool = False,
 ) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
 
     Run while used, it also ends with its last user, unless one of them keeps it (`users.py`). It
     runs schedules only when it stays, by a clock that is `clock_speed` times as fast as the real
     one. `preload` names modules that a warm process imports once (`warm.py`). With containers, what
-    it is given runs in those, and sees `mounts` and `root`.
+    it is given runs in those, and sees `mounts` and `root`. It takes requests from its own user
+    only, or from every user of this machine if it is shared; its files are private in either case.
 
     Raises:
         engine.EngineError: containers cannot be run.
         lock.RootTakenError: another service runs on this root.
         PortTakenError: `port` was given and is in use.
     """
+    os.umask(PRIVATE_UMASK)
     root = root.resolve()
-    root.mkdir(parents=True, exist_ok=True)
+    make_private(root)
     held = lock.RootLock(root)
     lock.withdraw(root)  # what a killed service announced
     engine = find_engine(root, mounts) if has_containers else None
     _remove_left_containers(root)
-    listener = _listen(port)
+    listener = _listen(port, peers.OwnersSocket if not is_shared else socket.socket)
+    if is_shared:
+        logger.warning(
+            "Shared: every user of this machine can run commands as uid %d here", os.geteuid()
+        )
     stop = _stop_on_signals()
     users.announce(root, is_while_used=is_while_used)
     used = users.end_when_unused(root, stop) if is_while_used else None
@@ -128,20 +139,20 @@ def _remove_left_containers(root: Path) -> None:
         (root / CONTAINERS_MARK).unlink()
 
 
-def _listen(port: int | None) -> socket.socket:
+def _listen(port: int | None, kind: type[socket.socket]) -> socket.socket:
     try:
-        return _bind(DEFAULT_PORT if port is None else port)
+        return _bind(DEFAULT_PORT if port is None else port, kind)
     except OSError as error:
         if port is not None:
             raise PortTakenError(
                 f"Port {port} cannot be used on {HOST}: {error.strerror}. "
                 "Choose another --port, or leave it out to get a free one."
             ) from None
-    return _bind(0)
+    return _bind(0, kind)
 
 
-def _bind(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def _bind(port: int, kind: type[socket.socket]) -> socket.socket:
+    listener = kind(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))

@@ -13,7 +13,7 @@ from kfp import compiler, dsl
 
 from components.vertex_api import EMULATOR_VARIABLE, connect
 from pipelines import lease
-from pipelines.lease import Lease, LeaseError, end_service, keep_service, service_pid
+from pipelines.lease import Lease, LeaseError, end_service, service_pid
 from pipelines.local_service import PRELOAD_VARIABLE, LocalService, ServiceError, local_service
 from pipelines.target import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
 from tests.forks import Fork, forks_with
