@@ -19,7 +19,7 @@ from pipelines.report import Summary, summarize
 from pipelines.submit import RunOptions, package_of, plan_run
 from pipelines.target import Target, make_state_dir
 from pipelines.vertex import create_run
-from pipelines.watch import RunView, follow, leaf_tasks, view_of, wait_until_final
+from pipelines.watch import RunView, TrainingLog, follow, leaf_tasks, view_of, wait_until_final
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,8 @@ def cancel_and_wait(api: VertexApi, *, run: str, task_names: dict[str, str]) -> 
         if error.status != "NOT_FOUND":  # the interruption came before the submission
             raise
         job = {"state": "PIPELINE_STATE_CANCELLED"}
-    return view_of(job, task_names=task_names)
+    warnings = TrainingLog(api, run=run).warnings()
+    return dataclasses.replace(view_of(job, task_names=task_names), warnings=warnings)
 
 
 @contextlib.contextmanager
