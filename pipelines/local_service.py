@@ -83,6 +83,7 @@ class LocalService:
         if self._lease:
             self._lease.close()
         if self._process and service_pid(self.root) != self._process.pid:
+            self._process.kill()  # it has ended, unless we were interrupted while it was starting
             self._process.wait(REAP_TIMEOUT_SECONDS)
 
     def keep(self) -> None:
@@ -180,14 +181,22 @@ def _preload() -> list[str]:
 
 
 def _answers(url: str) -> bool:
+    """Return whether the service answers.
+
+    Raises:
+        ServiceError: it does, but serves another user.
+    """
     try:
         with requests.Session() as session:
             session.trust_env = False
-            return session.get(
+            response = session.get(
                 f"{url}/v1/projects/local/locations/-/models", timeout=ANSWER_TIMEOUT_SECONDS
-            ).ok
+            )
     except requests.RequestException:
         return False
+    if response.status_code == requests.codes.forbidden:
+        raise ServiceError(f"the service at {url} refuses this user: {response.text.strip()}")
+    return response.ok
 
 
 @contextlib.contextmanager

@@ -26,11 +26,11 @@ and with Google's own SDK:
 Open http://127.0.0.1:8085/ in a browser to see runs, jobs, models and endpoints.
 """
 OWNER = """\
-Its folder is readable by you alone, and it takes requests from processes of your uid alone, root's
-not: for each connection it asks the kernel whose it is. What this cannot tell apart:
-  - your own programs from each other; one that forwards (a proxy, ssh -L) forwards for anybody
-  - a container that runs as another uid: refused, even when it is yours
-  - a process in another network namespace: it does not reach 127.0.0.1 here at all
+Its folder is readable by you alone, and it takes requests from processes of your uid alone, not
+even from root's: for each connection it asks the kernel whose it is. Limits of that:
+  - your programs are not told from each other; one that forwards (a proxy, ssh -L) does for anybody
+  - a container that runs as another uid is refused, even when it is yours
+  - prediction servers have ports of their own on 127.0.0.1, where every local user may ask them
 """
 USAGE_ERROR = 2
 MOST_CLOCK_SPEED = 100_000
@@ -76,8 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--while-used",
         action="store_true",
-        help="end when no process holds a shared flock(2) on ROOT/users any more, so with the last "
-        "command that uses it, however that ends; without the file ROOT/ends-when-unused it stays",
+        help="end with the last command that uses it, as one that a command starts: when no process "
+        "holds a shared flock(2) on ROOT/users; to keep it, remove ROOT/ends-when-unused",
     )
     serve.add_argument(
         "--preload",

@@ -218,6 +218,23 @@ def test_a_service_that_does_not_answer_is_named(commands, service, monkeypatch)
     assert service.process.poll() is None
 
 
+def test_an_interrupt_while_the_service_starts_leaves_no_process(commands, monkeypatch):
+    service = LocalService(commands.root)
+
+    def interrupt(self: LocalService) -> bool:
+        if self._process:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(LocalService, "_find", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        service.join()
+    service.leave()
+
+    assert service._process.returncode is not None
+    assert service_pid(commands.root) is None
+
+
 @pytest.mark.parametrize("num_users", [2, 8])
 def test_exactly_one_of_the_users_that_end_is_the_last(tmp_path, num_users):
     with ExitStack() as stack:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from components.vertex_api import EMULATOR_VARIABLE
+from pipelines.local_service import LocalService
 from pipelines.target import TargetError, make_state_dir
 from tests.service.conftest import PARENT, running_service
 from vertex_local import files, peers
@@ -109,6 +111,15 @@ def test_a_request_of_another_user_who_has_hung_up_is_not_carried_out(service, t
 
     assert service.do("GET", JOBS)["customJobs"] == []
     assert "Connections of an unknown user are refused" in service.log()
+
+
+@needs_root
+def test_a_command_of_another_user_is_told_at_once(service):
+    def use() -> None:
+        os.environ[EMULATOR_VARIABLE] = service.url.removeprefix("http://")
+        LocalService(Path("/nowhere")).join()
+
+    assert "refuses this user: {" in as_stranger(use)
 
 
 @needs_root
