@@ -76,8 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--while-used",
         action="store_true",
-        help="end with the last command that uses it, as one that a command starts: when no process "
-        "holds a shared flock(2) on ROOT/users; to keep it, remove ROOT/ends-when-unused",
+        help="end with the last command that uses it, as one that a command starts: when no "
+        "process holds a shared flock(2) on ROOT/users; to keep it, remove ROOT/ends-when-unused",
     )
     serve.add_argument(
         "--preload",
