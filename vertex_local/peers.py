@@ -1,7 +1,7 @@
 """Connections of the service's own user, told from those of others by asking the kernel.
 
 TCP on the loopback has no SO_PEERCRED, but the kernel knows the socket at the other end: its owner
-is found by sock_diag(7), which takes 0.1 ms, or in /proc/net/tcp. Clients need no token, so the
+is found by sock_diag(7), in less than 0.1 ms, or in /proc/net/tcp. Clients need no token, so the
 SDK, curl and a browser work as they are. Not told apart: programs of the same user, among them a
 proxy or `ssh -L` of theirs that forwards for others.
 """

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import signal
+import stat
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -150,6 +151,7 @@ def test_of_many_first_commands_one_starts_the_service_and_all_use_it(commands):
 
         assert codes == [0] * NUM_FIRST_COMMANDS, "".join(map(commands.log, logs))
         assert service_pid(commands.root) is None
+    assert stat.S_IMODE(commands.root.parent.stat().st_mode) == 0o700
 
 
 def test_any_user_can_keep_the_service(commands):
