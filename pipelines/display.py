@@ -4,6 +4,7 @@ import time
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from pipelines.watch import TRAINING_TASK, RunView, TaskView
@@ -25,6 +26,7 @@ class PlainDisplay:
         self._console = console
         self._states: dict[str, str] = {}
         self._progress_at, self._progress = 0.0, ""
+        self._warnings: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -38,6 +40,11 @@ class PlainDisplay:
             if self._states.get(task.name) != task.state:
                 self._states[task.name] = task.state
                 self._changed(task)
+        for warning in view.warnings:
+            if warning not in self._warnings:
+                text = f"      [yellow]warning: {escape(warning)}[/]"
+                self._console.print(text, highlight=False, soft_wrap=True)
+        self._warnings = view.warnings
         self._training(view)
 
     def _changed(self, task: TaskView) -> None:

@@ -36,6 +36,8 @@ def print_result(
     for label, fact in facts.items():
         if fact:
             console.print(f"{label:<16}  {escape(fact)}", soft_wrap=True, highlight=False)
+    for warning in summary.warnings:
+        console.print(f"\n[yellow]warning: {escape(warning)}[/]", soft_wrap=True, highlight=False)
     if summary.error:
         console.print(f"\n[red]{escape(summary.error)}[/]", soft_wrap=True, highlight=False)
     instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""

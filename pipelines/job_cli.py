@@ -7,6 +7,8 @@ from typing import Any
 from components.vertex_api import Json, VertexApi
 from pipelines import job_log, job_view, jobs
 from pipelines.durations import seconds
+from pipelines.job_warnings import job_warnings
+from pipelines.report import short_name
 from pipelines.resource_cli import (
     add_action,
     add_endings,
@@ -51,9 +53,11 @@ def follow(api: VertexApi, job_id: str, *, has_times: bool = False) -> Json:
     return jobs.wait_for_job(api, job_id)
 
 
-def tell_end(job: Json, job_id: str) -> int:
-    """Prints how a job has ended; answers the exit code."""
-    state = jobs.JOB.state_of(job)
+def tell_end(api: VertexApi, job: Json) -> int:
+    """Prints how a job has ended, and its warnings; answers the exit code."""
+    job_id, state = short_name(job["name"]), jobs.JOB.state_of(job)
+    for warning in job_warnings(api, job_id):
+        print(f"trainyard: warning: {warning}", file=sys.stderr)
     print(f"job {job_id} is {state}", flush=True)
     if state == "SUCCEEDED":
         return 0
@@ -72,7 +76,7 @@ def _show(arguments: argparse.Namespace) -> int:
         job = jobs.JOB.get(api, arguments.name)
         if arguments.json:
             return print_json(job)
-        print("\n".join([*job_view.job_summary(job), ""]))
+        print("\n".join([*job_view.job_summary(api, job), ""]))
         return print_table(job_view.replicas_table(api, job))
 
 
@@ -96,4 +100,4 @@ def _wait(arguments: argparse.Namespace) -> int:
         except TimeoutError as error:
             print(f"trainyard: {error}", file=sys.stderr)
             return EXIT_TIMEOUT
-    return tell_end(job, arguments.name)
+        return tell_end(api, job)

@@ -3,18 +3,18 @@
 import datetime
 from typing import Any
 
-from components.vertex_api import Json, VertexApi, VertexError
+from components.vertex_api import Json, VertexApi
 from pipelines.job_log import REPLICA_POOLS, last_line
+from pipelines.job_warnings import job_warnings, replicas_of
 from pipelines.jobs import JOB
 from pipelines.report import short_name
 from pipelines.resources import Table, when
 
 _MEGABYTE = 1024 * 1024
-_NOT_FOUND = 404
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))
 
 
-def job_summary(job: Json) -> list[str]:
+def job_summary(api: VertexApi, job: Json) -> list[str]:
     """What a person asks first: state, times, why it failed, where its output is."""
     spec: Json = job.get("jobSpec", {})
     scheduling: Json = spec.get("scheduling", {})
@@ -27,6 +27,7 @@ def job_summary(job: Json) -> list[str]:
         ("timeout", scheduling.get("timeout", "")),
         ("output", spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")),
         ("error", job.get("error", {}).get("message", "")),
+        *(("warning", warning) for warning in job_warnings(api, short_name(job["name"]))),
     ]
     return [f"{name:<8} {value}" for name, value in rows if value]
 
@@ -43,12 +44,10 @@ def replicas_table(api: VertexApi, job: Json) -> Table:
 
 
 def _replicas(api: VertexApi, job_id: str, job: Json) -> list[Json]:
-    try:
-        told: list[Json] = api.get(f"{JOB.path(api, job_id)}/replicas").get("replicas", [])
-        return told
-    except VertexError as error:
-        if error.code != _NOT_FOUND:  # Vertex AI has no such resource
-            raise
+    told = replicas_of(api, job_id)
+    if told is not None:
+        found: list[Json] = told.get("replicas", [])
+        return found
     pools = job.get("jobSpec", {}).get("workerPoolSpecs", [])
     names = [
         f"{role}/{index}"

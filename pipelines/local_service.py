@@ -1,4 +1,4 @@
-"""Starts this machine's Vertex AI service when none is running, and ends what it started."""
+"""Finds this machine's Vertex AI service, or starts one that ends with its last user."""
 
 import contextlib
 import json
@@ -13,14 +13,16 @@ from typing import Any
 import requests
 
 from components.vertex_api import EMULATOR_VARIABLE
+from pipelines.lease import Lease, LeaseError, keep_service, service_pid, starting
 
 # What takes long to import in a run's steps, replicas and prediction server; another list, or none,
 # is taken from the environment.
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 PRELOAD_VARIABLE = "TRAINYARD_PRELOAD"
-SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--tied-to-stdin"]
+SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--while-used"]
 START_TIMEOUT_SECONDS = 30
-STOP_TIMEOUT_SECONDS = 60
+ANSWER_TIMEOUT_SECONDS = 5
+REAP_TIMEOUT_SECONDS = 5
 
 
 class ServiceError(Exception):
@@ -29,108 +31,130 @@ class ServiceError(Exception):
 
 @contextlib.contextmanager
 def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterator["LocalService"]:
-    """The service over `root`: the one that runs already, or one for as long as the block lasts.
+    """Use the service over `root` for as long as the block lasts: the running one, or a new one.
 
     With `mounts` it is one that runs containers, which see these folders.
 
-    Every client made inside the block finds it by `VERTEX_EMULATOR_HOST`. A service that this
-    started is ended at the block's end, unless `keep()` was called.
+    Every client made inside the block finds it by `VERTEX_EMULATOR_HOST`. A service that a command
+    started ends with its last user, whoever that is, unless one of them called `keep()`.
     """
     with contextlib.ExitStack() as stack:
         service = LocalService(root, mounts=mounts)
-        if not service.find():
-            stack.callback(service.stop)
-            service.start()
+        stack.callback(service.leave)
+        service.join()
         stack.enter_context(_environment(EMULATOR_VARIABLE, service.host))
         yield service
 
 
 class LocalService:
-    """One `vertex-local serve` process over a root folder."""
+    """The `vertex-local serve` process over a root folder, as one of its users sees it."""
 
     def __init__(self, root: Path, *, mounts: Sequence[Path] | None = None) -> None:
         self.root = root
         self._mounts = mounts
         self.url = ""
+        self._lease: Lease | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_kept = False
 
     @property
     def host(self) -> str:
         """`127.0.0.1:PORT`."""
         return self.url.removeprefix("http://")
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether this process started it."""
-        return self._process is not None
+    def join(self) -> None:
+        """Becomes a user of the service that `VERTEX_EMULATOR_HOST` names, or of that on the root.
 
-    def find(self) -> bool:
-        """Looks for a running service over this root: `self.url` is set if one answers."""
-        host = os.environ.get(EMULATOR_VARIABLE)
-        url = f"http://{host}" if host else self._recorded_url()
-        if not url or not _answers(url):
-            if host:
+        Raises:
+            ServiceError: it does not answer, could not be started, or runs in another mode.
+        """
+        if host := os.environ.get(EMULATOR_VARIABLE):
+            self._use_named(host)
+            return
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._lease = Lease(self.root)
+            with starting(self.root):
+                self._find_or_start()
+        except LeaseError as error:
+            raise ServiceError(str(error)) from error
+
+    def leave(self) -> None:
+        """Ends the use; the last user waits until a service that nobody keeps has ended."""
+        if self._lease:
+            self._lease.close()
+        if self._process and service_pid(self.root) != self._process.pid:
+            self._process.kill()  # it has ended, unless we were interrupted while it was starting
+            self._process.wait(REAP_TIMEOUT_SECONDS)
+
+    def keep(self) -> None:
+        """Lets the service stay when its last user ends, whoever started it."""
+        if self._lease:
+            keep_service(self.root)
+
+    def _use_named(self, host: str) -> None:
+        self.url = f"http://{host}"
+        if not _answers(self.url):
+            raise ServiceError(
+                f"{EMULATOR_VARIABLE} names {host}, but nothing answers there; start it with "
+                "`vertex-local serve`, or unset the variable"
+            )
+        self._check_mode()
+
+    def _find_or_start(self) -> None:
+        """Waits for the service that runs, starts or ends on the root; if there is none, starts it.
+
+        One that a terminal has started meanwhile, and that made ours end, is as good.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self._find():
+            if service_pid(self.root) is None:
+                if self._process is None:
+                    self._start()
+                elif self._process.poll() is not None:
+                    raise ServiceError(
+                        f"the service did not start: {self._log.read_text().strip()}"
+                    )
+            if time.monotonic() > deadline:
+                if self._process:
+                    self._process.kill()
                 raise ServiceError(
-                    f"{EMULATOR_VARIABLE} names {host}, but nothing answers there; start it with "
-                    "`vertex-local serve`, or unset the variable"
+                    f"the service on {self.root} did not answer within {START_TIMEOUT_SECONDS} s; "
+                    f"see {self._log}, or end it: vertex-local stop --root {self.root}"
                 )
-            return False
-        self._check_mode(url)
-        self.url = url
-        return True
+            time.sleep(0.05)
+        self._check_mode()
 
-    def start(self) -> None:
-        """Starts the service and waits until it answers."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        log_path = self.root / "service.log"
-        with log_path.open("wb") as log:
+    def _find(self) -> bool:
+        record = self._recorded()
+        if not record or record["pid"] != service_pid(self.root):  # left by one that was killed
+            return False
+        self.url = record["url"]
+        return _answers(self.url)
+
+    @property
+    def _log(self) -> Path:
+        return self.root / "service.log"
+
+    def _start(self) -> None:
+        with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*SERVE, "--root", str(self.root), *self._mode()],
-                stdin=subprocess.PIPE,  # ends with this process, and the service with it
+                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a Ctrl-C of the terminal is ours to handle, not its
             )
-        deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while not (self._recorded_pid() == self._process.pid and self.find()):
-            if self._process.poll() is not None:
-                raise ServiceError(f"the service did not start: {log_path.read_text().strip()}")
-            if time.monotonic() > deadline:
-                self.stop()
-                raise ServiceError(
-                    f"the service did not answer within {START_TIMEOUT_SECONDS} s; see {log_path}"
-                )
-            time.sleep(0.05)
-
-    def keep(self) -> None:
-        """Leaves the service running when the block ends."""
-        self._is_kept = True
-        if self._process and self._process.stdin:
-            self._process.stdin.write(b"stay\n")
-            self._process.stdin.flush()
-
-    def stop(self) -> None:
-        """Ends the service, if this started it and nobody keeps it."""
-        if self._process is None or self._is_kept:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()  # its children end with it
-            self._process.wait()
 
     def _mode(self) -> list[str]:
         if self._mounts is None:
             return _preload()
         return ["--containers", *(f"--mount={folder}" for folder in self._mounts)]
 
-    def _check_mode(self, url: str) -> None:
+    def _check_mode(self) -> None:
         if self._mounts is None:
             return
         record = self._recorded()
-        mounts = record.get("mounts") if record.get("url") == url else None
+        mounts = record.get("mounts") if record.get("url") == self.url else None
         if mounts is None:
             problem = "runs processes"
         else:
@@ -139,7 +163,7 @@ class LocalService:
                 return
             problem = f"runs containers that do not see {unseen[0]}"
         raise ServiceError(
-            f"--containers: the service at {url} {problem}; end it first "
+            f"--containers: the service at {self.url} {problem}; end it first "
             f"(vertex-local stop --root {self.root}), or leave --containers out"
         )
 
@@ -150,12 +174,6 @@ class LocalService:
             return {}
         return record
 
-    def _recorded_url(self) -> str:
-        return str(self._recorded().get("url", ""))
-
-    def _recorded_pid(self) -> object:
-        return self._recorded().get("pid")
-
 
 def _preload() -> list[str]:
     modules = os.environ.get(PRELOAD_VARIABLE, PRELOAD)
@@ -163,12 +181,22 @@ def _preload() -> list[str]:
 
 
 def _answers(url: str) -> bool:
+    """Return whether the service answers.
+
+    Raises:
+        ServiceError: it does, but serves another user.
+    """
     try:
         with requests.Session() as session:
             session.trust_env = False
-            return session.get(f"{url}/v1/projects/local/locations/-/models", timeout=5).ok
+            response = session.get(
+                f"{url}/v1/projects/local/locations/-/models", timeout=ANSWER_TIMEOUT_SECONDS
+            )
     except requests.RequestException:
         return False
+    if response.status_code == requests.codes.forbidden:
+        raise ServiceError(f"the service at {url} refuses this user: {response.text.strip()}")
+    return response.ok
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ class Summary:
     tasks: list[dict[str, Any]]
     seconds: float
     error: str = ""
+    warnings: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Writes `FOLDER/summary.json` and points `latest` beside the folder to it."""
@@ -67,6 +68,7 @@ def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> 
         ],
         seconds=round(seconds, 2),
         error=view.error,
+        warnings=view.warnings,
     )
 
 

@@ -17,9 +17,9 @@ from pipelines.config import RunConfig
 from pipelines.display import display_for
 from pipelines.report import Summary, summarize
 from pipelines.submit import RunOptions, package_of, plan_run
-from pipelines.target import Target
+from pipelines.target import Target, make_state_dir
 from pipelines.vertex import create_run
-from pipelines.watch import RunView, follow, leaf_tasks, view_of, wait_until_final
+from pipelines.watch import RunView, TrainingLog, follow, leaf_tasks, view_of, wait_until_final
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ def execute(
     package = package_of(config.workload, image=options.image)
     submission = plan_run(package, run=run, target=target, config=config, options=options)
     task_names = leaf_tasks(package.spec)
+    make_state_dir(target.state_dir)
     folder = target.run_dir(run)
     folder.mkdir(parents=True)
     (folder / "pipeline.yaml").write_text(package.text, encoding="utf-8")
@@ -97,7 +98,8 @@ def cancel_and_wait(api: VertexApi, *, run: str, task_names: dict[str, str]) -> 
         if error.status != "NOT_FOUND":  # the interruption came before the submission
             raise
         job = {"state": "PIPELINE_STATE_CANCELLED"}
-    return view_of(job, task_names=task_names)
+    warnings = TrainingLog(api, run=run).warnings()
+    return dataclasses.replace(view_of(job, task_names=task_names), warnings=warnings)
 
 
 @contextlib.contextmanager

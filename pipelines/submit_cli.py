@@ -132,7 +132,7 @@ def _await(api: VertexApi, job_id: str, *, is_followed: bool) -> int:
         jobs.JOB.cancel(api, job_id)
         print(f"asked job {job_id} to end", file=sys.stderr)
         raise
-    return tell_end(job, job_id)
+    return tell_end(api, job)
 
 
 def _leave(job_id: str, service: LocalService | None, target: Target) -> None:

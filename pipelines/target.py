@@ -1,6 +1,7 @@
 """Where runs go: a project and region of Vertex AI, or the folder of this machine's service."""
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,20 @@ class Target:
 def default_state_dir() -> Path:
     """The folder that holds all local state: `$TRAINYARD_DIR`, or `.trainyard` here."""
     return Path(os.environ.get(STATE_DIR_VARIABLE, ".trainyard")).absolute()
+
+
+def make_state_dir(folder: Path) -> None:
+    """Make the folder of local state, or one that is there, accessible to its owner alone.
+
+    Raises:
+        TargetError: it is for all users to write into, as /tmp is.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = folder.stat().st_mode
+    if mode & stat.S_ISVTX:
+        raise TargetError(f"{folder} is shared by all users; give --state-dir {folder}/NAME")
+    if mode & 0o077:
+        folder.chmod(0o700)
 
 
 def local_target(state_dir: Path, *, data_dir: str | None = None) -> Target:

@@ -1,6 +1,8 @@
 """Follows a pipeline run: what each task does now, until the run has ended."""
 
+import dataclasses
 import datetime
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,8 +10,11 @@ from typing import Any
 
 from components.labels import RUN_LABEL
 from components.task_details import details_by_name, outputs_of
-from components.vertex_api import Json, VertexApi
+from components.vertex_api import Json, VertexApi, VertexError
+from pipelines.job_warnings import job_warnings
 from trainer.progress import Progress, parse_progress
+
+logger = logging.getLogger(__name__)
 
 FINAL_STATES = {
     "PIPELINE_STATE_SUCCEEDED",
@@ -43,6 +48,7 @@ class RunView:
     outputs: dict[str, dict[str, Any]]
     error: str = ""
     training: Progress | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -62,8 +68,11 @@ def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[
     while before is None or not before.is_final:
         job = api.get(f"{api.parent}/pipelineJobs/{run}")
         view = view_of(job, task_names=task_names)
-        if view.is_running(TRAINING_TASK):
-            view = view_of(job, task_names=task_names, training=training.latest())
+        progress = training.latest() if view.is_running(TRAINING_TASK) else None
+        warnings = before.warnings if before else ()
+        if progress or view.is_final:
+            warnings = training.warnings()
+        view = dataclasses.replace(view, training=progress, warnings=warnings)
         if view != before:
             yield view
             delay_seconds = LEAST_DELAY_SECONDS
@@ -73,7 +82,7 @@ def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[
             delay_seconds = min(delay_seconds * 1.2, MOST_DELAY_SECONDS)
 
 
-def view_of(job: Json, *, task_names: dict[str, str], training: Progress | None = None) -> RunView:
+def view_of(job: Json, *, task_names: dict[str, str]) -> RunView:
     """Reads a PipelineJob; tasks come in the order of `task_names`, under their display names."""
     details = details_by_name(job)
     return RunView(
@@ -81,7 +90,6 @@ def view_of(job: Json, *, task_names: dict[str, str], training: Progress | None 
         tasks=tuple(_task_view(shown, details.get(key, {})) for key, shown in task_names.items()),
         outputs={s: outputs_of(details[key]) for key, s in task_names.items() if key in details},
         error=job.get("error", {}).get("message", ""),
-        training=training,
     )
 
 
@@ -102,7 +110,7 @@ def leaf_tasks(spec: Json) -> dict[str, str]:
 
 
 class TrainingLog:
-    """The newest progress line of a run's training job, read as its log grows."""
+    """The newest progress line of a run's training job, read as its log grows, and its warnings."""
 
     def __init__(self, api: VertexApi, *, run: str) -> None:
         self._api = api
@@ -110,18 +118,31 @@ class TrainingLog:
         self._job_id = ""
         self._page_token = ""
         self._latest: Progress | None = None
+        self._warnings: tuple[str, ...] | None = None
 
     def latest(self) -> Progress | None:
         """Reads what is new and answers the last progress; None before the first line."""
-        if not self._job_id:
-            self._job_id = self._find_job()
-        if self._job_id:
+        if self._find_job():
             self._read()
         return self._latest
 
+    def warnings(self) -> tuple[str, ...]:
+        """Return the job's warnings, which are there once it has started: asked for once."""
+        if self._warnings is None:
+            try:
+                if job_id := self._find_job():
+                    self._warnings = tuple(job_warnings(self._api, job_id))
+            except VertexError as error:  # no reason to give up following the run
+                logger.warning("the warnings of run %s cannot be read: %s", self._run, error)
+        return self._warnings or ()
+
     def _find_job(self) -> str:
+        """Return the id of the run's job, "" while there is none."""
+        if self._job_id:
+            return self._job_id
         jobs = self._api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{self._run}"')
-        return next((str(job["name"]).rsplit("/", 1)[-1] for job in jobs), "")
+        self._job_id = next((str(job["name"]).rsplit("/", 1)[-1] for job in jobs), "")
+        return self._job_id
 
     def _read(self) -> None:
         entries, self._page_token = self._api.log_entries(

@@ -7,7 +7,14 @@ from pathlib import Path
 
 from pipelines.containers import check_image, mounts_of
 from pipelines.local_service import LocalService, local_service
-from pipelines.target import Target, TargetError, default_state_dir, local_target, vertex_target
+from pipelines.target import (
+    Target,
+    TargetError,
+    default_state_dir,
+    local_target,
+    make_state_dir,
+    vertex_target,
+)
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -60,5 +67,6 @@ def service_of(
     if has_containers:
         check_image(image)
     mounts = mounts_of(arguments, target) if has_containers else None
+    make_state_dir(target.state_dir)
     with local_service(target.state_dir / "vertex", mounts=mounts) as service:
         yield service

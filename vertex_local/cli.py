@@ -25,6 +25,13 @@ and with Google's own SDK:
 
 Open http://127.0.0.1:8085/ in a browser to see runs, jobs, models and endpoints.
 """
+OWNER = """\
+Its folder is readable by you alone, and it takes requests from processes of your uid alone, not
+even from root's: for each connection it asks the kernel whose it is. Limits of that:
+  - your programs are not told from each other; one that forwards (a proxy, ssh -L) does for anybody
+  - a container that runs as another uid is refused, even when it is yours
+  - prediction servers have ports of their own on 127.0.0.1, where every local user may ask them
+"""
 USAGE_ERROR = 2
 MOST_CLOCK_SPEED = 100_000
 
@@ -38,11 +45,12 @@ def main(argv: list[str] | None = None) -> int:
         arguments.root,
         port=arguments.port,
         is_verbose=arguments.verbose,
-        is_tied_to_stdin=arguments.tied_to_stdin,
+        is_while_used=arguments.while_used,
         preload=arguments.preload,
         clock_speed=arguments.clock_speed,
         has_containers=arguments.containers,
         mounts=arguments.mount,
+        is_shared=arguments.shared,
     )
 
 
@@ -54,14 +62,22 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | stop")
-    serve = commands.add_parser("serve", help="run the service until Ctrl-C or `stop`")
+    text = "run the service until Ctrl-C or `stop`"
+    serve = commands.add_parser(
+        "serve",
+        help=text,
+        description=text,
+        epilog=OWNER,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     _add_root(serve)
     serve.add_argument("--port", type=_port, help="default: 8085, or another if that is taken")
     serve.add_argument("--host", choices=["127.0.0.1"], default="127.0.0.1", help="loopback only")
     serve.add_argument(
-        "--tied-to-stdin",
+        "--while-used",
         action="store_true",
-        help="end with stdin, so with whoever started it; a line 'stay' unties it",
+        help="end with the last command that uses it, as one that a command starts: when no "
+        "process holds a shared flock(2) on ROOT/users; to keep it, remove ROOT/ends-when-unused",
     )
     serve.add_argument(
         "--preload",
@@ -93,6 +109,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="with --containers: a folder that they see under the same path, as they do the root; "
         "may be repeated",
+    )
+    serve.add_argument(
+        "--shared",
+        action="store_true",
+        help="take requests from every user of this machine, who can then run commands as you; "
+        "default: from your own processes only",
     )
     serve.add_argument("--verbose", action="store_true", help="log every request")
     stop = commands.add_parser("stop", help="end the service that runs on a root folder")
@@ -143,11 +165,12 @@ def _serve(
     *,
     port: int | None,
     is_verbose: bool,
-    is_tied_to_stdin: bool,
+    is_while_used: bool,
     preload: list[str],
     clock_speed: float,
     has_containers: bool,
     mounts: list[Path],
+    is_shared: bool,
 ) -> int:
     from vertex_local import server
     from vertex_local.engine import EngineError
@@ -161,11 +184,12 @@ def _serve(
             root,
             port=port,
             on_ready=_say_ready,
-            is_tied_to_stdin=is_tied_to_stdin,
+            is_while_used=is_while_used,
             preload=preload,
             clock_speed=clock_speed,
             has_containers=has_containers,
             mounts=mounts,
+            is_shared=is_shared,
         )
     except (lock.RootTakenError, server.PortTakenError, EngineError) as error:
         return _fail(str(error))

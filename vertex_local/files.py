@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
 from contextlib import suppress
@@ -19,6 +20,20 @@ def write_json(path: Path, body: dict[str, Any]) -> None:
     draft = path.with_name(f"{path.name}.tmp")
     draft.write_text(json.dumps(body, indent=1))
     draft.replace(path)
+
+
+def make_private(folder: Path) -> None:
+    """Makes a folder that its owner alone may enter, or one that is there such a folder.
+
+    Raises:
+        OSError: it is for all users to write into, as /tmp is, or cannot be changed.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = folder.stat().st_mode
+    if mode & stat.S_ISVTX:
+        raise PermissionError(f"it is shared by all users; name a folder inside it: {folder}/NAME")
+    if mode & 0o077:
+        folder.chmod(0o700)
 
 
 def last_lines(path: Path) -> str:

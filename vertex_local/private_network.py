@@ -32,7 +32,7 @@ def enter() -> None:
     is_root = user == 0
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET | (0 if is_root else CLONE_NEWUSER)) != 0:
-        raise OSError(ctypes.get_errno(), "no private network: unshare(2) was refused")
+        raise OSError(ctypes.get_errno(), "unshare(2): " + os.strerror(ctypes.get_errno()))
     if not is_root:
         _keep_identity(user, group)
     _bring_up_loopback()

@@ -19,7 +19,7 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
-    """The replicas of a job, chief first; {} before they are started.
+    """The replicas of a job, chief first, and its warnings; {} before they are started.
 
     `cpuSeconds` counts since the last start; `memoryBytes` is there while a replica runs, and both
     only for processes. `container` is the name for `docker` of one in a container.
@@ -31,7 +31,10 @@ def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
         state = processes.read_state(folder)
     except FileNotFoundError:
         return {}
-    return {"replicas": [_replica(folder, *item) for item in state["replicas"].items()]}
+    return {
+        "replicas": [_replica(folder, *item) for item in state["replicas"].items()],
+        "warnings": state.get("warnings", []),
+    }
 
 
 def _replica(folder: Path, name: str, state: Json) -> Json:

@@ -1,9 +1,9 @@
 """The service process: takes its root folder and a port, serves, and shuts down in order."""
 
 import logging
+import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,13 +19,16 @@ from vertex_local import (
     logs,
     models,
     operations,
+    peers,
     pipelines,
     protos,
     schedules,
+    users,
 )
 from vertex_local.app import Application
 from vertex_local.clock import Clock
 from vertex_local.engine import find_engine
+from vertex_local.files import make_private
 from vertex_local.service import Service
 from vertex_local.store import Store
 from vertex_local.warm import Warm
@@ -33,10 +36,10 @@ from vertex_local.warm import Warm
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
+PRIVATE_UMASK = 0o077  # of all that it runs, too: environments and data may be secret
 DEFAULT_PORT = 8085
 CLOSE_TIMEOUT_SECONDS = 25.0
 SIGNAL_CHECK_SECONDS = 0.5
-STAY = "stay"
 # In a root folder on which a service in containers runs, or was killed.
 CONTAINERS_MARK = "containers"
 # Those that hold a kind of resource each, in the order in which they recover after a restart.
@@ -60,42 +63,48 @@ def serve(
     *,
     port: int | None,
     on_ready: Callable[[str], None],
-    is_tied_to_stdin: bool = False,
+    is_while_used: bool = False,
     preload: Sequence[str] = (),
     clock_speed: float = 1.0,
     has_containers: bool = False,
     mounts: Sequence[Path] = (),
+    is_shared: bool = False,
 ) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
 
-    Tied to its stdin, it also ends when that ends, as it does when the starter is killed; a line
-    `stay` on it unties it. It runs schedules only when it is not tied, by a clock that is
-    `clock_speed` times as fast as the real one. `preload` names modules that a warm process imports
-    once (`warm.py`). With containers, what it is given runs in those, and sees `mounts` and `root`.
+    Run while used, it also ends with its last user, unless one of them keeps it (`users.py`). It
+    runs schedules only when it stays, by a clock that is `clock_speed` times as fast as the real
+    one. `preload` names modules that a warm process imports once (`warm.py`). With containers, what
+    it is given runs in those, and sees `mounts` and `root`. It takes requests from its own user
+    only, or from every user of this machine if it is shared; its files are private in either case.
 
     Raises:
         engine.EngineError: containers cannot be run.
         lock.RootTakenError: another service runs on this root.
         PortTakenError: `port` was given and is in use.
     """
+    os.umask(PRIVATE_UMASK)
     root = root.resolve()
-    root.mkdir(parents=True, exist_ok=True)
+    make_private(root)
     held = lock.RootLock(root)
     lock.withdraw(root)  # what a killed service announced
     engine = find_engine(root, mounts) if has_containers else None
     _remove_left_containers(root)
-    listener = _listen(port)
+    listener = _listen(port, peers.OwnersSocket if not is_shared else socket.socket)
+    if is_shared:
+        logger.warning(
+            "Shared: every user of this machine can run commands as uid %d here", os.geteuid()
+        )
     stop = _stop_on_signals()
-    stays = threading.Event()
-    if is_tied_to_stdin:
-        threading.Thread(target=_stop_on_end_of_stdin, args=(stop, stays), daemon=True).start()
-    else:
-        stays.set()
+    users.announce(root, is_while_used=is_while_used)
+    used = users.end_when_unused(root, stop) if is_while_used else None
     service = _service(root, listener, preload)
     service.engine = engine
     if engine:
         (root / CONTAINERS_MARK).touch()
-    service.stays, service.clock = stays, Clock(clock_speed)
+    service.clock = Clock(clock_speed)
+    if not is_while_used:
+        service.stays.set()
     for module in MODULES:
         _call_if_defined(module, "recover", service)
     server = _start_http(service, listener)
@@ -106,9 +115,10 @@ def serve(
     # Now and then: the handler runs in this thread, but a signal that another thread got, as may
     # happen while a child ends, does not wake it.
     while not stop.wait(SIGNAL_CHECK_SECONDS):
-        pass
+        if users.stays(root):
+            service.stays.set()
     _shut_down(service, server)
-    del held
+    del held, used
 
 
 def _service(root: Path, listener: socket.socket, preload: Sequence[str]) -> Service:
@@ -126,20 +136,20 @@ def _remove_left_containers(root: Path) -> None:
         (root / CONTAINERS_MARK).unlink()
 
 
-def _listen(port: int | None) -> socket.socket:
+def _listen(port: int | None, kind: type[socket.socket]) -> socket.socket:
     try:
-        return _bind(DEFAULT_PORT if port is None else port)
+        return _bind(DEFAULT_PORT if port is None else port, kind)
     except OSError as error:
         if port is not None:
             raise PortTakenError(
                 f"Port {port} cannot be used on {HOST}: {error.strerror}. "
                 "Choose another --port, or leave it out to get a free one."
             ) from None
-    return _bind(0)
+    return _bind(0, kind)
 
 
-def _bind(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def _bind(port: int, kind: type[socket.socket]) -> socket.socket:
+    listener = kind(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
@@ -160,15 +170,6 @@ def _stop_on_signals() -> threading.Event:
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
     return stop
-
-
-def _stop_on_end_of_stdin(stop: threading.Event, stays: threading.Event) -> None:
-    for line in sys.stdin:
-        if line.strip() == STAY:
-            stays.set()
-            return
-    logger.info("Stopping: whoever started this service is gone")
-    stop.set()
 
 
 def _start_http(service: Service, listener: socket.socket) -> http_server.HttpServer:

@@ -45,6 +45,7 @@ class Supervisor:
         self._replicas = [_replica(folder, **values) for values in plan["replicas"]]
         self._log_clock = LogClock([Path(replica.log_path) for replica in self._replicas])
         self._has_private_network: bool = plan["has_private_network"]
+        self._warnings: list[str] = []
         self._timeout_seconds: float | None = plan["timeout_seconds"]
         self._restarts = Restarts(plan["max_restarts"], plan["restarts_whole_group"])
         self._deadline = time.monotonic() + (self._timeout_seconds or float("inf"))
@@ -91,7 +92,7 @@ class Supervisor:
         if self._outcome or not self._has_private_network:
             return
         if not self._containers:
-            _enter_private_network()
+            self._warnings += _enter_private_network()
             return
         try:
             containers.create_network(self._containers[0].root, self._folder)
@@ -252,7 +253,12 @@ class Supervisor:
 
     def _write_state(self, state: str = "running", message: str = "") -> None:
         replicas = {replica.name: replica.summary() for replica in self._replicas}
-        body = {"state": state, "message": message, "replicas": replicas}
+        body = {
+            "state": state,
+            "message": message,
+            "warnings": self._warnings,
+            "replicas": replicas,
+        }
         try:
             write_json(self._state_path, body)
         except OSError as error:  # a full disk must not leave processes behind
@@ -263,11 +269,19 @@ def _replica(folder: Path, *, container: dict[str, Any] | None, **values: Any) -
     return Replica(**values, folder=folder, container=Container(**container) if container else None)
 
 
-def _enter_private_network() -> None:
+def _enter_private_network() -> list[str]:
+    """Enter it, or return a warning that the group runs without."""
     try:
         private_network.enter()
     except OSError as error:
-        sys.stderr.write(f"{error}; other machines may reach the ports of these processes\n")
+        warning = (
+            "other machines can reach the ports of the replicas, which ask nobody for a password: "
+            f"this system refuses a private network ({error}); allow network namespaces, or close "
+            "the ports with a firewall"
+        )
+        sys.stderr.write(f"{warning}\n")
+        return [warning]
+    return []
 
 
 def run_group(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """What survives the service, and what it cleans up: stop, kill -9, start again."""
 
 import ctypes
+import fcntl
 import os
 import signal
 import subprocess
@@ -129,16 +130,17 @@ def test_a_service_answers_before_it_imports_what_takes_a_second():
     assert subprocess.run(command, capture_output=True, check=True, timeout=40).stdout == b"False\n"
 
 
-def test_a_service_tied_to_its_stdin_ends_with_whoever_started_it(tmp_path):
+def test_a_service_that_runs_while_used_ends_with_its_last_user(tmp_path):
     serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(tmp_path)]
-    tied = subprocess.Popen(
-        [*serve, "--tied-to-stdin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert "ready" in tied.stdout.readline()
+    with (tmp_path / "users").open("a") as user:
+        fcntl.flock(user, fcntl.LOCK_SH)
+        service = subprocess.Popen([*serve, "--while-used"], stdout=subprocess.PIPE, text=True)
+        assert "ready" in service.stdout.readline()
+        assert service.poll() is None
 
-    tied.communicate(timeout=30)
+    service.communicate(timeout=30)
 
-    assert tied.returncode == 0
+    assert service.returncode == 0
     assert not (tmp_path / "server.json").exists()
 
 

@@ -20,6 +20,7 @@ from components.model_version.registry import list_versions
 from components.teardown.teardown import teardown
 from components.vertex_api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines import schedules
+from pipelines.lease import Lease, keep_service
 from pipelines.schedule_file import ScheduleFile
 from pipelines.schedules import plan_schedule
 from pipelines.target import Target
@@ -172,11 +173,12 @@ def test_an_unknown_parameter_is_refused(shared_service, body):
 
 @contextmanager
 def fast_service(root):
-    """A service with a fast clock that ends with its stdin until it stays, as a command's own."""
+    """A service with a fast clock that ends with its users until it stays, as a command's own."""
     command = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    root.mkdir()
+    user = Lease(root)
     process = subprocess.Popen(
-        [*command, "--tied-to-stdin", "--clock-speed", str(CLOCK_SPEED)],
-        stdin=subprocess.PIPE,
+        [*command, "--while-used", "--clock-speed", str(CLOCK_SPEED)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -186,8 +188,9 @@ def fast_service(root):
         with requests.Session() as session:
             session.trust_env = False
             api = VertexApi(base_url=url, logging_url=url, parent=PARENT, session=session)
-            yield api, process
+            yield api
     finally:
+        user.close()
         process.terminate()
         process.communicate(timeout=WAIT_TIMEOUT_SECONDS)
 
@@ -201,13 +204,12 @@ def until(is_reached, what: str) -> None:
 
 def test_runs_come_by_the_clock_once_the_service_stays(package, tmp_path):
     minutely = {**plan(package, tmp_path, max_runs=2, queue=True).body, "cron": "* * * * *"}
-    with fast_service(tmp_path / "vertex") as (api, process):
+    with fast_service(tmp_path / "vertex") as api:
         name = api.post(f"{PARENT}/schedules", minutely)["name"]
         time.sleep(0.5)
         assert list(api.list_resources("pipelineJobs")) == [], "it may end at any moment"
 
-        process.stdin.write("stay\n")
-        process.stdin.flush()
+        keep_service(tmp_path / "vertex")
         until(lambda: api.get(name)["state"] == "COMPLETED", "two runs were not started")
 
         runs = list(api.list_resources("pipelineJobs", filter=f'schedule_name="{name}"'))

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 
 import pytest
@@ -36,3 +37,12 @@ def test_training_is_shown_at_intervals_and_only_when_it_has_gone_on(
         step in shown for step in (10, 20)
     ]
     assert len(written.getvalue().splitlines()) == len(shown)
+
+
+def test_a_warning_is_shown_once_while_the_run_goes_on():
+    written = io.StringIO()
+    plain = PlainDisplay(Console(file=written, width=200))
+    view = dataclasses.replace(running(10), warnings=("open [to] all",))
+    for one in (running(10), view, view, dataclasses.replace(view, training=None)):
+        plain.show(one)
+    assert written.getvalue().count("warning: open [to] all") == 1

@@ -1,9 +1,11 @@
 import pytest
 import yaml
 
+from components.vertex_api import VertexError
+from pipelines import watch
 from pipelines.config import mnist
 from pipelines.report import Summary, summarize
-from pipelines.watch import NOT_RUN, leaf_tasks, view_of
+from pipelines.watch import NOT_RUN, follow, leaf_tasks, view_of
 
 PIPELINE = """\
 components:
@@ -48,6 +50,7 @@ JOB = {
         ]
     },
 }
+PROGRESS = "chief/0 step 1/2 loss 0.5 accuracy 0.5 10 examples/s 5.0 ms/step 0:01 left"
 TASKS = {name: name for name in ("evaluate", "predict", "promote", "teardown")}
 
 
@@ -96,3 +99,63 @@ def test_latest_points_to_the_run_written_last(tmp_path, summary):
 
     assert (tmp_path / "latest").resolve() == tmp_path / "m-2"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "m-1", "m-2"]
+
+
+class FakeApi:
+    """A run that trains, evaluates and ends; its job has a warning."""
+
+    parent = "projects/p/locations/l"
+
+    def __init__(self, *, error: VertexError | None = None) -> None:
+        self.num_asked = 0
+        self._error = error
+        states = [{"train": "RUNNING"}, {"train": "RUNNING"}, {"train": "SUCCEEDED"}]
+        self._jobs = [*({"state": "PIPELINE_STATE_RUNNING", **details(one)} for one in states)]
+        self._jobs.append({"state": "PIPELINE_STATE_SUCCEEDED", **details(states[-1])})
+
+    def get(self, name: str) -> dict:
+        if not name.endswith("/replicas"):
+            return self._jobs.pop(0)
+        self.num_asked += 1
+        if self._error:
+            raise self._error
+        return {"replicas": [], "warnings": ["open to the network"]}
+
+    def list_resources(self, path: str, *, filter: str = ""):
+        yield {"name": f"{self.parent}/{path}/7"}
+
+    def log_entries(self, filter: str, *, page_token: str = ""):
+        return [{"textPayload": PROGRESS}], ""
+
+
+def details(states: dict[str, str]) -> dict:
+    tasks = [{"taskName": name, "state": state} for name, state in states.items()]
+    return {"jobDetail": {"taskDetails": tasks}}
+
+
+@pytest.fixture
+def is_quick(monkeypatch):
+    monkeypatch.setattr(watch, "LEAST_DELAY_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("is_quick")
+def test_a_warning_of_the_training_job_is_asked_for_once_and_stays():
+    api = FakeApi()
+
+    views = list(follow(api, run="m-1", task_names={"train": "train"}))
+
+    assert {view.warnings for view in views} == {("open to the network",)}
+    assert api.num_asked == 1
+    summary = summarize(views[-1], run="m-1", config=mnist(), seconds=1)
+    assert summary.warnings == ("open to the network",)
+
+
+@pytest.mark.usefixtures("is_quick")
+@pytest.mark.parametrize("code", [404, 503], ids=["vertex-ai", "bad-moment"])
+def test_a_run_is_followed_to_its_end_where_its_warnings_cannot_be_read(code):
+    api = FakeApi(error=VertexError(code=code, status="S", message="m"))
+
+    views = list(follow(api, run="m-1", task_names={"train": "train"}))
+
+    assert views[-1].state == "PIPELINE_STATE_SUCCEEDED"
+    assert views[-1].warnings == ()
