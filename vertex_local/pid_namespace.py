@@ -36,17 +36,21 @@ def enter() -> int:
     """
     if os.geteuid():  # nothing leads back out of a user namespace
         linux.try_in_fork(_enter)
-        return _enter()
-    with Path("/proc/self/ns/pid").open() as outside:
-        try:
-            return _enter()
-        except OSError:
-            linux.set_namespace(outside.fileno())
-            raise
+    return _enter()
 
 
 def _enter() -> int:
-    linux.unshare(CLONE_NEWPID | CLONE_NEWNS)
+    with Path("/proc/self/ns/pid").open() as outside:
+        linux.unshare(CLONE_NEWPID | CLONE_NEWNS)
+        try:
+            return _start_init()
+        except OSError:
+            with suppress(OSError):
+                linux.set_namespace(outside.fileno())
+            raise
+
+
+def _start_init() -> int:
     read_fd, write_fd = os.pipe()
     pid = os.fork()
     if not pid:

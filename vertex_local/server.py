@@ -16,6 +16,7 @@ from vertex_local import (
     containers,
     endpoints,
     jobs,
+    leftovers,
     lock,
     logs,
     models,
@@ -85,9 +86,11 @@ def serve(
     root.mkdir(parents=True, exist_ok=True)
     held = lock.RootLock(root)
     lock.withdraw(root)  # what a killed service announced
+    leftovers.remove(root)
     engine = find_engine(root, mounts) if has_containers else None
     _remove_left_containers(root)
     listener = _listen(port)
+    leftovers.mark_what_follows(root)
     stop = _stop_on_signals()
     stays = threading.Event()
     if is_tied_to_stdin:
@@ -206,6 +209,7 @@ def _shut_down(service: Service, server: "waitress.server.TcpWSGIServer") -> Non
     if service.warm:
         service.warm.close()
     _remove_left_containers(service.root)
+    leftovers.remove_temp_dir(service.root)
     server.trigger.pull_trigger(server.close)
 
 
