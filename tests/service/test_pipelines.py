@@ -18,6 +18,7 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import compiler, dsl
 
+from tests.seen import is_running
 from tests.service.conftest import running_service
 
 pytestmark = pytest.mark.usefixtures("temp_folder")  # also of the service
@@ -321,14 +322,6 @@ def await_true(holds, what: str, timeout_seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-    return stat.rpartition(")")[2].split()[0] == "Z"
-
-
 def states(job: dict) -> dict[str, str]:
     return {one["taskName"]: one["state"] for one in job["jobDetail"]["taskDetails"]}
 
@@ -461,7 +454,7 @@ def test_a_cancel_ends_the_step_and_its_children_and_runs_the_exit_task(
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
     assert states(job) == {"hang": "CANCELLED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
     assert runs.note()["state"] == "CANCELLED"
-    assert all(is_gone(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
     assert list(temp_folder.iterdir()) == []
 
 
@@ -475,7 +468,7 @@ def test_a_cancel_cancels_the_running_custom_job(warm_runs, tmp_path):
     [trained] = warm_runs.service.do("GET", "customJobs")["customJobs"]
     assert trained["state"] == "JOB_STATE_CANCELLED"
     assert warm_runs.note()["state"] == "CANCELLED"
-    assert is_gone(pid)
+    assert not is_running(pid)
 
 
 def test_a_killed_runner_fails_the_run_and_leaves_nothing(runs, tmp_path, temp_folder):
@@ -487,7 +480,7 @@ def test_a_killed_runner_fails_the_run_and_leaves_nothing(runs, tmp_path, temp_f
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert "SIGKILL" in job["error"]["message"]
     assert states(job) == {"hang": "FAILED"}
-    assert all(is_gone(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
     assert list(temp_folder.iterdir()) == []
 
 
@@ -500,14 +493,14 @@ def test_a_killed_service_reports_its_runs_as_interrupted(runs, service, tmp_pat
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert job["error"]["message"] == "interrupted: the service stopped"
     assert states(job) == {"hang": "FAILED"}
-    assert all(is_gone(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
 
 
 def test_stopping_the_service_ends_its_runs(runs, service, tmp_path):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     assert service.stop() == 0
-    assert all(is_gone(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
     service.start()
     assert runs.get(job)["state"] == "PIPELINE_STATE_CANCELLED"
 
