@@ -8,12 +8,17 @@ from pathlib import Path
 
 def is_running(pid: int) -> bool:
     """Return whether a process has this pid here or in a PID namespace of its own."""
-    return any(str(pid) in pids for pids, _ in _processes())
+    return any(str(pid) in _ids(folder) for folder in _live())
 
 
 def running(*words: str) -> list[int]:
     """Return the processes whose command has one of these words as an argument."""
-    return [int(pids[0]) for pids, command in _processes() if not set(words).isdisjoint(command)]
+    return [int(one.name) for one in _live() if not set(words).isdisjoint(_texts(one / "cmdline"))]
+
+
+def marked(variable: str) -> list[int]:
+    """Return the processes that were started with `NAME=VALUE` in their environment."""
+    return [int(folder.name) for folder in _live() if variable in _texts(folder / "environ")]
 
 
 def await_end_of(*words: str, timeout_seconds: float = 10) -> None:
@@ -24,12 +29,25 @@ def await_end_of(*words: str, timeout_seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
-def _processes() -> Iterator[tuple[list[str], list[str]]]:
-    """Yield each process's pids, the one of here first, and its command; no zombies."""
+def _live() -> Iterator[Path]:
+    """Yield the /proc folder of each process that is no zombie."""
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended
-            lines = (folder / "status").read_text(errors="replace").splitlines()
-            status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-            command = (folder / "cmdline").read_text(errors="replace").split("\0")
-            if status["State"][0] not in "ZX":
-                yield status["NSpid"].split(), command
+        if _status(folder).get("State", "Z")[0] not in "ZX":
+            yield folder
+
+
+def _ids(folder: Path) -> list[str]:
+    return _status(folder).get("NSpid", "").split()
+
+
+def _status(folder: Path) -> dict[str, str]:
+    with suppress(OSError):  # it has ended
+        lines = (folder / "status").read_text(errors="replace").splitlines()
+        return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    return {}
+
+
+def _texts(path: Path) -> list[str]:
+    with suppress(OSError):
+        return path.read_text(errors="replace").split("\0")
+    return []

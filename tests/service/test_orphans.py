@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -181,16 +182,15 @@ def test_where_the_namespace_cannot_be_prepared_nothing_has_changed(monkeypatch)
 def refused(service):
     """The service once more, where the kernel refuses PID namespaces."""
     service.stop()
-
-    def start() -> None:
-        with (service.root / "serve.log").open("ab") as log:
-            service.process = subprocess.Popen(
-                [*NO_PID_NAMESPACES, *SERVE, "--root", str(service.root)], stdout=log, stderr=log
-            )
-        wait_for(service._is_announced, "the service")
-
-    start()
+    start_refused(service)
     return service
+
+
+def start_refused(service) -> None:
+    command = [*NO_PID_NAMESPACES, *SERVE, "--root", str(service.root), *service.arguments]
+    with (service.root / "serve.log").open("ab") as log:
+        service.process = subprocess.Popen(command, stdout=log, stderr=log)
+    wait_for(service._is_announced, "the service")
 
 
 def shell_job(script: str) -> dict:
@@ -199,15 +199,24 @@ def shell_job(script: str) -> dict:
     return {"displayName": "shells", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
 
 
-def kill_all(service) -> None:
-    """Kills a service and all that it has started at once, as the kernel or a power cut would."""
-    tree = [psutil.Process(service.process.pid)]
-    tree += tree[0].children(recursive=True)
-    for process in tree:
-        process.suspend()
-    for process in tree:
-        process.kill()
+def kill_all(service) -> int:
+    """Kills a service and all that it has started at once, as a power cut would; the number."""
+    stopped: set[psutil.Process] = set()
+    while new := tree_of(service.process.pid) - stopped:  # a stopped process starts no others
+        stopped |= new
+        for process in new:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+    for process in stopped:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     service.process.wait(20)
+    return len(stopped)
+
+
+def tree_of(pid: int) -> set[psutil.Process]:
+    process = psutil.Process(pid)
+    return {process, *process.children(recursive=True)}
 
 
 @pytest.mark.parametrize("shell", ["child", "own-session"])
