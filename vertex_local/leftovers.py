@@ -6,6 +6,7 @@ and its temporary files below one folder, to which ROOT/tmp points. PID namespac
 system refuses them. Whoever holds the root's lock may call these.
 """
 
+import fcntl
 import logging
 import os
 import secrets
@@ -46,6 +47,8 @@ def mark_what_follows(root: Path) -> None:
     (root / TEMP_LINK).unlink(missing_ok=True)
     (root / TEMP_LINK).symlink_to(path)
     path.mkdir(mode=0o700)
+    # As long as this process lives: systemd-tmpfiles removes old folders that nobody has locked.
+    fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
     os.environ |= {ROOT_VARIABLE: str(root), "TMPDIR": str(path)}
     tempfile.tempdir = None
 

@@ -1,5 +1,6 @@
 """What is left when processes of a service are killed, and cores that replicas are tied to."""
 
+import ctypes
 import errno
 import os
 import signal
@@ -30,6 +31,8 @@ SHELLS = {
     "own-session": "setsid sleep {0} & sleep {0}",
     "daemon": "(setsid env -i sleep {0} &) ; sleep {0}",
 }
+NOBODY = 65534
+PR_SET_DUMPABLE = 4
 NO_PID_NAMESPACES = [
     *["unshare", "--user", "--map-root-user", "sh", "-c"],
     *['echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"', "sh"],
@@ -165,6 +168,39 @@ def test_groups_do_not_number_their_processes_alike(start, tmp_path):
     assert len(numbers) == 3
 
 
+def become_nobody() -> None:
+    """Makes this process, a fork, one of a user who is not root."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # as it is after an exec
+
+
+def assert_children_find_themselves(*, is_namespaced: bool) -> None:
+    outside = os.readlink("/proc/self/ns/pid") if not is_namespaced else ""
+    if child := os.fork():
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return
+    is_found = os.readlink("/proc/self") == str(os.getpid())
+    is_as_said = is_namespaced or os.readlink("/proc/self/ns/pid") == outside
+    os._exit(0 if is_found and is_as_said else 1)
+
+
+@pytest.mark.parametrize("user", ["this", "nobody"])
+def test_children_are_in_a_namespace_that_ends_with_its_init(user):
+    def enter() -> None:
+        if user == "nobody":
+            become_nobody()
+        init = pid_namespace.enter()
+        assert_children_find_themselves(is_namespaced=True)
+        child = os.spawnlp(os.P_NOWAIT, "setsid", "setsid", "sleep", "60")
+        os.kill(init, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+    linux.try_in_fork(enter)
+
+
 def test_where_the_namespace_cannot_be_prepared_nothing_has_changed(monkeypatch):
     def refuse() -> None:
         raise PermissionError(errno.EACCES, "mount(2) was refused")
@@ -172,9 +208,28 @@ def test_where_the_namespace_cannot_be_prepared_nothing_has_changed(monkeypatch)
     def enter() -> None:
         with pytest.raises(PermissionError):
             pid_namespace.enter()
-        os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+        assert_children_find_themselves(is_namespaced=False)
 
     monkeypatch.setattr(pid_namespace, "_prepare", refuse)
+    linux.try_in_fork(enter)
+
+
+def test_where_a_container_masks_proc_nothing_has_changed():
+    """Kubernetes lets users make namespaces, and the kernel then lets them mount no /proc."""
+
+    def enter() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        linux.unshare(pid_namespace.CLONE_NEWNS)
+        flags = pid_namespace.MS_REC | pid_namespace.MS_SLAVE
+        linux.check(libc.mount(b"none", b"/", None, flags, None), "mount(2)")
+        linux.check(libc.mount(b"none", b"/proc/fs", b"tmpfs", 0, None), "mount(2)")
+        become_nobody()
+        with pytest.raises(PermissionError):
+            pid_namespace.enter()
+        assert_children_find_themselves(is_namespaced=False)
+
+    if os.geteuid():
+        pytest.skip("only root can mask /proc")
     linux.try_in_fork(enter)
 
 
