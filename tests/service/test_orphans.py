@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -256,17 +257,26 @@ def shell_job(script: str) -> dict:
 
 def kill_all(service) -> int:
     """Kills a service and all that it has started at once, as a power cut would; the number."""
+    return kill(service, lambda process: True)
+
+
+def kill(service, is_chosen: Callable[[psutil.Process], bool]) -> int:
+    """Kills a service and those chosen of what it has started, so that none sees another's end."""
     stopped: set[psutil.Process] = set()
     while new := tree_of(service.process.pid) - stopped:  # a stopped process starts no others
         stopped |= new
         for process in new:
             with suppress(psutil.NoSuchProcess):
                 process.suspend()
-    for process in stopped:
+    chosen = {one for one in stopped if one.pid == service.process.pid or is_chosen(one)}
+    for process in chosen:
         with suppress(psutil.NoSuchProcess):
             process.kill()
+    for process in stopped - chosen:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
     service.process.wait(20)
-    return len(stopped)
+    return len(chosen)
 
 
 def tree_of(pid: int) -> set[psutil.Process]:

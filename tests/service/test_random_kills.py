@@ -1,4 +1,4 @@
-"""Random kills of one process of a busy service or of all: the next start leaves nothing of it.
+"""Random kills of a busy service and of its processes: the next start leaves nothing of them.
 
 `KILL_ROUNDS=100 pytest -s tests/service/test_random_kills.py` for a count that tells something;
 `KILL_SEED` repeats one. Each round says what it killed, the end how many rounds left nothing.
@@ -19,7 +19,7 @@ from tests.seen import marked, running
 from tests.service.conftest import running_service
 from tests.service.test_orphans import (
     SHELLS,
-    kill_all,
+    kill,
     shell_job,
     start_refused,
     submit_sleeps,
@@ -27,27 +27,28 @@ from tests.service.test_orphans import (
 )
 from vertex_local.leftovers import ROOT_VARIABLE
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "4"))
 SEED = int(os.environ.get("KILL_SEED", time.time_ns() % 10**6))
+KILLS = ("one", "service", "half", "all")
 LONGEST_DELAY_SECONDS = 4.0
 PRELOAD = "kfp.local,kfp.dsl.executor_main"
 
 pytestmark = pytest.mark.timeout(60 + 60 * ROUNDS)
 
 
-def kill(service, chance: random.Random, *, what: str) -> str:
-    """Kills one random process of the service, the service itself, or all; returns its command."""
+def kill_what(what: str, service, chance: random.Random) -> str:
+    """Kills one process of a service, the service, half of all or all; says which."""
     if what == "all":
-        return f"all {kill_all(service)} processes"
+        return f"all {kill(service, lambda process: True)} processes"
+    if what == "half":
+        return f"{kill(service, lambda process: chance.random() < 0.5)} processes of more"
     victim = psutil.Process(service.process.pid)
     if what == "one":
         victim = chance.choice(sorted(tree_of(service.process.pid), key=lambda one: one.pid))
     words = "a process that has just ended"
     with suppress(psutil.NoSuchProcess):
         is_service = victim.pid == service.process.pid
-        words = (
-            "the service" if is_service else f"{victim.name()}: {' '.join(victim.cmdline())[:120]}"
-        )
+        words = "the service" if is_service else f"{victim.name()}: {victim.cmdline()}"[:150]
         victim.kill()
     return words
 
@@ -80,8 +81,8 @@ def test_random_kills_leave_nothing(temp_folder, tmp_path, is_refused):
             submit_sleeps(service, marker, tmp_path)
             time.sleep(chance.uniform(0, LONGEST_DELAY_SECONDS))
 
-            what = ["one", "service", "all"][number % 3]
-            killed = kill(service, chance, what=what)
+            what = KILLS[number % len(KILLS)]
+            killed = kill_what(what, service, chance)
             if what == "one" and service.process.poll() is None:
                 time.sleep(chance.uniform(0, 1))
                 service.stop()  # in order, whatever it has lost
