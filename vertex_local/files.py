@@ -65,7 +65,7 @@ def make_temp_dir(folder: Path) -> Path:
     It is not inside FOLDER: sockets in it would have too long a name (108 characters at the most).
     """
     remove_temp_dir(folder)
-    path = Path(tempfile.mkdtemp(prefix="vertex-local-"))
+    path = Path(tempfile.mkdtemp(prefix="group-"))
     (folder / TEMP_LINK).symlink_to(path)
     return path
 

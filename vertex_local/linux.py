@@ -15,6 +15,8 @@ from pathlib import Path
 # <linux/prctl.h>
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+# <linux/sched.h>
+CLONE_NEWUSER = 0x10000000
 
 
 def become_subreaper() -> None:
@@ -40,8 +42,66 @@ def die_with(parent: int) -> None:
 
 def _die_with(libc: ctypes.CDLL, parent: int) -> None:
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    # 0: a parent outside of this PID namespace, whose init is killed with that parent.
+    if os.getppid() not in (parent, 0):
         os._exit(1)
+
+
+def unshare(namespaces: int) -> None:
+    """Move this process into new namespaces, owned by a new user namespace if it is not root's.
+
+    Raises:
+        OSError: this system does not allow it.
+    """
+    user, group = os.geteuid(), os.getegid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    check(libc.unshare(namespaces | (CLONE_NEWUSER if user else 0)), "unshare(2)")
+    if user:
+        _keep_identity(user, group)
+
+
+def set_namespace(fd: int) -> None:
+    """Move this process into the namespace of an open /proc/PID/ns file.
+
+    Raises:
+        OSError: this system does not allow it.
+    """
+    check(ctypes.CDLL(None, use_errno=True).setns(fd, 0), "setns(2)")
+
+
+def check(result: int, call: str) -> None:
+    """Raise the OSError of a system call that `result` says has failed."""
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{call} was refused: {os.strerror(number)}")
+
+
+def _keep_identity(user: int, group: int) -> None:
+    """In the new user namespace this process is who it was before."""
+    own = Path("/proc/self")
+    (own / "setgroups").write_text("deny")
+    (own / "uid_map").write_text(f"{user} {user} 1")
+    (own / "gid_map").write_text(f"{group} {group} 1")
+
+
+def try_in_fork(action: Callable[[], object]) -> None:
+    """Run `action` in a fork, which then ends.
+
+    Raises:
+        OSError: the one that `action` raised.
+    """
+    pid = os.fork()
+    if not pid:
+        number = 255
+        try:
+            action()
+            number = 0
+        except OSError as error:
+            number = error.errno or number
+        finally:
+            os._exit(number)
+    if number := abs(reap(pid)):
+        raise OSError(number, os.strerror(number))
 
 
 def open_wake_fd() -> int:
@@ -98,19 +158,49 @@ def end_adopted_group(leader: int) -> None:
             os.waitpid(-leader, 0)
 
 
-def kill_all_children(*, timeout_seconds: float) -> None:
-    """Kills and reaps every child, and the orphans which that makes children of this process."""
+def kill_all_children(*, init_pid: int, timeout_seconds: float) -> None:
+    """Kills and reaps every child, and the orphans which that makes children of this process.
+
+    With the init of the children's PID namespace (0 if they have none) all of them are killed.
+    """
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return
+        if pid == init_pid:
+            init_pid = -1  # the namespace is empty, and its /proc with it
         if not pid:
-            for child in children():
+            for child in [init_pid] if init_pid > 0 else children():
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(child, signal.SIGKILL)
-            time.sleep(0.01)
+            time.sleep(0.002 if init_pid else 0.01)
+
+
+def reap_orphans(*, timeout_seconds: float) -> None:
+    """Reaps what a killed supervisor leaves to this process: those of its PID namespace.
+
+    The kernel has killed them, but as long as one is not reaped the namespace has not ended.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while orphans := [child for child in children() if _has_own_pid_namespace(child)]:
+        for orphan in orphans:
+            with suppress(ChildProcessError):  # another thread was faster
+                os.waitpid(orphan, os.WNOHANG)
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.002)
+
+
+def _has_own_pid_namespace(pid: int) -> bool:
+    """Whether a process has a pid in a namespace below the one of this /proc."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return False
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    return len(fields["NSpid"].split()) > 1
 
 
 def children() -> list[int]:

@@ -5,15 +5,13 @@ interfaces whatever address TF_CONFIG names. A cluster of replicas is therefore 
 other network. Linux only; see network_namespaces(7) and user_namespaces(7).
 """
 
-import ctypes
 import fcntl
-import os
 import socket
 import struct
-from pathlib import Path
+
+from vertex_local import linux
 
 # <linux/sched.h>
-CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 # <linux/sockios.h>, <linux/if.h>
 SIOCGIFFLAGS = 0x8913
@@ -28,22 +26,8 @@ def enter() -> None:
     Raises:
         OSError: this system does not allow it.
     """
-    user, group = os.geteuid(), os.getegid()
-    is_root = user == 0
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET | (0 if is_root else CLONE_NEWUSER)) != 0:
-        raise OSError(ctypes.get_errno(), "unshare(2): " + os.strerror(ctypes.get_errno()))
-    if not is_root:
-        _keep_identity(user, group)
+    linux.unshare(CLONE_NEWNET)
     _bring_up_loopback()
-
-
-def _keep_identity(user: int, group: int) -> None:
-    """In the new user namespace this process is who it was before."""
-    own = Path("/proc/self")
-    (own / "setgroups").write_text("deny")
-    (own / "uid_map").write_text(f"{user} {user} 1")
-    (own / "gid_map").write_text(f"{group} {group} 1")
 
 
 def _bring_up_loopback() -> None:

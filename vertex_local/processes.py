@@ -24,6 +24,7 @@ from vertex_local.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE
 Json = dict[str, Any]
 
 STOP_MARGIN_SECONDS = 15.0
+ORPHANS_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class Group:
             self._has_launched.set()
         if self._supervisor:
             code = self._supervisor.wait()
+            if code or self._launch.starts_groups:  # in which a supervisor may have been killed
+                linux.reap_orphans(timeout_seconds=ORPHANS_TIMEOUT_SECONDS)
             remove_temp_dir(self.folder)  # a supervisor that was killed has not
             if code and self._has_containers:
                 containers.remove_group(self.folder)
@@ -140,7 +143,8 @@ class Group:
             return {"state": "failed", "message": f"its state is lost: {error}", "replicas": {}}
         if state["state"] == "running":
             for replica in state["replicas"].values():
-                if replica["pid"] and not replica["ended"]:
+                is_left = replica["pid"] and not replica["ended"]
+                if is_left and not state.get("has_pid_namespace"):
                     linux.end_adopted_group(replica["pid"])
             log = self.folder / SUPERVISOR_LOG
             message = f"its supervisor ended with code {code} before the processes did; see {log}"

@@ -15,6 +15,7 @@ from vertex_local import (
     endpoints,
     http_server,
     jobs,
+    leftovers,
     lock,
     logs,
     models,
@@ -88,6 +89,7 @@ def serve(
     make_private(root)
     held = lock.RootLock(root)
     lock.withdraw(root)  # what a killed service announced
+    leftovers.remove(root)
     engine = find_engine(root, mounts) if has_containers else None
     _remove_left_containers(root)
     listener = _listen(port, peers.OwnersSocket if not is_shared else socket.socket)
@@ -95,6 +97,7 @@ def serve(
         logger.warning(
             "Shared: every user of this machine can run commands as uid %d here", os.geteuid()
         )
+    leftovers.mark_what_follows(root)
     stop = _stop_on_signals()
     users.announce(root, is_while_used=is_while_used)
     used = users.end_when_unused(root, stop) if is_while_used else None
@@ -197,6 +200,7 @@ def _shut_down(service: Service, server: http_server.HttpServer) -> None:
     if service.warm:
         service.warm.close()
     _remove_left_containers(service.root)
+    leftovers.remove_temp_dir(service.root)
     server.trigger.pull_trigger(server.close)
 
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vertex_local import containers, linux, private_network
+from vertex_local import containers, linux, pid_namespace, private_network
 from vertex_local.containers import Container
 from vertex_local.files import make_temp_dir, remove_temp_dir, write_json
 from vertex_local.log_times import LOOK_SECONDS, LogClock
@@ -29,6 +29,7 @@ GROUP_FILE = "group.json"
 STATE_FILE = "state.json"
 LOCK_FILE = "supervisor.lock"
 INTERRUPTED = "interrupted: the service stopped"
+INIT_KILLED = "the init process of its PID namespace was killed, and all others with it"
 
 END_GRACE_SECONDS = 3.0
 CONTAINER_END_GRACE_SECONDS = 10.0  # on a busy machine Docker takes seconds to take one down
@@ -50,6 +51,8 @@ class Supervisor:
         self._restarts = Restarts(plan["max_restarts"], plan["restarts_whole_group"])
         self._deadline = time.monotonic() + (self._timeout_seconds or float("inf"))
         self._temp_dir = folder
+        self._init_pid = 0
+        self._has_pid_namespace = False
         self._kill_at = float("inf")
         self._outcome: tuple[str, str] | None = None
         self._commands = b""
@@ -63,13 +66,14 @@ class Supervisor:
         """Runs the group to its end; the last state is written when every process is gone."""
         self._read_commands(0)
         self._make_private_network()
+        self._make_pid_namespace()
         self._temp_dir = make_temp_dir(self._folder)
         self._start_replicas(self._replicas)
         while self._is_at_work():
             self._read_commands(min(LOOK_SECONDS, self._seconds_to_wait()))
             self._check_time()
             self._log_clock.look()
-        linux.kill_all_children(timeout_seconds=STRAYS_TIMEOUT_SECONDS)
+        linux.kill_all_children(init_pid=self._init_pid, timeout_seconds=STRAYS_TIMEOUT_SECONDS)
         if self._containers:
             containers.remove_group(self._folder)
         self._log_clock.look()
@@ -98,6 +102,15 @@ class Supervisor:
             containers.create_network(self._containers[0].root, self._folder)
         except OSError as error:
             self._end("failed", f"a private network could not be made: {error}")
+
+    def _make_pid_namespace(self) -> None:
+        if self._outcome or self._containers:
+            return
+        try:
+            self._init_pid = pid_namespace.enter()
+        except OSError as error:
+            sys.stderr.write(f"no PID namespace: {error}; a kill may leave processes behind\n")
+        self._has_pid_namespace = self._init_pid > 0
 
     def _is_at_work(self) -> bool:
         self._reap()
@@ -241,6 +254,9 @@ class Supervisor:
             if replica:
                 linux.signal_group(pid, signal.SIGKILL)  # what the leader left behind
             code, usage = linux.reap_with_usage(pid)
+            if pid == self._init_pid:
+                self._init_pid = 0
+                self._end("failed", INIT_KILLED, grace_seconds=0)
             if replica:
                 if replica.container and code < 0:  # `docker run` was killed, its container not
                     containers.remove(replica.container_name)
@@ -257,6 +273,7 @@ class Supervisor:
             "state": state,
             "message": message,
             "warnings": self._warnings,
+            "has_pid_namespace": self._has_pid_namespace,
             "replicas": replicas,
         }
         try:

@@ -8,6 +8,7 @@ import datetime
 import hashlib
 import logging
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +101,7 @@ def _save(batches: "Iterable[pa.RecordBatch]", path: Path) -> int:
     """Writes record batches in one step, in row groups of one size; answers the number of rows."""
     from pyarrow import parquet
 
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     writer, num_rows = None, 0
     try:
         for table in _tables(batches):

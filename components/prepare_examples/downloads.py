@@ -5,6 +5,7 @@ import fcntl
 import logging
 import os
 import queue
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -73,7 +74,7 @@ def _partial_file(path: Path) -> Iterator[Path]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+            partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
         try:
             yield partial
         finally:

@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -49,7 +50,7 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
         DamagedError: the content is another one; nothing is left behind.
     """
     digest = hashlib.sha256()
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("wb") as file:
             for chunk in chunks:

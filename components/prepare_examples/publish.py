@@ -1,9 +1,11 @@
 """The output folder: local or in a mounted bucket, complete or not there at all."""
 
 import contextlib
+import fcntl
 import logging
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from trainer import paths
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+LOCK = ".lock"
 OWN_FILE = re.compile(
     rf"({'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.tfrecord(\.gz)?"
     r"|quarantine-\d{5}-of-\d{5}\.jsonl"
@@ -47,40 +50,42 @@ def published(output: Path) -> Iterator[Path]:
         yield output
         return
     remove_leftovers(output)
-    staged = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    staged = output.with_name(f".{output.name}.{secrets.token_hex(4)}.partial")
     staged.mkdir(parents=True)
-    try:
-        yield staged
-        if output.exists():
-            shutil.rmtree(output)
-        os.replace(staged, output)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+    with (staged / LOCK).open("w") as lock:  # its end, even by a kill, frees the folder
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield staged
+            if output.exists():
+                shutil.rmtree(output)
+            (staged / LOCK).unlink()
+            os.replace(staged, output)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
 
 
 def remove_leftovers(output: Path) -> None:
-    """Removes what killed runs into the same place have left: folders that name a dead process.
+    """Removes the folders that killed runs into the same place have left: nobody locks them.
 
-    A folder that names this very process is of an earlier one: in a container, ids come again.
+    Their names tell nothing: pids are a container's or a PID namespace's own, and come again.
     """
-    pattern = re.compile(rf"\.{re.escape(output.name)}\.(\d{{1,9}})\.partial")
+    pattern = re.compile(rf"\.{re.escape(output.name)}\.\w+\.partial")
     entries = list(output.parent.iterdir()) if output.parent.is_dir() else []
     for entry in entries:
-        found = pattern.fullmatch(entry.name)
-        if found and not _is_running(int(found[1])):
+        if pattern.fullmatch(entry.name) and not _is_locked(entry / LOCK):
             shutil.rmtree(entry, ignore_errors=True)
             logger.info("%s, which a killed run had left, is removed", entry)
 
 
-def _is_running(pid: int) -> bool:
-    """Is it another process that runs?"""
+def _is_locked(path: Path) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
+        with path.open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    return pid != os.getpid()
+    except OSError:  # an older version wrote none, or another run is removing the folder
+        return False
+    return False
 
 
 def check_replaceable(output: Path) -> None:

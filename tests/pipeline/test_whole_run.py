@@ -111,7 +111,8 @@ class Home:
         kept = ["vertex_local.cli", "vertex_local.warm_process"] if self.is_serving else []
         assert modules == kept
         assert (self.state / "vertex" / "server.json").exists() is self.is_serving
-        assert [path.name for path in self.temp.iterdir()] == []
+        temp = (self.state / "vertex" / "tmp").readlink() if self.is_serving else self.temp
+        assert [path.name for path in temp.iterdir()] == []
 
     def wait_until_no_process(self) -> None:
         """For ends that nobody waited for."""

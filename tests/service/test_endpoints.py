@@ -1,21 +1,14 @@
 """Endpoints: real processes behind deployed models, over the official SDK and plain HTTP."""
 
-import os
 import time
 from pathlib import Path
 
 import pytest
 from google.api_core import exceptions
 
+from tests.seen import is_running
+
 SERVER_SCRIPT = Path(__file__).with_name("tiny_server.py")
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.fixture
@@ -129,7 +122,7 @@ def test_undeploy_ends_the_process(service, endpoint, deploy, upload):
     deployed = deploy(upload()["model"])
     pid = predict(service, endpoint, 1).json()["predictions"][0]["pid"]
     service.do("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": deployed["id"]})
-    assert not is_alive(pid)
+    assert not is_running(pid)
     response = predict(service, endpoint, 1)
     assert response.json()["error"]["status"] == "FAILED_PRECONDITION"
 
@@ -138,7 +131,7 @@ def test_stopped_service_leaves_no_prediction_server(service, endpoint, deploy, 
     deploy(upload()["model"])
     pid = predict(service, endpoint, 1).json()["predictions"][0]["pid"]
     assert service.stop() == 0
-    assert not is_alive(pid)
+    assert not is_running(pid)
     assert not (service.root / "server.json").exists()
 
 

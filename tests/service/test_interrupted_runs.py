@@ -15,6 +15,7 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import dsl
 
+from tests.seen import is_running
 from tests.service.conftest import running_service
 from tests.service.test_pipelines import (
     SERVER_SCRIPT,
@@ -25,7 +26,6 @@ from tests.service.test_pipelines import (
     detail,
     echo,
     hang,
-    is_gone,
     job_hangs,
     states,
 )
@@ -195,7 +195,7 @@ def kill_runner(runs: Runs, job: dict) -> None:
     await_true(lambda: runner()["pid"], "a runner")
     pid = runner()["pid"]
     os.kill(pid, signal.SIGKILL)
-    await_true(lambda: is_gone(pid), "the end of the runner")
+    await_true(lambda: not is_running(pid), "the end of the runner")
 
 
 def kill_everything(runs: Runs) -> None:
@@ -208,7 +208,7 @@ def kill_everything(runs: Runs) -> None:
                 process.send_signal(number)
     runs.service.kill()
     for process in killed:
-        await_true(lambda pid=process.pid: is_gone(pid), f"the end of process {process.pid}")
+        await_true(lambda pid=process.pid: not is_running(pid), f"the end of process {process.pid}")
 
 
 def ended(runs: Runs, job: dict) -> dict:
@@ -221,7 +221,7 @@ def test_all_killed_at_once_the_next_service_runs_the_exit_task(runs):
     pids = runs.pids()
     kill_everything(runs)
     killed_at = now()
-    assert all(is_gone(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
     runs.service.start()
     job = ended(runs, job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
@@ -329,7 +329,7 @@ def test_a_cancelled_run_whose_runner_is_killed_runs_its_exit_task_as_cancelled(
         "echo": "NOT_TRIGGERED",
         "close-down": "SUCCEEDED",
     }
-    assert all(is_gone(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
 
 
 def test_a_cancel_while_exit_tasks_of_an_interrupted_run_are_executed_lets_them_end(warm_runs):
@@ -390,7 +390,7 @@ def test_the_custom_job_of_a_killed_runner_is_cancelled(warm_runs):
     kill_runner(warm_runs, job)
     job = ended(warm_runs, job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
-    assert is_gone(pid)
+    assert not is_running(pid)
     found = warm_runs.service.do("GET", "customJobs")["customJobs"]
     by_name = {one["name"]: one["state"] for one in found}
     assert by_name.pop(other_name) in ("JOB_STATE_PENDING", "JOB_STATE_RUNNING")

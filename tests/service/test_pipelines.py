@@ -18,6 +18,7 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import compiler, dsl
 
+from tests.seen import is_running
 from tests.service.conftest import running_service
 
 pytestmark = pytest.mark.usefixtures("temp_folder")  # also of the service
@@ -321,12 +322,10 @@ def await_true(holds, what: str, timeout_seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-    return stat.rpartition(")")[2].split()[0] == "Z"
+def left_in(temp_folder: Path) -> list[Path]:
+    """What there is in the temporary folder of the service that runs."""
+    [of_service] = temp_folder.iterdir()
+    return list(of_service.iterdir())
 
 
 def states(job: dict) -> dict[str, str]:
@@ -401,7 +400,7 @@ def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time
     assert not (runs.service.root / "pipelines" / "whole-1").exists()
     assert runs.service.call("GET", "pipelineJobs/whole-1").status_code == 404
     assert runs.service.stop() == 0
-    assert list(temp_folder.iterdir()) == []
+    assert left_in(temp_folder) == []
 
 
 def test_a_failing_step_fails_the_run_with_its_last_words_and_the_exit_task_runs(
@@ -461,8 +460,8 @@ def test_a_cancel_ends_the_step_and_its_children_and_runs_the_exit_task(
     assert job["state"] == "PIPELINE_STATE_CANCELLED"
     assert states(job) == {"hang": "CANCELLED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
     assert runs.note()["state"] == "CANCELLED"
-    assert all(is_gone(pid) for pid in pids)
-    assert list(temp_folder.iterdir()) == []
+    assert not any(is_running(pid) for pid in pids)
+    assert left_in(temp_folder) == []
 
 
 def test_a_cancel_cancels_the_running_custom_job(warm_runs, tmp_path):
@@ -475,7 +474,7 @@ def test_a_cancel_cancels_the_running_custom_job(warm_runs, tmp_path):
     [trained] = warm_runs.service.do("GET", "customJobs")["customJobs"]
     assert trained["state"] == "JOB_STATE_CANCELLED"
     assert warm_runs.note()["state"] == "CANCELLED"
-    assert is_gone(pid)
+    assert not is_running(pid)
 
 
 def test_a_killed_runner_fails_the_run_and_leaves_nothing_but_the_exit_task_runs(
@@ -492,8 +491,8 @@ def test_a_killed_runner_fails_the_run_and_leaves_nothing_but_the_exit_task_runs
     assert runs.note()["state"] == "FAILED"
     assert "SIGKILL" in runs.note()["error"]
     assert "SIGKILL" in detail(job, "hang")["error"]["message"]
-    assert all(is_gone(pid) for pid in pids)
-    assert list(temp_folder.iterdir()) == []
+    assert not any(is_running(pid) for pid in pids)
+    assert left_in(temp_folder) == []
 
 
 def test_the_next_service_runs_the_exit_tasks_of_a_run_that_was_interrupted(
@@ -508,14 +507,14 @@ def test_the_next_service_runs_the_exit_tasks_of_a_run_that_was_interrupted(
     assert job["error"] == {"code": 10, "message": "interrupted: the service stopped"}
     assert states(job) == {"hang": "FAILED", "leave-note": "SUCCEEDED", "echo": "NOT_TRIGGERED"}
     assert runs.note()["error"] == "interrupted: the service stopped"
-    assert all(is_gone(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
 
 
 def test_stopping_the_service_ends_its_runs(runs, service, tmp_path):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     assert service.stop() == 0
-    assert all(is_gone(pid) for pid in pids)
+    assert not any(is_running(pid) for pid in pids)
     service.start()
     assert runs.get(job)["state"] == "PIPELINE_STATE_CANCELLED"
     assert runs.note()["state"] == "CANCELLED"

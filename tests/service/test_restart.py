@@ -2,7 +2,6 @@
 
 import ctypes
 import fcntl
-import os
 import signal
 import subprocess
 import sys
@@ -11,18 +10,12 @@ from pathlib import Path
 
 import pytest
 
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+from tests.seen import is_running
 
 
 def wait_until_gone(pid: int, *, timeout_seconds: float = 10) -> None:
     deadline = time.monotonic() + timeout_seconds
-    while is_alive(pid):
+    while is_running(pid):
         assert time.monotonic() < deadline, f"process {pid} outlived its service"
         time.sleep(0.05)
 

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.seen import is_running
 from vertex_local import processes
 from vertex_local.processes import Group, ProcessSpec
 
@@ -79,7 +80,7 @@ def wait_for_text(path: Path, text: str) -> str:
 
 
 def assert_gone(*gone: int) -> None:
-    wait_until(lambda: not any(map(psutil.pid_exists, gone)), f"the end of {gone}")
+    wait_until(lambda: not any(map(is_running, gone)), f"the end of {gone}")
 
 
 def test_the_primary_decides_and_everything_else_ends(spec, run):
@@ -371,6 +372,7 @@ def test_a_killed_supervisor_takes_its_replicas_along(spec, run):
 SERVICE = """
 import sys, time
 from pathlib import Path
+from tests.seen import is_running
 from vertex_local import processes
 folder = Path(sys.argv[1])
 code = sys.argv[2]

@@ -174,7 +174,7 @@ def test_a_fork_finds_what_a_new_process_finds(run, warm):
     for report in (expected, found):
         report["env"].pop("TMPDIR")
         report["env"].pop("PYTEST_CURRENT_TEST")  # it changes while pytest runs
-        assert report.pop("temp").startswith(f"{tempfile.gettempdir()}/vertex-local-")
+        assert report.pop("temp").startswith(f"{tempfile.gettempdir()}/group-")
     assert found == expected
 
 
