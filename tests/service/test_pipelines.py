@@ -400,7 +400,7 @@ def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time
     assert not (runs.service.root / "pipelines" / "whole-1").exists()
     assert runs.service.call("GET", "pipelineJobs/whole-1").status_code == 404
     assert runs.service.stop() == 0
-    assert left_in(temp_folder) == []
+    assert list(temp_folder.iterdir()) == []
 
 
 def test_a_failing_step_fails_the_run_with_its_last_words_and_the_exit_task_runs(
