@@ -10,3 +10,6 @@ RUN_LABEL = "trainyard_run"
 # all other labels in common.
 # https://cloud.google.com/vertex-ai/docs/pipelines/understand-pipeline-cost-labels
 BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
+
+# Tells a submission of a job from all others, so that a request without an answer can be repeated.
+SUBMISSION_LABEL = "trainyard_submission"

@@ -12,7 +12,7 @@ from typing import Any
 
 import requests
 
-from components.vertex_api import EMULATOR_VARIABLE
+from components.vertex_api import EMULATOR_VARIABLE, VertexApi, VertexError
 
 # What takes long to import in a run's steps, replicas and prediction server; another list, or none,
 # is taken from the environment.
@@ -163,12 +163,20 @@ def _preload() -> list[str]:
 
 
 def _answers(url: str) -> bool:
-    try:
-        with requests.Session() as session:
-            session.trust_env = False
-            return session.get(f"{url}/v1/projects/local/locations/-/models", timeout=5).ok
-    except requests.RequestException:
-        return False
+    with requests.Session() as session:
+        session.trust_env = False
+        api = VertexApi(
+            base_url=url,
+            logging_url=url,
+            parent="projects/local/locations/-",
+            session=session,
+            timeout_seconds=5,
+        )
+        try:
+            api.get(f"{api.parent}/models")
+        except VertexError:
+            return False
+        return True
 
 
 @contextlib.contextmanager

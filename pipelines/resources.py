@@ -13,7 +13,7 @@ from components.model_version.registry import (
     set_default,
     undeploy,
 )
-from components.vertex_api import Json, VertexApi, VertexError
+from components.vertex_api import PREDICT_TIMEOUT_SECONDS, Json, VertexApi, VertexError
 from pipelines.report import short_name
 
 
@@ -98,7 +98,11 @@ def endpoints_table(api: VertexApi) -> Table:
 
 def predict(api: VertexApi, name: str, instances: list[Any]) -> list[Any]:
     """Predictions of an endpoint, by display name or id."""
-    answer = api.post(f"{_endpoint_name(api, name)}:predict", {"instances": instances})
+    answer = api.post(
+        f"{_endpoint_name(api, name)}:predict",
+        {"instances": instances},
+        timeout_seconds=PREDICT_TIMEOUT_SECONDS,
+    )
     predictions: list[Any] = answer["predictions"]
     return predictions
 
