@@ -27,6 +27,7 @@ from vertex_local import (
 from vertex_local.app import Application
 from vertex_local.clock import Clock
 from vertex_local.engine import find_engine
+from vertex_local.faults import Faults, FaultyApplication
 from vertex_local.service import Service
 from vertex_local.store import Store
 from vertex_local.warm import Warm
@@ -68,6 +69,7 @@ def serve(
     clock_speed: float = 1.0,
     has_containers: bool = False,
     mounts: Sequence[Path] = (),
+    faults: Faults | None = None,
 ) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
 
@@ -75,6 +77,7 @@ def serve(
     `stay` on it unties it. It runs schedules only when it is not tied, by a clock that is
     `clock_speed` times as fast as the real one. `preload` names modules that a warm process imports
     once (`warm.py`). With containers, what it is given runs in those, and sees `mounts` and `root`.
+    With `faults`, a share of the requests fails.
 
     Raises:
         engine.EngineError: containers cannot be run.
@@ -101,7 +104,7 @@ def serve(
     service.stays, service.clock = stays, Clock(clock_speed)
     for module in MODULES:
         _call_if_defined(module, "recover", service)
-    server = _start_http(service, listener)
+    server = _start_http(service, listener, faults)
     protos.warm_up()
     port, seen = listener.getsockname()[1], engine.mounts if engine else None
     lock.announce(root, port=port, url=service.url, mounts=seen)
@@ -174,10 +177,13 @@ def _stop_on_end_of_stdin(stop: threading.Event, stays: threading.Event) -> None
     stop.set()
 
 
-def _start_http(service: Service, listener: socket.socket) -> "waitress.server.TcpWSGIServer":
+def _start_http(
+    service: Service, listener: socket.socket, faults: Faults | None
+) -> "waitress.server.TcpWSGIServer":
     routes = [route for module in MODULES for route in module.ROUTES]
+    application = Application(service, routes)
     server = waitress.create_server(
-        Application(service, routes),
+        FaultyApplication(application, faults, service.closing) if faults else application,
         sockets=[listener],
         threads=THREADS,
         max_request_body_size=MAX_BODY_BYTES,  # a larger one is answered with 413
