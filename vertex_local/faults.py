@@ -79,6 +79,8 @@ class FaultyApplication:
     def __post_init__(self) -> None:
         self._random = random.Random(self.faults.seed)
         self._lock = threading.Lock()
+        shares = {method: kinds for method, kinds in self.faults.shares.items() if kinds}
+        logger.warning("A share of all requests fails on purpose: %s", shares)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         """The WSGI entry."""

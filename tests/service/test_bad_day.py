@@ -32,12 +32,13 @@ from vertex_local.gcpc import Operator
 from vertex_local.idempotency import HEADER, IdempotencyKeys
 from vertex_local.store import Store
 
-FAULTS = "any=0.3;late-seconds=0.05;seed=5"
+FAULTS = "GET:any=0.2;POST+DELETE:503=0.2,reset=0.2;late-seconds=0.05;seed=5"
+NUM_ENDPOINTS = 15
 
 
 @pytest.fixture
 def bad_service(tmp_path):
-    """A service of which three requests in ten fail."""
+    """A service of which four changes in ten get no good answer, half of them carried out."""
     with running_service(tmp_path / "bad", "--faults", FAULTS) as running:
         yield running
 
@@ -147,7 +148,12 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
     for version in (2, 3):
         again = carry_out(ModelUploadOp, **upload, parent_model=parent)
         assert resource(again, "model") == f"{name.partition('@')[0]}@{version}"
-    endpoint = resource(carry_out(EndpointCreateOp, display_name="e", **WHERE), "endpoint")
+    endpoints = [
+        resource(carry_out(EndpointCreateOp, display_name=f"e{number}", **WHERE), "endpoint")
+        for number in range(NUM_ENDPOINTS)
+    ]
+    assert [one["name"] for one in steady(bad_service, "endpoints")] == endpoints
+    endpoint = endpoints[0]
     there = {
         "model": VertexModel.create("model", "", name),
         "endpoint": VertexEndpoint.create("endpoint", "", endpoint),
@@ -160,10 +166,11 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
         dedicated_resources_min_replica_count=1,
         dedicated_resources_max_replica_count=1,
     )
-    [found] = steady(bad_service, "endpoints")
-    assert len(found["deployedModels"]) == 1
+    found = steady(bad_service, "endpoints")
+    assert [len(one.get("deployedModels", [])) for one in found] == [1] + [0] * (NUM_ENDPOINTS - 1)
     carry_out(ModelUndeployOp, **there)
-    carry_out(EndpointDeleteOp, endpoint=there["endpoint"])
+    for one in endpoints:
+        carry_out(EndpointDeleteOp, endpoint=VertexEndpoint.create("endpoint", "", one))
     carry_out(ModelDeleteOp, model=there["model"])
     carry_out(CustomTrainingJobOp, **job_arguments("pass"))
 
