@@ -97,8 +97,8 @@ def retry(call: Callable[[], Result], *, name: str) -> Result:
 
 def failure_of(error: requests.RequestException, *, timeout_seconds: float) -> VertexError:
     """Return the error that a request without a whole answer has ended in."""
-    if isinstance(error, requests.ConnectTimeout):
-        return TransientError(message="no connection was made in time", may_be_done=False)
+    if isinstance(error, requests.ConnectTimeout) or is_refused(error):
+        return TransientError(message=f"cannot connect: {error}", may_be_done=False)
     if isinstance(error, requests.Timeout):
         return TransientError(
             code=504,
@@ -106,8 +106,6 @@ def failure_of(error: requests.RequestException, *, timeout_seconds: float) -> V
             message=f"no answer came within {timeout_seconds:g} s",
             may_be_done=True,
         )
-    if is_refused(error):
-        return TransientError(message=f"cannot connect: {error}", may_be_done=False)
     if isinstance(error, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
         message = f"the connection was lost before the whole answer came: {error}"
         return TransientError(message=message, may_be_done=True)

@@ -256,14 +256,25 @@ def connect(project: str, location: str) -> VertexApi:
         return VertexApi(base_url=url, logging_url=url, parent=parent, session=session)
 
     import google.auth
+    from google.auth.exceptions import TransportError
     from google.auth.transport.requests import AuthorizedSession
+
+    class Session(AuthorizedSession):  # type: ignore[misc]
+        """Says that no token could be fetched as a connection that was not made is said."""
+
+        def request(self, *arguments: Any, **options: Any) -> requests.Response:
+            try:
+                response: requests.Response = super().request(*arguments, **options)
+                return response
+            except TransportError as error:
+                raise requests.ConnectTimeout(f"no access token: {error}") from error
 
     credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
     return VertexApi(
         base_url=f"https://{location}-aiplatform.googleapis.com",
         logging_url="https://logging.googleapis.com",
         parent=parent,
-        session=AuthorizedSession(credentials),
+        session=Session(credentials),
     )
 
 

@@ -313,6 +313,40 @@ def test_on_vertex_a_refused_connection_is_tried_again(api, monkeypatch):
         cloudy.get(THING)
 
 
+def test_a_token_that_does_not_come_is_asked_for_again(monkeypatch):
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.exceptions import TransportError
+
+    failures = ["no route", "no route"]
+
+    class Credentials(AnonymousCredentials):
+        def before_request(self, *_: object) -> None:
+            if failures:
+                raise TransportError(failures.pop())
+
+    class Answering(requests.adapters.BaseAdapter):
+        def send(self, request, **_):
+            response = requests.Response()
+            response.status_code, response._content = 200, b'{"name": "things/5"}'
+            return response
+
+        def close(self) -> None:
+            """Holds nothing."""
+
+    monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
+    monkeypatch.setattr(retries, "_backoff", lambda state: 0)
+    monkeypatch.setattr(google.auth, "default", lambda **_: (Credentials(), "demo"))
+    api = connect("demo", "us-central1")
+    api.session.mount("https://", Answering())
+
+    assert api.post("things", {})["name"] == "things/5"
+
+    failures.extend(["no route"] * 100)
+    with pytest.raises(VertexError, match="cannot connect: no access token: no route"):
+        api.get("things/5")
+
+
 def test_what_is_no_json_is_an_error(api, cloud, monkeypatch):
     monkeypatch.setattr(
         CloudHandler, "answer", lambda self, code, body: Handler.answer(self, 200, b"<html>")
