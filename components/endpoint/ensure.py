@@ -1,10 +1,10 @@
 """Finds an endpoint by its display name, or creates it."""
 
 import logging
-import uuid
 
+from components.creations import create_endpoint
 from components.labels import RUN_LABEL
-from components.vertex_api import VertexApi, finished
+from components.vertex_api import VertexApi
 
 logger = logging.getLogger(__name__)
 
@@ -19,13 +19,7 @@ def ensure_endpoint(api: VertexApi, display_name: str, *, run: str) -> str:
         logger.info("reusing the endpoint %s (%s)", display_name, name)
         return name
     body = {"displayName": display_name, "labels": {RUN_LABEL: run}}
-    endpoints = f"{api.parent}/endpoints"
-    endpoint_id = f"e{uuid.uuid4().hex}"  # our choice, so that a repeat creates no second one
-    operation = api.post(
-        f"{endpoints}?endpointId={endpoint_id}",
-        body,
-        find=lambda: finished(api.find(f"{endpoints}/{endpoint_id}")),
-    )
+    operation = create_endpoint(api, body)
     name = str(api.wait(operation, timeout_seconds=CREATE_TIMEOUT_SECONDS)["name"])
     logger.info("created the endpoint %s (%s)", display_name, name)
     return name

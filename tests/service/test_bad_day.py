@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import re
 import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from google_cloud_pipeline_components.v1.endpoint import (
 )
 from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelUploadOp
 
+from components.creations import deploy_model
 from components.endpoint.ensure import ensure_endpoint
 from components.vertex_api import connect
 from pipelines import jobs, local_service
@@ -124,6 +126,36 @@ def test_our_client_makes_nothing_twice(bad_service, monkeypatch):
         api.wait(api.delete(endpoint["name"]), timeout_seconds=10)
     assert list(api.list_resources("endpoints")) == []
     assert len(faults_logged(bad_service)) > 10
+
+
+def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
+    faults = "GET:any=0.2;POST:503=0.3,reset=0.3;late-seconds=0.05;seed=4"
+    with running_service(tmp_path / "bad", "--faults", faults) as service:
+        monkeypatch.setenv("VERTEX_EMULATOR_HOST", service.url.removeprefix("http://"))
+        api = connect("demo", "us-central1")
+        endpoint = ensure_endpoint(api, "e", run="r")
+        model = {
+            "displayName": "m",
+            "artifactUri": str(artifact_folder),
+            "containerSpec": container_spec(),
+        }
+        find_model = partial(find_operation, api, "models")
+        upload = api.post(f"{api.parent}/models:upload", {"model": model}, find=find_model)
+        name = api.wait(upload, timeout_seconds=60)["model"]
+        for number in range(1, 6):
+            operation = deploy_model(api, endpoint, {"model": name}, traffic_split={"0": 100})
+            deployed = api.wait(operation, timeout_seconds=60)["deployedModel"]
+            there = api.get(endpoint)
+            assert len(there["deployedModels"]) == number
+            split = {key: share for key, share in there["trafficSplit"].items() if share}
+            assert split == {deployed["id"]: 100}
+        assert len(list(api.list_resources("models"))) == 1
+
+
+def find_operation(api, collection: str) -> dict | None:
+    """The operation that has made the only resource of a collection."""
+    name = next((one["name"] for one in api.list_resources(collection)), None)
+    return name and {"done": True, "response": {"model": name.partition("@")[0]}}
 
 
 def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_folder, monkeypatch):
