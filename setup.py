@@ -23,6 +23,7 @@ setup(
         "pillow",
         "pyarrow",
         "rich",
+        "tenacity",
         "tensorboard",
         "tensorflow==2.21.0",
         "tensorflow-metadata==1.21.0",

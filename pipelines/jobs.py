@@ -1,8 +1,10 @@
 """Starts and lists training jobs, and waits for them, by Vertex AI's REST API."""
 
 import time
+import uuid
 from collections.abc import Callable
 
+from components.labels import SUBMISSION_LABEL
 from components.vertex_api import Json, VertexApi
 from pipelines.ending import Kind
 from pipelines.report import short_name
@@ -18,8 +20,18 @@ POLL_SECONDS = 0.5
 
 
 def create_job(api: VertexApi, request: Json) -> Json:
-    """Starts a training job; answers it as it was created."""
-    return api.post(f"{api.parent}/customJobs", request)
+    """Start a training job, once however often it is sent; return it as it was created.
+
+    Vertex AI chooses the id of a job, so a label tells whether an earlier attempt was carried out.
+    """
+    submission = uuid.uuid4().hex
+    labels = {**request.get("labels", {}), SUBMISSION_LABEL: submission}
+    mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
+    return api.post(
+        f"{api.parent}/customJobs",
+        {**request, "labels": labels},
+        find=lambda: next(api.list_resources("customJobs", filter=mine), None),
+    )
 
 
 def jobs_table(api: VertexApi) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 
 import requests
 
+from components.retries import TransientError, VertexError, failure_of, refusal_of, retry
 from pipelines.on_vertex import ConfigError
 from pipelines.package import Package, read_package
 
@@ -104,10 +105,27 @@ def _check_repository(repository: str) -> None:
 
 
 def _ask(what: str, call: Callable[[], Any]) -> Any:
+    """Ask the repository, again where it may pass: versions never change, so a repeat is safe."""
+
+    def attempt() -> Any:
+        try:
+            return call()
+        except requests.RequestException as error:
+            failure = _failure_of(error)
+            if isinstance(failure, TransientError):
+                raise failure from error
+            raise
+
     try:
-        return call()
+        return retry(attempt, name=what)
     except requests.HTTPError as error:
         said = error.response.text.strip()[:500] or error.response.reason
         raise RegistryError(f"{what}: {error.response.status_code} {said}") from error
-    except requests.RequestException as error:
+    except (VertexError, requests.RequestException) as error:
         raise RegistryError(f"{what} does not answer: {error}") from error
+
+
+def _failure_of(error: requests.RequestException) -> VertexError:
+    if error.response is not None:
+        return refusal_of(error.response)
+    return failure_of(error, timeout_seconds=0)  # KFP's client sets none

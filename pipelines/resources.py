@@ -17,7 +17,7 @@ from components.model_version.registry import (
     set_default,
     with_alias,
 )
-from components.vertex_api import Json, VertexApi, VertexError
+from components.vertex_api import PREDICT_TIMEOUT_SECONDS, Json, VertexApi, VertexError
 from pipelines.report import short_name
 
 
@@ -152,7 +152,11 @@ def _restarts(status: Json) -> str:
 
 def predict(api: VertexApi, name: str, instances: list[Any]) -> list[Any]:
     """Predictions of an endpoint, by display name or id."""
-    answer = api.post(f"{endpoint_of(api, name)['name']}:predict", {"instances": instances})
+    answer = api.post(
+        f"{endpoint_of(api, name)['name']}:predict",
+        {"instances": instances},
+        timeout_seconds=PREDICT_TIMEOUT_SECONDS,
+    )
     predictions: list[Any] = answer["predictions"]
     return predictions
 

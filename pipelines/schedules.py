@@ -166,18 +166,19 @@ def apply_change(api: VertexApi, change: Change) -> None:
         return
     there = change.there or {}
     if change.action in ("create", "replace"):
-        there = api.post(f"{api.parent}/schedules", change.wanted.body)
+        there = _create(api, change.wanted)
     _set_state(api, there, change.wanted)
 
 
 def pause(api: VertexApi, schedule: Json) -> None:
     """Starts no more runs of it until it is resumed."""
-    api.post(f"{schedule['name']}:pause", {})
+    api.post(f"{schedule['name']}:pause", {}, find=lambda: _if_is(api, schedule, "PAUSED"))
 
 
 def resume(api: VertexApi, schedule: Json, *, catch_up: bool) -> None:
     """Starts runs again; with `catch_up`, those first that were missed."""
-    api.post(f"{schedule['name']}:resume", {"catchUp": True} if catch_up else {})
+    body = {"catchUp": True} if catch_up else {}
+    api.post(f"{schedule['name']}:resume", body, find=lambda: _if_is(api, schedule, "ACTIVE"))
 
 
 def delete(api: VertexApi, schedule: Json) -> None:
@@ -195,6 +196,20 @@ def labels_of(schedule: Json) -> dict[str, str]:
     """The labels of the schedule's runs."""
     labels: dict[str, str] = schedule.get(REQUEST, {}).get("pipelineJob", {}).get("labels", {})
     return labels
+
+
+def _create(api: VertexApi, wanted: Wanted) -> Json:
+    """Create a schedule; Vertex AI chooses the id, but names are unique among ours."""
+
+    def find() -> Json | None:
+        return next((one for one in ours(api) if one["displayName"] == wanted.name), None)
+
+    return api.post(f"{api.parent}/schedules", wanted.body, find=find)
+
+
+def _if_is(api: VertexApi, schedule: Json, state: str) -> Json | None:
+    now = api.get(schedule["name"])
+    return now if now["state"] == state else None
 
 
 def _set_state(api: VertexApi, there: Json, wanted: Wanted) -> None:

@@ -42,8 +42,9 @@ def run_request(
 
 
 def create_run(api: VertexApi, request: Json, *, run: str) -> Json:
-    """Starts the run; answers it as it was created."""
-    return api.post(f"{api.parent}/pipelineJobs?pipelineJobId={run}", request)
+    """Start the run, once however often it is sent; return it as it was created."""
+    jobs = f"{api.parent}/pipelineJobs"
+    return api.post(f"{jobs}?pipelineJobId={run}", request, find=lambda: api.find(f"{jobs}/{run}"))
 
 
 def console_url(api: VertexApi, run: str) -> str:

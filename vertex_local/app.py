@@ -12,7 +12,8 @@ from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
 from vertex_local import console
-from vertex_local.errors import ApiError, invalid_argument, of_exception, unavailable
+from vertex_local.errors import ApiError, aborted, invalid_argument, of_exception
+from vertex_local.idempotency import HEADER, IdempotencyKeys
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service
 
@@ -35,6 +36,7 @@ class Application:
 
     def __init__(self, service: Service, routes: Iterable[Route]) -> None:
         self._service = service
+        self._keys = IdempotencyKeys(service.store)
         self._map = Map(
             [_rule(route) for route in routes],
             converters={"default": SegmentConverter},
@@ -62,7 +64,8 @@ class Application:
         try:
             _refuse_foreign(request)
             if self._service.closing.is_set():
-                raise unavailable("The service is shutting down.")
+                # Not UNAVAILABLE: clients would go on asking for as long as this lasts.
+                raise aborted("The service is shutting down.")
             if request.path == "/" and request.method in ("GET", "HEAD"):
                 return console.page(self._service)
             return _json_response(self._dispatch(request))
@@ -78,8 +81,15 @@ class Application:
         for name, value in args.items():
             _check_id(name, value)
         call = Call(args=dict(args), query=request.args.to_dict(), body=_body(request))
-        answer: Json = handler(self._service, call)
-        return answer
+        key = request.headers.get(HEADER)
+        if key is None or request.method in ("GET", "HEAD"):
+            answer: Json = handler(self._service, call)
+            return answer
+        return self._keys.once(
+            key,
+            request={"method": request.method, "path": request.full_path, "body": call.body},
+            carry_out=lambda: handler(self._service, call),
+        )
 
 
 def _rule(route: Route) -> Rule:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from vertex_local import lock
+from vertex_local.faults import VARIABLE, Faults, FaultsError
 
 EXAMPLE = """\
 example:
@@ -51,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         has_containers=arguments.containers,
         mounts=arguments.mount,
         is_shared=arguments.shared,
+        faults=arguments.faults,
     )
 
 
@@ -116,6 +118,15 @@ def _parser() -> argparse.ArgumentParser:
         help="take requests from every user of this machine, who can then run commands as you; "
         "default: from your own processes only",
     )
+    serve.add_argument(
+        "--faults",
+        type=_faults,
+        default=os.environ.get(VARIABLE),
+        metavar="SPEC",
+        help="let a share of all requests fail, to test clients: any=0.1 for a tenth, or by method "
+        "and kind, 'GET:503=0.05,reset=0.02;POST+DELETE:429=0.1,late=0.1;late-seconds=2;"
+        f"seed=7'; default: {VARIABLE}, for a service that another command starts",
+    )
     serve.add_argument("--verbose", action="store_true", help="log every request")
     stop = commands.add_parser("stop", help="end the service that runs on a root folder")
     _add_root(stop)
@@ -149,6 +160,13 @@ def _speed(text: str) -> float:
     return speed
 
 
+def _faults(text: str) -> Faults | None:
+    try:
+        return Faults.parse(text) if text else None
+    except FaultsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _modules(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
@@ -171,6 +189,7 @@ def _serve(
     has_containers: bool,
     mounts: list[Path],
     is_shared: bool,
+    faults: Faults | None,
 ) -> int:
     from vertex_local import server
     from vertex_local.engine import EngineError
@@ -190,6 +209,7 @@ def _serve(
             has_containers=has_containers,
             mounts=mounts,
             is_shared=is_shared,
+            faults=faults,
         )
     except (lock.RootTakenError, server.PortTakenError, EngineError) as error:
         return _fail(str(error))

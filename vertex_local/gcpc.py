@@ -13,12 +13,11 @@ from typing import Any
 
 import requests
 
-from vertex_local import gcpc_requests
+from vertex_local import client, gcpc_requests
 from vertex_local.gcpc_requests import GcpcError, Launch, Request
 
 Json = dict[str, Any]
 
-REQUEST_TIMEOUT_SECONDS = 120.0
 CANCEL_TIMEOUT_SECONDS = 30.0
 FIRST_POLL_SECONDS = 0.05
 LONGEST_POLL_SECONDS = 0.2
@@ -118,22 +117,16 @@ class Operator:
         return resource
 
     def _call(self, request: Request) -> Json:
-        url = f"{self.url}/v1/{request.path}"
         try:
-            response = self.session.request(
-                request.method, url, json=request.body, timeout=REQUEST_TIMEOUT_SECONDS
+            return client.call(
+                self.session,
+                request.method,
+                f"{self.url}/v1/{request.path}",
+                body=request.body,
+                say=self.say,
             )
-        except requests.RequestException as problem:
-            raise GcpcError(f"{request.method} {url}: {problem}") from None
-        try:
-            answer: Json = response.json()
-        except ValueError:
-            answer = {"error": {"message": response.text[:500]}} if not response.ok else {}
-        if not response.ok:
-            error = answer.get("error", {})
-            reason = f"{error.get('status', response.status_code)}: {error.get('message', '')}"
-            raise GcpcError(f"{request.method} {request.path} was refused: {reason}")
-        return answer
+        except client.RequestError as error:
+            raise GcpcError(str(error)) from None
 
     def _write_resources(self, launch: Launch, kind: str, name: str) -> None:
         """The `gcp_resources` output: a GcpResources proto as JSON."""

@@ -29,6 +29,7 @@ from vertex_local import (
 from vertex_local.app import Application
 from vertex_local.clock import Clock
 from vertex_local.engine import find_engine
+from vertex_local.faults import Faults, FaultyApplication
 from vertex_local.files import make_private
 from vertex_local.service import Service
 from vertex_local.store import Store
@@ -70,6 +71,7 @@ def serve(
     has_containers: bool = False,
     mounts: Sequence[Path] = (),
     is_shared: bool = False,
+    faults: Faults | None = None,
 ) -> None:
     """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
 
@@ -78,6 +80,7 @@ def serve(
     one. `preload` names modules that a warm process imports once (`warm.py`). With containers, what
     it is given runs in those, and sees `mounts` and `root`. It takes requests from its own user
     only, or from every user of this machine if it is shared; its files are private in either case.
+    With `faults`, a share of the requests fails.
 
     Raises:
         engine.EngineError: containers cannot be run.
@@ -110,7 +113,7 @@ def serve(
         service.stays.set()
     for module in MODULES:
         _call_if_defined(module, "recover", service)
-    server = _start_http(service, listener)
+    server = _start_http(service, listener, faults)
     protos.warm_up()
     port, seen = listener.getsockname()[1], engine.mounts if engine else None
     lock.announce(root, port=port, url=service.url, mounts=seen)
@@ -175,9 +178,13 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _start_http(service: Service, listener: socket.socket) -> http_server.HttpServer:
+def _start_http(
+    service: Service, listener: socket.socket, faults: Faults | None
+) -> http_server.HttpServer:
     routes = [route for module in MODULES for route in module.ROUTES]
-    return http_server.start(Application(service, routes), listener)
+    application = Application(service, routes)
+    served = FaultyApplication(application, faults, service.closing) if faults else application
+    return http_server.start(served, listener)
 
 
 def _shut_down(service: Service, server: http_server.HttpServer) -> None:

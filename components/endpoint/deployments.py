@@ -1,17 +1,15 @@
 """Deployed models of an endpoint: find, deploy, give traffic to, undeploy."""
 
 import logging
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from components.creations import deploy_model
 from components.endpoint.traffic import Split, all_to, without
 from components.model_version.registry import LRO_TIMEOUT_SECONDS, VersionName
 from components.vertex_api import Json, VertexApi, VertexError
 
 logger = logging.getLogger(__name__)
-
-ID_DIGITS = 10
 
 Move = Callable[[Split, str], Split]
 
@@ -40,16 +38,15 @@ def find_deployed(endpoint: Json, version: VersionName) -> str:
 
 def deploy(api: VertexApi, endpoint: str, version: VersionName, *, machine: str) -> str:
     """Deploy a version to one machine, without traffic if another has it; return the new id."""
-    deployed_id = str(random.randrange(10 ** (ID_DIGITS - 1), 10**ID_DIGITS))
     resources = {
         "machineSpec": {"machineType": machine},
         "minReplicaCount": 1,
         "maxReplicaCount": 1,
     }
-    # The id is ours, so that a request that is sent again cannot deploy it twice.
-    deployed = {"id": deployed_id, "model": version.name, "dedicatedResources": resources}
-    operation = api.post(f"{endpoint}:deployModel", {"deployedModel": deployed})
-    api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    deployed = {"model": version.name, "dedicatedResources": resources}
+    operation = deploy_model(api, endpoint, deployed)
+    answer = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    deployed_id = str(answer["deployedModel"]["id"])
     logger.info("deployed %s to %s as %s", version, endpoint.rsplit("/", 1)[-1], deployed_id)
     return deployed_id
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.endpoint.traffic import WHOLE
 from components.model_version.registry import VersionName
-from components.predict.asking import RETRY_DELAYS_SECONDS, Answer, request_predictions
+from components.predict.asking import Answer, request_predictions
 from components.predict.parity import check_parity
 from components.vertex_api import VertexApi
 
@@ -66,28 +66,18 @@ def predict_golden(
     Path(table_path).write_text(f"```\n{checked.table}\n```\n")
 
 
-def check_endpoint(
-    api: VertexApi,
-    endpoint: str,
-    golden: Mapping[str, Any],
-    *,
-    retry_delays_seconds: Sequence[float] = RETRY_DELAYS_SECONDS,
-) -> CheckedEndpoint:
+def check_endpoint(api: VertexApi, endpoint: str, golden: Mapping[str, Any]) -> CheckedEndpoint:
     """Asks for all golden instances at once, then for each alone; answers the measurements.
 
     The batch goes first, so that the single requests do not measure the model's first call.
     """
     instances, offline, labels = golden["instances"], golden["predictions"], golden["labels"]
-
-    def ask(some: Sequence[Any]) -> Answer:
-        return request_predictions(api, endpoint, some, retry_delays_seconds=retry_delays_seconds)
-
-    batch = ask(instances)
+    batch = request_predictions(api, endpoint, instances)
     logger.info("%s, model version %s", endpoint, batch.model_version or "unknown")
     table = format_table(batch.predictions, labels)
     logger.info("%s", table)
     differences = [check_parity(batch.predictions, offline, labels)]
-    singles = [ask([instance]) for instance in instances]
+    singles = [request_predictions(api, endpoint, [instance]) for instance in instances]
     alone = [prediction for answer in singles for prediction in answer.predictions]
     differences.append(check_parity(alone, offline, labels))
     values = _measurements(batch, singles, max(differences))

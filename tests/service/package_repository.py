@@ -28,6 +28,7 @@ class Repository(ThreadingHTTPServer):
         self.versions: dict[tuple[str, str], bytes] = {}
         self.tags: dict[tuple[str, str], str] = {}
         self.num_requests = 0
+        self.failures: list[int] = []  # codes of the next answers
 
     @property
     def url(self) -> str:
@@ -72,6 +73,9 @@ class _Handler(Handler):
 
     def _is_allowed(self) -> bool:
         self.server.num_requests += 1
+        if self.server.failures:
+            self._say(self.server.failures.pop(), "not now")
+            return False
         if self.headers["Authorization"] == f"Bearer {TOKEN}":
             return True
         self._say(401, "no valid credentials")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from components import retries
 from pipelines import registry
 from pipelines.cli import main
 from pipelines.on_vertex import ConfigError
@@ -69,6 +70,20 @@ def test_the_same_package_is_one_version_and_its_tags_move(repository):
 def test_a_repository_that_refuses_is_quoted(repository):
     with pytest.raises(registry.RegistryError, match="404 tiny-one/v9 not found"):
         registry.download(f"{REPOSITORY}/tiny-one/v9")
+
+
+def test_a_repository_that_fails_for_a_moment_is_asked_again(repository, monkeypatch):
+    monkeypatch.setattr(retries, "_backoff", lambda state: 0)
+    repository.failures = [503, 429]
+    uploaded = registry.upload(package(), repository=REPOSITORY, tags=["v1"])
+    repository.failures = [503, 429]
+    assert registry.download(uploaded.addresses[0]).spec == package().spec
+    assert repository.num_requests == 6
+    assert len(repository.versions) == 1
+
+    repository.failures = [503] * 100
+    with pytest.raises(registry.RegistryError, match="failed after 8 attempts"):
+        registry.download(uploaded.addresses[0])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parents[1]))  # this is also run as a script
 
 from components.endpoint.ensure import ensure_endpoint  # noqa: E402
+from components.labels import SUBMISSION_LABEL  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
 from components.vertex_api import EMULATOR_VARIABLE, connect  # noqa: E402
@@ -176,6 +177,7 @@ def normal(request):
         from google.cloud.aiplatform_v1.types import CustomJob
 
         body = CustomJob.to_dict(CustomJob.from_json(json.dumps(body)))
+        body["labels"].pop(SUBMISSION_LABEL, None)
     return {**request, "body": body}
 
 

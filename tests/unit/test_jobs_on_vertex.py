@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 import requests
 
+from components.labels import SUBMISSION_LABEL
 from components.vertex_api import VertexApi
 from pipelines import cli, resource_cli, submit_cli
 
@@ -150,7 +151,9 @@ def test_a_dry_run_prints_what_would_be_sent(trainyard, vertex):
     assert (code, vertex.asked, error) == (0, [], f"POST {JOBS}\n")
 
     trainyard("submit", "taxi", *flags, "--image", "i")
-    assert vertex.asked == [("POST", JOBS, json.loads(output))]
+    [(method, path, sent)] = vertex.asked
+    assert sent.pop("labels").keys() == {SUBMISSION_LABEL}  # another one each time
+    assert (method, path, sent) == ("POST", JOBS, json.loads(output))
 
 
 def test_a_followed_log_goes_on_where_it_was_and_ends_with_the_job(trainyard, vertex):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from kfp.dsl import Metrics
 
+from components import retries
 from components.predict.asking import request_predictions
 from components.predict.parity import ParityError, check_parity
 from components.predict.step import check_endpoint, predict_golden
@@ -83,26 +84,30 @@ def test_sends_one_batch_and_each_instance_alone(endpoint, tmp_path: Path, caplo
     assert "model version 3" in caplog.text
 
 
-def test_waits_while_the_endpoint_is_unavailable(endpoint, caplog):
+def test_waits_while_the_endpoint_is_unavailable(endpoint, monkeypatch, caplog):
+    monkeypatch.setattr(retries, "_backoff", lambda state: 0)
     endpoint.failures = [(503, "UNAVAILABLE")] * 2
-    answer = request_predictions(
-        connect("demo", "local"), ENDPOINT, GOLDEN["instances"], retry_delays_seconds=(0, 0)
-    )
+    answer = request_predictions(connect("demo", "local"), ENDPOINT, GOLDEN["instances"])
     assert answer.predictions == OFFLINE
-    assert "UNAVAILABLE (503): no; asking again" in caplog.text
+    assert "UNAVAILABLE (503): no; attempt 2 follows" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("failures", "num_requests"),
-    [([(503, "UNAVAILABLE")] * 5, 3), ([(400, "INVALID_ARGUMENT")], 1), ([(404, "NOT_FOUND")], 1)],
+    [
+        ([(503, "UNAVAILABLE")] * 100, retries.MOST_ATTEMPTS),
+        ([(400, "INVALID_ARGUMENT")], 1),
+        ([(404, "NOT_FOUND")], 1),
+    ],
     ids=["unavailable for ever", "bad instance", "no endpoint"],
 )
-def test_other_errors_and_the_last_unavailable_one_are_raised(endpoint, failures, num_requests):
+def test_other_errors_and_the_last_unavailable_one_are_raised(
+    endpoint, monkeypatch, failures, num_requests
+):
+    monkeypatch.setattr(retries, "_backoff", lambda state: 0)
     endpoint.failures = list(failures)
     with pytest.raises(VertexError, match=failures[0][1]):
-        request_predictions(
-            connect("demo", "local"), ENDPOINT, GOLDEN["instances"], retry_delays_seconds=(0, 0)
-        )
+        request_predictions(connect("demo", "local"), ENDPOINT, GOLDEN["instances"])
     assert len(endpoint.requests) == num_requests
 
 

@@ -104,7 +104,7 @@ def test_foreign_hosts_and_origins_are_refused(client, headers, code):
 
 def test_closing_service_refuses(client, service):
     service.closing.set()
-    assert client.post("/v2/entries:list", json={}).status_code == 503
+    assert client.post("/v2/entries:list", json={}).status_code == 409
 
 
 def test_console_escapes_everything(service):

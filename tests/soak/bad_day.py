@@ -1,0 +1,179 @@
+"""Whole runs on a service of which a tenth of all calls fails: how many succeed, and what is left.
+
+    python -m tests.soak.bad_day --runs 20
+
+Each run trains on few images without the cache. After each, what the service holds is counted:
+one run, one job and one version more, nothing unfinished, no endpoint, nothing deployed, no
+creation carried out twice. The exit code is 0 if all runs have passed.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from components.vertex_api import VertexApi, connect
+from pipelines.job_view import JOB
+from tests.conftest import write_mnist
+from tests.pipeline.test_whole_run import PRELOAD, Home
+
+FAULTS = "any=0.1;late-seconds=0.5"
+START_TIMEOUT_SECONDS = 60
+RUN_TIMEOUT_SECONDS = 240
+CREATIONS = ("CreateEndpoint", "DeployModel", "UploadModel")
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What a service holds at one moment."""
+
+    runs: int
+    jobs: int
+    unfinished_jobs: int
+    versions: int
+    endpoints: int
+    deployed: int
+    creations: dict[str, int]
+
+    def expected_next(self) -> "Holdings":
+        """What it holds after one more run that has succeeded and was torn down."""
+        return replace(
+            self,
+            runs=self.runs + 1,
+            jobs=self.jobs + 1,
+            versions=self.versions + 1,
+            unfinished_jobs=0,
+            endpoints=0,
+            deployed=0,
+            creations={kind: count + 1 for kind, count in self.creations.items()},
+        )
+
+
+@contextlib.contextmanager
+def faulty_service(home: Home, faults: str) -> Iterator[str]:
+    """`vertex-local serve` with faults for as long as the block lasts; the url."""
+    root = home.state / "vertex"
+    root.mkdir(parents=True, exist_ok=True)
+    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    with log_of(home).open("ab") as log:
+        service = subprocess.Popen(
+            [*serve, "--preload", PRELOAD, "--faults", faults], stdout=log, stderr=log
+        )
+    try:
+        yield _await_url(root, service)
+    finally:
+        service.terminate()
+        service.wait(START_TIMEOUT_SECONDS)
+
+
+def log_of(home: Home) -> Path:
+    """The log of the home's service."""
+    return home.state / "serve.log"
+
+
+def num_faults(home: Home) -> dict[str, int]:
+    """How many faults of each kind the service has injected."""
+    return dict(collections.Counter(re.findall(r"fault \d+: ([^:]+):", log_of(home).read_text())))
+
+
+def run_once(home: Home, api: VertexApi) -> list[str]:
+    """Run the pipeline; return what is wrong, nothing if all is as it should be."""
+    expected = holdings(home, api).expected_next()
+    process = home.start_run("--no-cache", "--set", "thresholds.accuracy=0")
+    output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
+    problems = []
+    if process.returncode != 0:
+        problems.append(f"exit code {process.returncode}: {output[-3000:]}")
+    if "Traceback" in output:
+        problems.append(f"a traceback: {output[-3000:]}")
+    found = holdings(home, api)
+    if found != expected:
+        problems.append(f"the service holds {found}, expected {expected}")
+    return problems
+
+
+def holdings(home: Home, api: VertexApi) -> Holdings:
+    """Count what the service holds."""
+    jobs = list(api.list_resources("customJobs"))
+    models = {model["name"].partition("@")[0] for model in api.list_resources("models")}
+    endpoints = list(api.list_resources("endpoints"))
+    return Holdings(
+        runs=len(list(api.list_resources("pipelineJobs"))),
+        jobs=len(jobs),
+        unfinished_jobs=sum(not JOB.is_final(job) for job in jobs),
+        versions=sum(len(list(api.list_resources(f"{name}:listVersions"))) for name in models),
+        endpoints=len(endpoints),
+        deployed=sum(len(endpoint.get("deployedModels", [])) for endpoint in endpoints),
+        creations=_creations(home),
+    )
+
+
+def _creations(home: Home) -> dict[str, int]:
+    """How often each kind of creation was begun, by the operations in the service's store."""
+    path = home.state / "vertex" / "vertex.db"
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+        rows = store.execute("SELECT body FROM resources WHERE collection GLOB '*/operations'")
+        types = [json.loads(row[0])["metadata"]["@type"] for row in rows]
+    return {kind: sum(f".{kind}Operation" in one for one in types) for kind in CREATIONS}
+
+
+def _await_url(root: Path, service: subprocess.Popen) -> str:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while True:
+        with contextlib.suppress(OSError, ValueError):
+            record = json.loads((root / "server.json").read_text())
+            if record["pid"] == service.pid:
+                return record["url"]
+        if service.poll() is not None or time.monotonic() > deadline:
+            raise TimeoutError(f"the service did not start within {START_TIMEOUT_SECONDS} s")
+        time.sleep(0.05)
+
+
+def main() -> int:
+    """Run, count, print one JSON object a run and one in the end."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=20, help="default: %(default)s")
+    parser.add_argument("--faults", default=FAULTS, help="default: %(default)s")
+    arguments = parser.parse_args()
+    num_passed = 0
+    with tempfile.TemporaryDirectory(prefix="bad-day-") as folder:
+        home = Home(Path(folder, "home"), write_mnist(Path(folder, "mnist"), num_train=64))
+        with faulty_service(home, arguments.faults) as url, _environment(url):
+            api = connect("local", "us-central1")
+            for number in range(1, arguments.runs + 1):
+                began, before = time.monotonic(), sum(num_faults(home).values())
+                problems = run_once(home, api)
+                num_passed += not problems
+                _print(
+                    run=number,
+                    passed=not problems,
+                    seconds=round(time.monotonic() - began, 1),
+                    faults=sum(num_faults(home).values()) - before,
+                    problems=problems,
+                )
+        _print(tried=arguments.runs, passed=num_passed, faults=num_faults(home))
+    return 0 if num_passed == arguments.runs else 1
+
+
+def _environment(url: str) -> contextlib.AbstractContextManager:
+    from pipelines import local_service
+
+    return local_service._environment("VERTEX_EMULATOR_HOST", url.removeprefix("http://"))
+
+
+def _print(**values: object) -> None:
+    sys.stdout.write(json.dumps(values) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Failures of a share of all requests, as a cloud has them on a bad day, to test clients with.
+
+    any=0.1                             a tenth of all requests fails, in one of the four ways
+    GET:503=0.05,reset=0.02;POST:429=0.1
+    any=0.2;late-seconds=3;seed=7
+
+A request fails as `429` (not carried out), `503` or `reset` (the connection ends without an answer;
+of both, half the requests are carried out all the same), or is answered `late`.
+"""
+
+import json
+import logging
+import random
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from vertex_local.errors import ApiError, resource_exhausted, unavailable
+
+logger = logging.getLogger(__name__)
+
+VARIABLE = "VERTEX_LOCAL_FAULTS"
+KINDS = ("429", "503", "reset", "late")
+ANY = "any"
+METHODS = ("GET", "POST", "PATCH", "DELETE")
+LATE_SECONDS = 2.0
+SERVER_ERRORS = {429: "429 Too Many Requests", 503: "503 Service Unavailable"}
+
+Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class FaultsError(ValueError):
+    """A specification of faults is wrong; the message says what is allowed."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Shares of requests that fail, by method and kind; the same seed gives the same sequence."""
+
+    shares: dict[str, dict[str, float]]
+    late_seconds: float = LATE_SECONDS
+    seed: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Faults":
+        """Read `METHOD+METHOD:KIND=SHARE,KIND=SHARE;…;seed=N;late-seconds=N`.
+
+        Raises:
+            FaultsError: The text is wrong; says where.
+        """
+        shares: dict[str, dict[str, float]] = {method: {} for method in METHODS}
+        options: dict[str, Any] = {}
+        for part in filter(None, (part.strip() for part in text.split(";"))):
+            name, _, value = part.partition("=")
+            if name == "seed":
+                options["seed"] = int(_number(part, value))
+            elif name == "late-seconds":
+                options["late_seconds"] = _number(part, value)
+            else:
+                _add_shares(shares, part)
+        for method, kinds in shares.items():
+            if sum(kinds.values()) > 1:
+                raise FaultsError(f"{method}: the shares add up to {sum(kinds.values()):g}, over 1")
+        return cls(shares=shares, **options)
+
+
+@dataclass
+class FaultyApplication:
+    """Hands requests on to `application`, but for those that are to fail."""
+
+    application: Wsgi
+    faults: Faults
+    closing: threading.Event
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.faults.seed)
+        self._lock = threading.Lock()
+        shares = {method: kinds for method, kinds in self.faults.shares.items() if kinds}
+        logger.warning("A share of all requests fails on purpose: %s", shares)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        """The WSGI entry."""
+        kind, is_done = self._choose(environ["REQUEST_METHOD"])
+        if not kind:
+            return self.application(environ, start_response)
+        self._count(environ, kind, is_done=is_done)
+        if kind == "late":
+            answer = list(self.application(environ, start_response))
+            self.closing.wait(self.faults.late_seconds)
+            return answer
+        if is_done:
+            for _ in self.application(environ, lambda *_: None):
+                pass
+        if kind == "reset":
+            raise _reset(environ)
+        return _refuse(int(kind), start_response)
+
+    def _choose(self, method: str) -> tuple[str, bool]:
+        """The kind of failure, "" for none, and whether the request is carried out before it."""
+        with self._lock:
+            drawn, coin = self._random.random(), self._random.random()
+        for kind, share in self.faults.shares.get(method, {}).items():
+            drawn -= share
+            if drawn < 0:
+                return kind, kind in ("503", "reset") and coin < 0.5  # noqa: PLR2004
+        return "", False
+
+    def _count(self, environ: dict[str, Any], kind: str, *, is_done: bool) -> None:
+        name = f"{kind} after" if is_done else kind
+        with self._lock:
+            self.counts[name] = self.counts.get(name, 0) + 1
+            total = sum(self.counts.values())
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        logger.warning("fault %d: %s: %s %s", total, name, method, path)
+
+
+def _add_shares(shares: dict[str, dict[str, float]], part: str) -> None:
+    before, colon, after = part.partition(":")
+    methods = before.split("+") if colon else METHODS
+    for method in methods:
+        if method not in METHODS:
+            raise FaultsError(f"{part!r}: {method!r} is not one of {', '.join(METHODS)}")
+    for item in (after if colon else part).split(","):
+        kind, _, value = item.strip().partition("=")
+        if kind not in (*KINDS, ANY):
+            raise FaultsError(f"{part!r}: {kind!r} is not one of {', '.join((*KINDS, ANY))}")
+        share = _number(item, value)
+        kinds = KINDS if kind == ANY else (kind,)
+        for method in methods:
+            for one in kinds:
+                shares[method][one] = shares[method].get(one, 0.0) + share / len(kinds)
+
+
+def _number(item: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise FaultsError(f"{item!r}: {value!r} is not a number from 0 on; write NAME=NUMBER")
+    return number
+
+
+def _refuse(code: int, start_response: Callable[..., Any]) -> list[bytes]:
+    message = "An injected fault; try again."
+    error: ApiError = resource_exhausted(message) if code == 429 else unavailable(message)  # noqa: PLR2004
+    body = json.dumps(error.to_body()).encode()
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    start_response(SERVER_ERRORS[code], headers)
+    return [body]
+
+
+def _reset(environ: dict[str, Any]) -> Exception:
+    """Make the connection end with a reset; the exception to raise ends it without an answer."""
+    from waitress.channel import ClientDisconnected
+
+    is_disconnected = environ.get("waitress.client_disconnected")
+    if is_disconnected is None:
+        return ConnectionResetError("an injected fault")
+    client = is_disconnected.__self__.socket
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    gone: Exception = ClientDisconnected()
+    return gone
