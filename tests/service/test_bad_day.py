@@ -133,7 +133,7 @@ def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
     with running_service(tmp_path / "bad", "--faults", faults) as service:
         monkeypatch.setenv("VERTEX_EMULATOR_HOST", service.url.removeprefix("http://"))
         api = connect("demo", "us-central1")
-        endpoint = ensure_endpoint(api, "e", run="r")
+        endpoint = ensure_endpoint(api, "e", run="r")["name"]
         model = {
             "displayName": "m",
             "artifactUri": str(artifact_folder),
@@ -142,13 +142,13 @@ def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
         find_model = partial(find_operation, api, "models")
         upload = api.post(f"{api.parent}/models:upload", {"model": model}, find=find_model)
         name = api.wait(upload, timeout_seconds=60)["model"]
-        for number in range(1, 6):
+        deployed = []
+        for _ in range(5):
             operation = deploy_model(api, endpoint, {"model": name})
-            deployed = api.wait(operation, timeout_seconds=60)["deployedModel"]
+            deployed.append(api.wait(operation, timeout_seconds=60)["deployedModel"]["id"])
             there = api.get(endpoint)
-            assert len(there["deployedModels"]) == number
-            split = {key: share for key, share in there["trafficSplit"].items() if share}
-            assert split == {deployed["id"]: 100}
+            assert [one["id"] for one in there["deployedModels"]] == deployed
+            assert there["trafficSplit"] == {deployed[0]: 100}
         assert len(list(api.list_resources("models"))) == 1
 
 
@@ -215,7 +215,7 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
 def test_a_service_with_faults_is_found(bad_service, monkeypatch):
     monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
     for _ in range(20):
-        assert local_service.LocalService(bad_service.root).find()
+        local_service.LocalService(bad_service.root).join()
 
 
 def create(service, key: str, *, name: str = "e"):

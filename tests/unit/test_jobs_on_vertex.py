@@ -104,7 +104,9 @@ def trainyard(vertex, monkeypatch, tmp_path, capsys):
     [
         pytest.param(["list"], [("GET", JOBS)], id="list"),
         pytest.param(["show", "7", "--json"], [("GET", f"{JOBS}/7")], id="show"),
-        pytest.param(["wait", "7"], [("GET", f"{JOBS}/7")], id="wait"),
+        pytest.param(
+            ["wait", "7"], [("GET", f"{JOBS}/7"), ("GET", f"{JOBS}/7/replicas")], id="wait"
+        ),
         pytest.param(["delete", "7"], [("GET", f"{JOBS}/7"), ("DELETE", f"{JOBS}/7")], id="delete"),
         pytest.param(["logs", "7"], [("GET", f"{JOBS}/7"), ("POST", LOGS)], id="logs"),
         pytest.param(["cancel", "7"], [("GET", f"{JOBS}/7")], id="cancel-one-that-has-ended"),
