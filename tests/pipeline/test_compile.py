@@ -18,6 +18,7 @@ from pipelines.watch import leaf_tasks
 
 TEST_IMAGE = "trainyard:golden"
 SIDE_EFFECTS = {"find-parent-model", "model-upload", "ensure-endpoint", "model-deploy"} | {
+    "fingerprint-input",
     "predict",
     "promote",
     "teardown",
@@ -61,6 +62,7 @@ def test_the_pipeline_is_valid_by_the_pipeline_spec_proto(pipeline):
 
 def test_tasks_run_in_this_order(pipeline):
     assert list(leaf_tasks(yaml.safe_load(pipeline)).values()) == [
+        "fingerprint-input",
         "prepare-examples",
         "plan-training",
         "train",

@@ -171,8 +171,7 @@ def test_two_runs_make_two_versions_and_the_second_trains_from_the_cache(home):
     code, output = home.run("--set", "thresholds.accuracy=0")
     assert code == 0, output
     second = home.summary()
-    cached = {task["name"] for task in second["tasks"] if task["cached"]}
-    assert cached == {"prepare-examples", "plan-training", "train", "evaluate"}
+    assert cached_tasks(home) == {"prepare-examples", "plan-training", "train", "evaluate"}
     assert "train                from the cache" in output
     assert len(re.findall(r"^ +\d +\d +[01]\.\d{6}  \d +(?:yes|no)$", output, re.MULTILINE)) == 10
     assert second["metrics"] == first["metrics"]
@@ -181,6 +180,34 @@ def test_two_runs_make_two_versions_and_the_second_trains_from_the_cache(home):
 
     assert "default" in home.call("models", "list")
     home.assert_nothing_is_left()
+
+
+def test_the_cache_knows_that_files_have_changed_or_are_gone(tmp_path):
+    home = Home(tmp_path / "home", write_mnist(tmp_path / "mnist", num_train=64, num_test=20))
+    labels = tmp_path / "mnist" / "train-labels-idx1-ubyte"
+    gated = ["--set", "thresholds.accuracy=1.1"]  # the gate spares the time of a deployment
+    with home.serving():
+        assert home.run(*gated)[0] == GATE_EXIT
+        assert home.run(*gated)[0] == GATE_EXIT
+        assert "prepare-examples" in cached_tasks(home)
+        content = labels.read_bytes()
+        labels.write_bytes(content[:-2] + content[-1:] + content[-2:-1])
+
+        assert home.run(*gated)[0] == GATE_EXIT
+
+        assert cached_tasks(home) == set()
+        labels.unlink()
+        where = ["--data-dir", str(home.folder / "data"), "--set", "trust_files=true"]
+
+        code, output = ended(home.start("submit", "mnist", "--wait", *where))
+
+    assert code == 1
+    assert f"{labels.name} is missing" in output
+    home.assert_nothing_is_left()
+
+
+def cached_tasks(home: Home) -> set[str]:
+    return {task["name"] for task in home.summary()["tasks"] if task["cached"]}
 
 
 def test_a_model_below_the_threshold_is_not_deployed(served):
