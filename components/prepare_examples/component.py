@@ -21,11 +21,13 @@ def fingerprint_input(
         trust_files: the files in `data_dir` are used unverified.
         prepare: further fields of PrepareOptions, a JSON object.
     """
+    from components.prepare_examples.errors import told_in_a_line
     from components.prepare_examples.fingerprint import fingerprint
     from components.prepare_examples.options import PrepareOptions
 
-    options = PrepareOptions.from_json(prepare, trust_files=trust_files)
-    return fingerprint(workload, data_dir=data_dir, options=options)
+    with told_in_a_line():
+        options = PrepareOptions.from_json(prepare, trust_files=trust_files)
+        return fingerprint(workload, data_dir=data_dir, options=options)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -49,12 +51,16 @@ def prepare_examples(
         prepare: further fields of PrepareOptions, a JSON object.
         input_fingerprint: of the raw data (fingerprint_input), so that the cache key covers it.
     """
+    from components.prepare_examples.errors import told_in_a_line
     from components.prepare_examples.fingerprint import check_unchanged
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import describe
     from components.prepare_examples.prepare import prepare as run
 
-    options = PrepareOptions.from_json(prepare, max_examples=max_examples, trust_files=trust_files)
-    manifest = run(workload, output_dir=examples.path, data_dir=data_dir, options=options)
-    check_unchanged(input_fingerprint, workload, data_dir=data_dir, options=options)
+    with told_in_a_line():
+        options = PrepareOptions.from_json(
+            prepare, max_examples=max_examples, trust_files=trust_files
+        )
+        manifest = run(workload, output_dir=examples.path, data_dir=data_dir, options=options)
+        check_unchanged(input_fingerprint, workload, data_dir=data_dir, options=options)
     examples.metadata.update(describe(manifest))
