@@ -120,6 +120,24 @@ class Home:
             assert time.monotonic() < deadline, [p.cmdline() for p in self.processes()]
             time.sleep(0.1)
 
+    def newest_checkpoint(self) -> Path:
+        """The last whole checkpoint of any run."""
+        found = self.state.glob("runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json")
+        return max((path.parent for path in found), key=lambda path: path.stat().st_mtime)
+
+    def wait_for_checkpoint(self, *, of: subprocess.Popen) -> None:
+        """Returns when a run has written its third checkpoint."""
+        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+        while not list(self.state.glob("runs/mnist-*/plan-training/model/checkpoints/step-*75")):
+            assert of.poll() is None, of.stdout.read()
+            assert time.monotonic() < deadline, "no checkpoint in time"
+            time.sleep(0.01)
+
+    def job_log(self) -> str:
+        """What the chief of the newest training job said."""
+        logs = self.state.glob("vertex/jobs/*/workerpool0-0.log")
+        return max(logs, key=lambda path: int(path.parent.name)).read_text()
+
     def wait_for_replica(self, name: str, *, of: subprocess.Popen) -> psutil.Process:
         """The process of a replica (`worker/0`) of a run."""
         deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
@@ -204,6 +222,45 @@ def test_the_cache_knows_that_files_have_changed_or_are_gone(tmp_path):
     assert code == 1
     assert f"{labels.name} is missing" in output
     home.assert_nothing_is_left()
+
+
+def test_a_cancelled_training_goes_on_when_the_run_is_repeated(tmp_path):
+    home = Home(tmp_path / "home", write_mnist(tmp_path / "mnist", num_train=64, num_test=20))
+    settings = ["thresholds.accuracy=1.1", "train.epochs=400", "train.checkpoint_every_steps=25"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    with home.serving():
+        process = home.start_run(*words)
+        home.wait_for_checkpoint(of=process)
+        process.send_signal(signal.SIGINT)
+        assert ended(process)[0] == INTERRUPTED_EXIT
+        first = home.newest_checkpoint()
+        assert home.states()["train"] == "CANCELLED"
+
+        code, output = home.run(*words)
+
+        assert code == GATE_EXIT, output
+        assert cached_tasks(home) == {"prepare-examples", "plan-training"}
+        assert f"resuming from step {int(first.name.removeprefix('step-'))}\n" in home.job_log()
+        assert home.newest_checkpoint().parent == first.parent
+        assert len(list(home.state.glob("runs/mnist-*/plan-training/model"))) == 1
+        assert home.run(*words)[0] == GATE_EXIT
+        assert cached_tasks(home) == {"prepare-examples", "plan-training", "train", "evaluate"}
+
+        assert home.run("--no-cache", *words)[0] == GATE_EXIT
+
+        assert cached_tasks(home) == set()
+        assert "resuming" not in home.job_log()
+        resumed, whole = sorted(home.state.glob("runs/mnist-*/plan-training/model"))
+    assert weights(resumed) == weights(whole)
+    home.assert_nothing_is_left()
+
+
+def weights(base: Path) -> dict[str, bytes]:
+    """The last checkpoint of a training, and the variables of the model that it exported."""
+    newest = max((base / "checkpoints").glob("step-*"))
+    files = [*newest.glob("state.data*"), *(base / "model" / "variables").glob("variables.data*")]
+    assert len(files) == 2
+    return {path.name: path.read_bytes() for path in files}
 
 
 def cached_tasks(home: Home) -> set[str]:
