@@ -23,6 +23,7 @@ from pipelines.resource_cli import (
     print_json,
     print_table,
 )
+from pipelines.resume import explain_resume, plan_resume
 from pipelines.run import cancel_and_wait, new_run_name, show_run
 from pipelines.submit import (
     RunOptions,
@@ -50,19 +51,33 @@ terminal it goes on.
   trainyard submit dist/taxi.yaml --on vertex --project P --pipeline-root gs://BUCKET/runs
   trainyard submit https://us-central1-kfp.pkg.dev/P/REPOSITORY/train-and-deploy-mnist/latest
 """
+RESUME = """\
+Sends the request of a run again, with the same parameters, under a new name. The steps that have
+succeeded come from the cache; training goes on from its last checkpoint. A repeated `trainyard run`
+with the same settings does the same. Exit codes with --wait: as of submit.
+
+  trainyard runs resume mnist-20261121-093015 --wait
+"""
 
 
 def add_run_commands(commands: Any) -> None:
     """Adds `submit`, `upload` and the group `runs`."""
     _add_submit(commands)
     _add_upload(commands)
-    actions = group_of(commands, "runs", "pipeline runs: list, show, logs, cancel, delete")
+    text = "pipeline runs: list, show, logs, cancel, resume, delete"
+    actions = group_of(commands, "runs", text)
     add_action(actions, "list", _list, "all runs, newest first")
     show = add_action(actions, "show", _show, "one run, and how each task fares", "RUN")
     show.add_argument("--json", action="store_true", help="as Vertex AI answers it")
     logs = add_action(actions, "logs", _logs, "what a run's tasks wrote", "RUN")
     logs.add_argument("--task", metavar="TASK", help="of one task, as evaluate")
     logs.add_argument("--follow", action="store_true", help="go on until the run ends")
+    text = "go on with a run that failed or was cancelled, as a new run RUN-r2"
+    resume = add_action(actions, "resume", _resume, text, "RUN")
+    resume.description = RESUME
+    resume.formatter_class = argparse.RawDescriptionHelpFormatter
+    resume.add_argument("--wait", action="store_true", help="until the run has ended")
+    add_containers(resume)
     add_endings(actions, runs.RUN, "RUN", delete_help="a run that has ended")
 
 
@@ -124,17 +139,37 @@ def _submit(arguments: argparse.Namespace) -> int:
     ) as service:
         if service and submission.config:
             warn_of_gpus(submission.config.cluster)
+        return _start(arguments, target, submission, service)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    target = target_of(arguments, needs_bucket=False)
+    with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
-        create_run(api, submission.request, run=submission.run)
-        print(submission.run, flush=True)
-        print(f"page: {console_url(api, submission.run)}", flush=True)
-        if arguments.wait:
-            return _await(api, submission, service)
-        if service:
-            service.keep()
-            root = target.state_dir / "vertex"
-            print(f"trainyard runs logs {submission.run} --follow   # what it does")
-            print(f"vertex-local stop --root {root}   # ends the service, and runs in it")
+        runs_image = service is None or arguments.containers
+        submission = plan_resume(api, arguments.name, runs_image=runs_image)
+        print(explain_resume(api, arguments.name), flush=True)
+        return _start(arguments, target, submission, service)
+
+
+def _start(
+    arguments: argparse.Namespace,
+    target: Target,
+    submission: Submission,
+    service: LocalService | None,
+) -> int:
+    """Starts a run; waits for its end, or leaves it to the service."""
+    api = connect(target.project, target.location)
+    create_run(api, submission.request, run=submission.run)
+    print(submission.run, flush=True)
+    print(f"page: {console_url(api, submission.run)}", flush=True)
+    if arguments.wait:
+        return _await(api, submission, service)
+    if service:
+        service.keep()
+        root = target.state_dir / "vertex"
+        print(f"trainyard runs logs {submission.run} --follow   # what it does")
+        print(f"vertex-local stop --root {root}   # ends the service, and runs in it")
     return 0
 
 

@@ -122,7 +122,9 @@ class Home:
 
     def newest_checkpoint(self) -> Path:
         """The last whole checkpoint of any run."""
-        found = self.state.glob("runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json")
+        found = self.state.glob(
+            "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
+        )
         return max((path.parent for path in found), key=lambda path: path.stat().st_mtime)
 
     def wait_for_checkpoint(self, *, of: subprocess.Popen) -> None:
