@@ -15,6 +15,7 @@ from pipelines.config import RUNS
 from pipelines.containers import add_containers
 from pipelines.local_service import LocalService
 from pipelines.package import check_images, own_image
+from pipelines.prune import delete_run
 from pipelines.resource_cli import (
     add_action,
     add_endings,
@@ -25,6 +26,7 @@ from pipelines.resource_cli import (
 )
 from pipelines.resume import explain_resume, plan_resume
 from pipelines.run import cancel_and_wait, new_run_name, show_run
+from pipelines.run_files import RunFiles
 from pipelines.submit import (
     RunOptions,
     Submission,
@@ -78,7 +80,8 @@ def add_run_commands(commands: Any) -> None:
     resume.formatter_class = argparse.RawDescriptionHelpFormatter
     resume.add_argument("--wait", action="store_true", help="until the run has ended")
     add_containers(resume)
-    add_endings(actions, runs.RUN, "RUN", delete_help="a run that has ended")
+    text = "a run that has ended; on this machine with its files, unless another run uses them"
+    add_endings(actions, runs.RUN, "RUN", delete_help=text, delete=_delete)
 
 
 def _add_submit(commands: Any) -> None:
@@ -239,6 +242,19 @@ def _upload(arguments: argparse.Namespace) -> int:
     print(f"{uploaded.name} {uploaded.version}")
     for address in uploaded.addresses:
         print(address)
+    return 0
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    target = target_of(arguments, needs_bucket=False)
+    with service_of(arguments, target) as service:
+        api = connect(target.project, target.location)
+        if service is None:
+            runs.RUN.delete(api, arguments.name)
+            reason = ""
+        else:
+            reason = delete_run(RunFiles(api, target.state_dir), arguments.name)
+    print(f"deleted {arguments.name}" + (f"; {reason}" if reason else ""))
     return 0
 
 

@@ -3,8 +3,11 @@
 A step may describe an artifact that a later step writes, as a plan describes the model. kfp.local
 drops a cached output without a file; here such an output is pending: the step counts as cached,
 and a run that was interrupted in between is repeated with the same folder. Once the file is
-there it is required, as any other. While a run goes on nobody else gets a pending output of it, for
-two runs must not write to one folder.
+there it is required, as any other.
+
+Locks (flock, so that they end with the run's process) on the folders that hold cached outputs:
+exclusive for a pending one, for two runs must not write to one folder; shared for any other, so
+that whoever removes old outputs finds an exclusive lock refused while a run uses them.
 """
 
 import fcntl
@@ -34,16 +37,19 @@ class StepCache:
         self._serialize = local_cache._serialize_artifact
         self._deserialize = local_cache._deserialize_artifact
         self._is_written = is_written
-        self._locks: dict[Path, int] = {}  # held until this process ends, however it ends
+        self._locks: dict[Path, tuple[int, int]] = {}  # held until this process ends
         self._pending: dict[str, tuple[Any, Json]] = {}
 
     def get(self, cache: Any, key: str) -> Json | None:
         """Return the outputs of a key, unless another run is at work on a pending one."""
         outputs: Json | None = self._get(cache, key)
-        paths = _pending_paths(outputs or {})
-        if outputs is None or not all(map(self._claim, paths)):
+        if outputs is None:
             return None
-        if paths:
+        pending = _pending_paths(outputs)
+        whole = [path for path in _local_paths(outputs) if path not in pending]
+        if not all(map(self._claim, pending)) or not all(map(self._use, whole)):
+            return None
+        if pending:
             self._pending[key] = (cache, outputs)
         return outputs
 
@@ -75,41 +81,67 @@ class StepCache:
             if not _pending_paths(outputs):
                 self._put(cache, key, outputs)
                 del self._pending[key]
+                for path in _local_paths(outputs):
+                    self._share(path.parent)
 
     def _claim(self, path: Path) -> bool:
         """Take the folder of a pending output for this run; False if it is gone or in use."""
-        folder = path.parent
+        if self._locks.get(path.parent, (0, 0))[1] == fcntl.LOCK_EX:
+            return True
+        if not self._lock(path.parent, fcntl.LOCK_EX):
+            logger.info("another run is at work in %s", path.parent)
+            return False
+        if self._is_written(path.parent):
+            logger.info("a job of an earlier run still writes to %s", path.parent)
+            os.close(self._locks.pop(path.parent)[0])
+            return False
+        return True
+
+    def _use(self, path: Path) -> bool:
+        """Keep an output from being removed while this run goes on; False if it is gone."""
+        return self._lock(path.parent, fcntl.LOCK_SH) and path.exists()
+
+    def _share(self, folder: Path) -> None:
+        """Let other runs use a folder that this one has written."""
         if folder in self._locks:
+            lock, _ = self._locks[folder]
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            self._locks[folder] = (lock, fcntl.LOCK_SH)
+
+    def _lock(self, folder: Path, kind: int) -> bool:
+        held = self._locks.get(folder)
+        if held and held[1] in (kind, fcntl.LOCK_EX):
             return True
         try:
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            lock = held[0] if held else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
         except OSError:
-            logger.info("another run is at work in %s", folder)
-            os.close(lock)
+            if not held:
+                os.close(lock)
             return False
-        if self._is_written(folder):
-            logger.info("a job of an earlier run still writes to %s", folder)
-            os.close(lock)
-            return False
-        self._locks[folder] = lock
+        self._locks[folder] = (lock, kind)
         return True
 
 
+def _local_paths(outputs: Json) -> list[Path]:
+    """Return the files and folders of this machine that the outputs name."""
+    artifacts = (one for value in outputs.values() for one in _listed(value))
+    uris = (str(getattr(one, "uri", "")) for one in artifacts)
+    return [Path(uri) for uri in uris if uri.startswith("/")]
+
+
 def _pending_paths(outputs: Json) -> list[Path]:
-    return [
-        Path(one.uri) for value in outputs.values() for one in _listed(value) if _is_pending(one)
-    ]
+    return [path for path in _local_paths(outputs) if not path.exists()]
 
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _is_pending(value: Any) -> bool:
-    """Whether it is an artifact of this machine that has no file yet."""
-    uri = str(getattr(value, "uri", ""))
-    return uri.startswith("/") and not os.path.lexists(uri)
+def _is_pending(artifact: Any) -> bool:
+    """Whether it is on this machine and has no file yet."""
+    uri = str(artifact.uri)
+    return uri.startswith("/") and not Path(uri).exists()

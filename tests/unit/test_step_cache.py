@@ -1,3 +1,7 @@
+import contextlib
+import fcntl
+import os
+
 import pytest
 from kfp import dsl
 from kfp.local.cache import LocalCache
@@ -38,9 +42,7 @@ def train(plan):
 
 def end(hooks):
     """As the end of the run's process does."""
-    import os
-
-    for lock in hooks._locks.values():
+    for lock, _ in hooks._locks.values():
         os.close(lock)
 
 
@@ -82,6 +84,36 @@ def test_what_was_written_is_required_from_then_on(runs, plan, tmp_path):
     assert runs()[0].get("key") is not None, "a whole output is for all"
     (tmp_path / "run-1" / "model").unlink()
     assert runs()[0].get("key") is None
+
+
+def test_nobody_removes_what_a_run_uses(runs, plan, tmp_path):
+    cache, hooks = runs()
+    cache.put("key", plan)
+    train(plan)
+    hooks.settle()
+    end(hooks)
+    cache, hooks = runs()
+    assert cache.get("key") is not None
+    with locked(tmp_path / "run-1") as is_locked:
+        assert not is_locked
+    end(hooks)
+    with locked(tmp_path / "run-1") as is_locked:
+        assert is_locked
+        assert runs()[0].get("key") is None, "it is being removed"
+    assert runs()[0].get("key") is not None
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """Holds the lock of whoever removes a folder."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(lock)
 
 
 def test_also_when_a_later_run_has_written_it(runs, plan, tmp_path):
