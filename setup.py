@@ -14,6 +14,7 @@ setup(
         "apache-beam[gcp]==2.77.0",
         "cronsim",
         "google-cloud-bigquery",
+        "google-cloud-storage",
         "google-crc32c",
         "google-cloud-aiplatform>=1.165,<2",
         "google-cloud-pipeline-components==2.22.0",

@@ -25,6 +25,7 @@ from pipelines.cores import warn_of_cores
 from pipelines.image_cli import add_image
 from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
+from pipelines.prune_cli import add_prune
 from pipelines.registry import RegistryError
 from pipelines.resource_cli import add_resource_commands
 from pipelines.run_cli import EXIT_GATED, add_keep_endpoint, add_run_commands
@@ -48,6 +49,8 @@ examples:
   trainyard cluster explain configs/clusters/mnist_standard_1.yaml
   trainyard jobs submit mnist --cluster configs/clusters/mnist_parameter_server.yaml --follow
   trainyard schedule apply --dry-run
+  trainyard runs resume mnist-20261121-093015 --wait
+  trainyard prune --keep 10 --older-than 30d --dry-run
   trainyard models list
   trainyard jobs logs JOB_ID --replica worker/1
 """
@@ -120,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     add_submit(add_job_commands(commands))
     add_resource_commands(commands)
     add_schedule_commands(commands)
+    add_prune(commands)
     add_image(commands)
     add_vertex_setup(commands)
     return parser

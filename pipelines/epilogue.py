@@ -55,7 +55,7 @@ def next_commands(
         return [
             _command("trainyard jobs list"),
             _command("trainyard jobs logs JOB_ID --replica chief/0"),
-            _command(f"trainyard run {config.workload}"),
+            _command(f"trainyard runs resume {summary.run} --wait"),
         ]
     ask = f"trainyard run {config.workload} --keep-endpoint"
     if instances:

@@ -1,11 +1,13 @@
 """The examples that a training job reads: given, or prepared once on this machine."""
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from components.prepare_examples.publish import MANIFEST
+from components.prepare_examples.sources import source_of
 from pipelines.config import ConfigError, RunConfig
 from pipelines.target import Target
 from trainer import paths
@@ -67,7 +69,7 @@ def _prepared_here(config: RunConfig, target: Target, *, is_remote: bool) -> Exa
             f"one with {PREPARE} --workload {config.workload} --output-dir FOLDER, and copy it"
         )
     folder = target.state_dir / "examples" / config.workload
-    if (folder / MANIFEST).is_file():
+    if _are_defaults(folder, config.workload):
         return Examples(str(folder))
     data_dir = Path(target.data_root) / config.workload
     return Examples(
@@ -79,6 +81,17 @@ def _prepared_here(config: RunConfig, target: Target, *, is_remote: bool) -> Exa
             f"--output-dir={folder}",
         ),
     )
+
+
+def _are_defaults(folder: Path, workload: str) -> bool:
+    """Whether a folder holds a workload's own data, prepared with the default settings."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        found = {source["file"]: source["sha256"] for source in manifest["sources"]}
+        is_ours = manifest["workload"] == workload and manifest["settings"] == {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return is_ours and found == {file.name: file.sha256 for file in source_of(workload).files}
 
 
 def _in_a_bucket(given: str, *, is_remote: bool) -> Examples:

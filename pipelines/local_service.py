@@ -12,7 +12,7 @@ from typing import Any
 
 import requests
 
-from components.vertex_api import EMULATOR_VARIABLE
+from components.vertex_api import EMULATOR_VARIABLE, VertexApi, VertexError
 from pipelines.lease import Lease, LeaseError, keep_service, service_pid, starting
 
 # What takes long to import in a run's steps, replicas and prediction server; another list, or none,
@@ -186,17 +186,24 @@ def _answers(url: str) -> bool:
     Raises:
         ServiceError: it does, but serves another user.
     """
-    try:
-        with requests.Session() as session:
-            session.trust_env = False
-            response = session.get(
-                f"{url}/v1/projects/local/locations/-/models", timeout=ANSWER_TIMEOUT_SECONDS
-            )
-    except requests.RequestException:
-        return False
-    if response.status_code == requests.codes.forbidden:
-        raise ServiceError(f"the service at {url} refuses this user: {response.text.strip()}")
-    return response.ok
+    with requests.Session() as session:
+        session.trust_env = False
+        api = VertexApi(
+            base_url=url,
+            logging_url=url,
+            parent="projects/local/locations/-",
+            session=session,
+            timeout_seconds=ANSWER_TIMEOUT_SECONDS,
+        )
+        try:
+            api.get(f"{api.parent}/models")
+        except VertexError as error:
+            if error.status == "PERMISSION_DENIED":
+                raise ServiceError(
+                    f"the service at {url} refuses this user: {error.message}"
+                ) from error
+            return False
+        return True
 
 
 @contextlib.contextmanager

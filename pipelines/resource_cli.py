@@ -114,11 +114,13 @@ def add_action(
     return parser
 
 
-def add_endings(actions: Any, kind: Kind, argument: str, *, delete_help: str) -> None:
+def add_endings(
+    actions: Any, kind: Kind, argument: str, *, delete_help: str, delete: Any = None
+) -> None:
     """The actions `cancel` and `delete` of what runs for a while."""
     text = f"end a {kind.noun}; harmless when it has ended"
     add_action(actions, "cancel", partial(_cancel, kind), text, argument)
-    add_action(actions, "delete", partial(_delete, kind), delete_help, argument)
+    add_action(actions, "delete", delete or partial(_delete, kind), delete_help, argument)
 
 
 @contextlib.contextmanager

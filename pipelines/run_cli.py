@@ -15,6 +15,7 @@ from pipelines.config import RUNS
 from pipelines.containers import add_containers
 from pipelines.local_service import LocalService
 from pipelines.package import check_images, own_image
+from pipelines.prune import delete_run
 from pipelines.resource_cli import (
     add_action,
     add_endings,
@@ -23,7 +24,9 @@ from pipelines.resource_cli import (
     print_json,
     print_table,
 )
+from pipelines.resume import explain_resume, plan_resume
 from pipelines.run import cancel_and_wait, new_run_name, show_run
+from pipelines.run_files import RunFiles
 from pipelines.submit import (
     RunOptions,
     Submission,
@@ -50,20 +53,35 @@ terminal it goes on.
   trainyard submit dist/taxi.yaml --on vertex --project P --pipeline-root gs://BUCKET/runs
   trainyard submit https://us-central1-kfp.pkg.dev/P/REPOSITORY/train-and-deploy-mnist/latest
 """
+RESUME = """\
+Sends the request of a run again, with the same parameters, under a new name. The steps that have
+succeeded come from the cache; training goes on from its last checkpoint. A repeated `trainyard run`
+with the same settings does the same. Exit codes with --wait: as of submit.
+
+  trainyard runs resume mnist-20261121-093015 --wait
+"""
 
 
 def add_run_commands(commands: Any) -> None:
     """Adds `submit`, `upload` and the group `runs`."""
     _add_submit(commands)
     _add_upload(commands)
-    actions = group_of(commands, "runs", "pipeline runs: list, show, logs, cancel, delete")
+    text = "pipeline runs: list, show, logs, cancel, resume, delete"
+    actions = group_of(commands, "runs", text)
     add_action(actions, "list", _list, "all runs, newest first")
     show = add_action(actions, "show", _show, "one run, and how each task fares", "RUN")
     show.add_argument("--json", action="store_true", help="as Vertex AI answers it")
     logs = add_action(actions, "logs", _logs, "what a run's tasks wrote", "RUN")
     logs.add_argument("--task", metavar="TASK", help="of one task, as evaluate")
     logs.add_argument("--follow", action="store_true", help="go on until the run ends")
-    add_endings(actions, runs.RUN, "RUN", delete_help="a run that has ended")
+    text = "go on with a run that failed or was cancelled, as a new run RUN-r2"
+    resume = add_action(actions, "resume", _resume, text, "RUN")
+    resume.description = RESUME
+    resume.formatter_class = argparse.RawDescriptionHelpFormatter
+    resume.add_argument("--wait", action="store_true", help="until the run has ended")
+    add_containers(resume)
+    text = "a run that has ended; on this machine with its files, unless another run uses them"
+    add_endings(actions, runs.RUN, "RUN", delete_help=text, delete=_delete)
 
 
 def _add_submit(commands: Any) -> None:
@@ -136,17 +154,37 @@ def _submit(arguments: argparse.Namespace) -> int:
     ) as service:
         if service and submission.config:
             warn_of_gpus(submission.config.cluster)
+        return _start(arguments, target, submission, service)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    target = target_of(arguments, needs_bucket=False)
+    with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
-        create_run(api, submission.request, run=submission.run)
-        print(submission.run, flush=True)
-        print(f"page: {console_url(api, submission.run)}", flush=True)
-        if arguments.wait:
-            return _await(api, submission, service)
-        if service:
-            service.keep()
-            root = target.state_dir / "vertex"
-            print(f"trainyard runs logs {submission.run} --follow   # what it does")
-            print(f"vertex-local stop --root {root}   # ends the service, and runs in it")
+        runs_image = service is None or arguments.containers
+        submission = plan_resume(api, arguments.name, runs_image=runs_image)
+        print(explain_resume(api, arguments.name), flush=True)
+        return _start(arguments, target, submission, service)
+
+
+def _start(
+    arguments: argparse.Namespace,
+    target: Target,
+    submission: Submission,
+    service: LocalService | None,
+) -> int:
+    """Starts a run; waits for its end, or leaves it to the service."""
+    api = connect(target.project, target.location)
+    create_run(api, submission.request, run=submission.run)
+    print(submission.run, flush=True)
+    print(f"page: {console_url(api, submission.run)}", flush=True)
+    if arguments.wait:
+        return _await(api, submission, service)
+    if service:
+        service.keep()
+        root = target.state_dir / "vertex"
+        print(f"trainyard runs logs {submission.run} --follow   # what it does")
+        print(f"vertex-local stop --root {root}   # ends the service, and runs in it")
     return 0
 
 
@@ -215,6 +253,19 @@ def _upload(arguments: argparse.Namespace) -> int:
     print(f"{uploaded.name} {uploaded.version}")
     for address in uploaded.addresses:
         print(address)
+    return 0
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    target = target_of(arguments, needs_bucket=False)
+    with service_of(arguments, target) as service:
+        api = connect(target.project, target.location)
+        if service is None:
+            runs.RUN.delete(api, arguments.name)
+            reason = ""
+        else:
+            reason = delete_run(RunFiles(api, target.state_dir), arguments.name)
+    print(f"deleted {arguments.name}" + (f"; {reason}" if reason else ""))
     return 0
 
 

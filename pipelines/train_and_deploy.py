@@ -1,6 +1,7 @@
 """The pipeline: raw data to a served, versioned model.
 
-1. prepare_examples   raw data to sharded TFRecords (Apache Beam)
+1. fingerprint_input  names, sizes and digests of the raw data, which key the cache of the rest
+   prepare_examples   raw data to sharded TFRecords (Apache Beam)
 2. plan_training      the cluster's shape to Vertex AI's worker pools
 3. train              a custom job: one process or VM per replica
 4. evaluate           metrics on the test split, and the verdict
@@ -29,7 +30,7 @@ from components.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
 from components.model_version.component import find_version, promote
 from components.plan_training.component import plan_training
 from components.predict.component import predict
-from components.prepare_examples.component import prepare_examples
+from components.prepare_examples.component import fingerprint_input, prepare_examples
 from components.teardown.component import teardown
 
 
@@ -83,12 +84,16 @@ def train_and_deploy(
     exit_task.set_display_name("teardown").set_caching_options(False)
 
     with dsl.ExitHandler(exit_task, name="run"):
+        found = fingerprint_input(
+            workload=workload, data_dir=data_dir, trust_files=trust_files, prepare=prepare
+        ).set_caching_options(False)
         prepared = prepare_examples(
             workload=workload,
             data_dir=data_dir,
             max_examples=max_examples,
             trust_files=trust_files,
             prepare=prepare,
+            input_fingerprint=found.output,  # the files can change while their names stay
         )
         plan = plan_training(
             workload=workload,

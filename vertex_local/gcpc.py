@@ -64,6 +64,17 @@ class Operator:
         operation = self._run_operation(launch, self._request_of(launch))
         self._write_artifact(launch, operation.get("response", {}))
 
+    def writes_to(self, folder: Path, *, parent: str) -> bool:
+        """Whether an unfinished custom job of a project and location writes to a folder."""
+        path = f"{parent}/customJobs"
+        while True:
+            page = self._call(Request("GET", path))
+            if any(_writes_to(job, folder) for job in page.get("customJobs", [])):
+                return True
+            if not page.get("nextPageToken"):
+                return False
+            path = f"{parent}/customJobs?pageToken={page['nextPageToken']}"
+
     def _request_of(self, launch: Launch) -> Request:
         if launch.type == "UndeployModel":
             endpoint = self._call(gcpc_requests.get_endpoint(launch))
@@ -158,6 +169,11 @@ class Operator:
 
 def _is_final_job(job: Json) -> bool:
     return job.get("state") in JOB_FINAL_STATES
+
+
+def _writes_to(job: Json, folder: Path) -> bool:
+    base = job.get("jobSpec", {}).get("baseOutputDirectory", {}).get("outputUriPrefix", "")
+    return not _is_final_job(job) and bool(base) and folder.is_relative_to(base)
 
 
 def _is_done(operation: Json) -> bool:

@@ -13,6 +13,7 @@ what it replaces is there and takes the arguments it took in kfp 2.17.0, and say
 | placeholder_utils.resolve_individual_…     | the run's own placeholders |
 | executor_input_utils.get_local_task_…      | two tasks of one component shared an output folder |
 | executor_input_utils.executor_input_to_…    | 3 in a structure or in a text became 3.0 |
+| LocalCache.get, put, …                     | a model that is yet to be trained missed its plan |
 | task_executor.time                         | a cancel must end the pause before a retry |
 | logging_utils.color_text                   | logs without colours |
 """
@@ -26,6 +27,7 @@ from typing import Any
 
 from kfp.dsl.executor import create_artifact_instance
 from kfp.local import (
+    cache,
     executor_input_utils,
     logging_utils,
     placeholder_utils,
@@ -39,6 +41,7 @@ from vertex_local import placeholders
 from vertex_local.conditions import ConditionError, evaluate
 from vertex_local.pipeline_run import PipelineRun
 from vertex_local.pipeline_spec import leaf_key
+from vertex_local.step_cache import StepCache
 
 Json = dict[str, Any]
 Result = tuple[Json, Any]
@@ -59,9 +62,19 @@ class UnsupportedKfpError(RuntimeError):
     """The installed kfp is not built as this service needs it."""
 
 
-def install(run: PipelineRun, *, run_placeholders: dict[str, str], handler: type) -> None:
-    """Puts every replacement in place, for the one run of this process."""
-    hooks = Hooks(run, run_placeholders)
+def install(
+    run: PipelineRun,
+    *,
+    run_placeholders: dict[str, str],
+    handler: type,
+    is_written: Callable[[Path], bool],
+) -> None:
+    """Puts every replacement in place, for the one run of this process.
+
+    `is_written` says whether a job that goes on writes to a folder.
+    """
+    step_cache = _install_cache(is_written)
+    hooks = Hooks(run, run_placeholders, step_cache)
     evaluator = enhanced_dag_orchestrator.ConditionEvaluator
     utils = orchestrator_utils.OrchestratorUtils
     _replace(task_executor, "execute_single_task", hooks.execute_single_task)
@@ -76,11 +89,34 @@ def install(run: PipelineRun, *, run_placeholders: dict[str, str], handler: type
     _replace(logging_utils, "color_text", lambda text, color: text, takes=("text", "color"))
 
 
+def _install_cache(is_written: Callable[[Path], bool]) -> StepCache:
+    """Replaces the methods of kfp.local's cache."""
+    local_cache = cache.LocalCache
+    ours = StepCache(local_cache, is_written=is_written)
+
+    def get(self: Any, key: str) -> Json | None:
+        return ours.get(self, key)
+
+    def put(self: Any, key: str, outputs: Json) -> None:
+        _touch_metadata_artifacts(outputs)
+        ours.put(self, key, outputs)
+
+    _replace(local_cache, "get", get)
+    _replace(local_cache, "put", put)
+    serialize, deserialize = ours.serialize_artifact, ours.deserialize_artifact
+    _replace(local_cache, "_serialize_artifact", staticmethod(serialize), takes=("artifact",))
+    _replace(local_cache, "_deserialize_artifact", staticmethod(deserialize), takes=("data",))
+    return ours
+
+
 class Hooks:
     """The replacements that need the run; `original` are the functions they replace."""
 
-    def __init__(self, run: PipelineRun, run_placeholders: dict[str, str]) -> None:
+    def __init__(
+        self, run: PipelineRun, run_placeholders: dict[str, str], step_cache: StepCache
+    ) -> None:
         self._run = run
+        self._step_cache = step_cache
         self._placeholders = run_placeholders
         self._execute_single_task = task_executor.execute_single_task
         self._execute_task = enhanced_dag_orchestrator.execute_task
@@ -108,6 +144,7 @@ class Hooks:
                 **others,
             )
             _touch_metadata_artifacts(outputs)
+            self._step_cache.settle()
             return outputs, outcome == status.Status.SUCCESS
 
         outputs, is_success = self._run.run_task(

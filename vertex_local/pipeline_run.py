@@ -82,6 +82,11 @@ class PipelineRun:
         self._is_cancelled = self._earlier.is_cancelled
 
     @property
+    def parent(self) -> str:
+        """The project and location that it is in."""
+        return self.name.partition("/pipelineJobs/")[0]
+
+    @property
     def job_id(self) -> str:
         """The last part of the name."""
         return self.name.rpartition("/")[2]

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -88,6 +89,7 @@ def _execute(
     from kfp.pipeline_spec import pipeline_spec_pb2
 
     from vertex_local import kfp_hooks
+    from vertex_local.gcpc import Operator
     from vertex_local.task_handler import handler_for
 
     root = job["runtimeConfig"]["gcsOutputDirectory"]
@@ -100,12 +102,14 @@ def _execute(
         enable_caching=True,
         cache_root=str(cache_dir),
     )
+    operator = Operator(url=service_url, must_stop=run.must_stop, say=logger.info)
     kfp_hooks.install(
         run,
         run_placeholders=placeholders.of_job(job),
         handler=handler_for(
             run, service_url=service_url, temp_dir=temp_dir, warm=warm, engine=engine
         ),
+        is_written=partial(operator.writes_to, parent=run.parent),
     )
     spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
     executors = spec.deployment_spec["executors"]

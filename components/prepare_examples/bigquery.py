@@ -4,12 +4,13 @@ Untested against the real service: the tests compare the query's text and use a 
 A query is charged by the columns it reads, whatever its limit: only the needed ones are named.
 """
 
+import contextlib
 import datetime
 import hashlib
 import logging
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,28 +49,49 @@ def build_query(*, limit: int, dates: tuple[str, ...] = ()) -> str:
 def fetch_trips(folder: Path, *, project: str, query: str) -> Path:
     """The Parquet file of a query's rows; the query runs only if the folder does not have it.
 
+    The file belongs to the table as it is: when the table changes, the query runs again.
+
     Raises:
         DataError: the query gives no row.
         OSError: BigQuery cannot be reached, or refuses.
     """
-    path = folder / f"bigquery-{hashlib.sha256(query.encode()).hexdigest()[:16]}.parquet"
+    key = hashlib.sha256(f"{table_modified(project)}\n{query}".encode()).hexdigest()[:16]
+    path = folder / f"bigquery-{key}.parquet"
     if path.exists():
         logger.info("BigQuery: %s holds the rows of the same query; delete it to ask anew", path)
         return path
     folder.mkdir(parents=True, exist_ok=True)
+    with _reached(project):
+        rows = connect(project).query(query).result()
+        num_rows = _save(rows.to_arrow_iterable(), path)
+    logger.info("BigQuery: %d rows of %s to %s", num_rows, TABLE, path)
+    return path
+
+
+def table_modified(project: str) -> str:
+    """Return the time of the table's last change; asking for it is free.
+
+    Raises:
+        OSError: BigQuery cannot be reached, or refuses.
+    """
+    with _reached(project):
+        modified: datetime.datetime = connect(project).get_table(TABLE).modified
+    return f"{TABLE} of {modified.isoformat()}"
+
+
+@contextlib.contextmanager
+def _reached(project: str) -> Iterator[None]:
+    """Turn what the client raises into an error that says what to do."""
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 
     try:
-        rows = connect(project).query(query).result()
-        num_rows = _save(rows.to_arrow_iterable(), path)
+        yield
     except (GoogleAPIError, GoogleAuthError) as error:
         raise OSError(
             f"BigQuery, project {project}: {error}; check the project's id and your credentials "
             "(gcloud auth application-default login), or export the table and name its --files"
         ) from error
-    logger.info("BigQuery: %d rows of %s to %s", num_rows, TABLE, path)
-    return path
 
 
 def connect(project: str) -> Any:

@@ -1,9 +1,33 @@
-"""The KFP component: raw data to a dataset of TFRecords."""
+"""The KFP components: raw data to a dataset of TFRecords, and the fingerprint of that data."""
 
 from kfp import dsl
 from kfp.dsl import Dataset, Output
 
 from components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def fingerprint_input(
+    workload: str,
+    data_dir: str,
+    trust_files: bool = False,
+    prepare: str = "{}",
+) -> str:
+    """Returns a text that changes when the raw data does; never cached, it keys what is.
+
+    Args:
+        workload: which data.
+        data_dir: cache of the raw files, as for prepare_examples.
+        trust_files: the files in `data_dir` are used unverified.
+        prepare: further fields of PrepareOptions, a JSON object.
+    """
+    from components.prepare_examples.errors import told_in_a_line
+    from components.prepare_examples.fingerprint import fingerprint
+    from components.prepare_examples.options import PrepareOptions
+
+    with told_in_a_line():
+        options = PrepareOptions.from_json(prepare, trust_files=trust_files)
+        return fingerprint(workload, data_dir=data_dir, options=options)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -14,6 +38,7 @@ def prepare_examples(
     max_examples: int = 0,
     trust_files: bool = False,
     prepare: str = "{}",
+    input_fingerprint: str = "",
 ):
     """Fetches and verifies a workload's raw data, and writes it as sharded TFRecords.
 
@@ -24,11 +49,18 @@ def prepare_examples(
         max_examples: only the first examples of each split, this many in all; 0 for all.
         trust_files: use the files in `data_dir` unverified and fetch none.
         prepare: further fields of PrepareOptions, a JSON object.
+        input_fingerprint: of the raw data (fingerprint_input), so that the cache key covers it.
     """
+    from components.prepare_examples.errors import told_in_a_line
+    from components.prepare_examples.fingerprint import check_unchanged
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import describe
     from components.prepare_examples.prepare import prepare as run
 
-    options = PrepareOptions.from_json(prepare, max_examples=max_examples, trust_files=trust_files)
-    manifest = run(workload, output_dir=examples.path, data_dir=data_dir, options=options)
+    with told_in_a_line():
+        options = PrepareOptions.from_json(
+            prepare, max_examples=max_examples, trust_files=trust_files
+        )
+        manifest = run(workload, output_dir=examples.path, data_dir=data_dir, options=options)
+        check_unchanged(input_fingerprint, workload, data_dir=data_dir, options=options)
     examples.metadata.update(describe(manifest))

@@ -34,13 +34,18 @@ class Drift:
     psi: float
 
 
+def statistics_file(path: str | Path) -> Path:
+    """Return the file of a baseline, which may be named by its examples folder."""
+    return Path(path, STATISTICS) if Path(path).is_dir() else Path(path)
+
+
 def read_baseline(path: str | Path) -> Json:
     """The statistics of an earlier run: the file, or its examples folder.
 
     Raises:
         DataError: there are none.
     """
-    file = Path(path, STATISTICS) if Path(path).is_dir() else Path(path)
+    file = statistics_file(path)
     try:
         content: Json = json.loads(file.read_text())
         content["splits"]["train"]["features"]

@@ -5,10 +5,9 @@ import argparse
 from components.prepare_examples.bigquery import TABLE
 from components.prepare_examples.drift import THRESHOLDS
 from components.prepare_examples.options import SOURCES as TABLE_SOURCES
-from components.prepare_examples.prepare import CACHE_DIR
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS
-from components.prepare_examples.sources import SOURCES
+from components.prepare_examples.sources import CACHE_DIR, SOURCES
 
 DESCRIPTION = f"""\
 Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.

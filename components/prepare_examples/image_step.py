@@ -92,4 +92,5 @@ def _header(workload: str, splits: Mapping[str, Rows], options: PrepareOptions) 
         "workload": workload,
         "compression": COMPRESSIONS[options.compression],
         "split_rule": split_rule,
+        "settings": options.changed(),
     }

@@ -135,6 +135,12 @@ class PrepareOptions:
             target_bytes=self.target_mb * 1_000_000,
         )
 
+    def changed(self) -> dict[str, Any]:
+        """Return the settings that are not the defaults; Beam's do not change the examples."""
+        default = PrepareOptions()
+        names = (f.name for f in dataclasses.fields(self) if f.name != "beam_options")
+        return {n: getattr(self, n) for n in names if getattr(self, n) != getattr(default, n)}
+
     def check_images(self, workload: str) -> None:
         """Refuses what is asked of tables only.
 

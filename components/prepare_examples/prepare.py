@@ -18,9 +18,7 @@ from components.prepare_examples.publish import (
     published,
 )
 from components.prepare_examples.runner_flags import checked_flags
-from components.prepare_examples.sources import source_of
-
-CACHE_DIR = ".trainyard/cache"
+from components.prepare_examples.sources import data_folder, source_of
 
 Json = dict[str, Any]
 
@@ -92,7 +90,7 @@ def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple
     """The module of the workload's kind, and its plan."""
     source_of(workload)
     step = image_step if workload in IMAGES else taxi_step
-    return step, step.plan(workload, local_path(data_dir or Path(CACHE_DIR, workload)), options)
+    return step, step.plan(workload, local_path(data_folder(workload, data_dir)), options)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:

@@ -130,7 +130,13 @@ TAXI = Source(
     ),
 )
 
+CACHE_DIR = ".trainyard/cache"
 SOURCES = {"mnist": MNIST, "cifar10": CIFAR10, "taxi": TAXI}
+
+
+def data_folder(workload: str, data_dir: str | Path = "") -> str | Path:
+    """Return the folder of a workload's raw files: `data_dir`, or else the default cache."""
+    return data_dir or Path(CACHE_DIR, workload)
 
 
 def source_of(workload: str) -> Source:

@@ -69,6 +69,7 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
         has_keys=KEY in common,
     )
     header = _header(workload, table, write_options, is_verified=is_verified)
+    header["settings"] = options.changed()
     if options.source == "bigquery":
         header["query"] = build_query(limit=options.limit, dates=options.dates)
     return TaxiPlan(workload, table, write_options, header, options)

@@ -19,6 +19,7 @@ from pipelines.watch import leaf_tasks
 
 TEST_IMAGE = "trainyard:golden"
 SIDE_EFFECTS = {"find-version", "model-upload", "ensure-endpoint", "model-deploy"} | {
+    "fingerprint-input",
     "predict",
     "promote",
     "serve-known",
@@ -63,6 +64,7 @@ def test_the_pipeline_is_valid_by_the_pipeline_spec_proto(pipeline):
 
 def test_tasks_run_in_this_order(pipeline):
     assert list(leaf_tasks(yaml.safe_load(pipeline)).values()) == [
+        "fingerprint-input",
         "prepare-examples",
         "plan-training",
         "train",

@@ -121,6 +121,26 @@ class Home:
             assert time.monotonic() < deadline, [p.cmdline() for p in self.processes()]
             time.sleep(0.1)
 
+    def newest_checkpoint(self) -> Path:
+        """The last whole checkpoint of any run."""
+        found = self.state.glob(
+            "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
+        )
+        return max((path.parent for path in found), key=lambda path: path.stat().st_mtime)
+
+    def wait_for_checkpoint(self, *, of: subprocess.Popen) -> None:
+        """Returns when a run has written its third checkpoint."""
+        deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+        while not list(self.state.glob("runs/mnist-*/plan-training/model/checkpoints/step-*75")):
+            assert of.poll() is None, of.stdout.read()
+            assert time.monotonic() < deadline, "no checkpoint in time"
+            time.sleep(0.01)
+
+    def job_log(self) -> str:
+        """What the chief of the newest training job said."""
+        logs = self.state.glob("vertex/jobs/*/workerpool0-0.log")
+        return max(logs, key=lambda path: int(path.parent.name)).read_text()
+
     def wait_for_replica(self, name: str, *, of: subprocess.Popen) -> psutil.Process:
         """The process of a replica (`worker/0`) of a run."""
         deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
@@ -175,8 +195,13 @@ def test_a_second_run_takes_the_model_from_the_cache_and_registers_no_version(ho
     code, output = home.run("--set", "thresholds.accuracy=0")
     assert code == 0, output
     second = home.summary()
-    cached = {task["name"] for task in second["tasks"] if task["cached"]}
-    assert cached == {"prepare-examples", "plan-training", "train", "evaluate", "check-model"}
+    assert cached_tasks(home) == {
+        "prepare-examples",
+        "plan-training",
+        "train",
+        "evaluate",
+        "check-model",
+    }
     assert "train                from the cache" in output
     assert second["metrics"] == first["metrics"]
     assert second["model_version"] == first["model_version"]
@@ -186,6 +211,73 @@ def test_a_second_run_takes_the_model_from_the_cache_and_registers_no_version(ho
 
     assert "default" in home.call("models", "list")
     home.assert_nothing_is_left()
+
+
+def test_the_cache_knows_that_files_have_changed_or_are_gone(tmp_path):
+    home = Home(tmp_path / "home", write_mnist(tmp_path / "mnist", num_train=64, num_test=20))
+    labels = tmp_path / "mnist" / "train-labels-idx1-ubyte"
+    gated = ["--set", "thresholds.accuracy=1.1"]  # the gate spares the time of a deployment
+    with home.serving():
+        assert home.run(*gated)[0] == GATE_EXIT
+        assert home.run(*gated)[0] == GATE_EXIT
+        assert "prepare-examples" in cached_tasks(home)
+        content = labels.read_bytes()
+        labels.write_bytes(content[:-2] + content[-1:] + content[-2:-1])
+
+        assert home.run(*gated)[0] == GATE_EXIT
+
+        assert cached_tasks(home) == set()
+        labels.unlink()
+        where = ["--data-dir", str(home.folder / "data"), "--set", "trust_files=true"]
+
+        code, output = ended(home.start("submit", "mnist", "--wait", *where))
+
+    assert code == 1
+    assert f"{labels.name} is missing" in output
+    home.assert_nothing_is_left()
+
+
+def test_a_cancelled_training_goes_on_when_the_run_is_repeated(tmp_path):
+    home = Home(tmp_path / "home", write_mnist(tmp_path / "mnist", num_train=64, num_test=20))
+    settings = ["thresholds.accuracy=1.1", "train.epochs=400", "train.checkpoint_every_steps=25"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    with home.serving():
+        process = home.start_run(*words)
+        home.wait_for_checkpoint(of=process)
+        process.send_signal(signal.SIGINT)
+        assert ended(process)[0] == INTERRUPTED_EXIT
+        first = home.newest_checkpoint()
+        assert home.states()["train"] == "CANCELLED"
+
+        code, output = home.run(*words)
+
+        assert code == GATE_EXIT, output
+        assert cached_tasks(home) == {"prepare-examples", "plan-training"}
+        assert f"resuming from step {int(first.name.removeprefix('step-'))}\n" in home.job_log()
+        assert home.newest_checkpoint().parent == first.parent
+        assert len(list(home.state.glob("runs/mnist-*/plan-training/model"))) == 1
+        assert home.run(*words)[0] == GATE_EXIT
+        assert cached_tasks(home) == {"prepare-examples", "plan-training", "train", "evaluate"}
+
+        assert home.run("--no-cache", *words)[0] == GATE_EXIT
+
+        assert cached_tasks(home) == set()
+        assert "resuming" not in home.job_log()
+        resumed, whole = sorted(home.state.glob("runs/mnist-*/plan-training/model"))
+    assert weights(resumed) == weights(whole)
+    home.assert_nothing_is_left()
+
+
+def weights(base: Path) -> dict[str, bytes]:
+    """The last checkpoint of a training, and the variables of the model that it exported."""
+    newest = max((base / "checkpoints").glob("step-*"))
+    files = [*newest.glob("state.data*"), *(base / "model" / "variables").glob("variables.data*")]
+    assert len(files) == 2
+    return {path.name: path.read_bytes() for path in files}
+
+
+def cached_tasks(home: Home) -> set[str]:
+    return {task["name"] for task in home.summary()["tasks"] if task["cached"]}
 
 
 def test_a_model_below_the_threshold_is_not_deployed(served):

@@ -7,6 +7,7 @@ import pytest
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
+from components.prepare_examples.sources import SOURCES
 from pipelines.config import ConfigError, named_run, read_cluster
 from pipelines.cores import warn_of_cores
 from pipelines.durations import seconds
@@ -125,10 +126,35 @@ def test_a_time(text, expected):
     assert seconds(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "2d", "h"])
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "2w", "h"])
 def test_a_time_that_is_none(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not allowed; give a whole number"):
         seconds(text)
+
+
+PREPARED = {
+    "workload": "taxi",
+    "settings": {},
+    "sources": [{"file": file.name, "sha256": file.sha256} for file in SOURCES["taxi"].files],
+}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"workload": "mnist"},
+        {"settings": {"max_examples": 100}},
+        {"sources": [{"file": "data.csv", "sha256": "0"}]},
+        {"sources": []},
+        {"settings": None},
+    ],
+    ids=["workload", "settings", "data", "no-data", "older"],
+)
+def test_other_examples_in_their_place_are_not_used(tmp_path, other):
+    folder = tmp_path / "examples" / "taxi"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({**PREPARED, **other}))
+    assert examples_of(named_run("taxi"), local_target(tmp_path), given=None).command
 
 
 def test_examples_are_prepared_once(tmp_path):
@@ -139,7 +165,7 @@ def test_examples_are_prepared_once(tmp_path):
     assert examples.uri == str(folder)
 
     folder.mkdir(parents=True)
-    (folder / "manifest.json").touch()
+    (folder / "manifest.json").write_text(json.dumps(PREPARED))
     assert examples_of(named_run("taxi"), target, given=None).command == ()
 
 

@@ -1,3 +1,5 @@
+import datetime
+
 import pyarrow as pa
 import pytest
 from google.api_core.exceptions import Forbidden
@@ -39,6 +41,11 @@ class FakeClient:
 
     def __init__(self, batches, error=None):
         self.batches, self.error, self.queries = batches, error, []
+        self.modified = datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC)
+
+    def get_table(self, name):
+        assert name == bigquery.TABLE
+        return self
 
     def query(self, text):
         self.queries.append(text)
@@ -106,6 +113,14 @@ def test_rows_are_kept_in_groups_of_one_size_and_asked_for_once(tmp_path, connec
     groups = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
     assert groups == [10, 10, 10, 1]
     assert parquet.read_table(paths[0])["unique_key"].to_pylist() == [f"{n:04d}" for n in range(31)]
+
+
+def test_rows_are_asked_for_again_when_the_table_has_changed(tmp_path, connect):
+    client = connect(batch(0, 3))
+    before = fetch_trips(tmp_path, project="p", query=QUERY)
+    client.modified += datetime.timedelta(seconds=1)
+    assert fetch_trips(tmp_path, project="p", query=QUERY) != before
+    assert client.queries == [QUERY, QUERY]
 
 
 def test_an_answer_without_rows_leaves_no_file(tmp_path, connect):

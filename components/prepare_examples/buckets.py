@@ -1,0 +1,58 @@
+"""Objects of Cloud Storage: which match a pattern, and the generation of each.
+
+Untested against the real service: the tests use a client of their own.
+"""
+
+import re
+from fnmatch import translate
+from typing import Any, NamedTuple
+
+from trainer import paths
+
+MAGIC = re.compile(r"[*?[]")
+
+
+class Object(NamedTuple):
+    """An object's address; its generation changes with its content."""
+
+    uri: str
+    num_bytes: int
+    generation: int
+
+
+def find_objects(pattern: str) -> list[Object]:
+    """Return the objects that a pattern of gs:// or /gcs/ may match, by name.
+
+    `*` matches slashes, too: these are at least the files that Python's glob finds in a mounted
+    bucket.
+
+    Raises:
+        OSError: Cloud Storage cannot be reached, or refuses.
+    """
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+
+    bucket, _, name = paths.uri(pattern).removeprefix(paths.BUCKET_SCHEME).partition("/")
+    magic = MAGIC.search(name)
+    prefix = name[: magic.start()] if magic else name
+    wanted = re.compile(translate(name.replace("**/", "*")))
+    try:
+        blobs = connect().list_blobs(bucket, prefix=prefix)
+        found = [
+            Object(f"{paths.BUCKET_SCHEME}{bucket}/{blob.name}", blob.size, blob.generation)
+            for blob in blobs
+            if wanted.match(blob.name) and not blob.name.endswith("/")
+        ]
+    except (GoogleAPIError, GoogleAuthError) as error:
+        raise OSError(
+            f"{pattern}: {error}; check the bucket's name, and that the account of this step has "
+            "roles/storage.objectViewer on it"
+        ) from error
+    return sorted(found)
+
+
+def connect() -> Any:
+    """Return a client of Cloud Storage."""
+    from google.cloud import storage
+
+    return storage.Client()
