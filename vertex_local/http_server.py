@@ -93,6 +93,7 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
             super().handle_accept()
             if len(channels) == before:
                 break
+        # With room for the next ones: at its limit waitress would stop accepting.
         excess = len(channels) - int(self.adj.connection_limit) + 2 * ACCEPTS_AT_ONCE
         if excess > 0:
             quiet = [one for one in channels.values() if not one.requests]

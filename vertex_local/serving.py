@@ -105,7 +105,7 @@ class ServingProcess:
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: not self._in_flight, drain_seconds):
                 logger.warning(
-                    "%s has not answered %d requests within %.0f s; it is ended",
+                    "%s: requests in flight (%d) were not answered within %g s; it is ended",
                     self._title,
                     self._in_flight,
                     drain_seconds,

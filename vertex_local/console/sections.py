@@ -187,7 +187,7 @@ def _endpoint(service: Service, endpoint: Json) -> str:
 
 def _serving_state(service: Service, endpoint_name: str, deployed_id: str) -> str:
     found = deployments.status(service, endpoint_name, deployed_id)
-    restarts = f" {found['restarts']} restarts" if found.get("restarts") else ""
+    restarts = f" restarts: {found['restarts']}" if found.get("restarts") else ""
     return f'<span title="{text(found.get("message", ""))}">{pill(found["state"])}{restarts}</span>'
 
 
