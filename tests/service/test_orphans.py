@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -34,10 +34,7 @@ SHELLS = {
 }
 NOBODY = 65534
 PR_SET_DUMPABLE = 4
-NO_PID_NAMESPACES = [
-    *["unshare", "--user", "--map-root-user", "sh", "-c"],
-    *['echo 0 > /proc/sys/user/max_pid_namespaces && exec "$@"', "sh"],
-]
+HOLDER = "echo 0 > /proc/sys/user/max_pid_namespaces && echo ready && exec sleep infinity"
 SERVICE = """
 import sys, time
 from pathlib import Path
@@ -234,16 +231,37 @@ def test_where_a_container_masks_proc_nothing_has_changed():
     linux.try_in_fork(enter)
 
 
+@contextmanager
+def no_pid_namespaces() -> Iterator[list[str]]:
+    """Makes a user namespace without PID namespaces; what to put before a command to run there.
+
+    One for all services of a test: processes of another one do not let themselves be looked at.
+    """
+    command = ["unshare", "--user", "--map-root-user", "sh", "-c", HOLDER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout.readline() == b"ready\n"
+            yield ["nsenter", "--user", "--preserve-credentials", f"--target={holder.pid}"]
+        finally:
+            holder.kill()
+
+
 @pytest.fixture
-def refused(service):
+def refusing():
+    with no_pid_namespaces() as words:
+        yield words
+
+
+@pytest.fixture
+def refused(service, refusing):
     """The service once more, where the kernel refuses PID namespaces."""
     service.stop()
-    start_refused(service)
+    start_refused(service, refusing)
     return service
 
 
-def start_refused(service) -> None:
-    command = [*NO_PID_NAMESPACES, *SERVE, "--root", str(service.root), *service.arguments]
+def start_refused(service, refusing: list[str]) -> None:
+    command = [*refusing, *SERVE, "--root", str(service.root), *service.arguments]
     with (service.root / "serve.log").open("ab") as log:
         service.process = subprocess.Popen(command, stdout=log, stderr=log)
     wait_for(service._is_announced, "the service")
@@ -286,7 +304,7 @@ def tree_of(pid: int) -> set[psutil.Process]:
 
 @pytest.mark.parametrize("shell", ["child", "own-session"])
 @pytest.mark.parametrize("who", ["service and supervisors", "all"])
-def test_without_namespaces_the_next_start_ends_what_is_left(refused, marker, shell, who):
+def test_without_namespaces_the_next_start_ends_what_is_left(refused, refusing, marker, shell, who):
     refused.do("POST", "customJobs", shell_job(SHELLS[shell].format(marker)))
     await_sleeps(marker)
     service = psutil.Process(refused.process.pid)
@@ -300,7 +318,7 @@ def test_without_namespaces_the_next_start_ends_what_is_left(refused, marker, sh
         refused.process.wait(20)
         wait_for(lambda: running(marker), "an orphan: else this would show nothing")
 
-    refused.start()
+    start_refused(refused, refusing)
 
     assert not running(marker)
     [job] = refused.do("GET", "customJobs")["customJobs"]

@@ -20,6 +20,7 @@ from tests.service.conftest import running_service
 from tests.service.test_orphans import (
     SHELLS,
     kill,
+    no_pid_namespaces,
     shell_job,
     start_refused,
     submit_sleeps,
@@ -70,10 +71,10 @@ def test_random_kills_leave_nothing(temp_folder, tmp_path, is_refused):
     shells = [text for name, text in SHELLS.items() if not (is_refused and name == "daemon")]
     chance = random.Random(SEED)
     failures = []
-    with running_service(tmp_path / "vertex") as service:
+    with no_pid_namespaces() as refusing, running_service(tmp_path / "vertex") as service:
         if is_refused:
             service.stop()
-            start_refused(service)
+            start_refused(service, refusing)
         for number in range(ROUNDS):
             marker = f"300.{SEED:06d}{os.getpid()}{number:04d}{int(is_refused)}"
             for shell in shells:
@@ -88,7 +89,7 @@ def test_random_kills_leave_nothing(temp_folder, tmp_path, is_refused):
                 service.stop()  # in order, whatever it has lost
             service.process.wait(20)
             service.arguments = chance.choice([(), ("--preload", PRELOAD)])
-            start_refused(service) if is_refused else service.start()
+            start_refused(service, refusing) if is_refused else service.start()
 
             left = traces(service, marker, temp_folder)
             failures += [left] if left else []
