@@ -157,9 +157,10 @@ def write_night(home, name: str, *, seed: int, auc: float = 0) -> None:
 def kill_before_promotion(home, run: str) -> None:
     """Kills the run's process as soon as its model is deployed."""
     folder = home / "state" / "vertex" / "pipelines" / run
+    journal = folder / "events.jsonl"
     deadline = time.monotonic() + COMMAND_TIMEOUT_SECONDS
-    while '"name": "predict"' not in (folder / "events.jsonl").read_text():
-        assert time.monotonic() < deadline, (folder / "events.jsonl").read_text()
+    while not journal.exists() or '"name": "predict"' not in journal.read_text():
+        assert time.monotonic() < deadline, journal.read_text()
         time.sleep(0.02)
     os.kill(json.loads((folder / "state.json").read_text())["replicas"]["pipeline"]["pid"], 9)
 
