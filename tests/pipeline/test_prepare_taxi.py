@@ -1,3 +1,4 @@
+import datetime
 import gzip
 import json
 import socket
@@ -386,7 +387,8 @@ def test_rows_of_bigquery_become_examples(tmp_path, monkeypatch, taxi_rows, writ
     table = table.append_column("unique_key", pa.array([f"{number:040x}" for number in range(50)]))
     rows = SimpleNamespace(to_arrow_iterable=table.select(bigquery.COLUMNS).to_batches)
     job = SimpleNamespace(result=lambda: rows)
-    client = SimpleNamespace(query=lambda text: job)
+    changed = SimpleNamespace(modified=datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC))
+    client = SimpleNamespace(query=lambda text: job, get_table=lambda name: changed)
     monkeypatch.setattr(bigquery, "connect", lambda project: client)
     options = PrepareOptions(source="bigquery", project="p", limit=50)
     manifest = prepare("taxi", output_dir=tmp_path / "out", data_dir=tmp_path, options=options)

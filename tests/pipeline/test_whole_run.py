@@ -129,9 +129,10 @@ class Home:
         return max((path.parent for path in found), key=lambda path: path.stat().st_mtime)
 
     def wait_for_checkpoint(self, *, of: subprocess.Popen) -> None:
-        """Returns when a run has written its third checkpoint."""
+        """Returns when a run has written a whole checkpoint."""
+        pattern = "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
         deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-        while not list(self.state.glob("runs/mnist-*/plan-training/model/checkpoints/step-*75")):
+        while not list(self.state.glob(pattern)):
             assert of.poll() is None, of.stdout.read()
             assert time.monotonic() < deadline, "no checkpoint in time"
             time.sleep(0.01)
