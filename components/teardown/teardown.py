@@ -52,7 +52,7 @@ def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
         try:
             part()
         except (VertexError, TimeoutError, OSError) as error:
-            logger.exception("a part of the teardown failed")
+            logger.error("a part of the teardown failed: %s", error)
             problems.append(str(error))
     if problems:
         raise TeardownError(f"left behind by run {run}: " + "; ".join(problems))
