@@ -1,6 +1,7 @@
 """Fixtures that every kind of test may use."""
 
 import csv
+import ctypes
 import os
 import shutil
 import struct
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.docker_command import docker
+from vertex_local.linux import PR_SET_CHILD_SUBREAPER
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +26,16 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = None
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.fixture(autouse=True)
+def no_subreaper() -> None:
+    """Lets the system reap what a killed service leaves.
+
+    A group of processes that an earlier test has started made this process their subreaper, which
+    reaps nobody else's.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.fixture

@@ -17,6 +17,13 @@ def is_running(pid: int) -> bool:
     return any(_has_pid(folder, str(pid)) for folder in _live())
 
 
+def host_pid(pid: int) -> int:
+    """Return the pid here of a process of this pytest worker's that has `pid` in its namespace."""
+    found = [int(folder.name) for folder in _live() if _has_pid(folder, str(pid))]
+    assert len(found) == 1, f"processes with pid {pid}: {found}"
+    return found[0]
+
+
 def running(*words: str) -> list[int]:
     """Return the processes whose command has one of these words as an argument."""
     return [int(one.name) for one in _live() if not set(words).isdisjoint(_texts(one / "cmdline"))]

@@ -377,7 +377,8 @@ def test_of_nested_pipelines_those_that_had_begun_run_their_exit_tasks(warm_runs
     assert [one["state"] for one in notes(warm_runs, "inner")] == ["FAILED"], "by a task's output"
     assert [one["state"] for one in notes(warm_runs)] == ["FAILED"]
     assert notes(warm_runs, "after") == []
-    assert (warm_runs.folder / "marks").read_text().split() == ["inner", "before", "inner"]
+    marks = (warm_runs.folder / "marks").read_text().split()
+    assert sorted(marks) == ["before", "inner", "inner"], "nothing is repeated"
 
 
 @pytest.mark.timeout(120)

@@ -12,6 +12,7 @@ import pytest
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parents[1]))  # this is also run as a script
 
+from components.endpoint import deployments  # noqa: E402
 from components.endpoint.ensure import ensure_endpoint  # noqa: E402
 from components.labels import SUBMISSION_LABEL  # noqa: E402
 from components.model_version import registry  # noqa: E402
@@ -111,8 +112,10 @@ OURS = {
     "model_get": lambda api: resources.get_model(api, "mnist@2"),
     "model_versions": lambda api: registry.list_versions(api, MODEL),
     "model_alias": lambda api: registry.add_alias(api, registry.VersionName(MODEL, "2"), "default"),
-    "model_delete": lambda api: resources.delete_model(api, "mnist"),
-    "version_delete": lambda api: resources.delete_model(api, "mnist@2"),
+    "model_delete": lambda api: resources.delete_model(api, "mnist", with_all=lambda count: True),
+    "version_delete": lambda api: resources.delete_model(
+        api, "mnist@2", with_all=lambda count: False
+    ),
     "endpoints_list": resources.endpoints_table,
     "endpoints_named": lambda api: ensure_endpoint(api, "mnist", run="run-1"),
     "endpoint_create": lambda api: api.wait(
@@ -123,7 +126,7 @@ OURS = {
         timeout_seconds=10,
     ),
     "endpoint_get": lambda api: resources.delete_endpoint(api, "mnist"),
-    "undeploy": lambda api: registry.undeploy(api, ENDPOINT, deployed_model_id="3"),
+    "undeploy": lambda api: deployments.undeploy(api, ENDPOINT, deployed_id="3", split={}),
     "endpoint_delete": lambda api: resources.delete_endpoint(api, "mnist"),
     "predict": lambda api: resources.predict(api, "mnist", INSTANCES),
     "job_log": lambda api: list(job_log.log_lines(api, "7")),

@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import requests
 
+from tests.seen import host_pid
+
 WAIT_SECONDS = 40
 REFUSAL = b"HTTP/1.1 429 TOO MANY REQUESTS"
 
@@ -51,9 +53,14 @@ def predict(service, endpoint, *instances):
     return requests.post(url, json={"instances": list(instances)}, timeout=90)
 
 
-def pid_of(response):
+def own_pid_of(response):
+    """The pid of the server that has answered, in its PID namespace."""
     assert response.ok, response.text
     return response.json()["predictions"][0]["pid"]
+
+
+def pid_of(response):
+    return host_pid(own_pid_of(response))
 
 
 def move(service, endpoint, split):
@@ -174,14 +181,14 @@ def test_sdk_predicts_through_a_move_of_traffic(aiplatform, upload):
 
 def test_undeploy_waits_for_the_requests_in_flight(service, endpoint, deploy, versions):
     old = deploy(versions[0])
-    old_pid = pid_of(predict(service, endpoint, 1))
+    old_pid = own_pid_of(predict(service, endpoint, 1))
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(predict, service, endpoint, "wait", 1.5)
         wait_for_status(service, endpoint, old, lambda status: status["requestsInFlight"])
         deploy(versions[1], trafficSplit={"0": 100, old: 0})
         undeploy(service, endpoint, old)
         assert answer.done()
-    assert pid_of(answer.result()) == old_pid
+    assert own_pid_of(answer.result()) == old_pid
 
 
 def test_request_whose_server_is_killed_is_sent_again(service, endpoint, deploy, versions):
