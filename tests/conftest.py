@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +36,14 @@ def no_subreaper() -> None:
     reaps nobody else's.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+@pytest.fixture(autouse=True)
+def no_service_left_in_environment() -> Iterator[None]:
+    """Fails the test that leaves a service's address to those after it."""
+    yield
+    left = os.environ.pop("VERTEX_EMULATOR_HOST", "")
+    assert not left, f"VERTEX_EMULATOR_HOST={left} is left"
 
 
 @pytest.fixture

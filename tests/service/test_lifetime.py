@@ -200,11 +200,11 @@ def test_a_user_inside_a_user_is_not_the_last_one(commands, monkeypatch):
     monkeypatch.setenv(PRELOAD_VARIABLE, "")
     with local_service(commands.root) as outer:
         pid = service_pid(commands.root)
-        monkeypatch.delenv(EMULATOR_VARIABLE)
-        with local_service(commands.root) as inner:
-            assert inner.url == outer.url
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv(EMULATOR_VARIABLE)
+            with local_service(commands.root) as inner:
+                assert inner.url == outer.url
         assert service_pid(commands.root) == pid
-        monkeypatch.setenv(EMULATOR_VARIABLE, outer.host)
     assert service_pid(commands.root) is None
 
 
