@@ -80,7 +80,11 @@ class LiveDisplay(PlainDisplay):
         self._rows: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        self._live.start()
+        try:
+            self._live.start()
+        except BaseException:  # Ctrl-C: it must not draw over the question that follows
+            self._live.stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -46,3 +46,16 @@ def test_a_warning_is_shown_once_while_the_run_goes_on():
     for one in (running(10), view, view, dataclasses.replace(view, training=None)):
         plain.show(one)
     assert written.getvalue().count("warning: open [to] all") == 1
+
+
+def test_an_interrupt_while_the_live_display_starts_ends_it(monkeypatch):
+    def interrupt(_thread) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rich.live._RefreshThread.start", interrupt)
+    live = display.LiveDisplay(Console(file=io.StringIO(), force_terminal=True))
+
+    with pytest.raises(KeyboardInterrupt):
+        live.__enter__()
+
+    assert not live._live.live.is_started
