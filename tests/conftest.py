@@ -41,9 +41,13 @@ def no_subreaper() -> None:
 @pytest.fixture(autouse=True)
 def no_service_left_in_environment() -> Iterator[None]:
     """Fails the test that leaves a service's address to those after it."""
+    name = "VERTEX_EMULATOR_HOST"
+    before = os.environ.get(name)  # a module's service may be named for all its tests
     yield
-    left = os.environ.pop("VERTEX_EMULATOR_HOST", "")
-    assert not left, f"VERTEX_EMULATOR_HOST={left} is left"
+    left = os.environ.pop(name, None)
+    if before is not None:
+        os.environ[name] = before
+    assert left == before, f"{name}={left} is left"
 
 
 @pytest.fixture
