@@ -8,7 +8,7 @@ from components.endpoint.deployments import (
     undeploy_version,
     version_of,
 )
-from components.endpoint.ensure import ensure_endpoint, find_endpoint
+from components.endpoint.ensure import ensure_endpoint
 from components.endpoint.release import released
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.golden import read_golden
@@ -49,7 +49,7 @@ def deploy_version(
     """
     version = version_called(api, name)
     found = api.get(version.name)
-    endpoint = _endpoint_for(api, endpoint_name or found["displayName"])
+    endpoint = ensure_endpoint(api, endpoint_name or found["displayName"], run=BY_HAND)
     golden = read_golden(found)
     move = partial(with_share, percentage=percentage)
     with released(api, endpoint, version, golden=golden, machine=machine, move=move):
@@ -138,11 +138,6 @@ def _share(endpoint: Json, version: VersionName) -> int:
     split = traffic_of(endpoint)
     deployed = endpoint.get("deployedModels", [])
     return sum(split.get(one["id"], 0) for one in deployed if version_of(one) == version)
-
-
-def _endpoint_for(api: VertexApi, name: str) -> Json:
-    found = find_endpoint(api, name)
-    return found or ensure_endpoint(api, name, run=BY_HAND)
 
 
 def _told_split(endpoint: Json) -> str:
