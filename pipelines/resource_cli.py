@@ -77,8 +77,10 @@ def _add_deployments(actions: Any) -> None:
     add_machine(deploy)
     text = "stop serving MODEL@VERSION; the others get its traffic"
     undeploy = add_action(actions, "undeploy", _endpoints_undeploy, text, "MODEL@VERSION")
-    for parser in (deploy, undeploy):
-        parser.add_argument("--endpoint", default="", help="name or id; default: the model's name")
+    deploy.add_argument(
+        "--endpoint", default="", help="its name; made if there is none; default: the model's name"
+    )
+    undeploy.add_argument("--endpoint", default="", help="name or id; default: the model's name")
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:

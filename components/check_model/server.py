@@ -48,6 +48,13 @@ def serving(model_dir: str) -> Iterator[str]:
         _stop(process)
 
 
+def local_session() -> requests.Session:
+    """Return a session for requests to this machine, which no proxy must see."""
+    session = requests.Session()
+    session.trust_env = False
+    return session
+
+
 def _serve(environment: dict[str, str]) -> None:
     os.environ.update(environment)
     from trainer import serve
@@ -69,7 +76,8 @@ def _await_healthy(process: BaseProcess, url: str) -> None:
 
 def _is_healthy(url: str) -> bool:
     try:
-        return requests.get(url, timeout=STOP_TIMEOUT_SECONDS).ok
+        with local_session() as session:
+            return session.get(url, timeout=STOP_TIMEOUT_SECONDS).ok
     except requests.RequestException:
         return False
 

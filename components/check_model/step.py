@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import requests
-
-from components.check_model.server import serving
+from components.check_model.server import local_session, serving
 from components.predict.parity import ParityError, check_parity
 
 logger = logging.getLogger(__name__)
@@ -60,7 +58,9 @@ def wire_requests(workload: str, instances: list[Any]) -> dict[str, list[Any]]:
 
 
 def _check_form(url: str, form: str, instances: list[Any], golden: Mapping[str, Any]) -> None:
-    response = requests.post(url, json={"instances": instances}, timeout=REQUEST_TIMEOUT_SECONDS)
+    body = {"instances": instances}
+    with local_session() as session:
+        response = session.post(url, json=body, timeout=REQUEST_TIMEOUT_SECONDS)
     if not response.ok:
         raise ParityError(
             f"the prediction server refuses instances in the form {form!r}: "
