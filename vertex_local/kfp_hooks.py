@@ -7,6 +7,8 @@ what it replaces is there and takes the arguments it took in kfp 2.17.0, and say
 |--------------------------------------------|---|
 | task_executor.execute_single_task          | the journal; an exception must not skip exit tasks |
 | enhanced_dag_orchestrator.execute_task     | conditions, strictly; the same for groups of tasks |
+| enhanced_dag_orchestrator._run_parallel_…  | it takes a loop's items and inputs from their names |
+| OrchestratorUtils.get_dag_outputs          | OneOf of artifacts; what a condition left out |
 | ConditionEvaluator.evaluate_condition      | it takes what it cannot evaluate for false |
 | OrchestratorUtils.make_task_arguments      | the exit task's final status, with the run's name |
 | SubprocessTaskHandler                      | GCPC operations; steps that can be ended |
@@ -20,7 +22,6 @@ what it replaces is there and takes the arguments it took in kfp 2.17.0, and say
 
 import inspect
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 
 from vertex_local import placeholders
 from vertex_local.conditions import ConditionError, evaluate
+from vertex_local.graph import groups
 from vertex_local.pipeline_run import PipelineRun
 from vertex_local.pipeline_spec import leaf_key
 from vertex_local.step_cache import StepCache
@@ -49,7 +51,6 @@ Result = tuple[Json, Any]
 TESTED_VERSION = "2.17.0"
 FAILED: Result = ({}, status.Status.FAILURE)
 NUMBER_DOUBLE = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.NUMBER_DOUBLE
-MAX_NESTED_PLACEHOLDERS = 3
 # Their content is metadata; kfp.local's cache wants a file, which Vertex AI's does not.
 METADATA_ONLY = {
     "system.Metrics",
@@ -79,8 +80,11 @@ def install(
     utils = orchestrator_utils.OrchestratorUtils
     _replace(task_executor, "execute_single_task", hooks.execute_single_task)
     _replace(enhanced_dag_orchestrator, "execute_task", hooks.execute_task)
+    _replace(enhanced_dag_orchestrator, "_run_parallel_for_task", hooks.run_loop)
     _replace(evaluator, "evaluate_condition", staticmethod(_true), takes=("condition", "io_store"))
     _replace(utils, "make_task_arguments", hooks.make_task_arguments)
+    outputs_of = staticmethod(groups.outputs_of)
+    _replace(utils, "get_dag_outputs", outputs_of, takes=("dag_outputs_spec", "io_store"))
     _replace(subprocess_task_handler, "SubprocessTaskHandler", handler)
     _replace(placeholder_utils, "resolve_individual_placeholder", hooks.resolve_placeholder)
     _replace(executor_input_utils, "get_local_task_resource_name", hooks.task_resource_name)
@@ -167,31 +171,69 @@ class Hooks:
         try:
             if not self._holds(task_spec, io_store):
                 return {}, status.Status.SUCCESS
-            with self._run.in_graph(name) if is_group else nullcontext():
-                result: Result = self._execute_task(
-                    task_name=task_name,
-                    task_spec=task_spec,
-                    components=components,
-                    io_store=io_store,
-                    **others,
-                )
-                return result
+            task_spec = groups.without_missing_inputs(task_spec, io_store)
+            if is_group:
+                arguments = self._arguments(task_spec.inputs, io_store)
+                return self._run_group(name, arguments, components=components, **others)
+            result: Result = self._execute_task(
+                task_name=task_name,
+                task_spec=task_spec,
+                components=components,
+                io_store=io_store,
+                **others,
+            )
+            return result
         except Exception as error:  # raised any further, the exit handler would not run
             self._run.fail(task_name, str(error))
             return FAILED
 
-    def make_task_arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
-        """A task's arguments, with the true final status for an exit task.
+    def run_loop(
+        self,
+        *,
+        task_name: str,
+        task_spec: Any,
+        components: Json,
+        io_store: Any,
+        pipeline_resource_name: str,
+        parallel_executor: Any,
+        **others: Any,
+    ) -> bool:
+        """Runs the iterations of a loop; returns whether it has failed."""
+        name = task_spec.component_ref.name
 
-        The run's placeholders are filled here, so that the cache's key covers their values.
-        """
-        arguments: Json = self._make_arguments(task_inputs_spec, io_store)
-        for name, value in arguments.items():
-            if isinstance(value, str):
-                arguments[name] = placeholders.fill(value, self._placeholders)
+        def iterate(number: int, arguments: Json) -> Result:
+            iteration = f"{task_name}-iteration-{number}"
+            try:
+                return self._run_group(
+                    name,
+                    arguments,
+                    components=components,
+                    pipeline_resource_name=f"{pipeline_resource_name}/{iteration}",
+                    **others,
+                )
+            except Exception as error:
+                self._run.fail(iteration, str(error))
+                return FAILED
+
+        try:
+            arguments = self._arguments(task_spec.inputs, io_store)
+            results = groups.run_iterations(task_spec, arguments, iterate)
+        except Exception as error:
+            self._run.fail(task_name, str(error))
+            return True
+        if groups.has_failed(results):
+            return True
+        for key, value in groups.collected(components[name], results).items():
+            io_store.put_task_output(task_name, key, value)
+        io_store.put_task_status(task_name, "SUCCEEDED")
+        return False
+
+    def make_task_arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
+        """A task's arguments, with the true final status for an exit task."""
+        arguments = self._arguments(task_inputs_spec, io_store)
         for name, spec in task_inputs_spec.parameters.items():
             if spec.HasField("task_final_status"):
-                arguments[name] |= self._final_status(arguments[name]["state"])
+                arguments[name] = self._final_status(arguments[name])
         if self._run.current:
             # kfp.local refuses None where a parameter is optional; left out, it is what is meant.
             arguments = {name: value for name, value in arguments.items() if value is not None}
@@ -200,15 +242,15 @@ class Hooks:
 
     def resolve_placeholder(self, element: str, **others: Any) -> str:
         """Fills the run's placeholders, kfp.local's, and those inside filled-in structures."""
-        for _ in range(MAX_NESTED_PLACEHOLDERS):
-            element = placeholders.fill(element, self._placeholders)
+
+        def resolve_one(placeholder: str) -> str:
+            filled = self._placeholders.get(placeholder)
             try:
-                element = self._resolve(element, **others)
+                return self._resolve(placeholder, **others) if filled is None else filled
             except IndexError:
                 raise ValueError(f"{element!r} has a placeholder this service lacks") from None
-            if "{{$" not in element:
-                break
-        return element
+
+        return placeholders.resolve(element, resolve_one)
 
     def task_resource_name(self, component_name: str) -> str:
         """The name of a task's output folder, and of its placeholder."""
@@ -222,7 +264,9 @@ class Hooks:
         declared = component_spec.input_definitions.parameters
         for name, value in values.items():
             if name not in declared or declared[name].parameter_type != NUMBER_DOUBLE:
-                values[name] = _with_whole_numbers(value)
+                values[name] = placeholders.whole(value)
+        for given in found.get("inputs", {}).get("artifacts", {}).values():
+            given["artifacts"] = [placeholders.whole(one) for one in given.get("artifacts", [])]
         if self._run.current:
             self._run.current.parameters = values  # kfp.local fills their placeholders in place
         return found
@@ -237,10 +281,27 @@ class Hooks:
             raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
         return evaluate(condition, values)
 
-    def _final_status(self, state: str) -> Json:
+    def _arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
+        """A task's arguments with their texts filled, so that the cache's key covers them."""
+        found: Json = self._make_arguments(task_inputs_spec, io_store)
+        fill = placeholders.fill_inputs
+        return {name: fill(value, found, self._placeholders) for name, value in found.items()}
+
+    def _run_group(self, name: str, arguments: Json, *, components: Json, **others: Any) -> Result:
+        """Runs the tasks of the group that a component is."""
+        with self._run.in_graph(name):
+            return groups.run_group(components[name], arguments, components=components, **others)
+
+    def _final_status(self, found: Json) -> Json:
+        """What an exit task receives; without `error` after a success, as on Vertex AI."""
+        state = found["state"]
         if self._run.is_cancelled and state != "SUCCEEDED":
             state = "CANCELLED"
-        final: Json = {"state": state, "pipeline_job_resource_name": self._run.name}
+        final: Json = {
+            "state": state,
+            "pipeline_job_resource_name": self._run.name,
+            "pipeline_task_name": found["pipeline_task_name"],
+        }
         if state != "SUCCEEDED":
             message = self._run.error_message().replace("{{$", "{{ $")  # not a placeholder
             final["error"] = {"code": 1 if state == "CANCELLED" else 9, "message": message}
@@ -250,17 +311,6 @@ class Hooks:
 def _true(condition: str, io_store: Any) -> bool:
     """`execute_task` decides: there an error can fail the task."""
     return True
-
-
-def _with_whole_numbers(value: Any) -> Any:
-    """Protobuf's JSON values know doubles only, and those of Python print 3 as 3.0."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_with_whole_numbers(one) for one in value]
-    if isinstance(value, dict):
-        return {key: _with_whole_numbers(one) for key, one in value.items()}
-    return value
 
 
 def _outputs_of(end: Json, component: Any) -> Json:

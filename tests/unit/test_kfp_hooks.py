@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from vertex_local import placeholders
-from vertex_local.kfp_hooks import UnsupportedKfpError, _replace, _with_whole_numbers
+from vertex_local.kfp_hooks import UnsupportedKfpError, _replace
 
 JOB = {"name": "projects/p/locations/l/pipelineJobs/run-1", "createTime": "2026-01-31T12:00:00Z"}
 
@@ -31,7 +31,7 @@ def test_a_hook_is_replaced():
 def test_whole_numbers_stay_whole_in_structures():
     mangled = {"workers": 2.0, "rate": 0.5, "list": [1.0, {"a": 3.0}], "text": "1.0", "yes": True}
     restored = {"workers": 2, "rate": 0.5, "list": [1, {"a": 3}], "text": "1.0", "yes": True}
-    assert repr(_with_whole_numbers(mangled)) == repr(restored)
+    assert repr(placeholders.whole(mangled)) == repr(restored)
 
 
 def test_placeholders_of_the_run_are_filled_and_others_left():
