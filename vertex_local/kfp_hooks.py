@@ -21,6 +21,7 @@ what it replaces is there and takes the arguments it took in kfp 2.17.0, and say
 """
 
 import inspect
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -244,6 +245,8 @@ class Hooks:
         """Fills the run's placeholders, kfp.local's, and those inside filled-in structures."""
 
         def resolve_one(placeholder: str) -> str:
+            if placeholder == placeholders.EXECUTOR_INPUT:
+                return json.dumps(others["executor_input_dict"])
             filled = self._placeholders.get(placeholder)
             try:
                 return self._resolve(placeholder, **others) if filled is None else filled

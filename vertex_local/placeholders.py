@@ -11,6 +11,7 @@ PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
 INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']*)'\]\}\}")
 # Any placeholder: its path, empty for the whole executor input, and its escape.
 ANY = re.compile(r"\{\{\$(?P<path>(?:\..*?)??)(?P<escape>\.json_escape\[[0-9]+\])?\}\}")
+EXECUTOR_INPUT = "{{$}}"
 JSON_ESCAPE = ".json_escape[1]"  # the one that Google's components write: for a text within JSON
 MAX_NESTED = 3
 OF_TASK = {
