@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vertex_local import gcpc_requests
+from vertex_local import gcpc_requests, placeholders
 from vertex_local.errors import ApiError, invalid_argument
 
 Json = dict[str, Any]
 
 RUNS_ALWAYS = "ALL_UPSTREAM_TASKS_COMPLETED"
 ROOT = ""
+ANY_JOB = {"name": "projects/p/locations/l/pipelineJobs/run"}
 UNSUPPORTED_FIELDS = ("pscInterfaceConfig", "reservedIpRanges")
 
 TYPES: dict[str, tuple[type, ...]] = {
@@ -46,8 +47,10 @@ def leaf_key(dag: str, task: str) -> str:
     return f"{dag}/{task}"
 
 
-def plan(body: Json) -> Json:
+def plan(body: Json, *, runs_containers: bool = False) -> Json:
     """What the runner needs of a PipelineJob: its specification and complete parameters, checked.
+
+    `runs_containers` says whether the service runs images.
 
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
@@ -69,6 +72,7 @@ def plan(body: Json) -> Json:
         )
     root = _pipeline_root(config.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""))
     values = parameters(spec, config.get("parameterValues", {}))
+    check_tasks(spec, values, runs_containers=runs_containers)
     return {
         "pipelineSpec": spec,
         "runtimeConfig": {**config, "gcsOutputDirectory": root, "parameterValues": values},
@@ -93,6 +97,24 @@ def canonical(spec: Json) -> Json:
     checked: Json = json_format.MessageToDict(message)
     _check_components(checked)
     return checked
+
+
+def check_tasks(spec: Json, values: Json, *, runs_containers: bool) -> None:
+    """Checks that this service can run every task.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming each task that it cannot run and why.
+    """
+    from vertex_local.graph.checks import Checker
+
+    checker = Checker(spec, placeholders.of_job(ANY_JOB), runs_containers=runs_containers)
+    defined = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+    defaults = {name: one["defaultValue"] for name, one in defined.items() if "defaultValue" in one}
+    if problems := checker.problems({**defaults, **values}):
+        raise invalid_argument(
+            "this service cannot run the pipeline, branches that may not be taken included:"
+            + "".join(f"\n  {problem}" for problem in problems)
+        )
 
 
 def images(spec: Json) -> dict[str, str]:
