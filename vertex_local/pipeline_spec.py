@@ -199,7 +199,7 @@ def _leaves(spec: Json, dag: str, tasks: Json, parents: set[str]) -> Iterator[Le
             is_exit = _is_exit(spec, task, tasks)
             yield Leaf(leaf_key(dag, name), name, display_name, is_exit)
         elif component not in parents:
-            yield from _leaves(spec, component, inner["tasks"], {*parents, component})
+            yield from _leaves(spec, component, inner.get("tasks", {}), {*parents, component})
 
 
 def _is_exit(spec: Json, task: Json, siblings: Json) -> bool:

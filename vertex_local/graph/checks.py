@@ -17,11 +17,9 @@ from vertex_local import conditions, gcpc_requests, placeholders
 Json = dict[str, Any]
 
 URI_SCHEMES = ("", "file", "http", "https")  # the last two are names of resources, not of files
+WRAPPING = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")
 # A job of Google's own: the image is in the payload, rather than in the caller's worker pools.
 OWN_IMAGE = re.compile(r'image_uri[\\"]+:')
-LAUNCHED_BY = re.compile(
-    r"container\.(?:v1|preview)\.(?P<name>[a-z0-9_.]+?)\.(?:launcher|executor)"
-)
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,11 @@ class Checker:
     def _of_graph(
         self, place: str, component: Json, values: Json, parents: tuple[str, ...]
     ) -> Iterator[str]:
-        for name, task in component["dag"]["tasks"].items():
+        tasks = component["dag"].get("tasks", {})
+        for producer in _producers(component["dag"].get("outputs", {})):
+            if producer not in tasks:
+                yield f"{place}{producer}: an output is taken from it, but there is no such task"
+        for name, task in tasks.items():
             where = f"{place}{name}"
             known = self._known(task, values)
             for problem in self._of_inputs(task, component):
@@ -118,6 +120,16 @@ class Checker:
             )
 
 
+def _producers(value: Any) -> Iterator[str]:
+    """Return the tasks that a group takes its outputs from."""
+    if isinstance(value, dict):
+        if "producerSubtask" in value:
+            yield value["producerSubtask"]
+        value = list(value.values())
+    for one in value if isinstance(value, list) else []:
+        yield from _producers(one)
+
+
 def is_python_component(command: list[str]) -> bool:
     """Whether a command is a lightweight Python component, whose code is in the command."""
     prefix = component_factory.CONTAINERIZED_PYTHON_COMPONENT_COMMAND
@@ -137,12 +149,11 @@ def _of_launch(command: list[str]) -> Iterator[str]:
 
 def _short(module: str, command: list[str]) -> str:
     """Return the name of an operation whose launcher takes no type."""
-    if found := LAUNCHED_BY.search(module):
-        return found["name"]
+    name = WRAPPING.sub("", module)
     for option in ("--cls_name", "--method_name"):  # the SDK's class and method
         if option in command[:-1]:
-            module += " " + command[command.index(option) + 1]
-    return module.removeprefix(gcpc_requests.LAUNCHER_PREFIX)
+            name += " " + command[command.index(option) + 1]
+    return name
 
 
 def _hint(name: str) -> str:

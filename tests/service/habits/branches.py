@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from tests.service.habits.steps import add, fail, flip, is_even, note, read, say, write
+from tests.service.habits.steps import add, fail, flip, is_even, read, say, write
 
 
 @dsl.pipeline(name="one-of-parameters")
@@ -84,27 +84,6 @@ def bools_and_numbers(yes: bool = False, ratio: float = 2.0, text: str = "2"):
         fail()
 
 
-@dsl.pipeline(name="branches-inner")
-def branches(side: str, other: str = "none") -> str:
-    with dsl.If(side == "heads"):
-        first = say(text="inner heads")
-    with dsl.Else():
-        second = note(message="inner tails", more=other)
-    return dsl.OneOf(first.output, second.output)
-
-
-@dsl.pipeline(name="same-names-inside-and-outside")
-def same_names(other: str = "outer", side: str = "heads"):
-    """The outer branch is taken, the inner one of the same name is not; so with parameters."""
-    with dsl.If(side == "heads"):
-        first = say(text="outer heads")
-    with dsl.Else():
-        second = note(message="outer tails")
-    outer = dsl.OneOf(first.output, second.output)
-    inner = branches(side="tails").after(first)
-    note(message=outer, more=inner.output).set_display_name("result")
-
-
 EXPECTED = {
     "one_of_parameters": "tails!",
     "one_of_artifacts": "edge!",
@@ -113,5 +92,4 @@ EXPECTED = {
     "nested_conditions": "deep",
     "old_condition": "even",
     "bools_and_numbers": "right",
-    "same_names": "outer heads inner tails none",
 }

@@ -10,7 +10,7 @@ from google_cloud_pipeline_components.v1.vertex_notification_email import Vertex
 from kfp import dsl
 from kfp.dsl import Dataset, Model
 
-from tests.service.habits.steps import join, read, say, uri_of
+from tests.service.habits.steps import join, note, read, say, uri_of
 
 
 @dsl.pipeline(name="loop-of-dicts")
@@ -97,6 +97,27 @@ def quoted_condition(text: str = "x"):
         say(text="never")
 
 
+@dsl.pipeline(name="branches-inner")
+def branches(side: str, other: str = "none") -> str:
+    with dsl.If(side == "heads"):
+        first = say(text="inner heads")
+    with dsl.Else():
+        second = note(message="inner tails", more=other)
+    return dsl.OneOf(first.output, second.output)
+
+
+@dsl.pipeline(name="same-names-inside-and-outside")
+def same_names(other: str = "outer", side: str = "heads"):
+    """The compiler of kfp 2.17.0 leaves the outer branches without tasks."""
+    with dsl.If(side == "heads"):
+        first = say(text="outer heads")
+    with dsl.Else():
+        second = note(message="outer tails")
+    outer = dsl.OneOf(first.output, second.output)
+    inner = branches(side="tails")
+    note(message=outer, more=inner.output).set_display_name("result")
+
+
 EXPECTED = {
     "loop_of_dicts": ["for-loop-2: its input 'loop-item-param-1-subvar-label' is not defined"],
     "loops_nested": ["for-loop-2: its input 'loop-item-param-3' is not defined"],
@@ -104,7 +125,7 @@ EXPECTED = {
     "many_things": [
         "/bigquery-query-job: BigqueryQueryJob",
         "/dataflow-python: dataflow.dataflow_launcher",
-        "/for-loop-4/shell: it runs the image alpine",
+        "/for-loop-6/shell: it runs the image alpine",
         "/in-its-image: it runs the image mine/image:1",
         "\n  vertex-pipelines-notification-email: VertexNotificationEmail",
     ],
@@ -112,5 +133,6 @@ EXPECTED = {
     "imports_from_a_bucket": ["\n  importer: it imports gs://bucket/data"],
     "imports_a_parameter": ["imports-an-input/importer: it imports s3://bucket/data"],
     "unknown_placeholder": ["{{$.pipeline_cost}}", "{{$.outputs}}"],
+    "same_names": ["condition-branches-1/condition-2/say: an output is taken from it"],
     "quoted_condition": ["condition-1: condition `"],
 }

@@ -31,7 +31,7 @@ def all_kinds(
 ) -> str:
     import json
 
-    return json.dumps([text, number, ratio, yes, items, shape, more])
+    return json.dumps([text, number, ratio, yes, items, dict(sorted(shape.items())), more])
 
 
 @dsl.pipeline(name="all-kinds")
