@@ -1,5 +1,7 @@
 """Packages of `trainyard compile`, by whoever has but the file: no parameter needs a value."""
 
+import time
+
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
@@ -8,6 +10,7 @@ from pipelines.config import RUNS
 from tests.service.test_foreign_pipelines import await_end
 
 LOCATION = "us-central1"
+START_TIMEOUT_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +59,10 @@ def test_the_sdk_runs_a_package_without_a_value_and_its_tasks_know_where_they_ar
         job_id="mnist-1",
     )
     job.submit()
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while "jobDetail" not in service.call("GET", f"/v1/{job.resource_name}").json():
+        assert time.monotonic() < deadline, f"no task has started in {START_TIMEOUT_SECONDS} s"
+        time.sleep(0.05)
     job.cancel()
 
     record = await_end(service, job.resource_name, timeout_seconds=100)
