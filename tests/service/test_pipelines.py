@@ -211,13 +211,18 @@ def types(required: str, number: int, ratio: float = 0.5, optional: Optional[str
     echo(text=required)
 
 
+@dsl.component(**STEP)
+def silent(text: dsl.OutputPath(str)):
+    pass
+
+
 @dsl.pipeline(name="conditions")
 def conditions(folder: str):
     with dsl.ExitHandler(leave_note(folder=folder)):
         decided = verdict()
         with dsl.If(decided.outputs["verdict"] == "passed", name="sound"):
             echo(text="deployed")
-        with dsl.If(decided.outputs["reasons"] > 3, name="strange"):
+        with dsl.If(silent().outputs["text"] == "a", name="strange"):
             echo(text="never")
 
 
