@@ -108,9 +108,7 @@ def check_tasks(spec: Json, values: Json, *, runs_containers: bool) -> None:
     from vertex_local.graph.checks import Checker
 
     checker = Checker(spec, placeholders.of_job(ANY_JOB), runs_containers=runs_containers)
-    defined = spec["root"].get("inputDefinitions", {}).get("parameters", {})
-    defaults = {name: one["defaultValue"] for name, one in defined.items() if "defaultValue" in one}
-    if problems := checker.problems({**defaults, **values}):
+    if problems := checker.problems(values):
         raise invalid_argument(
             "this service cannot run the pipeline, branches that may not be taken included:"
             + "".join(f"\n  {problem}" for problem in problems)

@@ -21,6 +21,8 @@ WRAPPING = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?
 # A job of Google's own: the image is in the payload, rather than in the caller's worker pools.
 OWN_IMAGE = re.compile(r'image_uri[\\"]+:')
 
+NO_ENTRY_POINT = "and this service does not look up an image's entry point"
+
 
 @dataclass(frozen=True)
 class Checker:
@@ -43,6 +45,7 @@ class Checker:
     def _of_graph(
         self, place: str, component: Json, values: Json, parents: tuple[str, ...]
     ) -> Iterator[str]:
+        values = {**_defaults(component), **values}
         tasks = component["dag"].get("tasks", {})
         for producer in _producers(component["dag"].get("outputs", {})):
             if producer not in tasks:
@@ -59,7 +62,7 @@ class Checker:
                     yield from self._of_graph(f"{where}/", used, known, (*parents, reference))
                 continue
             executor = self.spec["deploymentSpec"]["executors"][used["executorLabel"]]
-            for problem in self._of_executor(executor, known):
+            for problem in self._of_executor(executor, {**_defaults(used), **known}):
                 yield f"{where}: {problem}"
 
     def _known(self, task: Json, values: Json) -> Json:
@@ -90,7 +93,7 @@ class Checker:
     def _of_executor(self, executor: Json, known: Json) -> Iterator[str]:
         if container := executor.get("container"):
             command = [*container.get("command", []), *container.get("args", [])]
-            yield from self._of_command(command, container.get("image", ""))
+            yield from self._of_command(command, container.get("image", ""), known)
             values = [one.get("value", "") for one in container.get("env", [])]
             for found in placeholders.unknown([*command, *values], self.run_values):
                 yield f"nothing fills the placeholder {found}"
@@ -99,9 +102,9 @@ class Checker:
         else:
             yield f"a task of the kind {'/'.join(executor) or 'none'} cannot be run here"
 
-    def _of_command(self, command: list[str], image: str) -> Iterator[str]:
+    def _of_command(self, command: list[str], image: str, known: Json) -> Iterator[str]:
         if gcpc_requests.is_launch(command):
-            yield from _of_launch(command)
+            yield from _of_launch(command, known)
         elif self.runs_containers:
             return  # whether the image is on this machine is seen elsewhere
         elif not is_python_component(command):
@@ -118,6 +121,18 @@ class Checker:
                 f"it imports {value}, which this service cannot read; copy it to this machine and "
                 "give an absolute path"
             )
+        metadata = importer.get("metadata", {})
+        for found in placeholders.unknown(metadata, self.run_values):
+            yield f"nothing fills the placeholder {found}"
+        container = metadata.get("containerSpec", {})
+        if container.get("imageUri") and not container.get("command") and self._deploys:
+            yield f"the model's containerSpec has no command, {NO_ENTRY_POINT}"
+
+    @property
+    def _deploys(self) -> bool:
+        """Whether a model is deployed."""
+        executors = self.spec["deploymentSpec"]["executors"].values()
+        return any("DeployModel" in one.get("container", {}).get("args", []) for one in executors)
 
 
 def _producers(value: Any) -> Iterator[str]:
@@ -137,7 +152,7 @@ def is_python_component(command: list[str]) -> bool:
     return has_executor and command[: len(prefix)] != prefix
 
 
-def _of_launch(command: list[str]) -> Iterator[str]:
+def _of_launch(command: list[str], known: Json) -> Iterator[str]:
     """Return what is wrong with an operation of Google's components."""
     module = gcpc_requests.launcher_module(command)
     kind = command[command.index("--type") + 1] if "--type" in command[:-1] else ""
@@ -145,6 +160,26 @@ def _of_launch(command: list[str]) -> Iterator[str]:
         yield f"{kind or _short(module, command)} is an operation that this service lacks"
     elif kind == "CustomJob" and any(OWN_IMAGE.search(part) for part in command):
         yield "it is a job in an image of Google's own, which this service cannot run"
+    elif kind == "CustomJob":
+        yield from _of_pools(known.get("worker_pool_specs"))
+
+
+def _of_pools(pools: Any) -> Iterator[str]:
+    """Return what is wrong with the worker pools of a job, where they are known."""
+    for index, pool in enumerate(pools if isinstance(pools, list) else []):
+        field = f"worker_pool_specs[{index}]"
+        if not isinstance(pool, dict) or not pool:
+            continue
+        if "python_package_spec" in pool:
+            yield f"{field} has a python_package_spec; give a command in container_spec"
+        elif not (pool.get("container_spec") or {}).get("command"):
+            yield f"{field}.container_spec has no command, {NO_ENTRY_POINT}"
+
+
+def _defaults(component: Json) -> Json:
+    """Return the defaults of a component's parameters."""
+    defined = component.get("inputDefinitions", {}).get("parameters", {})
+    return {name: one["defaultValue"] for name, one in defined.items() if "defaultValue" in one}
 
 
 def _short(module: str, command: list[str]) -> str:

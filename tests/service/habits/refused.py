@@ -3,9 +3,13 @@
 `EXPECTED` says what the refusal must name.
 """
 
+from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
 from google_cloud_pipeline_components.v1.batch_predict_job import ModelBatchPredictOp
 from google_cloud_pipeline_components.v1.bigquery import BigqueryQueryJobOp
+from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 from google_cloud_pipeline_components.v1.dataflow import DataflowPythonJobOp
+from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, ModelDeployOp
+from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
 from kfp import dsl
 from kfp.dsl import Dataset, Model
@@ -77,13 +81,45 @@ def imports_from_a_bucket():
 
 
 @dsl.pipeline(name="imports-an-input")
-def reading(uri: str):
+def reading(uri: str = "oci://bucket/other"):
     read(file=dsl.importer(artifact_uri=uri, artifact_class=Dataset).output)
 
 
 @dsl.pipeline(name="imports-a-parameter")
 def imports_a_parameter(uri: str = "s3://bucket/data"):
     reading(uri=uri)
+
+
+@dsl.pipeline(name="imports-a-default")
+def imports_a_default():
+    reading()
+
+
+TRAINER = {"image_uri": "us-docker.pkg.dev/p/r/trainer:1", "args": ["--epochs", "3"]}
+SERVER = {"imageUri": "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"}
+
+
+@dsl.pipeline(name="entry-points-of-images")
+def entry_points(model_dir: str = "/models/1"):
+    """As in Google's samples: prebuilt images, by their entry points."""
+    pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
+    packaged = {"executor_image_uri": "i", "package_uris": ["gs://b/p.tgz"], "python_module": "m"}
+    trained = CustomTrainingJobOp(
+        display_name="train",
+        worker_pool_specs=[
+            {**pool, "container_spec": TRAINER},
+            {},
+            {**pool, "python_package_spec": packaged},
+        ],
+    )
+    model = dsl.importer(
+        artifact_uri=model_dir,
+        artifact_class=UnmanagedContainerModel,
+        metadata={"containerSpec": SERVER},
+    ).after(trained)
+    uploaded = ModelUploadOp(display_name="m", unmanaged_container_model=model.output)
+    endpoint = EndpointCreateOp(display_name="e")
+    ModelDeployOp(model=uploaded.outputs["model"], endpoint=endpoint.outputs["endpoint"])
 
 
 @dsl.pipeline(name="unknown-placeholder")
@@ -132,6 +168,12 @@ EXPECTED = {
     "batch": ["\n  model-batch-predict: BatchPredictionJob"],
     "imports_from_a_bucket": ["\n  importer: it imports gs://bucket/data"],
     "imports_a_parameter": ["imports-an-input/importer: it imports s3://bucket/data"],
+    "imports_a_default": ["imports-an-input/importer: it imports oci://bucket/other"],
+    "entry_points": [
+        "custom-training-job: worker_pool_specs[0].container_spec has no command",
+        "custom-training-job: worker_pool_specs[2] has a python_package_spec",
+        "importer: the model's containerSpec has no command",
+    ],
     "unknown_placeholder": ["{{$.pipeline_cost}}", "{{$.outputs}}"],
     "same_names": ["condition-branches-1/condition-2/say: an output is taken from it"],
     "quoted_condition": ["condition-1: condition `"],
