@@ -20,7 +20,6 @@ what it replaces is there and takes the arguments it took in kfp 2.17.0, and say
 | logging_utils.color_text                   | logs without colours |
 """
 
-import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +41,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 from vertex_local import placeholders
 from vertex_local.conditions import ConditionError, evaluate
 from vertex_local.graph import groups
+from vertex_local.graph.replacing import replace
 from vertex_local.pipeline_run import PipelineRun
 from vertex_local.pipeline_spec import leaf_key
 from vertex_local.step_cache import StepCache
@@ -49,7 +49,6 @@ from vertex_local.step_cache import StepCache
 Json = dict[str, Any]
 Result = tuple[Json, Any]
 
-TESTED_VERSION = "2.17.0"
 FAILED: Result = ({}, status.Status.FAILURE)
 NUMBER_DOUBLE = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.NUMBER_DOUBLE
 # Their content is metadata; kfp.local's cache wants a file, which Vertex AI's does not.
@@ -58,10 +57,6 @@ METADATA_ONLY = {
     "system.ClassificationMetrics",
     "system.SlicedClassificationMetrics",
 }
-
-
-class UnsupportedKfpError(RuntimeError):
-    """The installed kfp is not built as this service needs it."""
 
 
 def install(
@@ -79,19 +74,19 @@ def install(
     hooks = Hooks(run, run_placeholders, step_cache)
     evaluator = enhanced_dag_orchestrator.ConditionEvaluator
     utils = orchestrator_utils.OrchestratorUtils
-    _replace(task_executor, "execute_single_task", hooks.execute_single_task)
-    _replace(enhanced_dag_orchestrator, "execute_task", hooks.execute_task)
-    _replace(enhanced_dag_orchestrator, "_run_parallel_for_task", hooks.run_loop)
-    _replace(evaluator, "evaluate_condition", staticmethod(_true), takes=("condition", "io_store"))
-    _replace(utils, "make_task_arguments", hooks.make_task_arguments)
+    replace(task_executor, "execute_single_task", hooks.execute_single_task)
+    replace(enhanced_dag_orchestrator, "execute_task", hooks.execute_task)
+    replace(enhanced_dag_orchestrator, "_run_parallel_for_task", hooks.groups.run_loop)
+    replace(evaluator, "evaluate_condition", staticmethod(_true), takes=("condition", "io_store"))
+    replace(utils, "make_task_arguments", hooks.make_task_arguments)
     outputs_of = staticmethod(groups.outputs_of)
-    _replace(utils, "get_dag_outputs", outputs_of, takes=("dag_outputs_spec", "io_store"))
-    _replace(subprocess_task_handler, "SubprocessTaskHandler", handler)
-    _replace(placeholder_utils, "resolve_individual_placeholder", hooks.resolve_placeholder)
-    _replace(executor_input_utils, "get_local_task_resource_name", hooks.task_resource_name)
-    _replace(executor_input_utils, "executor_input_to_dict", hooks.executor_input_to_dict)
-    _replace(task_executor, "time", SimpleNamespace(sleep=run.sleep), takes=())
-    _replace(logging_utils, "color_text", lambda text, color: text, takes=("text", "color"))
+    replace(utils, "get_dag_outputs", outputs_of, takes=("dag_outputs_spec", "io_store"))
+    replace(subprocess_task_handler, "SubprocessTaskHandler", handler)
+    replace(placeholder_utils, "resolve_individual_placeholder", hooks.resolve_placeholder)
+    replace(executor_input_utils, "get_local_task_resource_name", hooks.task_resource_name)
+    replace(executor_input_utils, "executor_input_to_dict", hooks.executor_input_to_dict)
+    replace(task_executor, "time", SimpleNamespace(sleep=run.sleep), takes=())
+    replace(logging_utils, "color_text", lambda text, color: text, takes=("text", "color"))
 
 
 def _install_cache(is_written: Callable[[Path], bool]) -> StepCache:
@@ -106,11 +101,11 @@ def _install_cache(is_written: Callable[[Path], bool]) -> StepCache:
         _touch_metadata_artifacts(outputs)
         ours.put(self, key, outputs)
 
-    _replace(local_cache, "get", get)
-    _replace(local_cache, "put", put)
+    replace(local_cache, "get", get)
+    replace(local_cache, "put", put)
     serialize, deserialize = ours.serialize_artifact, ours.deserialize_artifact
-    _replace(local_cache, "_serialize_artifact", staticmethod(serialize), takes=("artifact",))
-    _replace(local_cache, "_deserialize_artifact", staticmethod(deserialize), takes=("data",))
+    replace(local_cache, "_serialize_artifact", staticmethod(serialize), takes=("artifact",))
+    replace(local_cache, "_deserialize_artifact", staticmethod(deserialize), takes=("data",))
     return ours
 
 
@@ -128,6 +123,7 @@ class Hooks:
         self._make_arguments = orchestrator_utils.OrchestratorUtils.make_task_arguments
         self._to_dict = executor_input_utils.executor_input_to_dict
         self._resolve = placeholder_utils.resolve_individual_placeholder
+        self.groups = groups.Groups(run, self._arguments)
 
     def execute_single_task(
         self, task_name: str, task_spec: Any, components: Json, executors: Json, **others: Any
@@ -175,7 +171,7 @@ class Hooks:
             task_spec = groups.without_missing_inputs(task_spec, io_store)
             if is_group:
                 arguments = self._arguments(task_spec.inputs, io_store)
-                return self._run_group(name, arguments, components=components, **others)
+                return self.groups.run_group(name, arguments, components=components, **others)
             result: Result = self._execute_task(
                 task_name=task_name,
                 task_spec=task_spec,
@@ -187,47 +183,6 @@ class Hooks:
         except Exception as error:  # raised any further, the exit handler would not run
             self._run.fail(task_name, str(error))
             return FAILED
-
-    def run_loop(
-        self,
-        *,
-        task_name: str,
-        task_spec: Any,
-        components: Json,
-        io_store: Any,
-        pipeline_resource_name: str,
-        parallel_executor: Any,
-        **others: Any,
-    ) -> bool:
-        """Runs the iterations of a loop; returns whether it has failed."""
-        name = task_spec.component_ref.name
-
-        def iterate(number: int, arguments: Json) -> Result:
-            iteration = f"{task_name}-iteration-{number}"
-            try:
-                return self._run_group(
-                    name,
-                    arguments,
-                    components=components,
-                    pipeline_resource_name=f"{pipeline_resource_name}/{iteration}",
-                    **others,
-                )
-            except Exception as error:
-                self._run.fail(iteration, str(error))
-                return FAILED
-
-        try:
-            arguments = self._arguments(task_spec.inputs, io_store)
-            results = groups.run_iterations(task_spec, arguments, iterate)
-        except Exception as error:
-            self._run.fail(task_name, str(error))
-            return True
-        if groups.has_failed(results):
-            return True
-        for key, value in groups.collected(components[name], results).items():
-            io_store.put_task_output(task_name, key, value)
-        io_store.put_task_status(task_name, "SUCCEEDED")
-        return False
 
     def make_task_arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
         """A task's arguments, with the true final status for an exit task."""
@@ -290,11 +245,6 @@ class Hooks:
         fill = placeholders.fill_inputs
         return {name: fill(value, found, self._placeholders) for name, value in found.items()}
 
-    def _run_group(self, name: str, arguments: Json, *, components: Json, **others: Any) -> Result:
-        """Runs the tasks of the group that a component is."""
-        with self._run.in_graph(name):
-            return groups.run_group(components[name], arguments, components=components, **others)
-
     def _final_status(self, found: Json) -> Json:
         """What an exit task receives; without `error` after a success, as on Vertex AI."""
         state = found["state"]
@@ -335,39 +285,3 @@ def _touch_metadata_artifacts(outputs: Json) -> None:
     for value in outputs.values():
         if getattr(value, "schema_title", "") in METADATA_ONLY and value.uri.startswith("/"):
             Path(value.uri).touch()
-
-
-def _replace(
-    owner: Any, name: str, replacement: Any, *, takes: tuple[str, ...] | None = None
-) -> None:
-    """Replaces an attribute after a look at what is replaced.
-
-    Args:
-        owner: A module or class of kfp.
-        name: The attribute.
-        replacement: What takes its place.
-        takes: The parameters that kfp passes; None for those of the replacement.
-    """
-    import kfp
-
-    place = f"{getattr(owner, '__module__', '')}.{owner.__name__}.{name}".lstrip(".")
-    if not hasattr(owner, name):
-        raise _unsupported(kfp.__version__, f"{place} is missing")
-    if takes is None:
-        takes = _named_parameters(replacement)
-    original = getattr(owner, name)
-    if takes and not set(takes) <= set(inspect.signature(original).parameters):
-        raise _unsupported(kfp.__version__, f"{place} no longer takes {', '.join(takes)}")
-    setattr(owner, name, replacement)
-
-
-def _named_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    parameters = inspect.signature(function).parameters.values()
-    return tuple(one.name for one in parameters if one.kind is not one.VAR_KEYWORD)
-
-
-def _unsupported(version: str, problem: str) -> UnsupportedKfpError:
-    return UnsupportedKfpError(
-        f"kfp {version} cannot run pipelines here: {problem}. "
-        f"Install the version this service was written for: pip install kfp=={TESTED_VERSION}"
-    )

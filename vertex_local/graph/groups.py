@@ -5,6 +5,7 @@ are what the specification says, as on Vertex AI.
 """
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,72 +13,82 @@ from kfp.local import executor_output_utils
 from kfp.local.orchestrator import enhanced_dag_orchestrator
 from kfp.local.status import Status
 
+from vertex_local.pipeline_run import PipelineRun
+
 Json = dict[str, Any]
+Result = tuple[Json, Any]
 
 MAX_PARALLEL = 2  # iterations of a loop at once, as kfp.local has it
 RUNS_ALWAYS = 2  # TriggerPolicy.TriggerStrategy.ALL_UPSTREAM_TASKS_COMPLETED
 
 
-def run_group(component: Any, arguments: Json, **others: Any) -> tuple[Json, Any]:
-    """Run the tasks of a group with these arguments; inputs not given have their defaults."""
-    inputs = component.input_definitions
-    defaults = {
-        name: executor_output_utils.pb2_value_to_python(one.default_value)
-        for name, one in inputs.parameters.items()
-        if one.HasField("default_value")
-    }
-    absent: Json = dict.fromkeys([*inputs.parameters, *inputs.artifacts])
-    result: tuple[Json, Any] = enhanced_dag_orchestrator.run_enhanced_dag(
-        dag_component_spec=component,
-        dag_arguments={**absent, **defaults, **arguments},
-        **others,
-    )
-    return result
+class Groups:
+    """Runs the groups of one pipeline run; `arguments_of` takes a task's inputs and an IOStore."""
 
+    def __init__(self, run: PipelineRun, arguments_of: Callable[[Any, Any], Json]) -> None:
+        self._run = run
+        self._arguments_of = arguments_of
 
-def loop_items(task_spec: Any, arguments: Json) -> tuple[str, list[Any]]:
-    """Return the input that receives the items of a loop, and the items."""
-    if task_spec.WhichOneof("iterator") == "artifact_iterator":
-        iterator = task_spec.artifact_iterator
-        items = arguments[iterator.items.input_artifact]
-    else:
-        iterator = task_spec.parameter_iterator
-        kind = iterator.items.WhichOneof("kind")
-        items = iterator.items.raw if kind == "raw" else arguments[iterator.items.input_parameter]
-        items = json.loads(items) if isinstance(items, str) else items
-    if not isinstance(items, list):
-        raise ValueError(f"a loop needs a list of items, and {items!r} is none")
-    return iterator.item_input, items
+    def run_group(self, name: str, arguments: Json, *, components: Json, **others: Any) -> Result:
+        """Runs the tasks of the group that a component is; inputs not given have their defaults."""
+        component = components[name]
+        inputs = component.input_definitions
+        defaults = {
+            name: executor_output_utils.pb2_value_to_python(one.default_value)
+            for name, one in inputs.parameters.items()
+            if one.HasField("default_value")
+        }
+        absent: Json = dict.fromkeys([*inputs.parameters, *inputs.artifacts])
+        with self._run.in_graph(name):
+            result: Result = enhanced_dag_orchestrator.run_enhanced_dag(
+                dag_component_spec=component,
+                dag_arguments={**absent, **defaults, **arguments},
+                components=components,
+                **others,
+            )
+        return result
 
+    def run_loop(
+        self,
+        *,
+        task_name: str,
+        task_spec: Any,
+        components: Json,
+        io_store: Any,
+        pipeline_resource_name: str,
+        parallel_executor: Any,
+        **others: Any,
+    ) -> bool:
+        """Runs the iterations of a loop; returns whether it has failed."""
+        name = task_spec.component_ref.name
 
-def run_iterations(task_spec: Any, arguments: Json, iterate: Any) -> list[tuple[Json, Any]]:
-    """Run a loop's iterations, some at a time; `iterate` takes their number and arguments."""
-    item_input, items = loop_items(task_spec, arguments)
-    limit = task_spec.iterator_policy.parallelism_limit or MAX_PARALLEL
-    with ThreadPoolExecutor(max_workers=min(limit, MAX_PARALLEL)) as pool:
-        each = [{**arguments, item_input: item} for item in items]
-        return list(pool.map(iterate, range(len(each)), each))
+        def iterate(number: int, arguments: Json) -> Result:
+            iteration = f"{task_name}-iteration-{number}"
+            place = f"{pipeline_resource_name}/{iteration}"
+            try:
+                return self.run_group(
+                    name,
+                    arguments,
+                    components=components,
+                    pipeline_resource_name=place,
+                    **others,
+                )
+            except Exception as error:  # raised any further, the exit handler would not run
+                self._run.fail(iteration, str(error))
+                return {}, Status.FAILURE
 
-
-def collected(component: Any, results: list[tuple[Json, Any]]) -> Json:
-    """Return the outputs of a loop: lists of what its iterations have put out, in order.
-
-    An iteration whose condition did not hold adds nothing. Artifacts of loops in loops are one
-    list, for there are no lists of lists of artifacts.
-    """
-    outputs = [made for made, _ in results]
-    parameters, artifacts = (
-        {name: [one[name] for one in outputs if name in one] for name in definitions}
-        for definitions in (
-            component.output_definitions.parameters,
-            component.output_definitions.artifacts,
-        )
-    )
-    flat = {
-        name: [one for value in found for one in _listed(value)]
-        for name, found in artifacts.items()
-    }
-    return {**parameters, **flat}
+        try:
+            arguments = self._arguments_of(task_spec.inputs, io_store)
+            results = _run_iterations(task_spec, arguments, iterate)
+        except Exception as error:
+            self._run.fail(task_name, str(error))
+            return True
+        if any(outcome != Status.SUCCESS for _, outcome in results):
+            return True
+        for key, value in _collected(components[name], results).items():
+            io_store.put_task_output(task_name, key, value)
+        io_store.put_task_status(task_name, "SUCCEEDED")
+        return False
 
 
 def outputs_of(dag_outputs_spec: Any, io_store: Any) -> Json:
@@ -118,9 +129,51 @@ def without_missing_inputs(task_spec: Any, io_store: Any) -> Any:
     return copy
 
 
-def has_failed(results: list[tuple[Json, Any]]) -> bool:
-    """Whether an iteration has failed."""
-    return any(outcome != Status.SUCCESS for _, outcome in results)
+def _loop_items(task_spec: Any, arguments: Json) -> tuple[str, list[Any]]:
+    """Return the input that receives the items of a loop, and the items."""
+    if task_spec.WhichOneof("iterator") == "artifact_iterator":
+        iterator = task_spec.artifact_iterator
+        items = arguments[iterator.items.input_artifact]
+    else:
+        iterator = task_spec.parameter_iterator
+        kind = iterator.items.WhichOneof("kind")
+        items = iterator.items.raw if kind == "raw" else arguments[iterator.items.input_parameter]
+        items = json.loads(items) if isinstance(items, str) else items
+    if not isinstance(items, list):
+        raise ValueError(f"a loop needs a list of items, and {items!r} is none")
+    return iterator.item_input, items
+
+
+def _run_iterations(
+    task_spec: Any, arguments: Json, iterate: Callable[[int, Json], Result]
+) -> list[Result]:
+    """Run a loop's iterations, some at a time; `iterate` takes their number and arguments."""
+    item_input, items = _loop_items(task_spec, arguments)
+    limit = task_spec.iterator_policy.parallelism_limit or MAX_PARALLEL
+    with ThreadPoolExecutor(max_workers=min(limit, MAX_PARALLEL)) as pool:
+        each = [{**arguments, item_input: item} for item in items]
+        return list(pool.map(iterate, range(len(each)), each))
+
+
+def _collected(component: Any, results: list[Result]) -> Json:
+    """Return the outputs of a loop: lists of what its iterations have put out, in order.
+
+    An iteration whose condition did not hold adds nothing. Artifacts of loops in loops are one
+    list, for there are no lists of lists of artifacts.
+    """
+    outputs = [made for made, _ in results]
+    parameters, artifacts = (
+        {name: [one[name] for one in outputs if name in one] for name in definitions}
+        for definitions in (
+            component.output_definitions.parameters,
+            component.output_definitions.artifacts,
+        )
+    )
+    flat = {
+        name: [one for value in found for one in _listed(value)]
+        for name, found in artifacts.items()
+    }
+    return {**parameters, **flat}
 
 
 def _first_made(name: str, keys: list[tuple[str, str]], io_store: Any) -> Json:
