@@ -83,6 +83,24 @@ def test_a_habit_works(run, tmp_path, pipeline, expected):
     assert result == expected
 
 
+CACHED = [
+    branches.one_of_artifacts,
+    loops.loop_artifacts_with_condition,
+    loops.loop_nested_with_condition,
+    nested.three_deep,
+    jobs.job_of_component,
+]
+
+
+@pytest.mark.parametrize("pipeline", CACHED, ids=lambda pipeline: pipeline.name)
+def test_a_repetition_comes_from_the_cache(run, pipeline):
+    _, first = run(pipeline, run_id=f"{pipeline.name}-first")
+    job, second = run(pipeline, run_id=f"{pipeline.name}-second")
+    assert second == first
+    states = [one["state"] for one in job["jobDetail"]["taskDetails"]]
+    assert set(states) - {"NOT_TRIGGERED"} == {"SKIPPED"}
+
+
 @pytest.mark.parametrize(("pipeline", "expected"), all_of([ends]))
 def test_a_failure_has_these_ends(run, pipeline, expected):
     state, result = expected
