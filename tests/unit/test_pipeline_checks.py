@@ -21,6 +21,7 @@ RUN_HERE = {
 }
 NUM_OPERATIONS = 90
 EXECUTOR = "exec"
+OLD_PYTHON = "python3 -m kfp.components.executor_main"
 PYTHON = ["sh", "-ec", "python3 -m kfp.dsl.executor_main"]
 
 
@@ -108,6 +109,7 @@ def test_an_importer_needs_files_of_this_machine(uri, is_right):
     ("executor", "problem"),
     [
         ({"container": {"image": "i", "command": PYTHON}}, ""),
+        ({"container": {"image": "i", "command": [OLD_PYTHON]}}, ""),
         ({"container": {"image": "i", "command": ["echo"]}}, "it runs the image i"),
         ({"container": {"image": "i"}}, "it runs the image i"),
         ({"resolver": {}}, "a task of the kind resolver"),

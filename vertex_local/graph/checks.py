@@ -21,6 +21,9 @@ WRAPPING = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?
 # A job of Google's own: the image is in the payload, rather than in the caller's worker pools.
 OWN_IMAGE = re.compile(r'image_uri[\\"]+:')
 
+# The Python components of AutoML use what only its images have.
+AUTOML_IMAGE = re.compile(r".*/vertex-ai(-restricted)?/automl-tabular/.*")
+EXECUTOR_MODULE = re.compile(r"\bkfp\.(dsl|components)\.executor_main\b")  # the latter: kfp 2.0
 NO_ENTRY_POINT = "and this service does not look up an image's entry point"
 
 
@@ -107,7 +110,7 @@ class Checker:
             yield from _of_launch(command, known)
         elif self.runs_containers:
             return  # whether the image is on this machine is seen elsewhere
-        elif not is_python_component(command):
+        elif AUTOML_IMAGE.fullmatch(image) or not is_python_component(command):
             yield (
                 f"it runs the image {image}, and this service runs no containers; start it "
                 "with --containers"
@@ -148,7 +151,7 @@ def _producers(value: Any) -> Iterator[str]:
 def is_python_component(command: list[str]) -> bool:
     """Whether a command is a lightweight Python component, whose code is in the command."""
     prefix = component_factory.CONTAINERIZED_PYTHON_COMPONENT_COMMAND
-    has_executor = any(component_factory.EXECUTOR_MODULE in part for part in command)
+    has_executor = any(EXECUTOR_MODULE.search(part) for part in command)
     return has_executor and command[: len(prefix)] != prefix
 
 
