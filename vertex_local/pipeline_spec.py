@@ -86,15 +86,23 @@ def canonical(spec: Json) -> Json:
         ApiError: INVALID_ARGUMENT, with what is wrong.
     """
     from google.protobuf import json_format
-    from kfp.pipeline_spec import pipeline_spec_pb2
+    from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineDeploymentConfig, PipelineSpec
 
     try:
-        message = json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
+        message = json_format.ParseDict(spec, PipelineSpec())
     except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
         raise invalid_argument(f"pipelineSpec is not a compiled pipeline: {error}") from None
     if not message.root.dag.tasks:
         raise invalid_argument("pipelineSpec.root.dag has no tasks; compile it with kfp.compiler.")
     checked: Json = json_format.MessageToDict(message)
+    executors = checked.get("deploymentSpec", {}).get("executors", {})
+    for name, executor in executors.items():
+        try:
+            parsed = json_format.ParseDict(executor, PipelineDeploymentConfig.ExecutorSpec())
+        except (json_format.ParseError, ValueError, TypeError, AttributeError) as error:
+            field = f"pipelineSpec.deploymentSpec.executors.{name}"
+            raise invalid_argument(f"{field} is not an executor: {error}") from None
+        executors[name] = json_format.MessageToDict(parsed)
     _check_components(checked)
     return checked
 

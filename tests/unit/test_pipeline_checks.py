@@ -86,6 +86,8 @@ def test_each_of_googles_operations_is_run_or_refused_by_name():
         ("/data/a.csv", True),
         ("file:///data/a.csv", True),
         ("https://host/v1/projects/p/locations/l/models/5", True),
+        ("/data/a:b://c", True),
+        ("http://[half", True),
         ("gs://bucket/a.csv", False),
         ("s3://bucket/a.csv", False),
         ("minio://bucket/a.csv", False),

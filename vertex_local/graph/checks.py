@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from kfp.dsl import component_factory
 
@@ -16,7 +15,7 @@ from vertex_local import conditions, gcpc_requests, placeholders
 
 Json = dict[str, Any]
 
-URI_SCHEMES = ("", "file", "http", "https")  # the last two are names of resources, not of files
+URI_SCHEMES = ("file", "http", "https")  # the last two are names of resources, not of files
 WRAPPING = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")
 # A job of Google's own: the image is in the payload, rather than in the caller's worker pools.
 OWN_IMAGE = re.compile(r'image_uri[\\"]+:')
@@ -64,7 +63,7 @@ class Checker:
                 if reference not in parents:
                     yield from self._of_graph(f"{where}/", used, known, (*parents, reference))
                 continue
-            executor = self.spec["deploymentSpec"]["executors"][used["executorLabel"]]
+            executor = self._executors.get(used.get("executorLabel", ""), {})
             for problem in self._of_executor(executor, {**_defaults(used), **known}):
                 yield f"{where}: {problem}"
 
@@ -119,7 +118,8 @@ class Checker:
     def _of_importer(self, importer: Json, known: Json) -> Iterator[str]:
         uri = importer.get("artifactUri", {})
         value = uri.get("constant", known.get(uri.get("runtimeParameter", ""), ""))
-        if isinstance(value, str) and urlsplit(value).scheme not in URI_SCHEMES:
+        scheme, has_scheme, _ = str(value).partition("://")
+        if has_scheme and scheme.isalnum() and scheme not in URI_SCHEMES:
             yield (
                 f"it imports {value}, which this service cannot read; copy it to this machine and "
                 "give an absolute path"
@@ -127,15 +127,20 @@ class Checker:
         metadata = importer.get("metadata", {})
         for found in placeholders.unknown(metadata, self.run_values):
             yield f"nothing fills the placeholder {found}"
-        container = metadata.get("containerSpec", {})
+        container = _object(metadata.get("containerSpec"))
         if container.get("imageUri") and not container.get("command") and self._deploys:
             yield f"the model's containerSpec has no command, {NO_ENTRY_POINT}"
 
     @property
     def _deploys(self) -> bool:
         """Whether a model is deployed."""
-        executors = self.spec["deploymentSpec"]["executors"].values()
-        return any("DeployModel" in one.get("container", {}).get("args", []) for one in executors)
+        containers = [one.get("container", {}) for one in self._executors.values()]
+        return any("DeployModel" in one.get("args", []) for one in containers)
+
+    @property
+    def _executors(self) -> Json:
+        found: Json = self.spec.get("deploymentSpec", {}).get("executors", {})
+        return found
 
 
 def _producers(value: Any) -> Iterator[str]:
@@ -175,8 +180,13 @@ def _of_pools(pools: Any) -> Iterator[str]:
             continue
         if "python_package_spec" in pool:
             yield f"{field} has a python_package_spec; give a command in container_spec"
-        elif not (pool.get("container_spec") or {}).get("command"):
+        elif not _object(pool.get("container_spec")).get("command"):
             yield f"{field}.container_spec has no command, {NO_ENTRY_POINT}"
+
+
+def _object(value: Any) -> Json:
+    """Return a JSON object, an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
 
 
 def _defaults(component: Json) -> Json:
