@@ -76,12 +76,28 @@ def read_package(text: str, *, source: str, address: str = "") -> Package:
     except yaml.YAMLError as error:
         raise ConfigError(f"{source} is not YAML: {error}") from error
     for document in documents:
+        if isinstance(document, dict) and "platforms" in document:
+            _refuse_platforms(document["platforms"], source)
+    for document in documents:
         if isinstance(document, dict) and "pipelineInfo" in document and "root" in document:
             return Package(source=source, text=text, spec=document, address=address)
     raise ConfigError(
         f"{source} is not a compiled pipeline: it has no pipelineInfo and root; make one with "
         "trainyard compile"
     )
+
+
+def _refuse_platforms(platforms: dict[str, Any], source: str) -> None:
+    """Refuses what a package asks of Kubernetes: no request to Vertex AI has a place for it."""
+    for platform, asked in platforms.items():
+        executors = asked.get("deploymentSpec", {}).get("executors", {})
+        names = [f"{name} ({', '.join(wanted)})" for name, wanted in executors.items()]
+        names += [f"the pipeline ({name})" for name in asked.get("pipelineConfig", {})]
+        if names:
+            raise ConfigError(
+                f"{source} asks {platform} for what Vertex AI has not: {'; '.join(names)}. Leave "
+                "these settings out and compile it again"
+            )
 
 
 def read_package_file(path: Path) -> Package:

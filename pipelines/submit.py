@@ -111,7 +111,7 @@ def plan_run(
     if config and options.service_account:
         config = dataclasses.replace(config, service_account=options.service_account)
     if config:
-        parameters = parameters_of(config, target)
+        parameters = {**_place(package, target), **parameters_of(config, target)}
         labels = config.labels
     else:
         parameters, labels = _plain_parameters(package, settings or [], target)
@@ -134,21 +134,24 @@ def parameters_of(config: RunConfig, target: Target) -> dict[str, Any]:
     """All parameters of the pipeline for a run on `target`."""
     return {
         **config.parameters(),
-        "project": target.project,
-        "location": target.location,
         "data_dir": f"{target.data_root}/{config.workload}" if target.data_root else "",
     }
+
+
+def _place(package: Package, target: Target) -> dict[str, str]:
+    """The target's project and location, for a pipeline that has parameters for them.
+
+    Ours has none: its tasks take both from the run. Packages compiled earlier had.
+    """
+    place = {"project": target.project, "location": target.location}
+    return {name: value for name, value in place.items() if name in package.definitions}
 
 
 def _plain_parameters(
     package: Package, settings: list[str], target: Target
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Parameters and labels of any pipeline; project and location are the target's."""
-    values: dict[str, Any] = {
-        name: value
-        for name, value in (("project", target.project), ("location", target.location))
-        if name in package.definitions
-    }
+    values: dict[str, Any] = {**_place(package, target)}
     labels: dict[str, str] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")

@@ -17,6 +17,10 @@
 6. teardown           always: what the run made, except what it promoted
 """
 
+from google_cloud_pipeline_components._placeholders import (
+    LOCATION_PLACEHOLDER,
+    PROJECT_ID_PLACEHOLDER,
+)
 from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 from google_cloud_pipeline_components.v1.endpoint import ModelDeployOp
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
@@ -39,8 +43,6 @@ from components.teardown.component import teardown
     description="Raw data to a served, versioned TensorFlow model, torn down at the end.",
 )
 def train_and_deploy(
-    project: str,
-    location: str,
     workload: str,
     cluster: str,
     train: str,
@@ -60,8 +62,6 @@ def train_and_deploy(
     """Trains `workload` and, if its metrics pass the thresholds, serves it as a new version.
 
     Args:
-        project: Google Cloud project of every resource.
-        location: Region of every resource.
         workload: What to train, for example `mnist`.
         cluster: Shape, machines, GPUs, spot and time limit, a JSON object (configs/clusters).
         train: Flags of `python -m trainer.task`, a JSON object.
@@ -78,7 +78,7 @@ def train_and_deploy(
         network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
         tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.
     """
-    where = {"project": project, "location": location}
+    where = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}  # the run's own
     run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # a schedule starts each run with the same parameters
     exit_task = teardown(run=run, keep_endpoint=keep_endpoint, **where)
     exit_task.set_display_name("teardown").set_caching_options(False)

@@ -47,17 +47,27 @@ def evaluate(condition: str, values: Mapping[str, Any]) -> bool:
     Raises:
         ConditionError: it is malformed, reads an unknown input, or compares unlike things.
     """
+    tree = parse(condition)
     try:
-        tree = ast.parse(TOKEN.sub(_to_python, condition).strip(), mode="eval")
         result = _value(tree.body, values)
-    except SyntaxError:
-        reason = "its syntax is not understood (a quote in a compared string does that)"
-        raise ConditionError(f"condition `{condition}` cannot be evaluated: {reason}") from None
     except (ValueError, TypeError) as error:
         raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
     if not isinstance(result, bool):
         raise ConditionError(f"condition `{condition}` is {result!r}, neither true nor false")
     return result
+
+
+def parse(condition: str) -> ast.Expression:
+    """Return a condition's syntax tree.
+
+    Raises:
+        ConditionError: it is malformed.
+    """
+    try:
+        return ast.parse(TOKEN.sub(_to_python, condition).strip(), mode="eval")
+    except SyntaxError:
+        reason = "its syntax is not understood (a quote in a compared string does that)"
+        raise ConditionError(f"condition `{condition}` cannot be evaluated: {reason}") from None
 
 
 def _to_python(match: re.Match[str]) -> str:

@@ -7,6 +7,8 @@ what it replaces is there and takes the arguments it took in kfp 2.17.0, and say
 |--------------------------------------------|---|
 | task_executor.execute_single_task          | the journal; an exception must not skip exit tasks |
 | enhanced_dag_orchestrator.execute_task     | conditions, strictly; the same for groups of tasks |
+| enhanced_dag_orchestrator._run_parallel_…  | it takes a loop's items and inputs from their names |
+| OrchestratorUtils.get_dag_outputs          | OneOf of artifacts; what a condition left out |
 | ConditionEvaluator.evaluate_condition      | it takes what it cannot evaluate for false |
 | OrchestratorUtils.make_task_arguments      | the exit task's final status, with the run's name |
 | SubprocessTaskHandler                      | GCPC operations; steps that can be ended |
@@ -18,9 +20,8 @@ what it replaces is there and takes the arguments it took in kfp 2.17.0, and say
 | logging_utils.color_text                   | logs without colours |
 """
 
-import inspect
+import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,8 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 
 from vertex_local import placeholders
 from vertex_local.conditions import ConditionError, evaluate
+from vertex_local.graph import groups
+from vertex_local.graph.replacing import replace
 from vertex_local.pipeline_run import PipelineRun
 from vertex_local.pipeline_spec import leaf_key
 from vertex_local.step_cache import StepCache
@@ -46,20 +49,14 @@ from vertex_local.step_cache import StepCache
 Json = dict[str, Any]
 Result = tuple[Json, Any]
 
-TESTED_VERSION = "2.17.0"
 FAILED: Result = ({}, status.Status.FAILURE)
 NUMBER_DOUBLE = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.NUMBER_DOUBLE
-MAX_NESTED_PLACEHOLDERS = 3
 # Their content is metadata; kfp.local's cache wants a file, which Vertex AI's does not.
 METADATA_ONLY = {
     "system.Metrics",
     "system.ClassificationMetrics",
     "system.SlicedClassificationMetrics",
 }
-
-
-class UnsupportedKfpError(RuntimeError):
-    """The installed kfp is not built as this service needs it."""
 
 
 def install(
@@ -77,16 +74,19 @@ def install(
     hooks = Hooks(run, run_placeholders, step_cache)
     evaluator = enhanced_dag_orchestrator.ConditionEvaluator
     utils = orchestrator_utils.OrchestratorUtils
-    _replace(task_executor, "execute_single_task", hooks.execute_single_task)
-    _replace(enhanced_dag_orchestrator, "execute_task", hooks.execute_task)
-    _replace(evaluator, "evaluate_condition", staticmethod(_true), takes=("condition", "io_store"))
-    _replace(utils, "make_task_arguments", hooks.make_task_arguments)
-    _replace(subprocess_task_handler, "SubprocessTaskHandler", handler)
-    _replace(placeholder_utils, "resolve_individual_placeholder", hooks.resolve_placeholder)
-    _replace(executor_input_utils, "get_local_task_resource_name", hooks.task_resource_name)
-    _replace(executor_input_utils, "executor_input_to_dict", hooks.executor_input_to_dict)
-    _replace(task_executor, "time", SimpleNamespace(sleep=run.sleep), takes=())
-    _replace(logging_utils, "color_text", lambda text, color: text, takes=("text", "color"))
+    replace(task_executor, "execute_single_task", hooks.execute_single_task)
+    replace(enhanced_dag_orchestrator, "execute_task", hooks.execute_task)
+    replace(enhanced_dag_orchestrator, "_run_parallel_for_task", hooks.groups.run_loop)
+    replace(evaluator, "evaluate_condition", staticmethod(_true), takes=("condition", "io_store"))
+    replace(utils, "make_task_arguments", hooks.make_task_arguments)
+    outputs_of = staticmethod(groups.outputs_of)
+    replace(utils, "get_dag_outputs", outputs_of, takes=("dag_outputs_spec", "io_store"))
+    replace(subprocess_task_handler, "SubprocessTaskHandler", handler)
+    replace(placeholder_utils, "resolve_individual_placeholder", hooks.resolve_placeholder)
+    replace(executor_input_utils, "get_local_task_resource_name", hooks.task_resource_name)
+    replace(executor_input_utils, "executor_input_to_dict", hooks.executor_input_to_dict)
+    replace(task_executor, "time", SimpleNamespace(sleep=run.sleep), takes=())
+    replace(logging_utils, "color_text", lambda text, color: text, takes=("text", "color"))
 
 
 def _install_cache(is_written: Callable[[Path], bool]) -> StepCache:
@@ -101,11 +101,11 @@ def _install_cache(is_written: Callable[[Path], bool]) -> StepCache:
         _touch_metadata_artifacts(outputs)
         ours.put(self, key, outputs)
 
-    _replace(local_cache, "get", get)
-    _replace(local_cache, "put", put)
+    replace(local_cache, "get", get)
+    replace(local_cache, "put", put)
     serialize, deserialize = ours.serialize_artifact, ours.deserialize_artifact
-    _replace(local_cache, "_serialize_artifact", staticmethod(serialize), takes=("artifact",))
-    _replace(local_cache, "_deserialize_artifact", staticmethod(deserialize), takes=("data",))
+    replace(local_cache, "_serialize_artifact", staticmethod(serialize), takes=("artifact",))
+    replace(local_cache, "_deserialize_artifact", staticmethod(deserialize), takes=("data",))
     return ours
 
 
@@ -123,6 +123,7 @@ class Hooks:
         self._make_arguments = orchestrator_utils.OrchestratorUtils.make_task_arguments
         self._to_dict = executor_input_utils.executor_input_to_dict
         self._resolve = placeholder_utils.resolve_individual_placeholder
+        self.groups = groups.Groups(run, self._arguments)
 
     def execute_single_task(
         self, task_name: str, task_spec: Any, components: Json, executors: Json, **others: Any
@@ -167,31 +168,28 @@ class Hooks:
         try:
             if not self._holds(task_spec, io_store):
                 return {}, status.Status.SUCCESS
-            with self._run.in_graph(name) if is_group else nullcontext():
-                result: Result = self._execute_task(
-                    task_name=task_name,
-                    task_spec=task_spec,
-                    components=components,
-                    io_store=io_store,
-                    **others,
-                )
-                return result
+            task_spec = groups.without_missing_inputs(task_spec, io_store)
+            if is_group:
+                arguments = self._arguments(task_spec.inputs, io_store)
+                return self.groups.run_group(name, arguments, components=components, **others)
+            result: Result = self._execute_task(
+                task_name=task_name,
+                task_spec=task_spec,
+                components=components,
+                io_store=io_store,
+                **others,
+            )
+            return result
         except Exception as error:  # raised any further, the exit handler would not run
             self._run.fail(task_name, str(error))
             return FAILED
 
     def make_task_arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
-        """A task's arguments, with the true final status for an exit task.
-
-        The run's placeholders are filled here, so that the cache's key covers their values.
-        """
-        arguments: Json = self._make_arguments(task_inputs_spec, io_store)
-        for name, value in arguments.items():
-            if isinstance(value, str):
-                arguments[name] = placeholders.fill(value, self._placeholders)
+        """A task's arguments, with the true final status for an exit task."""
+        arguments = self._arguments(task_inputs_spec, io_store)
         for name, spec in task_inputs_spec.parameters.items():
             if spec.HasField("task_final_status"):
-                arguments[name] |= self._final_status(arguments[name]["state"])
+                arguments[name] = self._final_status(arguments[name])
         if self._run.current:
             # kfp.local refuses None where a parameter is optional; left out, it is what is meant.
             arguments = {name: value for name, value in arguments.items() if value is not None}
@@ -200,15 +198,17 @@ class Hooks:
 
     def resolve_placeholder(self, element: str, **others: Any) -> str:
         """Fills the run's placeholders, kfp.local's, and those inside filled-in structures."""
-        for _ in range(MAX_NESTED_PLACEHOLDERS):
-            element = placeholders.fill(element, self._placeholders)
+
+        def resolve_one(placeholder: str) -> str:
+            if placeholder == placeholders.EXECUTOR_INPUT:
+                return json.dumps(others["executor_input_dict"])
+            filled = self._placeholders.get(placeholder)
             try:
-                element = self._resolve(element, **others)
+                return self._resolve(placeholder, **others) if filled is None else filled
             except IndexError:
                 raise ValueError(f"{element!r} has a placeholder this service lacks") from None
-            if "{{$" not in element:
-                break
-        return element
+
+        return placeholders.resolve(element, resolve_one)
 
     def task_resource_name(self, component_name: str) -> str:
         """The name of a task's output folder, and of its placeholder."""
@@ -222,7 +222,9 @@ class Hooks:
         declared = component_spec.input_definitions.parameters
         for name, value in values.items():
             if name not in declared or declared[name].parameter_type != NUMBER_DOUBLE:
-                values[name] = _with_whole_numbers(value)
+                values[name] = placeholders.whole(value)
+        for given in found.get("inputs", {}).get("artifacts", {}).values():
+            given["artifacts"] = [placeholders.whole(one) for one in given.get("artifacts", [])]
         if self._run.current:
             self._run.current.parameters = values  # kfp.local fills their placeholders in place
         return found
@@ -237,10 +239,22 @@ class Hooks:
             raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
         return evaluate(condition, values)
 
-    def _final_status(self, state: str) -> Json:
+    def _arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
+        """A task's arguments with their texts filled, so that the cache's key covers them."""
+        found: Json = self._make_arguments(task_inputs_spec, io_store)
+        fill = placeholders.fill_inputs
+        return {name: fill(value, found, self._placeholders) for name, value in found.items()}
+
+    def _final_status(self, found: Json) -> Json:
+        """What an exit task receives; without `error` after a success, as on Vertex AI."""
+        state = found["state"]
         if self._run.is_cancelled and state != "SUCCEEDED":
             state = "CANCELLED"
-        final: Json = {"state": state, "pipeline_job_resource_name": self._run.name}
+        final: Json = {
+            "state": state,
+            "pipeline_job_resource_name": self._run.name,
+            "pipeline_task_name": found["pipeline_task_name"],
+        }
         if state != "SUCCEEDED":
             message = self._run.error_message().replace("{{$", "{{ $")  # not a placeholder
             final["error"] = {"code": 1 if state == "CANCELLED" else 9, "message": message}
@@ -250,17 +264,6 @@ class Hooks:
 def _true(condition: str, io_store: Any) -> bool:
     """`execute_task` decides: there an error can fail the task."""
     return True
-
-
-def _with_whole_numbers(value: Any) -> Any:
-    """Protobuf's JSON values know doubles only, and those of Python print 3 as 3.0."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_with_whole_numbers(one) for one in value]
-    if isinstance(value, dict):
-        return {key: _with_whole_numbers(one) for key, one in value.items()}
-    return value
 
 
 def _outputs_of(end: Json, component: Any) -> Json:
@@ -282,39 +285,3 @@ def _touch_metadata_artifacts(outputs: Json) -> None:
     for value in outputs.values():
         if getattr(value, "schema_title", "") in METADATA_ONLY and value.uri.startswith("/"):
             Path(value.uri).touch()
-
-
-def _replace(
-    owner: Any, name: str, replacement: Any, *, takes: tuple[str, ...] | None = None
-) -> None:
-    """Replaces an attribute after a look at what is replaced.
-
-    Args:
-        owner: A module or class of kfp.
-        name: The attribute.
-        replacement: What takes its place.
-        takes: The parameters that kfp passes; None for those of the replacement.
-    """
-    import kfp
-
-    place = f"{getattr(owner, '__module__', '')}.{owner.__name__}.{name}".lstrip(".")
-    if not hasattr(owner, name):
-        raise _unsupported(kfp.__version__, f"{place} is missing")
-    if takes is None:
-        takes = _named_parameters(replacement)
-    original = getattr(owner, name)
-    if takes and not set(takes) <= set(inspect.signature(original).parameters):
-        raise _unsupported(kfp.__version__, f"{place} no longer takes {', '.join(takes)}")
-    setattr(owner, name, replacement)
-
-
-def _named_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    parameters = inspect.signature(function).parameters.values()
-    return tuple(one.name for one in parameters if one.kind is not one.VAR_KEYWORD)
-
-
-def _unsupported(version: str, problem: str) -> UnsupportedKfpError:
-    return UnsupportedKfpError(
-        f"kfp {version} cannot run pipelines here: {problem}. "
-        f"Install the version this service was written for: pip install kfp=={TESTED_VERSION}"
-    )

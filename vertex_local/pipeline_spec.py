@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vertex_local import gcpc_requests
+from vertex_local import gcpc_requests, placeholders
 from vertex_local.errors import ApiError, invalid_argument
 
 Json = dict[str, Any]
 
 RUNS_ALWAYS = "ALL_UPSTREAM_TASKS_COMPLETED"
 ROOT = ""
+ANY_JOB = {"name": "projects/p/locations/l/pipelineJobs/run"}
 UNSUPPORTED_FIELDS = ("pscInterfaceConfig", "reservedIpRanges")
 
 TYPES: dict[str, tuple[type, ...]] = {
@@ -46,8 +47,10 @@ def leaf_key(dag: str, task: str) -> str:
     return f"{dag}/{task}"
 
 
-def plan(body: Json) -> Json:
+def plan(body: Json, *, runs_containers: bool = False) -> Json:
     """What the runner needs of a PipelineJob: its specification and complete parameters, checked.
+
+    `runs_containers` says whether the service runs images.
 
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
@@ -69,6 +72,7 @@ def plan(body: Json) -> Json:
         )
     root = _pipeline_root(config.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""))
     values = parameters(spec, config.get("parameterValues", {}))
+    check_tasks(spec, values, runs_containers=runs_containers)
     return {
         "pipelineSpec": spec,
         "runtimeConfig": {**config, "gcsOutputDirectory": root, "parameterValues": values},
@@ -82,17 +86,41 @@ def canonical(spec: Json) -> Json:
         ApiError: INVALID_ARGUMENT, with what is wrong.
     """
     from google.protobuf import json_format
-    from kfp.pipeline_spec import pipeline_spec_pb2
+    from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineDeploymentConfig, PipelineSpec
 
     try:
-        message = json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
+        message = json_format.ParseDict(spec, PipelineSpec())
     except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
         raise invalid_argument(f"pipelineSpec is not a compiled pipeline: {error}") from None
     if not message.root.dag.tasks:
         raise invalid_argument("pipelineSpec.root.dag has no tasks; compile it with kfp.compiler.")
     checked: Json = json_format.MessageToDict(message)
+    executors = checked.get("deploymentSpec", {}).get("executors", {})
+    for name, executor in executors.items():
+        try:
+            parsed = json_format.ParseDict(executor, PipelineDeploymentConfig.ExecutorSpec())
+        except (json_format.ParseError, ValueError, TypeError, AttributeError) as error:
+            field = f"pipelineSpec.deploymentSpec.executors.{name}"
+            raise invalid_argument(f"{field} is not an executor: {error}") from None
+        executors[name] = json_format.MessageToDict(parsed)
     _check_components(checked)
     return checked
+
+
+def check_tasks(spec: Json, values: Json, *, runs_containers: bool) -> None:
+    """Checks that this service can run every task.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming each task that it cannot run and why.
+    """
+    from vertex_local.graph.checks import Checker
+
+    checker = Checker(spec, placeholders.of_job(ANY_JOB), runs_containers=runs_containers)
+    if problems := checker.problems(values):
+        raise invalid_argument(
+            "this service cannot run the pipeline, branches that may not be taken included:"
+            + "".join(f"\n  {problem}" for problem in problems)
+        )
 
 
 def images(spec: Json) -> dict[str, str]:
@@ -177,7 +205,7 @@ def _leaves(spec: Json, dag: str, tasks: Json, parents: set[str]) -> Iterator[Le
             is_exit = _is_exit(spec, task, tasks)
             yield Leaf(leaf_key(dag, name), name, display_name, is_exit)
         elif component not in parents:
-            yield from _leaves(spec, component, inner["tasks"], {*parents, component})
+            yield from _leaves(spec, component, inner.get("tasks", {}), {*parents, component})
 
 
 def _is_exit(spec: Json, task: Json, siblings: Json) -> bool:

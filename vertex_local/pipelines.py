@@ -138,7 +138,7 @@ def plan(service: Service, body: Json) -> Json:
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
     """
-    checked = pipeline_spec.plan(body)
+    checked = pipeline_spec.plan(body, runs_containers=bool(service.engine))
     if service.engine:
         for image, field in pipeline_spec.images(checked["pipelineSpec"]).items():
             service.engine.check_image(image, field=field)

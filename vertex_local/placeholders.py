@@ -1,11 +1,24 @@
-"""The placeholders that describe a run rather than a task's inputs, as Vertex AI fills them."""
+"""The placeholders of pipelines: those that describe a run, and those of a task's inputs."""
 
+import json
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Json = dict[str, Any]
 
 PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
+INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']*)'\]\}\}")
+# Any placeholder: its path, empty for the whole executor input, and its escape.
+ANY = re.compile(r"\{\{\$(?P<path>(?:\..*?)??)(?P<escape>\.json_escape\[[0-9]+\])?\}\}")
+EXECUTOR_INPUT = "{{$}}"
+JSON_ESCAPE = ".json_escape[1]"  # the one that Google's components write: for a text within JSON
+MAX_NESTED = 3
+OF_TASK = {
+    *("", ".outputs.output_file", ".outputMetadataUri", ".pipeline_root"),
+    *(".pipeline_task_name", ".pipeline_task_uuid"),
+}
+OF_INPUTS_AND_OUTPUTS = re.compile(r"\.(inputs|outputs)\.(parameters|artifacts)\[.+\].*")
 
 
 def of_job(job: Json) -> dict[str, str]:
@@ -32,3 +45,62 @@ def fill(text: str, values: dict[str, str]) -> str:
     if "{{$." not in text:
         return text
     return PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), text)
+
+
+def fill_inputs(value: Any, arguments: Json, values: dict[str, str]) -> Any:
+    """Replaces, in a text or in the texts of a structure, the placeholders of other arguments."""
+    if isinstance(value, str):
+
+        def text_of(match: re.Match[str]) -> str:
+            if match[1] not in arguments:
+                return match[0]
+            given = arguments[match[1]]
+            return fill(given if isinstance(given, str) else json.dumps(whole(given)), values)
+
+        return INPUT.sub(text_of, fill(value, values))
+    if isinstance(value, list):
+        return [fill_inputs(one, arguments, values) for one in value]
+    if isinstance(value, dict):
+        return {key: fill_inputs(one, arguments, values) for key, one in value.items()}
+    return value
+
+
+def resolve(text: str, resolve_one: Callable[[str], str], *, depth: int = MAX_NESTED) -> str:
+    """Replaces each placeholder, and those in the values of inputs; what is asked is escaped.
+
+    The executor input (`{{$}}`) is pasted as it is: it holds the very texts that name it.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        value = resolve_one("{{$" + match["path"] + "}}")
+        if match["path"] and depth:
+            value = resolve(value, resolve_one, depth=depth - 1)
+        return json.dumps(value)[1:-1] if match["escape"] else value
+
+    return ANY.sub(replace, text)
+
+
+def unknown(value: Any, values: dict[str, str]) -> Iterator[str]:
+    """Return the placeholders, in a text or in the texts of a structure, that nothing fills."""
+    if isinstance(value, str):
+        for match in ANY.finditer(value):
+            path = match["path"]
+            is_known = path in OF_TASK or "{{$" + path + "}}" in values
+            if match["escape"] not in (None, JSON_ESCAPE) or not (
+                is_known or OF_INPUTS_AND_OUTPUTS.fullmatch(path)
+            ):
+                yield match[0]
+    elif isinstance(value, list | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from unknown(one, values)
+
+
+def whole(value: Any) -> Any:
+    """Protobuf's JSON values know doubles only, and those of Python print 3 as 3.0."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [whole(one) for one in value]
+    if isinstance(value, dict):
+        return {key: whole(one) for key, one in value.items()}
+    return value

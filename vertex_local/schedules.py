@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vertex_local import operations, pipeline_spec, protos, timing
+from vertex_local import operations, pipelines, protos, timing
 from vertex_local.clock import moment_of, stamp
 from vertex_local.cron import Cron, CronError
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument
@@ -32,7 +32,7 @@ def create(service: Service, call: Call) -> Json:
     given = protos.parse("Schedule", call.body)
     record = {field: given[field] for field in CHANGEABLE if field in given}
     now = service.clock.now()
-    _check(record, parent=call.parent)
+    _check(service, record, parent=call.parent)
     if "endTime" in record and moment_of(record["endTime"]) <= now:
         raise invalid_argument(f"endTime {record['endTime']} has passed.")
     record = {
@@ -75,7 +75,7 @@ def update(service: Service, call: Call) -> Json:
                 record.pop(field, None)
             elif field in record:
                 raise invalid_argument(f"{field} cannot be unset; create another schedule.")
-        _check(record, parent=call.parent)
+        _check(service, record, parent=call.parent)
         timing.restart(record, service.clock.now())
 
     return _changed(service, call, change)
@@ -151,7 +151,7 @@ def _refuse_state(record: Json, state: str, consequence: str) -> None:
         raise failed_precondition(f"{record['name']} is {state}; {consequence}")
 
 
-def _check(record: Json, *, parent: str) -> None:
+def _check(service: Service, record: Json, *, parent: str) -> None:
     for field in ("displayName", "cron", "maxConcurrentRunCount", REQUEST):
         if field not in record:
             raise invalid_argument(f"{field} is missing.")
@@ -165,10 +165,10 @@ def _check(record: Json, *, parent: str) -> None:
     start, end = record.get("startTime"), record.get("endTime")
     if start and end and moment_of(end) <= moment_of(start):
         raise invalid_argument(f"endTime {end} is not after startTime {start}.")
-    _check_request(record[REQUEST], parent=parent)
+    _check_request(service, record[REQUEST], parent=parent)
 
 
-def _check_request(request: Json, *, parent: str) -> None:
+def _check_request(service: Service, request: Json, *, parent: str) -> None:
     if request.get("parent") != parent:
         raise invalid_argument(
             f'{REQUEST}.parent is "{request.get("parent", "")}"; it must be "{parent}".'
@@ -176,7 +176,7 @@ def _check_request(request: Json, *, parent: str) -> None:
     if "pipelineJobId" in request:
         raise invalid_argument(f"{REQUEST}.pipelineJobId must be empty: each run needs its own.")
     try:
-        pipeline_spec.plan(request.get("pipelineJob", {}))
+        pipelines.plan(service, request.get("pipelineJob", {}))
     except ApiError as error:
         raise invalid_argument(f"{REQUEST}.pipelineJob: {error.message}") from None
 

@@ -25,6 +25,7 @@ SIDE_EFFECTS = {"find-version", "model-upload", "ensure-endpoint", "model-deploy
     "serve-known",
     "teardown",
 }
+NUM_TASKS_WITH_A_PLACE = 8
 UPDATE = "to accept: python tests/pipeline/test_compile.py"
 
 
@@ -124,12 +125,25 @@ def test_every_container_of_ours_has_the_image(pipeline):
     assert all("/google-cloud-pipeline-components:2.22.0" in image for image in others)
 
 
-def test_every_parameter_is_typed_described_and_but_for_the_place_defaulted(pipeline):
+def test_every_parameter_is_typed_described_and_defaulted(pipeline):
     inputs = yaml.safe_load(pipeline)["root"]["inputDefinitions"]["parameters"]
 
     assert all(one["parameterType"] and one["description"] for one in inputs.values())
-    undefined = {name for name, one in inputs.items() if "defaultValue" not in one}
-    assert undefined == {"project", "location"}
+    assert all("defaultValue" in one for one in inputs.values())
+
+
+def test_project_and_location_are_the_runs_own(pipeline, tasks):
+    spec = yaml.safe_load(pipeline)
+    assert not {"project", "location"} & set(spec["root"]["inputDefinitions"]["parameters"])
+    places = [
+        (task["inputs"]["parameters"]["project"], task["inputs"]["parameters"]["location"])
+        for task in tasks.values()
+        if "project" in task.get("inputs", {}).get("parameters", {})
+    ]
+    assert len(places) == NUM_TASKS_WITH_A_PLACE
+    for project, location in places:
+        assert project["runtimeValue"]["constant"] == "{{$.pipeline_google_cloud_project_id}}"
+        assert location["runtimeValue"]["constant"] == "{{$.pipeline_google_cloud_location}}"
 
 
 @pytest.mark.parametrize("workload", RUNS)

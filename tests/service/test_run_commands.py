@@ -44,6 +44,17 @@ def judging(verdict: str):
     evaluate(verdict=verdict)
 
 
+@dsl.container_component
+def shell():
+    return dsl.ContainerSpec(image="alpine", command=["echo"])
+
+
+@dsl.pipeline(name="in-containers")
+def in_containers():
+    shell()
+    shell().set_display_name("again")
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     path = tmp_path_factory.mktemp("package") / "napping.yaml"
@@ -185,6 +196,21 @@ def test_what_is_wrong_is_named_and_nothing_is_sent(trainyard, package):
         code, _, errors = trainyard("submit", package, *wrong)
         assert code == 2
         assert message in errors
+    assert trainyard("runs", "list")[1].split() == ["RUN", "STATE", "CREATED", "ENDED"]
+
+
+def test_what_the_service_cannot_run_is_refused_with_each_task_and_no_run_is_left(
+    trainyard, tmp_path
+):
+    path = tmp_path / "containers.yaml"
+    compiler.Compiler().compile(in_containers, str(path))
+
+    code, _, errors = trainyard("submit", str(path))
+
+    assert code == 1
+    for task in ("shell", "shell-2"):
+        assert f"\n  {task}: it runs the image alpine" in errors
+    assert "Traceback" not in errors
     assert trainyard("runs", "list")[1].split() == ["RUN", "STATE", "CREATED", "ENDED"]
 
 

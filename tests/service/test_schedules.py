@@ -162,6 +162,17 @@ def test_a_wrong_request_for_runs_is_refused(shared_service, body, change, messa
     assert message in answer.json()["error"]["message"]
 
 
+def test_what_the_service_cannot_run_is_refused_when_it_is_scheduled(shared_service, body):
+    executors = body["createPipelineJobRequest"]["pipelineJob"]["pipelineSpec"]["deploymentSpec"]
+    executors["executors"]["exec-note"]["container"]["command"] = ["echo", "hello"]
+
+    answer = shared_service.call("POST", "schedules", body)
+
+    assert answer.status_code == 400
+    assert "note: it runs the image python:3.11" in answer.json()["error"]["message"]
+    assert shared_service.do("GET", "schedules") == {"schedules": []}
+
+
 def test_an_unknown_parameter_is_refused(shared_service, body):
     job = body["createPipelineJobRequest"]["pipelineJob"]
     job["runtimeConfig"]["parameterValues"] = {"txet": "hello"}

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from vertex_local import placeholders
-from vertex_local.kfp_hooks import UnsupportedKfpError, _replace, _with_whole_numbers
+from vertex_local.graph.replacing import UnsupportedKfpError, replace
 
 JOB = {"name": "projects/p/locations/l/pipelineJobs/run-1", "createTime": "2026-01-31T12:00:00Z"}
 
@@ -14,24 +14,24 @@ def module(**attributes) -> SimpleNamespace:
 
 def test_a_kfp_that_lacks_a_hook_is_refused_by_name():
     with pytest.raises(UnsupportedKfpError, match=r"some_module\.run is missing.*kfp==2\.17\.0"):
-        _replace(module(), "run", lambda task_name: None)
+        replace(module(), "run", lambda task_name: None)
 
 
 def test_a_kfp_whose_hook_takes_other_arguments_is_refused():
     with pytest.raises(UnsupportedKfpError, match=r"some_module\.run no longer takes task_name"):
-        _replace(module(run=lambda name: None), "run", lambda task_name, **others: None)
+        replace(module(run=lambda name: None), "run", lambda task_name, **others: None)
 
 
 def test_a_hook_is_replaced():
     owner = module(run=lambda task_name, extra: "old")
-    _replace(owner, "run", lambda task_name, **others: "new")
+    replace(owner, "run", lambda task_name, **others: "new")
     assert owner.run("a") == "new"
 
 
 def test_whole_numbers_stay_whole_in_structures():
     mangled = {"workers": 2.0, "rate": 0.5, "list": [1.0, {"a": 3.0}], "text": "1.0", "yes": True}
     restored = {"workers": 2, "rate": 0.5, "list": [1, {"a": 3}], "text": "1.0", "yes": True}
-    assert repr(_with_whole_numbers(mangled)) == repr(restored)
+    assert repr(placeholders.whole(mangled)) == repr(restored)
 
 
 def test_placeholders_of_the_run_are_filled_and_others_left():

@@ -1,7 +1,7 @@
 import pytest
 
 from vertex_local.errors import ApiError
-from vertex_local.pipeline_spec import Leaf, canonical, leaves, parameters
+from vertex_local.pipeline_spec import Leaf, canonical, check_tasks, leaves, parameters
 
 DECLARED = {
     "required": {"parameterType": "STRING"},
@@ -85,3 +85,34 @@ def test_a_reference_to_nothing_is_refused():
     del (spec := pipeline())["deploymentSpec"]
     with pytest.raises(ApiError, match=r"components\.comp-a\.executorLabel"):
         canonical(spec)
+
+
+def executors_of(spec: dict) -> dict:
+    return spec["deploymentSpec"]["executors"]
+
+
+@pytest.mark.parametrize(
+    "executor",
+    ["text", 5, {"container": "text"}, {"importer": {"artifactUri": "a"}}, {"containr": {}}],
+    ids=str,
+)
+def test_what_is_no_executor_is_refused_by_its_name(executor):
+    spec = pipeline()
+    executors_of(spec)["exec-a"] = executor
+    with pytest.raises(ApiError, match=r"executors\.exec-a is not an executor"):
+        canonical(spec)
+
+
+def test_executors_are_read_in_either_spelling():
+    spec = pipeline()
+    executors_of(spec)["exec-a"] = {"importer": {"artifact_uri": {"constant": "gs://b"}}}
+    assert executors_of(canonical(spec)) == {
+        "exec-a": {"importer": {"artifactUri": {"constant": "gs://b"}}}
+    }
+
+
+def test_a_component_without_an_implementation_is_refused_by_the_check():
+    spec = pipeline()
+    spec["components"]["comp-a"] = {}
+    with pytest.raises(ApiError, match="stubborn: a task of the kind none"):
+        check_tasks(canonical(spec), {}, runs_containers=True)

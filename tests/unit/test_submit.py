@@ -3,12 +3,19 @@ from pathlib import Path
 
 import pytest
 from google.auth.exceptions import DefaultCredentialsError
+from kfp import compiler, dsl
 
 from components.vertex_api import EMULATOR_VARIABLE
 from pipelines import run_cli
 from pipelines.cli import main
 from pipelines.config import ConfigError, RunConfig, mnist, with_settings
-from pipelines.package import check_images, check_parameters, read_package, with_image
+from pipelines.package import (
+    check_images,
+    check_parameters,
+    read_package,
+    read_package_file,
+    with_image,
+)
 from pipelines.submit import RunOptions, config_of, package_of, parameters_of, plan_run, run_prefix
 from pipelines.target import local_target, vertex_target
 from pipelines.vertex import run_request
@@ -78,6 +85,26 @@ def values_of(submission):
 def test_a_wrong_parameter_is_named(values, message):
     with pytest.raises(ConfigError, match=message):
         check_parameters(package(), values)
+
+
+def test_what_a_package_asks_of_kubernetes_is_named(tmp_path):
+    @dsl.component(base_image="python:3.11")
+    def step(folder: str):
+        pass
+
+    config = dsl.PipelineConfig(workspace=dsl.WorkspaceConfig(size="1Gi"))
+
+    @dsl.pipeline(name="with-workspace", pipeline_config=config)
+    def with_workspace():
+        step(folder=dsl.WORKSPACE_PATH_PLACEHOLDER)
+
+    compiler.Compiler().compile(with_workspace, str(tmp_path / "w.yaml"))
+    with pytest.raises(ConfigError, match=r"w.yaml asks kubernetes .*pipeline \(workspace\)"):
+        read_package_file(tmp_path / "w.yaml")
+    secrets = {"kubernetes": {"deploymentSpec": {"executors": {"exec-a": {"secretAsEnv": []}}}}}
+    text = f"{json.dumps(package().spec)}\n---\n{json.dumps({'platforms': secrets})}"
+    with pytest.raises(ConfigError, match=r"exec-a \(secretAsEnv\)"):
+        read_package(text, source="tiny.yaml")
 
 
 def test_right_parameters_pass():

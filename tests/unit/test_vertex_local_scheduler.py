@@ -14,6 +14,7 @@ from vertex_local.store import Store
 
 ARGS = {"project": "p", "location": "l"}
 PARENT = "projects/p/locations/l"
+STEP = ["sh", "-ec", "python3 -m kfp.dsl.executor_main"]
 SPEC = {
     "pipelineInfo": {"name": "nightly"},
     "schemaVersion": "2.1.0",
@@ -22,7 +23,7 @@ SPEC = {
         "dag": {"tasks": {"a": {"componentRef": {"name": "comp-a"}, "taskInfo": {"name": "a"}}}}
     },
     "components": {"comp-a": {"executorLabel": "exec-a"}},
-    "deploymentSpec": {"executors": {"exec-a": {"container": {"image": "i", "command": ["true"]}}}},
+    "deploymentSpec": {"executors": {"exec-a": {"container": {"image": "i", "command": STEP}}}},
 }
 
 
