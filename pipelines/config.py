@@ -46,6 +46,7 @@ class RunConfig:
     service_account: str = ""
     network: str = ""
     tensorboard: str = ""
+    on_failure_url: str = ""
     labels: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -111,6 +112,8 @@ class RunConfig:
             "service_account": self.service_account,
             "network": self.network,
             "tensorboard": self.tensorboard,
+            # Left out if it is empty: packages compiled before it was there do not take it.
+            **({"on_failure_url": self.on_failure_url} if self.on_failure_url else {}),
         }
 
     @classmethod

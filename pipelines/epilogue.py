@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from components.run_summary.summary import Summary
 from pipelines.config import RunConfig
-from pipelines.report import Summary, task_table
+from pipelines.report import task_table
 from pipelines.run import RunResult
 from pipelines.target import Target
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from components.labels import RUN_LABEL
+from components.labels import RUN_LABEL, SCHEDULE_LABEL
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.vertex_api import Json, VertexApi
 from pipelines.on_vertex import ConfigError
@@ -20,8 +20,8 @@ from pipelines.submit import RunOptions, config_of, package_of, plan_run
 from pipelines.target import Target
 from trainer import paths
 
-# A Schedule has no labels; those of its runs say that it is ours, and what it was made from.
-SCHEDULE_LABEL = "trainyard_schedule"
+# A Schedule has no labels; SCHEDULE_LABEL of its runs says that it is ours, this what it was made
+# from.
 DIGEST_LABEL = "trainyard_schedule_digest"
 REQUEST = "createPipelineJobRequest"
 KEEP = "keep_endpoint="  # a schedule's runs do so unless the file says otherwise
