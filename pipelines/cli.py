@@ -25,6 +25,8 @@ from pipelines.cores import warn_of_cores
 from pipelines.image_cli import add_image
 from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
+from pipelines.operating.parser import Parser
+from pipelines.operating.versions import ShowVersion
 from pipelines.prune_cli import add_prune
 from pipelines.registry import RegistryError
 from pipelines.resource_cli import add_resource_commands
@@ -109,12 +111,14 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="trainyard",
         description="One DAG from raw data to a served, versioned model; on Vertex AI or here.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    text = "print the versions of Trainyard, Python, KFP, TensorFlow and Google's packages"
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help=text)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     _add_compile(commands)

@@ -96,4 +96,4 @@ def check_labels(labels: dict[str, str]) -> None:
         if not LABEL_KEY.fullmatch(key):
             raise ConfigError(f"labels.{key}: the name is not allowed; use {LABEL_RULE}")
         if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
-            raise ConfigError(f"labels.{key} is {value!r}; use {LABEL_RULE} (quote a number)")
+            raise ConfigError(f"labels.{key} is {value!r}; use {LABEL_RULE}")
