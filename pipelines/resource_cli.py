@@ -52,7 +52,9 @@ def _add_models(commands: Any) -> None:
 def _add_endpoints(commands: Any) -> None:
     text = "prediction endpoints: list, predict, deploy, undeploy, delete"
     actions = group_of(commands, "endpoints", text)
-    add_action(actions, "list", _endpoints_list, "all endpoints and what they serve")
+    text = "all endpoints, and the versions that each serves, with their shares of the traffic"
+    list_ = add_action(actions, "list", _endpoints_list, text)
+    list_.add_argument("--json", action="store_true", help="with the ids of what is deployed")
     predict = add_action(actions, "predict", _endpoints_predict, "ask for predictions", "ENDPOINT")
     predict.add_argument(
         "--instances", type=Path, required=True, metavar="FILE", help='JSON: {"instances": [...]}'
@@ -204,7 +206,10 @@ def _endpoints_undeploy(arguments: argparse.Namespace) -> int:
 
 def _endpoints_list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        return print_table(resources.endpoints_table(api))
+        found = resources.list_endpoints(api)
+    if arguments.json:
+        return print_json(found)
+    return print_table(resources.endpoints_table(found))
 
 
 def _endpoints_predict(arguments: argparse.Namespace) -> int:
@@ -239,8 +244,8 @@ def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
 def print_table(table: resources.Table) -> int:
     """Prints rows under headings."""
     shown = RichTable(box=None, pad_edge=False)
-    for heading in table.headings:
-        shown.add_column(heading, no_wrap=True)
+    for number, heading in enumerate(table.headings):  # a long name is folded, not cut
+        shown.add_column(heading, no_wrap=number > 0, overflow="ellipsis" if number else "fold")
     for row in table.rows:
         shown.add_row(*map(Text, row))
     Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(shown)

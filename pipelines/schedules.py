@@ -10,6 +10,7 @@ from typing import Any
 
 from components.labels import RUN_LABEL, SCHEDULE_LABEL
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
+from components.plan_training.suggest import did_you_mean
 from components.vertex_api import Json, VertexApi
 from pipelines.on_vertex import ConfigError
 from pipelines.package import check_images
@@ -150,8 +151,9 @@ def find(api: VertexApi, name: str) -> Json:
     for schedule in schedules:
         if schedule["displayName"] == name:
             return schedule
-    known = ", ".join(one["displayName"] for one in schedules) or "none"
-    raise ResourceError(f"no schedule {name!r}; there: {known}")
+    names = [one["displayName"] for one in schedules]
+    hint, known = did_you_mean(name, names), ", ".join(names) or "none"
+    raise ResourceError(f"no schedule {name!r};{hint} there: {known}")
 
 
 def apply_change(api: VertexApi, change: Change) -> None:
