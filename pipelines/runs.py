@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from components.plan_training.suggest import did_you_mean
+from components.run_summary.summary import TOLD
 from components.vertex_api import Json, VertexApi
 from pipelines.ending import Kind
 from pipelines.report import short_name
@@ -39,7 +40,7 @@ def tasks_table(job: Json) -> Table:
 def in_a_line(error: str) -> str:
     """Return the line of a task's error that says most: the last of a step's own words."""
     lines = [line for line in error.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else ""
+    return lines[-1].strip().removeprefix(TOLD) if lines else ""
 
 
 def log_lines(

@@ -16,6 +16,7 @@ from trainer import paths
 SUMMARY_FILE = "summary.json"
 STATE_PREFIX = "PIPELINE_STATE_"
 INTERRUPTED_MESSAGE = "interrupted: "  # what the service's word about a killed run begins with
+TOLD = "error: "  # what a step's last line begins with, if it is all that its user needs
 # Outcomes; a run that goes on has its state in lower case instead.
 PROMOTED, SAME_MODEL, SUCCEEDED = "promoted", "same-model", "succeeded"
 GATE_FAILED, FAILED = "gate-failed", "failed"
@@ -29,7 +30,9 @@ EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
 class Summary:
     """The result of one run; written as `summary.json` with these keys, `seconds` wall clock.
 
-    `outcome` says in one word how it ended; `settings` are by name, as `train.epochs`.
+    `outcome` says in one word how it ended; `settings` are by name, as `train.epochs`. An `error`
+    that a step ended with in a line for its user is that line alone. `data_report`, `data_notes`
+    and `drift`, in words and the largest first, are of the examples.
     """
 
     run: str
@@ -51,6 +54,9 @@ class Summary:
     seconds: float
     error: str = ""
     warnings: tuple[str, ...] = ()
+    data_report: str = ""
+    data_notes: tuple[str, ...] = ()
+    drift: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -96,6 +102,8 @@ def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summ
     if exit_metadata is not None:
         outputs[EXIT_TASK] = {EXIT_OUTPUT: exit_metadata}
     evaluated = outputs.get("evaluate", {})
+    examples = outputs.get("prepare-examples", {}).get("examples", {})
+    views = task_views(job, names)
     state = str(job.get("state", f"{STATE_PREFIX}PENDING")).removeprefix(STATE_PREFIX)
     error = str(job.get("error", {}).get("message", ""))
     known = str(outputs.get("serve-known", {}).get("Output", ""))
@@ -113,24 +121,28 @@ def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summ
         model_version=f"{parameters.get('model_name', '')}@{version}" if version else "",
         is_new_version=bool(promoted) and not known,
         settings=settings_of(job),
-        # What prepare-examples says of the data (drift) belongs beside this, from
-        # outputs["prepare-examples"]["examples"], the metadata of its dataset.
         data_digest=str(outputs.get("fingerprint-input", {}).get("Output", "")),
         code_digest=code_digest(job),
         created=str(job.get("createTime", "")),
         ended=str(job.get("endTime", "")),
-        tasks=[_task(view) for view in task_views(job, names)],
+        tasks=[_task(view) for view in views],
         seconds=_seconds(job),
-        error=error,
+        error=_in_a_line(error, views),
         warnings=_warnings(outputs),
+        data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
+        data_notes=tuple(str(examples.get("notes", "")).splitlines()),
+        drift=tuple(str(examples.get("drift", "")).splitlines()),
     )
 
 
-def as_ended(job: Json, *, state: str, error: str, now: datetime.datetime) -> Json:
+def as_ended(
+    job: Json, *, state: str, error: str, now: datetime.datetime, has_exit_failed: bool = False
+) -> Json:
     """Return the run as it will be when its exit task, which runs now, has ended."""
     stamp = now.astimezone(datetime.UTC).isoformat()
+    ended = {"state": "FAILED" if has_exit_failed else "SUCCEEDED", "endTime": stamp}
     details = [
-        {**one, "state": "SUCCEEDED", "endTime": stamp} if one.get("state") == "RUNNING" else one
+        {**one, **ended} if one.get("state") == "RUNNING" else one
         for one in job.get("jobDetail", {}).get("taskDetails", [])
     ]
     return {
@@ -161,6 +173,19 @@ def _promoted(outputs: dict[str, dict[str, Any]]) -> str:
     """
     told = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("promoted", "")
     return str(outputs.get("promote", {}).get("Output", "") or told)
+
+
+def _in_a_line(error: str, views: tuple[TaskView, ...]) -> str:
+    """Return the last lines of the tasks that failed if each is for the user, else the error."""
+    failed = [
+        (view.name, view.error.rstrip().rpartition("\n")[2])
+        for view in views
+        if view.state == "FAILED"
+    ]
+    is_told = failed and all(line.startswith(TOLD) for _, line in failed)
+    if not is_told or error.startswith(INTERRUPTED_MESSAGE):
+        return error
+    return "; ".join(f"{name}: {line.removeprefix(TOLD)}" for name, line in failed)
 
 
 def _warnings(outputs: dict[str, dict[str, Any]]) -> tuple[str, ...]:

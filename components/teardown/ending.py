@@ -54,24 +54,24 @@ def end_run(
         problem = one
         state, error = "FAILED", "\n".join(filter(None, [error, str(one)]))
     metadata = {"promoted": _promoted(made), "warnings": "\n".join(_warnings(made))}
-    summary = _summary(made, state=state, error=error, metadata=metadata)
+    job = as_ended(
+        {"name": made.run, **made.job},
+        state=state,
+        error=error,
+        now=datetime.datetime.now(datetime.UTC),
+        has_exit_failed=problem is not None,
+    )
+    summary = summarize(job, exit_metadata=metadata)
     _write(summary, Path(summary_path))
     if on_failure_url and not summary.is_good:
         failure = post_summary(on_failure_url, summary.to_json())
         if failure:
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])
-            told = _summary(made, state=state, error=error, metadata=metadata)
-            _write(told, Path(summary_path))
+            _write(summarize(job, exit_metadata=metadata), Path(summary_path))
     if problem:
         raise problem
     return metadata
-
-
-def _summary(made: Made, *, state: str, error: str, metadata: dict[str, str]) -> Summary:
-    job = {"name": made.run, **made.job}
-    job = as_ended(job, state=state, error=error, now=datetime.datetime.now(datetime.UTC))
-    return summarize(job, exit_metadata=metadata)
 
 
 def _write(summary: Summary, path: Path) -> None:

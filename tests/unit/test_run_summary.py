@@ -159,6 +159,32 @@ def test_what_the_exit_task_writes_is_what_is_read_after_the_end():
     assert written == read
 
 
+LINES = "the step exited with code 1. Last lines:\nTraceback\nerror: data.csv: no column 'tips'\n"
+
+
+def failed_with(words: str) -> dict:
+    return {**task("fingerprint-input", state="FAILED"), "error": {"message": words}}
+
+
+def test_a_line_that_a_step_ended_with_for_its_user_is_the_runs_error():
+    found = job(failed_with(LINES), state="FAILED", error=f"The DAG failed\n{LINES}")
+    assert summarize(found).error == "fingerprint-input: data.csv: no column 'tips'"
+    for words, error in (("Traceback\nKeyError: 7", "The DAG failed"), (LINES, "interrupted: x")):
+        assert summarize(job(failed_with(words), state="FAILED", error=error)).error == error
+
+
+def test_the_summary_has_what_is_said_of_the_data():
+    metadata = {"report": "report.html", "notes": "72 rows", "drift": "a: 1 %\nb: 2 %"}
+    prepared = task("prepare-examples")
+    prepared["outputs"] = {"examples": {"artifacts": [{"uri": "/e", "metadata": metadata}]}}
+    found = {**job(prepared), "pipelineSpec": pipeline("prepare-examples")}
+
+    summary = summarize(found)
+
+    assert (summary.data_report, summary.data_notes) == ("/e/report.html", ("72 rows",))
+    assert summary.drift == ("a: 1 %", "b: 2 %")
+
+
 def test_a_webhooks_path_is_not_shown():
     shown = settings_of(job(on_failure_url="https://hooks.example/services/SECRET"))
 
