@@ -44,6 +44,8 @@ def told_in_a_line() -> Iterator[None]:
 
 def _known_cause(error: BaseException | None) -> BaseException | None:
     """Return the error that a user can solve, which Beam may have wrapped in a RuntimeError."""
+    if isinstance(error, RuntimeError) and not WHERE_IN_BEAM.search(str(error)):
+        return None
     while error is not None and not isinstance(error, DataError | OSError):
         error = error.__cause__ or error.__context__
     return error
