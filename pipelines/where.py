@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from components.plan_training.suggest import did_you_mean
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.sources import check_data_dir
 from pipelines.containers import check_image, mounts_of
 from pipelines.local_service import LocalService, local_service
 from pipelines.target import (
@@ -16,7 +17,6 @@ from pipelines.target import (
     make_state_dir,
     vertex_target,
 )
-from trainer import paths
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,10 @@ def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Ta
     """The target that the options name; one that is only looked at needs no bucket."""
     state_dir = arguments.state_dir.absolute()
     data_dir = getattr(arguments, "data_dir", None)
-    check_data_dir(data_dir)
+    try:
+        check_data_dir(data_dir or "")
+    except DataError as error:
+        raise TargetError(str(error)) from error
     if arguments.on == "local":
         return local_target(state_dir, data_dir=data_dir)
     return vertex_target(
@@ -50,25 +53,6 @@ def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Ta
         pipeline_root=arguments.pipeline_root,
         data_dir=data_dir,
         needs_bucket=needs_bucket,
-    )
-
-
-def check_data_dir(data_dir: str | None) -> None:
-    """Check that a folder of raw data is there: a mistyped one would be filled with downloads.
-
-    Raises:
-        TargetError: it is not; says which folder beside it may be meant.
-    """
-    if not data_dir or paths.is_in_bucket(data_dir) or Path(data_dir).is_dir():
-        return
-    path = Path(data_dir)
-    if path.exists():
-        raise TargetError(f"--data-dir {data_dir} is no folder; give one with a folder a workload")
-    beside = sorted(one.name for one in path.parent.glob("*/"))
-    hint = did_you_mean(path.name, beside)
-    raise TargetError(
-        f"--data-dir {data_dir}: there is no such folder;{hint} make it first if the data is to be "
-        "downloaded into it"
     )
 
 

@@ -73,9 +73,20 @@ class Summary:
         """The first task that failed, "" if none did."""
         return next((task["name"] for task in self.tasks if task["state"] == "FAILED"), "")
 
+    @property
+    def headline(self) -> str:
+        """The run's end in a line."""
+        of_schedule = f" of the schedule {self.schedule}" if self.schedule else ""
+        why = "; ".join(self.reasons) if self.outcome == GATE_FAILED else self.error
+        return ": ".join(filter(None, [f"{self.run}{of_schedule}", self.outcome, why]))
+
     def to_json(self) -> str:
         """Return the content of `summary.json`."""
         return json.dumps(asdict(self), indent=2) + "\n"
+
+    def to_message(self) -> str:
+        """Return the same for a webhook, with `text`, which chat programs show."""
+        return json.dumps({"text": self.headline, **asdict(self)})
 
     def write(self, folder: Path) -> None:
         """Write `FOLDER/summary.json`; outside a bucket `latest` beside the folder points to it."""

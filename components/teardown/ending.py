@@ -64,7 +64,7 @@ def end_run(
     summary = summarize(job, exit_metadata=metadata)
     _write(summary, Path(summary_path))
     if on_failure_url and not summary.is_good:
-        failure = post_summary(on_failure_url, summary.to_json())
+        failure = post_summary(on_failure_url, summary.to_message())
         if failure:
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])

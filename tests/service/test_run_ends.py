@@ -156,7 +156,9 @@ def test_a_run_leaves_its_summary_and_tells_of_a_bad_end(runs, verdict, outcome)
     assert found["outcome"] == outcome
     assert found["settings"]["train.epochs"] == 5
     assert "SECRET" not in json.dumps(found)
-    assert told in (None, found)
+    if told:
+        assert told.pop("text").startswith(f"{found['run']}: {outcome}: ")
+        assert told == found
     assert_same(job, found)
 
 

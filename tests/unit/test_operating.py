@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from components.prepare_examples.sources import check_data_dir
 from components.run_summary.summary import summarize
 from pipelines.on_vertex import ConfigError
 from pipelines.operating import hints, on_failure
@@ -20,7 +21,6 @@ from pipelines.operating.tables import (
     schedule_lines,
 )
 from pipelines.target import local_target, vertex_target
-from pipelines.where import check_data_dir
 from tests.unit.test_run_summary import FAILED, VERSION, job, task
 
 LONG = "train-and-deploy-mnist-1234567890123456789-20261121030000"
@@ -247,7 +247,7 @@ def test_a_mistyped_data_folder_is_an_error_and_no_new_folder(tmp_path):
         check_data_dir(str(tmp_path / "file"))
     check_data_dir(str(tmp_path / "raw-data"))
     check_data_dir("gs://bucket/data")
-    check_data_dir(None)
+    check_data_dir("")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "raw-data"]
 
 
@@ -264,3 +264,13 @@ def test_every_command_with_a_data_folder_checks_it(tmp_path, capsys, monkeypatc
     assert "there is no such folder" in capsys.readouterr().err
     assert not (tmp_path / "nowhere").exists()
     assert not (tmp_path / "state").exists()
+
+
+def test_preparing_examples_alone_checks_the_data_folder(tmp_path, capsys):
+    from components.prepare_examples.cli import main
+
+    places = ["--output-dir", str(tmp_path / "out"), "--data-dir", str(tmp_path / "nowhere")]
+
+    assert main(["--workload", "mnist", *places]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
