@@ -19,6 +19,7 @@ from pipelines import releases, resources
 from pipelines.ending import Kind
 from pipelines.where import add_target, service_of, target_of
 
+LEAST_NAME, LEAST_NOTE = 24, 11  # columns
 PIPE_WIDTH = 500  # nothing is cut for a program that reads it
 
 
@@ -242,13 +243,19 @@ def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
 
 
 def print_table(table: resources.Table) -> int:
-    """Prints rows under headings."""
+    """Prints rows under headings; on a terminal a long name is folded, and a long note is cut."""
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    rows = [table.headings, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = console.width - sum(widths[:-1]) - 2 * len(widths[:-1])
     shown = RichTable(box=None, pad_edge=False)
-    for number, heading in enumerate(table.headings):  # a long name is folded, not cut
-        shown.add_column(heading, no_wrap=number > 0, overflow="ellipsis" if number else "fold")
+    shown.add_column(table.headings[0], overflow="fold", min_width=min(widths[0], LEAST_NAME))
+    for heading in table.headings[1:-1]:
+        shown.add_column(heading, no_wrap=True)
+    shown.add_column(table.headings[-1], no_wrap=True, max_width=max(left, LEAST_NOTE))
     for row in table.rows:
         shown.add_row(*map(Text, row))
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(shown)
+    console.print(shown)
     return 0
 
 

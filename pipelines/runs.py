@@ -38,7 +38,7 @@ def tasks_table(job: Json) -> Table:
 
 
 def in_a_line(error: str) -> str:
-    """Return the line of a task's error that says most: the last of a step's own words."""
+    """Return the line of an error that says most: the last of a step's own words."""
     lines = [line for line in error.splitlines() if line.strip()]
     return lines[-1].strip().removeprefix(TOLD) if lines else ""
 

@@ -77,7 +77,11 @@ class Summary:
     def headline(self) -> str:
         """The run's end in a line."""
         of_schedule = f" of the schedule {self.schedule}" if self.schedule else ""
-        why = "; ".join(self.reasons) if self.outcome == GATE_FAILED else self.error
+        why = (
+            "; ".join(self.reasons)
+            if self.outcome == GATE_FAILED
+            else self.error.partition("\n")[0]
+        )
         return ": ".join(filter(None, [f"{self.run}{of_schedule}", self.outcome, why]))
 
     def to_json(self) -> str:

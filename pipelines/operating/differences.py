@@ -23,6 +23,12 @@ class Difference:
     second: Any
 
     @property
+    def title(self) -> str:
+        """The name for a person."""
+        titles = {"metrics": f"test {self.name}", "run": self.name.replace("_", " ")}
+        return titles.get(self.kind, self.name)
+
+    @property
     def is_same(self) -> bool:
         """Whether the runs agree."""
         return bool(self.first == self.second)
@@ -45,7 +51,7 @@ def compare(first: Summary, second: Summary, *, has_all: bool = False) -> list[D
 def differences_table(found: list[Difference]) -> Table:
     """Return a row for each fact; long values are cut."""
     rows: list[tuple[str, ...]] = [
-        (one.name, _cell(one.first), _cell(one.second), _change(one)) for one in found
+        (one.title, _cell(one.first), _cell(one.second), _change(one)) for one in found
     ]
     return Table(("", "A", "B", "CHANGE"), rows)
 
@@ -59,24 +65,14 @@ def differences_json(first: Summary, second: Summary, found: list[Difference]) -
 
 
 def _facts(first: Summary, second: Summary) -> Iterator[Difference]:
-    for kind, name, key in (
-        ("result", "result", "outcome"),
-        ("result", "model version", "model_version"),
-        ("data", "data digest", "data_digest"),
-        ("code", "code digest", "code_digest"),
-    ):
-        values = [getattr(one, key) or None for one in (first, second)]
-        yield Difference(kind=kind, name=name, first=values[0], second=values[1])
+    for name in ("outcome", "model_version", "data_digest", "code_digest"):
+        values = [getattr(one, name) or None for one in (first, second)]
+        yield Difference(kind="run", name=name, first=values[0], second=values[1])
     for kind in ("settings", "metrics"):
-        yield from _named(kind, getattr(first, kind), getattr(second, kind))
-
-
-def _named(kind: str, first: dict[str, Any], second: dict[str, Any]) -> Iterator[Difference]:
-    prefix = "test " if kind == "metrics" else ""
-    for name in sorted({*first, *second}):
-        yield Difference(
-            kind=kind, name=f"{prefix}{name}", first=first.get(name), second=second.get(name)
-        )
+        ours: dict[str, Any] = getattr(first, kind)
+        theirs: dict[str, Any] = getattr(second, kind)
+        for name in sorted({*ours, *theirs}):
+            yield Difference(kind=kind, name=name, first=ours.get(name), second=theirs.get(name))
 
 
 def _cell(value: Any) -> str:

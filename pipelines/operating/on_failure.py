@@ -15,9 +15,9 @@ from pipelines.target import Target
 TIMEOUT_SECONDS = 60.0
 HELP = (
     "run this, without a shell, unless the run ends well (also if its metrics do not pass): facts "
-    "in TRAINYARD_RUN, _OUTCOME, _STATE, _VERDICT, _ERROR, _MODEL_VERSION and _SUMMARY (a file), "
-    "summary.json on stdin; it is ended after a minute. For a run that nobody waits for, and for "
-    "schedules: --set on_failure_url=https://…, which is sent summary.json"
+    "in TRAINYARD_HEADLINE, _RUN, _OUTCOME, _STATE, _VERDICT, _ERROR, _MODEL_VERSION and _SUMMARY "
+    "(a file), summary.json on stdin; it is ended after a minute. For a run that nobody waits for, "
+    "and for schedules: --set on_failure_url=https://…, which is sent summary.json"
 )
 
 
@@ -86,6 +86,7 @@ def _facts(summary: Summary, target: Target) -> dict[str, str]:
     return {
         "TRAINYARD_RUN": summary.run,
         "TRAINYARD_OUTCOME": summary.outcome,
+        "TRAINYARD_HEADLINE": summary.headline,
         "TRAINYARD_STATE": summary.state,
         "TRAINYARD_VERDICT": summary.verdict,
         "TRAINYARD_ERROR": summary.error,

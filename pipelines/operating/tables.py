@@ -10,7 +10,8 @@ from pipelines.operating.facts import changed_settings
 from pipelines.resources import Table
 
 WIDTH = 80
-INDENT = 16
+INDENT = 18
+MOST_ERROR_LINES = 12
 DIGEST_DIGITS = 12
 
 
@@ -43,7 +44,7 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         "service account": job.get("serviceAccount", ""),
         "labels": ", ".join(f"{key}={value}" for key, value in labels.items()),
         **{f"warning {n}": text for n, text in enumerate(run.warnings, start=1)},
-        "error": run.error,
+        "error": _bounded(run.error, rest=f"trainyard runs show {run.run} --summary"),
     }
     return [line for name, fact in facts.items() if fact for line in _wrapped(name, str(fact))]
 
@@ -83,8 +84,13 @@ def aligned(table: Table) -> list[str]:
 
 
 def metric_of(run: Summary) -> str:
-    """Return the first metric that gates the run, `accuracy 0.9871`."""
-    gating = [name for name in run.metrics if f"thresholds.{name}" in run.settings]
+    """Return the metric that failed the gate, or is nearest to it: `accuracy 0.9871`."""
+    margins = {
+        name: value - run.settings[f"thresholds.{name}"]
+        for name, value in run.metrics.items()
+        if f"thresholds.{name}" in run.settings
+    }
+    gating = sorted(margins, key=lambda name: margins[name])
     names = gating or [name for name in run.metrics if not name.startswith("num_")]
     return f"{names[0]} {run.metrics[names[0]]:.4f}" if names else ""
 
@@ -93,7 +99,8 @@ def settings_text(settings: dict[str, Any]) -> str:
     """Return the settings that are not the workload's own."""
     changed = changed_settings(settings)
     changed.pop("workload", None)
-    return ", ".join(f"{name}={shown(value)}" for name, value in changed.items())
+    names = sorted(changed, key=lambda name: ("." not in name, name))  # those of groups first
+    return ", ".join(f"{name}={shown(changed[name])}" for name in names)
 
 
 def shown(value: Any) -> str:
@@ -151,6 +158,15 @@ def _digest(text: str) -> str:
     """Return the first digits of a digest."""
     kind, colon, digits = text.rpartition(":")
     return f"{kind}{colon}{digits[:DIGEST_DIGITS]}"
+
+
+def _bounded(error: str, *, rest: str) -> str:
+    """Return the first line of an error and the last ones; `rest` is how to see the others."""
+    first, *others = error.splitlines() or [""]
+    if len(others) < MOST_ERROR_LINES:
+        return error
+    left_out = len(others) - MOST_ERROR_LINES + 1
+    return "\n".join([first, f"… {left_out} lines more: {rest}", *others[left_out:]])
 
 
 def _wrapped(name: str, fact: str) -> list[str]:

@@ -15,6 +15,7 @@ from pipelines.operating.differences import compare, differences_json, differenc
 from pipelines.operating.facts import newest_runs
 from pipelines.operating.tables import (
     aligned,
+    metric_of,
     run_lines,
     runs_table,
     schedule_facts,
@@ -101,11 +102,30 @@ def test_the_lines_of_a_run_fit_and_hold_its_facts():
 
     assert all(len(line) <= 80 for line in lines)
     text = "\n".join(lines)
-    assert "result          failed: accuracy 0.1 is below 0.9" in text
+    assert "result            failed: accuracy 0.1 is below 0.9" in text
     assert "train.epochs=5" in text, "what is not the workload's own"
     assert "batch_size" not in text, "the workload's own is left out"
-    assert "code            0123456789ab" in text
-    assert "schedule        nightly" in text
+    assert "code              0123456789ab" in text
+    assert "schedule          nightly" in text
+
+
+def test_a_long_error_is_bounded():
+    words = "interrupted: killed\n" + "\n".join(f"line {number}" for number in range(40))
+    found = job(state="FAILED", error=words)
+
+    text = "\n".join(run_lines(summarize(found), found))
+
+    assert "interrupted: killed" in text
+    assert "line 39" in text
+    assert "line 20" not in text
+    assert "lines more: trainyard runs show m-1 --summary" in text
+
+
+def test_the_metric_of_a_list_is_the_one_that_failed_the_gate():
+    judged = task("evaluate", metrics={"accuracy": 0.9, "auc": 0.8}, verdict="failed")
+    found = job(judged, thresholds='{"accuracy": 0.5, "auc": 0.9}')
+
+    assert metric_of(summarize(found)) == "auc 0.8000"
 
 
 def test_a_list_of_schedules_fits_and_says_how_the_last_run_ended():
@@ -133,10 +153,10 @@ def test_two_runs_differ_in_settings_data_code_and_metrics():
     found = compare(first, second)
 
     assert [(one.name, one.first, one.second) for one in found] == [
-        ("code digest", "0123456789ab", "ba9876543210"),
+        ("code_digest", "0123456789ab", "ba9876543210"),
         ("train.batch_size", 128, None),
         ("train.epochs", 5, 7),
-        ("test accuracy", 0.9871, 0.99),
+        ("accuracy", 0.9871, 0.99),
     ]
     rows = differences_table(found).rows
     assert rows[2] == ("train.epochs", "5", "7", "+2")
