@@ -105,6 +105,13 @@ def test_a_mistyped_key_is_recognized(setting, meant):
         with_settings(mnist(), [setting])
 
 
+def test_a_webhook_is_a_parameter_only_where_one_is_set():
+    """So that packages that were compiled before it was one can still be run."""
+    assert "on_failure_url" not in mnist().parameters()
+    told = with_settings(mnist(), ["on_failure_url=https://hooks.example/x"])
+    assert told.parameters()["on_failure_url"] == "https://hooks.example/x"
+
+
 def test_structures_travel_as_json_text():
     parameters = mnist().parameters()
 

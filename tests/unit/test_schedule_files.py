@@ -241,6 +241,23 @@ def test_changed_parameters_are_told(body, write):
     )
 
 
+def test_a_changed_webhook_is_told_without_its_secret(write):
+    path, bodies = write(GOOD), []
+    for secret in ("ABC", "DEF"):
+        url = f"https://hooks.example/services/{secret}"
+        config = {"runtimeConfig": {"parameterValues": {"on_failure_url": url}}}
+        bodies.append(request_of(path, {**RUN, **config}))
+
+    action, [reason] = only(differences([wanted(bodies[1])], [there(bodies[0])], now=NOW))
+
+    assert action == "update"
+    assert reason.count("https://hooks.example/…") == 2
+    before, after = reason.split(" → ")
+    assert before.partition("(")[2] != after.partition("(")[2]
+    assert "ABC" not in reason
+    assert "DEF" not in reason
+
+
 def test_a_changed_pipeline_is_told(body, write):
     changed = request_of(write({**GOOD, "max_runs": 3}), {**RUN, "pipelineSpec": {"root": {}}})
 
