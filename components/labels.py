@@ -18,5 +18,9 @@ CANDIDATE, PROMOTED = "candidate", "promoted"
 
 # On the same version: the first digits of a digest of its files, so that the same model is known.
 MODEL_LABEL = "trainyard_model"
+
+# On each run of a schedule: the schedule's name.
+SCHEDULE_LABEL = "trainyard_schedule"
+
 # Tells a submission of a job from all others, so that a request without an answer can be repeated.
 SUBMISSION_LABEL = "trainyard_submission"

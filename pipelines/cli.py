@@ -25,6 +25,9 @@ from pipelines.cores import warn_of_cores
 from pipelines.image_cli import add_image
 from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
+from pipelines.operating.on_failure import add_on_failure, check_command, tell
+from pipelines.operating.parser import Parser
+from pipelines.operating.versions import ShowVersion
 from pipelines.prune_cli import add_prune
 from pipelines.registry import RegistryError
 from pipelines.resource_cli import add_resource_commands
@@ -109,12 +112,14 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="trainyard",
         description="One DAG from raw data to a served, versioned model; on Vertex AI or here.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    text = "print the versions of Trainyard, Python, KFP, TensorFlow and Google's packages"
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help=text)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     _add_compile(commands)
@@ -153,6 +158,7 @@ def _add_run(commands: Any) -> None:
         "--data-dir", metavar="DIR", help="folder with raw data, one folder a workload"
     )
     run.add_argument("--service-account", help="Vertex AI: run as this service account")
+    add_on_failure(run)
     add_containers(run)
     add_target(run)
     run.set_defaults(command=_run)
@@ -179,6 +185,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from pipelines.run import execute, new_run_name
     from pipelines.submit import RunOptions
 
+    on_failure = check_command(arguments.on_failure)
     config, target, console = _config(arguments), target_of(arguments), Console()
     warn_of_restarts(config.cluster)
     run = new_run_name(config.workload)
@@ -202,6 +209,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if service and is_kept:
             service.keep()
         print_result(result, config=config, target=target, is_kept=is_kept, console=console)
+    if problem := tell(on_failure, result.summary, target=target):
+        print(f"trainyard: {problem}", file=sys.stderr)
     return _exit_code(result)
 
 

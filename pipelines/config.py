@@ -13,9 +13,11 @@ import yaml
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.findings import ClusterError
+from components.plan_training.suggest import did_you_mean
 from components.prepare_examples.options import PrepareOptions
 from pipelines.on_vertex import ConfigError as ConfigError  # noqa: PLC0414 - taken from here
 from pipelines.on_vertex import check_on_vertex, check_together
+from pipelines.operating.values import read_value, type_of
 from trainer.config import TrainConfig
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ class RunConfig:
     service_account: str = ""
     network: str = ""
     tensorboard: str = ""
+    on_failure_url: str = ""
     labels: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -111,6 +114,8 @@ class RunConfig:
             "service_account": self.service_account,
             "network": self.network,
             "tensorboard": self.tensorboard,
+            # Left out if it is empty: packages compiled before it was there do not take it.
+            **({"on_failure_url": self.on_failure_url} if self.on_failure_url else {}),
         }
 
     @classmethod
@@ -178,7 +183,8 @@ def named_run(name: str) -> RunConfig:
         ConfigError: no run has that name; says which there are.
     """
     if name not in RUNS:
-        raise ConfigError(f"unknown workload {name!r}; there are {', '.join(RUNS)}")
+        hint = did_you_mean(name, RUNS)
+        raise ConfigError(f"unknown workload {name!r};{hint} there are {', '.join(RUNS)}")
     return RUNS[name]()
 
 
@@ -214,7 +220,8 @@ def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
         if not equals:
             raise ConfigError(f"--set {setting!r} has no value; write KEY=VALUE, as train.epochs=5")
         try:
-            config = _with_setting(config, key, yaml.safe_load(value))
+            check_key(key, setting_keys(config))
+            config = _with_setting(config, key, read_value(value, _type_of(key)))
         except (ValueError, yaml.YAMLError) as error:
             raise ConfigError(f"--set {setting}: {error}") from error
     return config
@@ -243,9 +250,27 @@ def trainer_flags() -> list[str]:
     return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in planned]
 
 
+def check_key(key: str, allowed: list[str]) -> None:
+    """Check the key of a setting; that of a label is free.
+
+    Raises:
+        ConfigError: it is unknown; says which may be meant, and which there are.
+    """
+    if key not in allowed and not key.startswith("labels."):
+        hint = did_you_mean(key, allowed)
+        raise ConfigError(f"unknown key {key!r};{hint} allowed are {', '.join(allowed)}")
+
+
+def _type_of(key: str) -> Any:
+    """Return the declared type of a setting."""
+    group, _, name = key.rpartition(".")
+    if group in ("thresholds", "labels"):
+        return float if group == "thresholds" else str
+    holders = {"": RunConfig, "cluster": ClusterSpec, "train": TrainConfig}
+    return type_of(holders.get(group, PrepareOptions), name)
+
+
 def _with_setting(config: RunConfig, key: str, value: Any) -> RunConfig:
-    if key not in setting_keys(config) and not key.startswith("labels."):
-        raise ConfigError(f"unknown key {key!r}; allowed are {', '.join(setting_keys(config))}")
     group, _, name = key.rpartition(".")
     if not group:
         return dataclasses.replace(config, **{name: value})

@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from pipelines.watch import TRAINING_TASK, RunView, TaskView
+from components.task_details import TaskView
+from pipelines.watch import TRAINING_TASK, RunView
 from trainer.progress import format_progress
 
 PLAIN_INTERVAL_SECONDS = 5.0

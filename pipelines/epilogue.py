@@ -1,15 +1,14 @@
 """What a run says at its end: the summary, where to look, and what to try next."""
 
-import os
-import shutil
-import sys
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
+from components.run_summary.summary import GATE_FAILED, Summary
 from pipelines.config import RunConfig
-from pipelines.report import Summary, task_table
+from pipelines.operating.hints import after_failure, command, stop_command
+from pipelines.report import task_table
 from pipelines.run import RunResult
 from pipelines.target import Target
 
@@ -41,30 +40,27 @@ def print_result(
     if summary.error:
         console.print(f"\n[red]{escape(summary.error)}[/]", soft_wrap=True, highlight=False)
     instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""
-    commands = next_commands(summary, config=config, logs=logs, instances=instances)
+    commands = next_commands(summary, config=config, target=target, logs=logs, instances=instances)
     console.print("\n[bold]Try next[/]")
-    for command in commands:
-        console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
+    for line in commands:
+        console.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
 
 
 def next_commands(
-    summary: Summary, *, config: RunConfig, logs: str, instances: str = ""
+    summary: Summary, *, config: RunConfig, target: Target, logs: str, instances: str = ""
 ) -> list[str]:
     """Three commands worth trying after a run; `instances` is the file to ask an endpoint with."""
     if summary.state != "SUCCEEDED":
-        return [
-            _command("trainyard jobs list"),
-            _command("trainyard jobs logs JOB_ID --replica chief/0"),
-            _command(f"trainyard runs resume {summary.run} --wait"),
-        ]
+        return after_failure(summary, target)
     ask = f"trainyard run {config.workload} --keep-endpoint"
     if instances:
         ask = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
-    stop = [_command("vertex-local stop --root .trainyard/vertex")] if instances else []
+    stop = [stop_command(target)] if instances else []
+    look = f"trainyard runs show {summary.run}" if summary.outcome == GATE_FAILED else ""
     return [
-        _command("trainyard models list"),
-        _command(ask),
-        _command(f"tensorboard --logdir {logs}"),
+        command(look or "trainyard models list", target),
+        command(ask, target),
+        command(f"tensorboard --logdir {logs}", target),
         *stop,
     ]
 
@@ -90,15 +86,6 @@ def _version(summary: Summary) -> str:
     if not summary.model_version or summary.is_new_version:
         return summary.model_version
     return f"{summary.model_version}, as before: the model is the same, so no version is registered"
-
-
-def _command(text: str) -> str:
-    """The command as it can be pasted here: with the folder of this environment if not on PATH."""
-    program = text.partition(" ")[0]
-    folder = Path(sys.executable).parent
-    if shutil.which(program) == str(folder / program):
-        return text
-    return os.path.relpath(folder / text)
 
 
 def _below(folder: object, name: str) -> str:

@@ -4,10 +4,10 @@ import argparse
 import sys
 from typing import Any
 
+from components.job_warnings import job_warnings
 from components.vertex_api import Json, VertexApi
 from pipelines import job_log, job_view, jobs
 from pipelines.durations import seconds
-from pipelines.job_warnings import job_warnings
 from pipelines.report import short_name
 from pipelines.resource_cli import (
     add_action,

@@ -3,9 +3,9 @@
 import datetime
 from typing import Any
 
+from components.job_warnings import job_warnings, replicas_of
 from components.vertex_api import Json, VertexApi
 from pipelines.job_log import REPLICA_POOLS, last_line
-from pipelines.job_warnings import job_warnings, replicas_of
 from pipelines.jobs import JOB
 from pipelines.report import short_name
 from pipelines.resources import Table, when

@@ -19,6 +19,7 @@ FORMS = {
         r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+",
         "projects/PROJECT/locations/LOCATION/tensorboards/ID",
     ),
+    "on_failure_url": (r"https?://[^\s/]+(/\S*)?", "a web address, as https://HOST/PATH"),
 }
 # https://cloud.google.com/vertex-ai/docs/general/resource-labels-and-tags
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -45,6 +46,10 @@ class OnVertex(Protocol):
     @property
     def tensorboard(self) -> str:
         """TensorBoard instance."""
+
+    @property
+    def on_failure_url(self) -> str:
+        """Webhook for a run that does not end well."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -91,4 +96,4 @@ def check_labels(labels: dict[str, str]) -> None:
         if not LABEL_KEY.fullmatch(key):
             raise ConfigError(f"labels.{key}: the name is not allowed; use {LABEL_RULE}")
         if not isinstance(value, str) or not LABEL_VALUE.fullmatch(value):
-            raise ConfigError(f"labels.{key} is {value!r}; use {LABEL_RULE} (quote a number)")
+            raise ConfigError(f"labels.{key} is {value!r}; use {LABEL_RULE}")

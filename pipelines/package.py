@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from components.plan_training.suggest import did_you_mean
 from pipelines.image import IMAGE_REPOSITORY
 from pipelines.on_vertex import ConfigError
 
@@ -127,7 +128,8 @@ def check_parameters(package: Package, values: dict[str, Any]) -> None:
         if name not in definitions:
             allowed = ", ".join(sorted(definitions)) or "none"
             raise ConfigError(
-                f"{package.source} has no parameter {name!r}; it has {allowed}. If the package is "
+                f"{package.source} has no parameter {name!r};{did_you_mean(name, definitions)} "
+                f"it has {allowed}. If the package is "
                 "older than this source, compile it again"
             )
         kind = definitions[name].get("parameterType", "")

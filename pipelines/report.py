@@ -1,75 +1,11 @@
-"""What a run leaves to read: `summary.json`, and the same as a table."""
-
-import json
-import os
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+"""A run's summary as a table."""
 
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.config import RunConfig
-from pipelines.watch import RunView
+from components.run_summary.summary import Summary
 
 COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """The result of one run; written as `summary.json` with these keys, `seconds` wall clock."""
-
-    run: str
-    state: str
-    workload: str
-    verdict: str
-    metrics: dict[str, float]
-    model_version: str
-    is_new_version: bool
-    tasks: list[dict[str, Any]]
-    seconds: float
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-
-    def write(self, folder: Path) -> None:
-        """Writes `FOLDER/summary.json` and points `latest` beside the folder to it."""
-        path = folder / "summary.json"
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(self.__dict__, indent=2) + "\n")
-        temporary.replace(path)
-        link = folder.parent / f".latest-{os.getpid()}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(folder.name)
-        link.replace(folder.parent / "latest")
-
-
-def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> Summary:
-    """Puts a run's last view together."""
-    outputs = view.outputs
-    evaluated = outputs.get("evaluate", {})
-    known = str(outputs.get("serve-known", {}).get("Output", ""))
-    promoted = str(outputs.get("promote", {}).get("Output", "")) or known
-    return Summary(
-        run=run,
-        state=view.state.removeprefix("PIPELINE_STATE_"),
-        workload=config.workload,
-        verdict=str(evaluated.get("verdict", "")),
-        metrics=_numbers(evaluated.get("metrics", {})),
-        model_version=f"{config.model_name}@{promoted.partition('@')[2]}" if promoted else "",
-        is_new_version=bool(promoted) and not known,
-        tasks=[
-            {
-                "name": task.name,
-                "state": task.state,
-                "seconds": task.seconds,
-                "cached": task.is_cached,
-            }
-            for task in view.tasks
-        ],
-        seconds=round(seconds, 2),
-        error=view.error,
-        warnings=view.warnings,
-    )
 
 
 def short_name(resource_name: str) -> str:
@@ -89,12 +25,3 @@ def task_table(summary: Summary) -> Table:
         table.add_row(task["name"], Text(state, style=style), f"{task['seconds']:.1f}")
     table.add_row("whole run", Text(summary.state.lower(), style="bold"), f"{summary.seconds:.1f}")
     return table
-
-
-def _numbers(metadata: dict[str, Any]) -> dict[str, float]:
-    """The metrics; counts are whole numbers again, which kfp.local answers as floats."""
-    return {
-        name: int(value) if name.startswith("num_") else value
-        for name, value in metadata.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }

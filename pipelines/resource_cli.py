@@ -19,6 +19,7 @@ from pipelines import releases, resources
 from pipelines.ending import Kind
 from pipelines.where import add_target, service_of, target_of
 
+LEAST_NAME, LEAST_NOTE = 24, 11  # columns
 PIPE_WIDTH = 500  # nothing is cut for a program that reads it
 
 
@@ -52,7 +53,9 @@ def _add_models(commands: Any) -> None:
 def _add_endpoints(commands: Any) -> None:
     text = "prediction endpoints: list, predict, deploy, undeploy, delete"
     actions = group_of(commands, "endpoints", text)
-    add_action(actions, "list", _endpoints_list, "all endpoints and what they serve")
+    text = "all endpoints, and the versions that each serves, with their shares of the traffic"
+    list_ = add_action(actions, "list", _endpoints_list, text)
+    list_.add_argument("--json", action="store_true", help="with the ids of what is deployed")
     predict = add_action(actions, "predict", _endpoints_predict, "ask for predictions", "ENDPOINT")
     predict.add_argument(
         "--instances", type=Path, required=True, metavar="FILE", help='JSON: {"instances": [...]}'
@@ -204,7 +207,10 @@ def _endpoints_undeploy(arguments: argparse.Namespace) -> int:
 
 def _endpoints_list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        return print_table(resources.endpoints_table(api))
+        found = resources.list_endpoints(api)
+    if arguments.json:
+        return print_json(found)
+    return print_table(resources.endpoints_table(found))
 
 
 def _endpoints_predict(arguments: argparse.Namespace) -> int:
@@ -237,13 +243,19 @@ def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
 
 
 def print_table(table: resources.Table) -> int:
-    """Prints rows under headings."""
+    """Prints rows under headings; on a terminal a long name is folded, and a long note is cut."""
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    rows = [table.headings, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = console.width - sum(widths[:-1]) - 2 * len(widths[:-1])
     shown = RichTable(box=None, pad_edge=False)
-    for heading in table.headings:
+    shown.add_column(table.headings[0], overflow="fold", min_width=min(widths[0], LEAST_NAME))
+    for heading in table.headings[1:-1]:
         shown.add_column(heading, no_wrap=True)
+    shown.add_column(table.headings[-1], no_wrap=True, max_width=max(left, LEAST_NOTE))
     for row in table.rows:
         shown.add_row(*map(Text, row))
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(shown)
+    console.print(shown)
     return 0
 
 

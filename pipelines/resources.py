@@ -17,6 +17,7 @@ from components.model_version.registry import (
     set_default,
     with_alias,
 )
+from components.plan_training.suggest import did_you_mean
 from components.vertex_api import PREDICT_TIMEOUT_SECONDS, Json, VertexApi, VertexError
 from pipelines.report import short_name
 
@@ -116,18 +117,47 @@ def model_name(api: VertexApi, name: str) -> str:
     return f"{found}{at}{version}"
 
 
-def endpoints_table(api: VertexApi) -> Table:
+def list_endpoints(api: VertexApi) -> list[Json]:
+    """Return each endpoint with the versions that it serves, their traffic, and their state."""
+    endpoints = list(api.list_resources("endpoints"))
+    deployed = [one for endpoint in endpoints for one in endpoint.get("deployedModels", [])]
+    names = {model: _name_of(api, model) for model in {one["model"] for one in deployed}}
+    return [
+        {
+            "endpoint": endpoint["displayName"],
+            "id": short_name(endpoint["name"]),
+            "serves": [_served(one, endpoint, names) for one in endpoint.get("deployedModels", [])],
+            "status": _serving_state(api, endpoint),
+        }
+        for endpoint in endpoints
+    ]
+
+
+def _served(deployed: Json, endpoint: Json, names: dict[str, str]) -> Json:
+    """Return a deployed model's version by the model's display name, `mnist@1`."""
+    return {
+        "version": f"{names[deployed['model']]}@{deployed.get('modelVersionId', '?')}",
+        "model": deployed["model"],
+        "deployedModelId": deployed["id"],
+        "traffic": int(endpoint.get("trafficSplit", {}).get(deployed["id"], 0)),
+    }
+
+
+def _name_of(api: VertexApi, model: str) -> str:
+    """Return a model's display name; its id if it cannot be read, as in another project."""
+    base = model.partition("@")[0]
+    try:
+        return str(api.get(base)["displayName"])
+    except VertexError:
+        return short_name(base)
+
+
+def endpoints_table(endpoints: list[Json]) -> Table:
     """Endpoints with what is deployed to each, its share of the traffic, and its state."""
     rows: list[tuple[str, ...]] = []
-    for endpoint in api.list_resources("endpoints"):
-        split = endpoint.get("trafficSplit", {})
-        serving = ", ".join(
-            f"{short_name(deployed['model'])}@{deployed.get('modelVersionId', '?')} "
-            f"{split.get(deployed['id'], 0)}%"
-            for deployed in endpoint.get("deployedModels", [])
-        )
-        name, state = endpoint["name"], _serving_state(api, endpoint)
-        rows.append((endpoint["displayName"], short_name(name), serving or "-", state))
+    for one in endpoints:
+        serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in one["serves"])
+        rows.append((one["endpoint"], one["id"], serves or "-", one["status"]))
     return Table(("ENDPOINT", "ID", "SERVES", "STATUS"), rows)
 
 
@@ -194,8 +224,10 @@ def endpoint_of(api: VertexApi, name: str) -> Json:
     for endpoint in endpoints:
         if name in (endpoint["displayName"], short_name(endpoint["name"])):
             return endpoint
-    known = ", ".join(endpoint["displayName"] for endpoint in endpoints) or "none"
-    raise VertexError(code=404, status="NOT_FOUND", message=f"no endpoint {name!r}; there: {known}")
+    names = [endpoint["displayName"] for endpoint in endpoints]
+    hint, known = did_you_mean(name, names), ", ".join(names) or "none"
+    message = f"no endpoint {name!r};{hint} there: {known}"
+    raise VertexError(code=404, status="NOT_FOUND", message=message)
 
 
 def when(resource: Json, key: str = "createTime") -> str:

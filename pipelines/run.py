@@ -5,17 +5,16 @@ import dataclasses
 import datetime
 import logging
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 
 from rich.console import Console
 
-from components.vertex_api import VertexApi, VertexError, connect
+from components.run_summary.summary import Summary, summarize
+from components.vertex_api import Json, VertexApi, VertexError, connect
 from pipelines.config import RunConfig
 from pipelines.display import display_for
-from pipelines.report import Summary, summarize
 from pipelines.submit import RunOptions, package_of, plan_run
 from pipelines.target import Target, make_state_dir
 from pipelines.vertex import create_run
@@ -53,7 +52,6 @@ def execute(
     config: RunConfig, *, target: Target, run: str, options: RunOptions, console: Console
 ) -> RunResult:
     """Runs the pipeline on `target` to its end, however it ends; everything is torn down then."""
-    began = time.monotonic()
     package = package_of(config.workload, image=options.image)
     submission = plan_run(package, run=run, target=target, config=config, options=options)
     task_names = leaf_tasks(package.spec)
@@ -71,9 +69,18 @@ def execute(
             console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
             view = cancel_and_wait(api, run=run, task_names=task_names)
             is_interrupted = True
-    summary = summarize(view, run=run, config=config, seconds=time.monotonic() - began)
+    summary = summary_of(view, submission.request, run=run)
     summary.write(folder)
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
+
+
+def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
+    """Return the facts of a run from its last view, and from its request if it never started."""
+    facts = {"name": run, **request, **view.job, "state": view.state}
+    error = {"error": {"message": view.error}} if view.error else {}
+    summary = summarize({**facts, **error})
+    warnings = dict.fromkeys([*view.warnings, *summary.warnings])
+    return dataclasses.replace(summary, warnings=tuple(warnings))
 
 
 def show_run(api: VertexApi, *, run: str, task_names: dict[str, str], console: Console) -> RunView:

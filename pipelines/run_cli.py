@@ -8,24 +8,26 @@ from typing import Any
 
 from rich.console import Console
 
+from components.run_summary.summary import GATE_FAILED, Summary
 from components.vertex_api import VertexApi, connect
 from pipelines import registry, runs
 from pipelines.cluster_cli import warn_of_gpus
 from pipelines.config import RUNS
 from pipelines.containers import add_containers
 from pipelines.local_service import LocalService
+from pipelines.operating.hints import after_failure, command, log_command, stop_command
+from pipelines.operating.on_failure import add_on_failure, check_command, tell
+from pipelines.operating.runs_cli import add_views
 from pipelines.package import check_images, own_image
 from pipelines.prune import delete_run
 from pipelines.resource_cli import (
     add_action,
     add_endings,
-    api_of,
     group_of,
     print_json,
-    print_table,
 )
 from pipelines.resume import explain_resume, plan_resume
-from pipelines.run import cancel_and_wait, new_run_name, show_run
+from pipelines.run import cancel_and_wait, new_run_name, show_run, summary_of
 from pipelines.run_files import RunFiles
 from pipelines.submit import (
     RunOptions,
@@ -37,7 +39,7 @@ from pipelines.submit import (
 )
 from pipelines.target import Target
 from pipelines.vertex import console_url, create_run
-from pipelines.watch import RunView, leaf_tasks
+from pipelines.watch import leaf_tasks
 from pipelines.where import add_target, service_of, target_of
 
 EXIT_FAILED = 1
@@ -66,19 +68,15 @@ def add_run_commands(commands: Any) -> None:
     """Adds `submit`, `upload` and the group `runs`."""
     _add_submit(commands)
     _add_upload(commands)
-    text = "pipeline runs: list, show, logs, cancel, resume, delete"
+    text = "pipeline runs: list, show, diff, logs, cancel, resume, delete"
     actions = group_of(commands, "runs", text)
-    add_action(actions, "list", _list, "all runs, newest first")
-    show = add_action(actions, "show", _show, "one run, and how each task fares", "RUN")
-    show.add_argument("--json", action="store_true", help="as Vertex AI answers it")
-    logs = add_action(actions, "logs", _logs, "what a run's tasks wrote", "RUN")
-    logs.add_argument("--task", metavar="TASK", help="of one task, as evaluate")
-    logs.add_argument("--follow", action="store_true", help="go on until the run ends")
+    add_views(actions)
     text = "go on with a run that failed or was cancelled, as a new run RUN-r2"
     resume = add_action(actions, "resume", _resume, text, "RUN")
     resume.description = RESUME
     resume.formatter_class = argparse.RawDescriptionHelpFormatter
     resume.add_argument("--wait", action="store_true", help="until the run has ended")
+    add_on_failure(resume)
     add_containers(resume)
     text = "a run that has ended; on this machine with its files, unless another run uses them"
     add_endings(actions, runs.RUN, "RUN", delete_help=text, delete=_delete)
@@ -108,6 +106,7 @@ def _add_submit(commands: Any) -> None:
     submit.add_argument("--data-dir", metavar="DIR", help="folder with raw data, or gs://")
     submit.add_argument("--service-account", help="Vertex AI: run as this service account")
     add_containers(submit)
+    add_on_failure(submit)
     ending = submit.add_mutually_exclusive_group()
     ending.add_argument("--wait", action="store_true", help="until the run has ended")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
@@ -143,6 +142,7 @@ def _add_upload(commands: Any) -> None:
 
 
 def _submit(arguments: argparse.Namespace) -> int:
+    check_command(arguments.on_failure, is_waiting=arguments.wait)
     target = target_of(arguments)
     submission = _submission(arguments, target)
     if arguments.dry_run:
@@ -158,6 +158,7 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
+    check_command(arguments.on_failure, is_waiting=arguments.wait)
     target = target_of(arguments, needs_bucket=False)
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
@@ -179,13 +180,17 @@ def _start(
     print(submission.run, flush=True)
     print(f"page: {console_url(api, submission.run)}", flush=True)
     if arguments.wait:
-        return _await(api, submission, service)
+        return _await(arguments, api, submission, target, service)
     if service:
-        service.keep()
-        root = target.state_dir / "vertex"
-        print(f"trainyard runs logs {submission.run} --follow   # what it does")
-        print(f"vertex-local stop --root {root}   # ends the service, and runs in it")
+        leave(service, submission.run, target)
     return 0
+
+
+def leave(service: LocalService, run: str, target: Target) -> None:
+    """Let the service stay with a run that nobody waits for; says how to look and how to end it."""
+    service.keep()
+    print(f"{log_command(run, '', target)} --follow   # what it does")
+    print(f"{stop_command(target)}   # ends the service, and runs in it")
 
 
 def _submission(arguments: argparse.Namespace, target: Target) -> Submission:
@@ -204,7 +209,13 @@ def _submission(arguments: argparse.Namespace, target: Target) -> Submission:
     )
 
 
-def _await(api: VertexApi, submission: Submission, service: LocalService | None) -> int:
+def _await(
+    arguments: argparse.Namespace,
+    api: VertexApi,
+    submission: Submission,
+    target: Target,
+    service: LocalService | None,
+) -> int:
     """Shows the run to its end; whoever interrupts decides what becomes of it."""
     names = leaf_tasks(submission.package.spec)
     try:
@@ -213,27 +224,27 @@ def _await(api: VertexApi, submission: Submission, service: LocalService | None)
         if not _wants_cancel(submission.run):
             if service:
                 service.keep()
-            print(
-                f"run {submission.run} goes on; trainyard runs cancel {submission.run} ends it",
-                file=sys.stderr,
-            )
+            end = command(f"trainyard runs cancel {submission.run}", target)
+            print(f"run {submission.run} goes on; {end} ends it", file=sys.stderr)
             raise
         view = cancel_and_wait(api, run=submission.run, task_names=names)
-    return tell_end(view, submission.run)
+    summary = summary_of(view, submission.request, run=submission.run)
+    return tell_end(summary, target, on_failure=arguments.on_failure)
 
 
-def tell_end(view: RunView, run: str) -> int:
-    """Prints how a run has ended; answers the exit code."""
-    state = view.state.removeprefix(runs.RUN.state_prefix)
-    print(f"run {run} is {state}")
-    if view.error:
-        print(f"trainyard: {view.error}", file=sys.stderr)
-    if state != "SUCCEEDED":
+def tell_end(summary: Summary, target: Target, *, on_failure: str = "") -> int:
+    """Print how a run has ended, and tell the command of a bad end; return the exit code."""
+    print(f"run {summary.run} is {summary.state}")
+    if summary.error:
+        print(f"trainyard: {summary.error}", file=sys.stderr)
+    if problem := tell(check_command(on_failure), summary, target=target):
+        print(f"trainyard: {problem}", file=sys.stderr)
+    if summary.state != "SUCCEEDED":
+        print(f"try: {after_failure(summary, target)[0]}", file=sys.stderr)
         return EXIT_FAILED
-    evaluated = view.outputs.get("evaluate", {})
-    if evaluated.get("verdict") != "failed":
+    if summary.outcome != GATE_FAILED:
         return 0
-    print(f"the metrics did not pass: {'; '.join(str(evaluated.get('reasons', '')).splitlines())}")
+    print(f"the metrics did not pass: {'; '.join(summary.reasons)}")
     return EXIT_GATED
 
 
@@ -266,27 +277,4 @@ def _delete(arguments: argparse.Namespace) -> int:
         else:
             reason = delete_run(RunFiles(api, target.state_dir), arguments.name)
     print(f"deleted {arguments.name}" + (f"; {reason}" if reason else ""))
-    return 0
-
-
-def _list(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        return print_table(runs.runs_table(api))
-
-
-def _show(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        job = runs.RUN.get(api, arguments.name)
-        if arguments.json:
-            return print_json(job)
-        print("\n".join([*runs.run_summary(job), ""]))
-        return print_table(runs.tasks_table(job))
-
-
-def _logs(arguments: argparse.Namespace) -> int:
-    with api_of(arguments) as api:
-        for line in runs.log_lines(
-            api, arguments.name, task=arguments.task, is_followed=arguments.follow
-        ):
-            print(line, flush=arguments.follow)
     return 0

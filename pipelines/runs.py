@@ -4,10 +4,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from components.plan_training.suggest import did_you_mean
+from components.run_summary.summary import TOLD
 from components.vertex_api import Json, VertexApi
 from pipelines.ending import Kind
 from pipelines.report import short_name
-from pipelines.resources import ResourceError, Table, when
+from pipelines.resources import ResourceError, Table
 from pipelines.watch import FINAL_STATES, leaf_tasks, message_of, view_of
 
 STATE_PREFIX = "PIPELINE_STATE_"
@@ -20,40 +22,25 @@ RUN = Kind(
 POLL_SECONDS = 0.5
 
 
-def runs_table(api: VertexApi) -> Table:
-    """Pipeline runs, newest first."""
-    runs = sorted(
-        api.list_resources("pipelineJobs"), key=lambda run: run["createTime"], reverse=True
-    )
-    rows: list[tuple[str, ...]] = [
-        (short_name(run["name"]), RUN.state_of(run), when(run), when(run, "endTime") or "-")
-        for run in runs
-    ]
-    return Table(("RUN", "STATE", "CREATED", "ENDED"), rows)
-
-
-def run_summary(job: Json) -> list[str]:
-    """State, error and labels of a run, a line each."""
-    facts = {
-        "run": short_name(job["name"]),
-        "state": RUN.state_of(job),
-        "error": job.get("error", {}).get("message", ""),
-        "files": job.get("runtimeConfig", {}).get("gcsOutputDirectory", ""),
-        "package": job.get("templateUri", ""),
-        "service account": job.get("serviceAccount", ""),
-        "labels": ", ".join(f"{key}={value}" for key, value in job.get("labels", {}).items()),
-    }
-    return [f"{name:<16}{fact}" for name, fact in facts.items() if fact]
-
-
 def tasks_table(job: Json) -> Table:
     """The run's tasks in the order of the graph."""
     view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
     rows: list[tuple[str, ...]] = [
-        (task.name, task.state, f"{task.seconds:.1f}", "cached" if task.is_cached else task.error)
+        (
+            task.name,
+            task.state,
+            f"{task.seconds:.1f}",
+            "cached" if task.is_cached else in_a_line(task.error),
+        )
         for task in view.tasks
     ]
     return Table(("TASK", "STATE", "SECONDS", ""), rows)
+
+
+def in_a_line(error: str) -> str:
+    """Return the line of an error that says most: the last of a step's own words."""
+    lines = [line for line in error.splitlines() if line.strip()]
+    return lines[-1].strip().removeprefix(TOLD) if lines else ""
 
 
 def log_lines(
@@ -116,4 +103,7 @@ class TaskLog:
 def _check_task(job: Json, task: str | None) -> None:
     names = leaf_tasks(job["pipelineSpec"]).values()
     if task is not None and task not in names:
-        raise ResourceError(f"--task {task!r} is not a task of this run; it has {', '.join(names)}")
+        hint = did_you_mean(task, names)
+        raise ResourceError(
+            f"--task {task!r} is not a task of this run;{hint} it has {', '.join(names)}"
+        )

@@ -7,16 +7,17 @@ from typing import Any
 
 from rich.console import Console
 
-from components.vertex_api import Json, connect
+from components.vertex_api import connect
 from pipelines import schedules
-from pipelines.local_service import LocalService
-from pipelines.resource_cli import add_action, api_of, print_table
-from pipelines.resources import Table, when
-from pipelines.run import new_run_name, show_run
-from pipelines.run_cli import tell_end
+from pipelines.operating.facts import newest_runs
+from pipelines.operating.on_failure import add_on_failure, check_command
+from pipelines.operating.tables import schedule_facts, schedule_lines
+from pipelines.resource_cli import add_action, api_of, print_json
+from pipelines.resources import when
+from pipelines.run import new_run_name, show_run, summary_of
+from pipelines.run_cli import leave, tell_end
 from pipelines.schedule_file import read_schedules
 from pipelines.schedules import Change
-from pipelines.target import Target
 from pipelines.vertex import console_url, create_run
 from pipelines.watch import leaf_tasks
 from pipelines.where import service_of, target_of
@@ -62,7 +63,10 @@ def add_schedule_commands(commands: Any) -> None:
     apply.add_argument("--dry-run", action="store_true", help="only print the difference")
     apply.add_argument("--image", help="container image; default: named by a digest of the source")
     apply.add_argument("--data-dir", metavar="DIR", help="folder with raw data, or gs://")
-    add_action(actions, "list", _list, "all schedules, and when they run next")
+    list_ = add_action(
+        actions, "list", _list, "all schedules: how the last run ended, and the next"
+    )
+    list_.add_argument("--json", action="store_true", help="with all facts of the last run")
     add_action(actions, "pause", _pause, "start no more runs until it is resumed", "NAME")
     resume = add_action(actions, "resume", _resume, "start runs again", "NAME")
     resume.add_argument(
@@ -72,6 +76,7 @@ def add_schedule_commands(commands: Any) -> None:
     )
     now = add_action(actions, "run-now", _run_now, "start a run of it at once", "NAME")
     now.add_argument("--wait", action="store_true", help="until the run has ended")
+    add_on_failure(now)
     text = "delete it; runs that have begun go on, and `apply` brings it back if its file is there"
     add_action(actions, "delete", _delete, text, "NAME")
 
@@ -114,27 +119,13 @@ def _told(change: Change, *, is_done: bool) -> list[str]:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        return print_table(schedules_table(schedules.ours(api)))
-
-
-def schedules_table(there: list[Json]) -> Table:
-    """Schedules by name; moments in UTC."""
-    rows: list[tuple[str, ...]] = [
-        (
-            one["displayName"],
-            one["state"],
-            one["cron"],
-            when(one, "nextRunTime") or "-",
-            f"{one.get('startedRunCount', 0)}" + _of_most(one),
-            when(one.get("lastScheduledRunResponse", {}), "scheduledRunTime") or "-",
-        )
-        for one in sorted(there, key=lambda one: str(one["displayName"]))
-    ]
-    return Table(("NAME", "STATE", "CRON", "NEXT RUN (UTC)", "RUNS", "LAST RUN (UTC)"), rows)
-
-
-def _of_most(schedule: Json) -> str:
-    return f" of {schedule['maxRunCount']}" if "maxRunCount" in schedule else ""
+        there = sorted(schedules.ours(api), key=lambda one: str(one["displayName"]))
+        last = [newest_runs(api, limit=1, schedule=one["displayName"]) for one in there]
+    found = [(one, runs[0] if runs else None) for one, runs in zip(there, last, strict=True)]
+    if arguments.json:
+        return print_json([schedule_facts(*one) for one in found])
+    print("\n".join(schedule_lines(found)))
+    return 0
 
 
 def _pause(arguments: argparse.Namespace) -> int:
@@ -157,6 +148,7 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _run_now(arguments: argparse.Namespace) -> int:
+    check_command(arguments.on_failure, is_waiting=arguments.wait)
     target = target_of(arguments, needs_bucket=False)
     run = new_run_name(arguments.name)
     with service_of(arguments, target) as service:
@@ -167,16 +159,11 @@ def _run_now(arguments: argparse.Namespace) -> int:
         if arguments.wait:
             names = leaf_tasks(request["pipelineSpec"])
             view = show_run(api, run=run, task_names=names, console=Console())
-            return tell_end(view, run)
+            summary = summary_of(view, request, run=run)
+            return tell_end(summary, target, on_failure=arguments.on_failure)
         if service:
-            _leave(service, run, target)
+            leave(service, run, target)
     return 0
-
-
-def _leave(service: LocalService, run: str, target: Target) -> None:
-    service.keep()
-    print(f"trainyard runs logs {run} --follow   # what it does")
-    print(f"vertex-local stop --root {target.state_dir / 'vertex'}   # ends the service, and runs")
 
 
 def _delete(arguments: argparse.Namespace) -> int:

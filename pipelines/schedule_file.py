@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from cronsim import CronSim, CronSimError
 
+from components.plan_training.suggest import did_you_mean
 from pipelines.config import RUNS
 from pipelines.on_vertex import ConfigError
 from pipelines.registry import is_address
@@ -139,7 +140,8 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _check(path: Path, key: Any, value: Any) -> None:
     if key not in KEYS:
-        raise _wrong(path, key, f"unknown key; allowed are {', '.join(KEYS)}")
+        hint = did_you_mean(key, KEYS)
+        raise _wrong(path, key, f"unknown key;{hint} allowed are {', '.join(KEYS)}")
     if key not in KINDS:
         return
     kind, allowed = KINDS[key]
@@ -154,7 +156,9 @@ def _source(path: Path, values: dict[str, Any]) -> str:
     if "workload" in values:
         if values["workload"] not in RUNS:
             allowed = KINDS["workload"][1]
-            raise _wrong(path, "workload", f"{values['workload']!r} is unknown; write {allowed}")
+            name = values["workload"]
+            hint = did_you_mean(name, RUNS)
+            raise _wrong(path, "workload", f"{name!r} is unknown;{hint} write {allowed}")
         return str(values["workload"])
     if is_address(values["package"]):
         return str(values["package"])

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from components.labels import RUN_LABEL
+from components.labels import RUN_LABEL, SCHEDULE_LABEL
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
+from components.plan_training.suggest import did_you_mean
+from components.run_summary.settings import WEBHOOK, without_path
 from components.vertex_api import Json, VertexApi
 from pipelines.on_vertex import ConfigError
 from pipelines.package import check_images
@@ -20,8 +22,8 @@ from pipelines.submit import RunOptions, config_of, package_of, plan_run
 from pipelines.target import Target
 from trainer import paths
 
-# A Schedule has no labels; those of its runs say that it is ours, and what it was made from.
-SCHEDULE_LABEL = "trainyard_schedule"
+# A Schedule has no labels; SCHEDULE_LABEL of its runs says that it is ours, this what it was made
+# from.
 DIGEST_LABEL = "trainyard_schedule_digest"
 REQUEST = "createPipelineJobRequest"
 KEEP = "keep_endpoint="  # a schedule's runs do so unless the file says otherwise
@@ -150,8 +152,9 @@ def find(api: VertexApi, name: str) -> Json:
     for schedule in schedules:
         if schedule["displayName"] == name:
             return schedule
-    known = ", ".join(one["displayName"] for one in schedules) or "none"
-    raise ResourceError(f"no schedule {name!r}; there: {known}")
+    names = [one["displayName"] for one in schedules]
+    hint, known = did_you_mean(name, names), ", ".join(names) or "none"
+    raise ResourceError(f"no schedule {name!r};{hint} there: {known}")
 
 
 def apply_change(api: VertexApi, change: Change) -> None:
@@ -282,6 +285,9 @@ def _reasons(field: str, wanted: Json, there: Json) -> list[str]:
 def _parameters(schedule: Json) -> Json:
     config = schedule.get(REQUEST, {}).get("pipelineJob", {}).get("runtimeConfig", {})
     values: Json = config.get("parameterValues", {})
+    if url := values.get(WEBHOOK):  # its path may be a secret; two are told from each other
+        digest = hashlib.sha256(str(url).encode()).hexdigest()[:6]
+        return {**values, WEBHOOK: f"{without_path(url)} ({digest})"}
     return values
 
 

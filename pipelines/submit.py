@@ -8,11 +8,13 @@ from typing import Any
 
 import yaml
 
+from components.plan_training.suggest import did_you_mean
 from components.vertex_api import Json
 from pipelines.compile import compile_pipeline
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
 from pipelines.image import default_image
 from pipelines.on_vertex import ConfigError, check_labels
+from pipelines.operating.values import read_value
 from pipelines.package import (
     Package,
     check_images,
@@ -26,6 +28,7 @@ from pipelines.target import Target
 from pipelines.vertex import RUN_NAME, run_request
 from trainer import paths
 
+TYPES = {"NUMBER_DOUBLE": float, "NUMBER_INTEGER": int}
 OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}
 
 
@@ -66,8 +69,8 @@ def package_of(source: str, *, image: str | None = None) -> Package:
         package = read_package_file(Path(source))
     else:
         raise ConfigError(
-            f"unknown workload {source!r}; there are {', '.join(RUNS)}. A package is a file that "
-            "ends in .yaml, or an address https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG"
+            f"unknown workload {source!r};{did_you_mean(source, RUNS)} there are "
+            f"{', '.join(RUNS)}. A package is a file that ends in .yaml, or an address https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG"
         )
     return with_image(package, image) if image else package
 
@@ -160,15 +163,15 @@ def _plain_parameters(
         if key.startswith("labels."):
             labels[key.removeprefix("labels.")] = text
         else:
-            is_text = package.definitions.get(key, {}).get("parameterType") == "STRING"
-            values[key] = text if is_text else _value(setting, text)
+            kind = str(package.definitions.get(key, {}).get("parameterType", ""))
+            values[key] = text if kind == "STRING" else _value(setting, text, TYPES.get(kind))
     check_labels(labels)
     return values, labels
 
 
-def _value(setting: str, text: str) -> Any:
+def _value(setting: str, text: str, kind: Any) -> Any:
     try:
-        return yaml.safe_load(text)
+        return read_value(text, kind)
     except yaml.YAMLError as error:
         raise ConfigError(f"--set {setting}: {error}") from error
 

@@ -14,7 +14,8 @@
    predict            the traffic moves, and the endpoint is asked; it moves back if that fails
    promote            the version becomes the default, and the one before is undeployed
    else serve_known   no version is registered; the endpoint goes on serving
-6. teardown           always: what the run made, except what it promoted
+6. teardown           always: what the run made, except what it promoted; writes summary.json, and
+                      tells a webhook of a run that did not end well
 """
 
 from google_cloud_pipeline_components._placeholders import (
@@ -58,6 +59,7 @@ def train_and_deploy(
     service_account: str = "",
     network: str = "",
     tensorboard: str = "",
+    on_failure_url: str = "",
 ):
     """Trains `workload` and, if its metrics pass the thresholds, serves it as a new version.
 
@@ -77,10 +79,13 @@ def train_and_deploy(
         service_account: Account that the training job runs as; empty: Vertex AI's own.
         network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
         tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.
+        on_failure_url: Web address that is sent the summary of a run that did not end well.
     """
     where = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}  # the run's own
     run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # a schedule starts each run with the same parameters
-    exit_task = teardown(run=run, keep_endpoint=keep_endpoint, **where)
+    exit_task = teardown(
+        run=run, keep_endpoint=keep_endpoint, on_failure_url=on_failure_url, **where
+    )
     exit_task.set_display_name("teardown").set_caching_options(False)
 
     with dsl.ExitHandler(exit_task, name="run"):

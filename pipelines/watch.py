@@ -1,17 +1,18 @@
 """Follows a pipeline run: what each task does now, until the run has ended."""
 
 import dataclasses
-import datetime
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from components.job_warnings import job_warnings
 from components.labels import RUN_LABEL
-from components.task_details import details_by_name, outputs_of
+from components.task_details import NOT_RUN as NOT_RUN  # noqa: PLC0414 - taken from here
+from components.task_details import TaskView, outputs_by_task, task_views
+from components.task_details import leaf_tasks as leaf_tasks  # noqa: PLC0414 - taken from here
 from components.vertex_api import Json, VertexApi, VertexError
-from pipelines.job_warnings import job_warnings
 from trainer.progress import Progress, parse_progress
 
 logger = logging.getLogger(__name__)
@@ -22,26 +23,16 @@ FINAL_STATES = {
     "PIPELINE_STATE_CANCELLED",
 }
 TRAINING_TASK = "train"
-NOT_RUN = "NOT_RUN"
-TASK_STATES = {"SKIPPED": "SUCCEEDED", "NOT_TRIGGERED": NOT_RUN}  # SKIPPED: from the cache
 LEAST_DELAY_SECONDS = 0.2
 MOST_DELAY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskView:
-    """One pipeline task as a person would tell it: PENDING, RUNNING, SUCCEEDED, FAILED, NOT_RUN."""
-
-    name: str
-    state: str = NOT_RUN
-    seconds: float = 0.0
-    is_cached: bool = False
-    error: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunView:
-    """A pipeline run at one moment; `outputs` maps task and output name to a value or metadata."""
+    """A pipeline run at one moment; `outputs` maps task and output name to a value or metadata.
+
+    `job` is the PipelineJob that it was read from.
+    """
 
     state: str
     tasks: tuple[TaskView, ...]
@@ -49,6 +40,7 @@ class RunView:
     error: str = ""
     training: Progress | None = None
     warnings: tuple[str, ...] = ()
+    job: Json = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def is_final(self) -> bool:
@@ -84,29 +76,13 @@ def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[
 
 def view_of(job: Json, *, task_names: dict[str, str]) -> RunView:
     """Reads a PipelineJob; tasks come in the order of `task_names`, under their display names."""
-    details = details_by_name(job)
     return RunView(
         state=job.get("state", "PIPELINE_STATE_PENDING"),
-        tasks=tuple(_task_view(shown, details.get(key, {})) for key, shown in task_names.items()),
-        outputs={s: outputs_of(details[key]) for key, s in task_names.items() if key in details},
+        tasks=task_views(job, task_names),
+        outputs=outputs_by_task(job, task_names),
         error=job.get("error", {}).get("message", ""),
+        job=job,
     )
-
-
-def leaf_tasks(spec: Json) -> dict[str, str]:
-    """Names and display names of the tasks of a compiled pipeline that do something, in order."""
-    names: dict[str, str] = {}
-
-    def walk(dag: Json) -> None:
-        for name, task in _in_order(dag["tasks"]):
-            component = spec["components"][task["componentRef"]["name"]]
-            if "dag" in component:
-                walk(component["dag"])
-            else:
-                names[name] = task.get("taskInfo", {}).get("name", name)
-
-    walk(spec["root"]["dag"])
-    return names
 
 
 class TrainingLog:
@@ -175,33 +151,3 @@ def wait_until_final(
         if clock() > deadline:
             raise TimeoutError(f"run {run} is {job.get('state')} after {timeout_seconds:.0f} s")
         time.sleep(LEAST_DELAY_SECONDS)
-
-
-def _task_view(name: str, detail: Json) -> TaskView:
-    state = str(detail.get("state", NOT_RUN))
-    return TaskView(
-        name=name,
-        state=TASK_STATES.get(state, state),
-        seconds=_seconds(detail),
-        is_cached=state == "SKIPPED",
-        error=detail.get("error", {}).get("message", ""),
-    )
-
-
-def _seconds(detail: Json) -> float:
-    if "startTime" not in detail or "endTime" not in detail:
-        return 0.0
-    start, end = (
-        datetime.datetime.fromisoformat(detail[key]).timestamp() for key in ("startTime", "endTime")
-    )
-    return round(end - start, 2)
-
-
-def _in_order(tasks: Json) -> list[tuple[str, Json]]:
-    """Tasks such that each comes after those it depends on; exit tasks come last of their group."""
-    ordered: dict[str, Json] = {}
-    while len(ordered) < len(tasks):
-        for name, task in tasks.items():
-            if name not in ordered and set(task.get("dependentTasks", [])) <= set(ordered):
-                ordered[name] = task
-    return list(ordered.items())

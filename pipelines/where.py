@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.sources import check_data_dir
 from pipelines.containers import check_image, mounts_of
 from pipelines.local_service import LocalService, local_service
 from pipelines.target import (
@@ -38,6 +40,10 @@ def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Ta
     """The target that the options name; one that is only looked at needs no bucket."""
     state_dir = arguments.state_dir.absolute()
     data_dir = getattr(arguments, "data_dir", None)
+    try:
+        check_data_dir(data_dir or "")
+    except DataError as error:
+        raise TargetError(str(error)) from error
     if arguments.on == "local":
         return local_target(state_dir, data_dir=data_dir)
     return vertex_target(

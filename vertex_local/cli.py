@@ -4,10 +4,13 @@ import argparse
 import importlib.util
 import logging
 import os
+import platform
 import signal
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from vertex_local import lock
 from vertex_local.faults import VARIABLE, Faults, FaultsError
@@ -56,6 +59,24 @@ def main(argv: list[str] | None = None) -> int:
     )
 
 
+class _ShowVersion(argparse.Action):
+    """Prints the versions and ends; they are read only then, and nothing is imported for it."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        """Print the version of the service, and of what it runs with, a line each."""
+        print(f"{parser.prog} {_version('trainyard')}\n  Python {platform.python_version()}")
+        for package in ("kfp", "tensorflow"):
+            print(f"  {package} {_version(package)}")
+        parser.exit()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vertex-local",
@@ -63,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    text = "print the versions of the service, Python, KFP and TensorFlow"
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help=text)
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve | stop")
     text = "run the service until Ctrl-C or `stop`"
     serve = commands.add_parser(

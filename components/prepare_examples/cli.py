@@ -14,6 +14,7 @@ from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.publish import local_path
 from components.prepare_examples.runner_flags import runner_flags
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS
+from components.prepare_examples.sources import check_data_dir
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     try:
         options = _options(args)
+        check_data_dir(args.data_dir)
         if args.dry_run:
             print("\n".join(_explained(args, options)))
             return 0

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from components.plan_training.suggest import did_you_mean
 from components.prepare_examples.cifar10_png import CifarPngPackage
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.routes import GzipDownloads, NpmPackage, PipWheel, TarDownload
 from components.prepare_examples.source_file import Archive, SourceFile
+from trainer import paths
 
 
 class Route(Protocol):
@@ -137,6 +139,24 @@ SOURCES = {"mnist": MNIST, "cifar10": CIFAR10, "taxi": TAXI}
 def data_folder(workload: str, data_dir: str | Path = "") -> str | Path:
     """Return the folder of a workload's raw files: `data_dir`, or else the default cache."""
     return data_dir or Path(CACHE_DIR, workload)
+
+
+def check_data_dir(data_dir: str) -> None:
+    """Check that a folder of raw data is there: a mistyped one would be filled with downloads.
+
+    Raises:
+        DataError: it is not; says which folder beside it may be meant.
+    """
+    path = Path(data_dir)
+    if not data_dir or paths.is_in_bucket(data_dir) or path.is_dir():
+        return
+    if path.exists():
+        raise DataError(f"--data-dir {data_dir} is no folder")
+    hint = did_you_mean(path.name, sorted(one.name for one in path.parent.glob("*/")))
+    raise DataError(
+        f"--data-dir {data_dir}: there is no such folder;{hint} make it first if the data is to be "
+        "downloaded into it"
+    )
 
 
 def source_of(workload: str) -> Source:

@@ -41,9 +41,13 @@ def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
     Raises:
         TeardownError: what could not be removed, and why.
     """
-    made = Made.by(api, run)
+    tear_down(Made.by(api, run), keep_endpoint=keep_endpoint)
+
+
+def tear_down(made: Made, *, keep_endpoint: bool) -> None:
+    """Do the same for what a run has made, as it is known."""
     parts: list[Callable[[], None]] = [
-        lambda: cancel_jobs(api, made.custom_jobs()),
+        lambda: cancel_jobs(made.api, made.custom_jobs()),
         lambda: settle_versions(made, keep_endpoint=keep_endpoint),
         lambda: delete_endpoints(made),
     ]
@@ -55,7 +59,7 @@ def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
             logger.error("a part of the teardown failed: %s", error)
             problems.append(str(error))
     if problems:
-        raise TeardownError(f"left behind by run {run}: " + "; ".join(problems))
+        raise TeardownError(f"left behind by run {made.run}: " + "; ".join(problems))
 
 
 def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:

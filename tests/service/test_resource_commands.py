@@ -183,4 +183,16 @@ def test_endpoints_are_listed_with_the_states_of_their_servers(trainyard, servic
     heads, idle, busy = (line.split() for line in output.splitlines())
     assert heads == ["ENDPOINT", "ID", "SERVES", "STATUS"]
     assert idle[2:] == ["-", "-"]
-    assert busy[2:] == [f"{model.rpartition('/')[2]}@1", "100%", "RUNNING"]
+    assert busy[2:] == ["tiny@1", "100%", "RUNNING"]
+    second = upload(parentModel=model)["model"]
+    split = {"deployedModel": {"model": f"{second}@2"}, "trafficSplit": {"0": 10}}
+    [deployed] = service.do("GET", f"/v1/{endpoint}")["deployedModels"]
+    split["trafficSplit"][deployed["id"]] = 90
+    service.do("POST", f"/v1/{endpoint}:deployModel", split)
+    output = trainyard("endpoints", "list")[1]
+    assert "tiny@1 90%, tiny@2 10%" in output
+    [_, found] = json.loads(trainyard("endpoints", "list", "--json")[1])
+    assert [(one["version"], one["traffic"]) for one in found["serves"]] == [
+        ("tiny@1", 90),
+        ("tiny@2", 10),
+    ]

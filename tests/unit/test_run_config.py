@@ -9,7 +9,8 @@ from pipelines.config import ConfigError, mnist, named_run, read_cluster, with_s
 
 def test_an_unknown_workload_names_the_known_ones():
     with pytest.raises(
-        ConfigError, match="unknown workload 'mnits'; there are mnist, cifar10, taxi"
+        ConfigError,
+        match=r"unknown workload 'mnits'; did you mean 'mnist'\? there are mnist, cifar10, taxi",
     ):
         named_run("mnits")
 
@@ -54,6 +55,61 @@ def test_settings_reach_every_group():
 def test_a_wrong_setting_is_named(setting, message):
     with pytest.raises(ConfigError, match=message):
         with_settings(mnist(), [setting])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        pytest.param("train.learning_rate=1e-3", 0.001, id="no-dot"),
+        pytest.param("train.learning_rate=2E-2", 0.02, id="capital"),
+        pytest.param("train.learning_rate=.5", 0.5, id="no-zero"),
+        pytest.param("train.learning_rate=1", 1, id="whole"),
+        pytest.param("train.batch_size=1e3", 1000, id="whole-by-exponent"),
+        pytest.param("train.batch_size=0100", 100, id="not-octal"),
+        pytest.param("thresholds.accuracy=9e-1", 0.9, id="threshold"),
+        pytest.param("prepare.ratios={train: 9e-1, eval: 5e-2, test: 5e-2}", None, id="inside"),
+        pytest.param("max_examples=2e3", 2000, id="of-the-run"),
+        pytest.param("model_name=2026", "2026", id="text-of-digits"),
+        pytest.param("model_name=1e3", "1e3", id="text-like-a-number"),
+        pytest.param("model_name=yes", "yes", id="text-like-a-boolean"),
+        pytest.param("model_name='2026'", "2026", id="quoted"),
+        pytest.param("labels.team=7", "7", id="label"),
+        pytest.param("keep_endpoint=true", True, id="boolean"),
+        pytest.param("train.epochs=null", None, id="none"),
+    ],
+)
+def test_a_value_is_read_by_the_type_of_its_setting(setting, value):
+    config = with_settings(mnist(), [setting])
+
+    group, _, name = setting.partition("=")[0].rpartition(".")
+    if group == "prepare":
+        assert config.prepare[name] == {"train": 0.9, "eval": 0.05, "test": 0.05}
+        return
+    found = getattr(config, group)[name] if group else getattr(config, name)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("setting", "meant"),
+    [
+        ("train.epoch=5", "train.epochs"),
+        ("train.learningrate=5", "train.learning_rate"),
+        ("cluster.worker=2", "cluster.workers"),
+        ("keep-endpoint=true", "keep_endpoint"),
+        ("threshold.accuracy=1", "thresholds.accuracy"),
+        ("prepare.num_shard=1", "prepare.num_shards"),
+    ],
+)
+def test_a_mistyped_key_is_recognized(setting, meant):
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        with_settings(mnist(), [setting])
+
+
+def test_a_webhook_is_a_parameter_only_where_one_is_set():
+    """So that packages that were compiled before it was one can still be run."""
+    assert "on_failure_url" not in mnist().parameters()
+    told = with_settings(mnist(), ["on_failure_url=https://hooks.example/x"])
+    assert told.parameters()["on_failure_url"] == "https://hooks.example/x"
 
 
 def test_structures_travel_as_json_text():

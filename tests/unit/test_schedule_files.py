@@ -96,14 +96,17 @@ def test_the_request_is_the_golden_one(write):
         ({"time_zone": "Europe/Berln"}, "time_zone: 'Europe/Berln' is unknown"),
         ({"start": "2026-12-02", "end": "2026-12-01"}, "end: 2026-12-01 is not after start"),
         ({"start": "soon"}, "start: 'soon' is no time"),
-        ({"workload": "taxy"}, "workload: 'taxy' is unknown; write one of mnist"),
+        (
+            {"workload": "taxy"},
+            r"workload: 'taxy' is unknown; did you mean 'taxi'\? write one of mnist",
+        ),
         ({"package": "p.yaml"}, "give either workload or package"),
         ({"workload": None}, "give either workload or package"),
         ({"workload": None, "package": "gone.yaml"}, "package: there is no file .*gone.yaml"),
         ({"max_runs": 0}, "max_runs: 0 is not allowed; write a whole number from 1"),
         ({"concurrency": True}, "concurrency: True is not allowed"),
         ({"paused": "yes"}, "paused: 'yes' is not allowed; write true or false"),
-        ({"crom": "0 3 * * *"}, "crom: unknown key; allowed are workload"),
+        ({"crom": "0 3 * * *"}, r"crom: unknown key; did you mean 'cron'\? allowed are workload"),
         ({"parameters": {"train.epoch": 1}}, "parameters: .*unknown key 'train.epoch'"),
         ({"parameters": {"train.epochs": "x"}}, "parameters: .*epochs"),
         ({"parameters": ["train.epochs=1"]}, "parameters: .* is not allowed; write settings"),
@@ -236,6 +239,23 @@ def test_changed_parameters_are_told(body, write):
         "update",
         ('train: {} → {"epochs": 5}',),
     )
+
+
+def test_a_changed_webhook_is_told_without_its_secret(write):
+    path, bodies = write(GOOD), []
+    for secret in ("ABC", "DEF"):
+        url = f"https://hooks.example/services/{secret}"
+        config = {"runtimeConfig": {"parameterValues": {"on_failure_url": url}}}
+        bodies.append(request_of(path, {**RUN, **config}))
+
+    action, [reason] = only(differences([wanted(bodies[1])], [there(bodies[0])], now=NOW))
+
+    assert action == "update"
+    assert reason.count("https://hooks.example/…") == 2
+    before, after = reason.split(" → ")
+    assert before.partition("(")[2] != after.partition("(")[2]
+    assert "ABC" not in reason
+    assert "DEF" not in reason
 
 
 def test_a_changed_pipeline_is_told(body, write):

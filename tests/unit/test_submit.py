@@ -158,7 +158,9 @@ def test_what_is_no_package_is_named(text, message, tmp_path):
     ("source", "message"),
     [
         pytest.param("no/p.yaml", "cannot read the package no/p.yaml: No such file", id="file"),
-        pytest.param("mnits", "unknown workload 'mnits'; there are mnist", id="workload"),
+        pytest.param(
+            "mnits", r"unknown workload 'mnits'; did you mean 'mnist'\? there are", id="workload"
+        ),
         pytest.param("https://x.org/p", "not a package's address", id="address"),
     ],
 )
@@ -239,10 +241,11 @@ def test_any_pipeline_can_be_submitted(vertex):
     [
         pytest.param("service_account=me@x.org", "service_account is 'me@x.org'", id="account"),
         pytest.param("network=default", r"network is 'default'.*number", id="network"),
-        pytest.param("tensorboard=5", "tensorboard is 5", id="tensorboard"),
+        pytest.param("tensorboard=5", "tensorboard is '5'", id="tensorboard"),
+        pytest.param("on_failure_url=hooks.example/x", "must be a web address", id="webhook"),
+        pytest.param("on_failure_url=ftp://h/x", "must be a web address", id="webhook-scheme"),
         pytest.param("labels.Team=a", "labels.Team: the name", id="label-name"),
         pytest.param("labels.team=A", "labels.team is 'A'", id="label-value"),
-        pytest.param("labels.team=3", r"labels.team is 3.*quote", id="label-number"),
         pytest.param("labels.trainyard_run=x", "is the run's own", id="label-own"),
     ],
 )

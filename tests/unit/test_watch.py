@@ -3,8 +3,7 @@ import yaml
 
 from components.vertex_api import VertexError
 from pipelines import watch
-from pipelines.config import mnist
-from pipelines.report import Summary, summarize
+from pipelines.run import summary_of
 from pipelines.watch import NOT_RUN, follow, leaf_tasks, view_of
 
 PIPELINE = """\
@@ -72,35 +71,6 @@ def test_a_view_tells_each_task_apart():
     assert predict.state == teardown.state == NOT_RUN
 
 
-@pytest.fixture
-def summary() -> Summary:
-    view = view_of(JOB, task_names=TASKS)
-    return summarize(view, run="m-1", config=mnist(), seconds=3.14159)
-
-
-def test_a_summary_holds_what_the_pipeline_answered(summary):
-    assert summary.state == "FAILED"
-    assert summary.verdict == "passed"
-    assert summary.metrics == {"accuracy": 0.99}
-    assert summary.model_version == ""
-    assert summary.error == "promote failed"
-    assert summary.tasks[0] == {
-        "name": "evaluate",
-        "state": "SUCCEEDED",
-        "seconds": 2.5,
-        "cached": True,
-    }
-
-
-def test_latest_points_to_the_run_written_last(tmp_path, summary):
-    for name in ("m-1", "m-2"):
-        (tmp_path / name).mkdir()
-        summary.write(tmp_path / name)
-
-    assert (tmp_path / "latest").resolve() == tmp_path / "m-2"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "m-1", "m-2"]
-
-
 class FakeApi:
     """A run that trains, evaluates and ends; its job has a warning."""
 
@@ -146,7 +116,7 @@ def test_a_warning_of_the_training_job_is_asked_for_once_and_stays():
 
     assert {view.warnings for view in views} == {("open to the network",)}
     assert api.num_asked == 1
-    summary = summarize(views[-1], run="m-1", config=mnist(), seconds=1)
+    summary = summary_of(views[-1], {}, run="m-1")
     assert summary.warnings == ("open to the network",)
 
 

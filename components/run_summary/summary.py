@@ -1,0 +1,234 @@
+"""The facts of one run, read from its PipelineJob, so that they hold on Vertex AI as well."""
+
+import datetime
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from components.labels import SCHEDULE_LABEL
+from components.run_summary.settings import code_digest, parameters_of, settings_of
+from components.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
+from components.vertex_api import Json
+from trainer import paths
+
+SUMMARY_FILE = "summary.json"
+STATE_PREFIX = "PIPELINE_STATE_"
+INTERRUPTED_MESSAGE = "interrupted: "  # what the service's word about a killed run begins with
+TOLD = "error: "  # what a step's last line begins with, if it is all that its user needs
+# Outcomes; a run that goes on has its state in lower case instead.
+PROMOTED, SAME_MODEL, SUCCEEDED = "promoted", "same-model", "succeeded"
+GATE_FAILED, FAILED = "gate-failed", "failed"
+CANCELLED, INTERRUPTED = "cancelled", "interrupted"
+GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED)
+BAD = (GATE_FAILED, FAILED, CANCELLED, INTERRUPTED)
+EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The result of one run; written as `summary.json` with these keys, `seconds` wall clock.
+
+    `outcome` says in one word how it ended; `settings` are by name, as `train.epochs`. An `error`
+    that a step ended with in a line for its user is that line alone. `data_report`, `data_notes`
+    and `drift`, in words and the largest first, are of the examples.
+    """
+
+    run: str
+    state: str
+    outcome: str
+    workload: str
+    schedule: str
+    verdict: str
+    reasons: tuple[str, ...]
+    metrics: dict[str, float]
+    model_version: str
+    is_new_version: bool
+    settings: dict[str, Any]
+    data_digest: str
+    code_digest: str
+    created: str
+    ended: str
+    tasks: list[dict[str, Any]]
+    seconds: float
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    data_report: str = ""
+    data_notes: tuple[str, ...] = ()
+    drift: tuple[str, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the run has ended."""
+        return self.outcome in (*GOOD, *BAD)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the run has ended as it was meant to."""
+        return self.outcome in GOOD
+
+    @property
+    def failed_task(self) -> str:
+        """The first task that failed, "" if none did."""
+        return next((task["name"] for task in self.tasks if task["state"] == "FAILED"), "")
+
+    @property
+    def headline(self) -> str:
+        """The run's end in a line."""
+        of_schedule = f" of the schedule {self.schedule}" if self.schedule else ""
+        why = (
+            "; ".join(self.reasons)
+            if self.outcome == GATE_FAILED
+            else self.error.partition("\n")[0]
+        )
+        return ": ".join(filter(None, [f"{self.run}{of_schedule}", self.outcome, why]))
+
+    def to_json(self) -> str:
+        """Return the content of `summary.json`."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    def to_message(self) -> str:
+        """Return the same for a webhook, with `text`, which chat programs show."""
+        return json.dumps({"text": self.headline, **asdict(self)})
+
+    def write(self, folder: Path) -> None:
+        """Write `FOLDER/summary.json`; outside a bucket `latest` beside the folder points to it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / SUMMARY_FILE
+        temporary = path.with_suffix(f".tmp-{os.getpid()}")
+        temporary.write_text(self.to_json(), encoding="utf-8")
+        temporary.replace(path)
+        if paths.is_in_bucket(folder):
+            return
+        link = folder.parent / f".latest-{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.name)
+        link.replace(folder.parent / "latest")
+
+
+def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summary:
+    """Return the facts of a run.
+
+    `exit_metadata` is what the exit task puts out, for itself: its outputs are not there yet.
+    """
+    names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
+    outputs, parameters = outputs_by_task(job, names), parameters_of(job)
+    if exit_metadata is not None:
+        outputs[EXIT_TASK] = {EXIT_OUTPUT: exit_metadata}
+    evaluated = outputs.get("evaluate", {})
+    examples = outputs.get("prepare-examples", {}).get("examples", {})
+    views = task_views(job, names)
+    state = str(job.get("state", f"{STATE_PREFIX}PENDING")).removeprefix(STATE_PREFIX)
+    error = str(job.get("error", {}).get("message", ""))
+    known = str(outputs.get("serve-known", {}).get("Output", ""))
+    promoted = _promoted(outputs)
+    version = (promoted or known).partition("@")[2]
+    return Summary(
+        run=str(job.get("name", "")).rpartition("/")[2],
+        state=state,
+        outcome=_outcome(state, error, outputs),
+        workload=str(parameters.get("workload", "")),
+        schedule=str(job.get("labels", {}).get(SCHEDULE_LABEL, "")),
+        verdict=str(evaluated.get("verdict", "")),
+        reasons=tuple(str(evaluated.get("reasons", "")).splitlines()),
+        metrics=_numbers(evaluated.get("metrics", {})),
+        model_version=f"{parameters.get('model_name', '')}@{version}" if version else "",
+        is_new_version=bool(promoted) and not known,
+        settings=settings_of(job),
+        data_digest=str(outputs.get("fingerprint-input", {}).get("Output", "")),
+        code_digest=code_digest(job),
+        created=str(job.get("createTime", "")),
+        ended=str(job.get("endTime", "")),
+        tasks=[_task(view) for view in views],
+        seconds=_seconds(job),
+        error=_in_a_line(error, views),
+        warnings=_warnings(outputs),
+        data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
+        data_notes=tuple(str(examples.get("notes", "")).splitlines()),
+        drift=tuple(str(examples.get("drift", "")).splitlines()),
+    )
+
+
+def as_ended(
+    job: Json, *, state: str, error: str, now: datetime.datetime, has_exit_failed: bool = False
+) -> Json:
+    """Return the run as it will be when its exit task, which runs now, has ended."""
+    stamp = now.astimezone(datetime.UTC).isoformat()
+    ended = {"state": "FAILED" if has_exit_failed else "SUCCEEDED", "endTime": stamp}
+    details = [
+        {**one, **ended} if one.get("state") == "RUNNING" else one
+        for one in job.get("jobDetail", {}).get("taskDetails", [])
+    ]
+    return {
+        **job,
+        "state": f"{STATE_PREFIX}{state}",
+        "endTime": stamp,
+        "jobDetail": {**job.get("jobDetail", {}), "taskDetails": details},
+        **({"error": {"message": error}} if error else {}),
+    }
+
+
+def _outcome(state: str, error: str, outputs: dict[str, dict[str, Any]]) -> str:
+    if state == "FAILED":
+        return INTERRUPTED if error.startswith(INTERRUPTED_MESSAGE) else FAILED
+    if state != "SUCCEEDED":
+        return state.lower()
+    if outputs.get("evaluate", {}).get("verdict") == "failed":
+        return GATE_FAILED
+    if _promoted(outputs):
+        return PROMOTED
+    return SAME_MODEL if outputs.get("serve-known", {}).get("Output") else SUCCEEDED
+
+
+def _promoted(outputs: dict[str, dict[str, Any]]) -> str:
+    """Return the version that was promoted: by its task, or by the teardown where that was killed.
+
+    `promote` puts out nothing when it is killed; the teardown completes a half promotion.
+    """
+    told = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("promoted", "")
+    return str(outputs.get("promote", {}).get("Output", "") or told)
+
+
+def _in_a_line(error: str, views: tuple[TaskView, ...]) -> str:
+    """Return the last lines of the tasks that failed if each is for the user, else the error."""
+    failed = [
+        (view.name, view.error.rstrip().rpartition("\n")[2])
+        for view in views
+        if view.state == "FAILED"
+    ]
+    is_told = failed and all(line.startswith(TOLD) for _, line in failed)
+    if not is_told or error.startswith(INTERRUPTED_MESSAGE):
+        return error
+    return "; ".join(f"{name}: {line.removeprefix(TOLD)}" for name, line in failed)
+
+
+def _warnings(outputs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    told = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
+    return tuple(str(told).splitlines())
+
+
+def _task(view: TaskView) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "state": view.state,
+        "seconds": view.seconds,
+        "cached": view.is_cached,
+    }
+
+
+def _seconds(job: Json) -> float:
+    """Return the wall clock from the run's creation to its end, 0 while it goes on."""
+    if "createTime" not in job or "endTime" not in job:
+        return 0.0
+    moments = [datetime.datetime.fromisoformat(job[key]) for key in ("createTime", "endTime")]
+    return round((moments[1] - moments[0]).total_seconds(), 2)
+
+
+def _numbers(metadata: dict[str, Any]) -> dict[str, float]:
+    """The metrics; counts are whole numbers again, which kfp.local answers as floats."""
+    return {
+        name: int(value) if name.startswith("num_") else value
+        for name, value in metadata.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }

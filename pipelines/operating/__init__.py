@@ -1,0 +1,1 @@
+"""Tools for whoever runs pipelines every night: facts of runs, differences, hints, alarms."""

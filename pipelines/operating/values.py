@@ -1,0 +1,49 @@
+"""Reads the value of `--set KEY=VALUE` by the type of the setting."""
+
+import re
+import types
+import typing
+from typing import Any
+
+import yaml
+
+NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML, with 1e-3 as the number that it is everywhere but in YAML 1.1, which wants a dot."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(rf"{NUMBER}$"), list("-+.0123456789")
+)
+
+
+def read_value(text: str, kind: Any = None) -> Any:
+    """Return the value that a text stands for, in a setting of type `kind`; None: of any type.
+
+    A number is read as Python reads it, a text is taken as it is unless it is in quotes, all else
+    is YAML.
+
+    Raises:
+        yaml.YAMLError: it is not YAML.
+    """
+    kinds = _members(kind)
+    if {int, float} & kinds and re.fullmatch(NUMBER, text):
+        number = float(text)
+        is_whole = re.fullmatch("[-+]?[0-9]+", text) or (float not in kinds and number.is_integer())
+        return int(number if "e" in text.lower() or "." in text else text) if is_whole else number
+    value = yaml.load(text, Loader=_Loader)
+    is_text = str in kinds and not isinstance(value, str)
+    return text if is_text and not (value is None and type(None) in kinds) else value
+
+
+def type_of(cls: type, name: str) -> Any:
+    """Return the declared type of a field."""
+    return typing.get_type_hints(cls).get(name)
+
+
+def _members(kind: Any) -> set[Any]:
+    """Return the types of a union, or the one that it is."""
+    is_union = isinstance(kind, types.UnionType)
+    return set(typing.get_args(kind)) if is_union else {kind}
