@@ -21,7 +21,8 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(pathlib.Path(folder, name), "w") as wheel:
         wheel.writestr("slow_fares.py", "FARE = 3")
         info = "slow_fares-1.0.dist-info"
-        wheel.writestr(f"{{info}}/METADATA", "Metadata-Version: 2.1\\nName: slow-fares\\nVersion: 1.0")
+        head = "Metadata-Version: 2.1\\nName: slow-fares\\nVersion: 1.0"
+        wheel.writestr(f"{{info}}/METADATA", head)
         wheel.writestr(f"{{info}}/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any")
         wheel.writestr(f"{{info}}/RECORD", "slow_fares.py,,")
     return name

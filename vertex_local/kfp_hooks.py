@@ -39,6 +39,7 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 
 from vertex_local import placeholders
 from vertex_local.conditions import ConditionError, evaluate
+from vertex_local.environments.own import TESTED_KFP
 from vertex_local.pipeline_run import PipelineRun
 from vertex_local.pipeline_spec import leaf_key
 from vertex_local.step_cache import StepCache
@@ -46,7 +47,6 @@ from vertex_local.step_cache import StepCache
 Json = dict[str, Any]
 Result = tuple[Json, Any]
 
-TESTED_VERSION = "2.17.0"
 FAILED: Result = ({}, status.Status.FAILURE)
 NUMBER_DOUBLE = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.NUMBER_DOUBLE
 MAX_NESTED_PLACEHOLDERS = 3
@@ -316,5 +316,5 @@ def _named_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 def _unsupported(version: str, problem: str) -> UnsupportedKfpError:
     return UnsupportedKfpError(
         f"kfp {version} cannot run pipelines here: {problem}. "
-        f"Install the version this service was written for: pip install kfp=={TESTED_VERSION}"
+        f"Install the version this service was written for: pip install kfp=={TESTED_KFP}"
     )
