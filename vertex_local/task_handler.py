@@ -21,6 +21,7 @@ from vertex_local.warm import WarmClient
 
 SHELL_SIGNAL_BASE = 128
 EXECUTOR_INPUT = re.compile(r'\A.*"outputFile": "[^"]*"\n *\}\n\}\n', re.DOTALL)
+EXECUTOR_MODULE = re.compile(r"\bkfp\.(dsl|components)\.executor_main\b")  # the latter: kfp 2.0
 EXECUTOR_FRAMES = re.compile(
     r'^  File "(?:<frozen runpy>|[^"]*/kfp/dsl/executor[^"]*)".*\n(?:    .*\n)*', re.MULTILINE
 )
@@ -148,7 +149,7 @@ def _without_executor(text: str) -> str:
 
 
 def _is_python(command: list[str]) -> bool:
-    return any(component_factory.EXECUTOR_MODULE in part for part in command)
+    return any(EXECUTOR_MODULE.search(part) for part in command)
 
 
 def _unsupported(command: list[str]) -> TaskError:

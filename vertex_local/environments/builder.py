@@ -4,12 +4,14 @@ ARGUMENTS are a JSON list for each `pip install`, in order. A process of its own
 ends it with all that it has started. Exits with pip's code.
 """
 
+import ensurepip
 import json
 import os
 import subprocess
 import sys
 import time
 import venv
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -31,7 +33,7 @@ def build(folder: Path, installs: tuple[tuple[str, ...], ...]) -> int:
     """Make the environment and its record; return 0, or the exit code of a pip that failed."""
     began = time.monotonic()
     prefix = folder / VENV_FOLDER
-    venv.EnvBuilder(with_pip=True, symlinks=True).create(prefix)
+    _create(prefix)
     env = _environment(prefix)
     for arguments in installs:
         if code := _install(prefix, arguments, env):
@@ -45,6 +47,19 @@ def build(folder: Path, installs: tuple[tuple[str, ...], ...]) -> int:
     size_bytes = write_record(folder, requirements=requirements, packages=packages)
     _say(f"built in {time.monotonic() - began:.1f} s ({size_bytes / 1e6:.0f} MB), kept in {folder}")
     return 0
+
+
+def _create(prefix: Path) -> None:
+    """Make a virtual environment with pip and setuptools, as images of Python have them.
+
+    They come from the wheels in Python's own `ensurepip`, unpacked: to install these takes longer
+    than what a step asks for.
+    """
+    wheels = sorted(Path(ensurepip.__file__).parent.glob("_bundled/*.whl"))
+    venv.EnvBuilder(with_pip=not wheels, symlinks=True).create(prefix)
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site_of(prefix))
 
 
 def _install(prefix: Path, arguments: tuple[str, ...], env: dict[str, str]) -> int:
