@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The default base_image:FutureWarning"),
 ]
 OLD_KFP = "2.14.6"
+JOB_ENDS = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED")
 WAIT_SECONDS = 120
 PIP_VARIABLES = ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_TARGET", "PIP_USER")
 
@@ -270,6 +271,19 @@ def _shell(made) -> dict:
             "report",
         ],
     }
+
+
+def test_a_job_that_installs_packages_has_them_and_the_service_keeps_its_own(service, tmp_path):
+    code = f"import numpy; open('{tmp_path}/said', 'w').write(numpy.__version__)"
+    script = f'pip install numpy==1.0 && python -c "{code}"'
+    container = {"imageUri": "any", "command": ["sh", "-c", script]}
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
+    job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
+    name = service.do("POST", "customJobs", job)["name"]
+    await_true(
+        lambda: service.do("GET", f"/v1/{name}")["state"] in JOB_ENDS, "the job", WAIT_SECONDS
+    )
+    assert (tmp_path / "said").read_text() == "1.0"
 
 
 def test_a_package_that_cannot_be_had_is_named(runs, place):
