@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import site
+import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from tests.service.conftest import running_service
 from tests.service.test_pipelines import Runs, await_true, detail
 from tests.wheels import write_kfp_wheel, write_slow_sdist, write_wheel
 from vertex_local.cli import main
+from vertex_local.environments.layer import Layer
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -58,10 +60,7 @@ def install_in_every_way(ours: str) -> str:
         [sys.executable, "-m", "pip", "install", "fares==1.0"],
         ["python3", "-m", "pip", "install", "--force-reinstall", "--no-deps", "kfp==2.14.6"],
         ["pip", "install", "numpy==1.0"],
-        ["pip3", "install", "--upgrade", "numpy==1.0"],
-        ["sh", "-c", "pip uninstall -y rich"],
-        ["python", "-m", "ensurepip"],
-        ["pip", "install", "--user", "fares==1.0"],
+        ["sh", "-c", "pip3 uninstall -y rich"],
         ["pip", "install", "--prefix", ours, "fares==1.0"],
         ["pip", "--python", f"{ours}/bin/python", "install", "fares==1.0"],
         [f"{ours}/bin/python", "-m", "pip", "install", "--no-deps", "kfp==2.14.6"],
@@ -234,6 +233,17 @@ def test_no_way_to_install_in_a_step_reaches_the_service_or_the_next_step(runs):
     [after] = succeeded(runs, [component()])
     assert (after["fares"], after["kfp"]) == ("", kfp.__version__)
     assert after["numpy"] != "1.0"
+
+
+def test_the_layer_alone_keeps_pip_away_from_its_base(place, tmp_path):
+    layer = Layer.make(tmp_path / "layer", base=Path(sys.prefix))
+    env = layer.environment(dict(os.environ))
+    for words in ("install numpy==1.0", "uninstall -y rich", "install --no-deps kfp==2.14.6"):
+        command = [str(layer.python), "-m", "pip", *words.split()]
+        assert subprocess.run(command, env=env, check=False).returncode == 0
+    code = "import numpy, rich; print(numpy.__version__)"
+    found = subprocess.run(["python3", "-c", code], env=env, capture_output=True, check=True)
+    assert found.stdout == b"1.0\n"
 
 
 def test_an_environment_that_steps_share_is_not_changed_by_one(runs, place):
