@@ -21,7 +21,9 @@ BENCHMARKS := $(filter-out __init__ clusters cifar10_curve,$(basename $(notdir $
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## create .venv from requirements.lock (the other targets do this themselves)
+setup: $(READY) ## create .venv from requirements.lock, or mend it (the other targets create it themselves)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --dry-run --no-deps --no-index -r requirements.lock -r requirements-dev.lock 2>/dev/null \
+		|| { echo '$(VENV) is not what requirements.lock says: mending it.'; rm $(READY); $(MAKE) --no-print-directory $(READY); }
 
 $(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Trainyard needs Python 3.11: make PYTHON=/path/to/python3.11")'

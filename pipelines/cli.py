@@ -22,6 +22,7 @@ from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus, warn_of_re
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
 from pipelines.containers import add_containers
 from pipelines.cores import warn_of_cores
+from pipelines.environments_cli import add_environments
 from pipelines.image_cli import add_image
 from pipelines.job_cli import add_job_commands
 from pipelines.local_service import ServiceError
@@ -54,6 +55,7 @@ examples:
   trainyard schedule apply --dry-run
   trainyard runs resume mnist-20261121-093015 --wait
   trainyard prune --keep 10 --older-than 30d --dry-run
+  trainyard environments list
   trainyard models list
   trainyard jobs logs JOB_ID --replica worker/1
 """
@@ -129,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     add_resource_commands(commands)
     add_schedule_commands(commands)
     add_prune(commands)
+    add_environments(commands)
     add_image(commands)
     add_vertex_setup(commands)
     return parser

@@ -1,4 +1,4 @@
-"""`vertex-local serve` and `vertex-local stop`."""
+"""`vertex-local serve`, `vertex-local stop` and `vertex-local environments`."""
 
 import argparse
 import importlib.util
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local import lock
+from vertex_local.environments import cli as environments
+from vertex_local.environments import own
 from vertex_local.faults import VARIABLE, Faults, FaultsError
 
 EXAMPLE = """\
@@ -21,6 +23,7 @@ example:
   curl http://127.0.0.1:8085/v1/projects/demo/locations/us-central1/models
   vertex-local serve --root .trainyard/vertex --containers --mount /data
   vertex-local stop --root .trainyard/vertex
+  vertex-local environments list
 
 and with Google's own SDK:
   from google.auth.credentials import AnonymousCredentials
@@ -45,6 +48,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.command == "stop":
         return _stop(arguments.root, timeout_seconds=arguments.timeout)
+    if arguments.command == "environments":
+        return environments.run(arguments)
     return _serve(
         arguments.root,
         port=arguments.port,
@@ -86,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     text = "print the versions of the service, Python, KFP and TensorFlow"
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help=text)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="serve | stop")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="serve | stop | environments"
+    )
     text = "run the service until Ctrl-C or `stop`"
     serve = commands.add_parser(
         "serve",
@@ -156,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     stop.add_argument(
         "--timeout", type=float, default=30.0, metavar="SECONDS", help="default: %(default)s"
     )
+    environments.add_environments(commands)
     return parser
 
 
@@ -217,6 +225,8 @@ def _serve(
     from vertex_local import server
     from vertex_local.engine import EngineError
 
+    if problem := own.problem():
+        return _fail(problem)
     logging.basicConfig(
         level=logging.DEBUG if is_verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

@@ -5,6 +5,7 @@ The environment is Vertex AI's (cloud.google.com/vertex-ai/docs/training/distrib
 """
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,7 @@ def _specs(
             is_service=pool.role in SERVICE_ROLES,
             holds_state=pool.role in STATEFUL_ROLES,
             cores=tuple(pinned.get(f"{pool.role}/{replica}", ())),
+            environment=sys.prefix,
         )
         for pool in plan.pools
         for replica in range(pool.num_replicas)

@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from vertex_local import linux
+from vertex_local.linux import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
 
 # <linux/sched.h>
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
 # <linux/mount.h>
-MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x2, 0x4, 0x8
-MS_REC, MS_SLAVE = 0x4000, 0x80000
+MS_SLAVE = 0x80000
 # <linux/prctl.h>
 PR_SET_NAME = 15
 READY_TIMEOUT_SECONDS = 30.0

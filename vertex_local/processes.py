@@ -43,6 +43,8 @@ class ProcessSpec:
         is_service: It is ended when the deciding ones have ended; that it ends early is no matter.
         container: What it runs in; this machine as it is, if None. There it has the environment of
             `env` alone, and the image's `python`.
+        environment: The prefix of the Python environment that it gets a layer on, and that
+            nothing of its group can change; none: it has the service's own Python as it is.
     """
 
     name: str
@@ -55,6 +57,7 @@ class ProcessSpec:
     holds_state: bool = False
     cores: tuple[int, ...] = ()
     container: Container | None = None
+    environment: str = ""
 
 
 class Group:

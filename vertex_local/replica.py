@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from vertex_local import containers, linux, programs, warm
 from vertex_local.containers import Container
+from vertex_local.environments.layer import Layer, is_own
 from vertex_local.files import last_lines, now
 from vertex_local.forking import Birth, fork
 from vertex_local.programs import Program
@@ -30,6 +32,7 @@ class Replica:
     folder: Path
     cores: list[int] = field(default_factory=list)
     container: Container | None = None
+    environment: str = ""
     pid: int | None = None
     state: str = "starting"
     exit_code: int | None = None
@@ -82,14 +85,29 @@ class Replica:
 
     def _start(self, temp_dir: Path, log: BinaryIO) -> int:
         env = _environment(self.env, temp_dir)
+        layer = self._layer(temp_dir)
+        if layer:
+            env = layer.environment(env)
         program = Program.of(self.command)
-        if program and programs.IMAGE and programs.IMAGE.can_run(env, self.cwd):
-            pid = self._fork(program, env, log)
+        if program and self._can_fork(env):
+            pid = self._fork(program, env, log, layer)
         else:
-            pid = self._spawn(_resolved(self.command), env, log, cwd=self.cwd)
+            pid = self._spawn(_resolved(self.command, layer), env, log, cwd=self.cwd)
         if self.cores:
             os.sched_setaffinity(pid, self.cores)  # before it has any thread but its first
         return pid
+
+    def _layer(self, temp_dir: Path) -> Layer | None:
+        if not self.environment:
+            return None
+        folder = Path(tempfile.mkdtemp(prefix="python-", dir=temp_dir))
+        return Layer.make(folder, base=Path(self.environment))
+
+    def _can_fork(self, env: dict[str, str]) -> bool:
+        """Whether the modules of a warm process, if this is a fork of one, are the right ones."""
+        if self.environment and not is_own(Path(self.environment)):
+            return False
+        return bool(programs.IMAGE and programs.IMAGE.can_run(env, self.cwd))
 
     def _start_contained(self, log: BinaryIO) -> int:
         assert self.container
@@ -104,10 +122,17 @@ class Replica:
         )
         return self._spawn(command, containers.client_environment(self.env), log)
 
-    def _fork(self, program: Program, env: dict[str, str], log: BinaryIO) -> int:
+    def _fork(
+        self, program: Program, env: dict[str, str], log: BinaryIO, layer: Layer | None
+    ) -> int:
+        def run() -> None:
+            if layer:
+                layer.adopt()
+            program.run()
+
         null = os.open(os.devnull, os.O_RDONLY)
         birth = Birth(
-            run=program.run,
+            run=run,
             stdin=null,
             output=log.fileno(),
             kept=warm.inherited_fds(),
@@ -179,10 +204,10 @@ def _open_log(path: Path) -> BinaryIO:
         raise OSError(f"its log {path} cannot be written: {error.strerror}") from error
 
 
-def _resolved(command: list[str]) -> list[str]:
-    """`python` is the interpreter that the service runs on, whose packages are known."""
+def _resolved(command: list[str], layer: Layer | None) -> list[str]:
+    """`python` is the interpreter of the layer, or that which the service runs on."""
     if command[0] in ("python", "python3"):
-        return [sys.executable, *command[1:]]
+        return [str(layer.python) if layer else sys.executable, *command[1:]]
     return command
 
 

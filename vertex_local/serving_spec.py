@@ -4,6 +4,7 @@ https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirement
 """
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class ServingSpec:
             log_path=log_path,
             is_primary=True,
             container=container,
+            environment=sys.prefix,
         )
 
 

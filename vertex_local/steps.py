@@ -31,8 +31,12 @@ def run(
     must_stop: Callable[[], bool],
     warm: WarmClient | None = None,
     container: Container | None = None,
+    environment: Path | None = None,
 ) -> int:
     """Runs a step to its end and returns its exit code; 128 and more: the signal that ended it.
+
+    Its Python has the packages of `environment`, a prefix (default: the service's own), below a
+    layer of the step's own, so that it can change neither (`environments/layer.py`).
 
     It is a group of one process (`processes.py`), so nothing of it survives this process or its
     own end. Its output goes to `log_path` and to this process's stdout.
@@ -40,6 +44,7 @@ def run(
     Raises:
         OSError: it could not be started.
     """
+    is_own = environment is None or str(environment) == sys.prefix
     temp_dir.mkdir(parents=True, exist_ok=True)
     pipe = temp_dir / "output"
     os.mkfifo(pipe)
@@ -52,11 +57,13 @@ def run(
             name=STEP,
             command=command,
             env=_contained_environment(env) if container else _environment(env, temp_dir),
-            cwd=None,
+            # A folder of modules beside the service would come before the packages.
+            cwd=None if is_own or container else str(temp_dir),
             log_path=pipe,
             container=container,
+            environment="" if container else str(environment or sys.prefix),
         )
-        launch = Launch(warm=None if container else warm)
+        launch = Launch(warm=warm if is_own and not container else None)
         group = processes.start(temp_dir / "group", [spec], timeout_seconds=None, launch=launch)
         state = _await_end(group, must_stop)
         kept_open.close()

@@ -20,6 +20,7 @@ from typing import Any
 
 from vertex_local import containers, linux, pid_namespace, private_network
 from vertex_local.containers import Container
+from vertex_local.environments import layer
 from vertex_local.files import make_temp_dir, remove_temp_dir, write_json
 from vertex_local.log_times import LOOK_SECONDS, LogClock
 from vertex_local.replica import Replica
@@ -67,6 +68,7 @@ class Supervisor:
         self._read_commands(0)
         self._make_private_network()
         self._make_pid_namespace()
+        self._protect_environments()
         self._temp_dir = make_temp_dir(self._folder)
         self._start_replicas(self._replicas)
         while self._is_at_work():
@@ -111,6 +113,12 @@ class Supervisor:
         except OSError as error:
             sys.stderr.write(f"no PID namespace: {error}; a kill may leave processes behind\n")
         self._has_pid_namespace = self._init_pid > 0
+
+    def _protect_environments(self) -> None:
+        """Let nothing of the group write to environments but to its own layers of them."""
+        prefixes = {replica.environment for replica in self._replicas} - {""}
+        if self._has_pid_namespace and prefixes:
+            layer.protect({sys.prefix, *prefixes})
 
     def _is_at_work(self) -> bool:
         self._reap()

@@ -9,8 +9,10 @@ from kfp.dsl import component_factory
 from kfp.local import status, subprocess_task_handler
 
 from vertex_local import gcpc_requests, steps
-from vertex_local.containers import HOST
+from vertex_local.containers import HOST, Container
 from vertex_local.engine import Engine
+from vertex_local.environments.commands import Step
+from vertex_local.environments.provider import Provider
 from vertex_local.files import last_lines
 from vertex_local.gcpc import Operator
 from vertex_local.gcpc_requests import GcpcError
@@ -19,6 +21,7 @@ from vertex_local.warm import WarmClient
 
 SHELL_SIGNAL_BASE = 128
 EXECUTOR_INPUT = re.compile(r'\A.*"outputFile": "[^"]*"\n *\}\n\}\n', re.DOTALL)
+EXECUTOR_MODULE = re.compile(r"\bkfp\.(dsl|components)\.executor_main\b")  # the latter: kfp 2.0
 EXECUTOR_FRAMES = re.compile(
     r'^  File "(?:<frozen runpy>|[^"]*/kfp/dsl/executor[^"]*)".*\n(?:    .*\n)*', re.MULTILINE
 )
@@ -63,22 +66,49 @@ def handler_for(
                     raise TaskError("the run was cancelled")
                 if gcpc_requests.is_launch(self.full_command):
                     _operate(run, task, self.full_command, service_url)
+                elif engine:
+                    # The host's network, as a process has it: steps ask this service.
+                    container = engine.container(self.image, network=HOST)
+                    self._run_step(task, self.full_command, container=container)
                 else:
-                    code = steps.run(
-                        self.full_command,
-                        env=self.env_vars,
-                        log_path=task.log_path,
-                        temp_dir=temp_dir / task.unique_name,
-                        must_stop=run.must_stop,
-                        warm=warm,
-                        # The host's network, as a process has it: steps ask this service.
-                        container=engine.container(self.image, network=HOST) if engine else None,
-                    )
-                    _check_exit(code, task.log_path)
+                    self._run_with_packages(task)
             except TaskError as error:  # kfp.local may try again
                 task.error = str(error)
                 return status.Status.FAILURE
             return status.Status.SUCCESS
+
+        def _run_with_packages(self, task: Task) -> None:
+            """Runs the step in an environment that has what KFP would install first."""
+            step = Step.of(self.full_command)
+            provider = Provider(
+                task=task.unique_name,
+                image=self.image,
+                log_path=task.log_path,
+                temp_dir=temp_dir / f"{task.unique_name}-environment",
+                must_stop=run.must_stop,
+            )
+            with provider.environment(step) as environment:
+                self._run_step(task, list(step.command), environment=environment)
+
+        def _run_step(
+            self,
+            task: Task,
+            command: list[str],
+            *,
+            container: Container | None = None,
+            environment: Path | None = None,
+        ) -> None:
+            code = steps.run(
+                command,
+                env=self.env_vars,
+                log_path=task.log_path,
+                temp_dir=temp_dir / task.unique_name,
+                must_stop=run.must_stop,
+                warm=warm,
+                container=container,
+                environment=environment,
+            )
+            _check_exit(code, task.log_path)
 
     return TaskHandler
 
@@ -119,7 +149,7 @@ def _without_executor(text: str) -> str:
 
 
 def _is_python(command: list[str]) -> bool:
-    return any(component_factory.EXECUTOR_MODULE in part for part in command)
+    return any(EXECUTOR_MODULE.search(part) for part in command)
 
 
 def _unsupported(command: list[str]) -> TaskError:

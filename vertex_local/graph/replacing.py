@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-TESTED_VERSION = "2.17.0"
+from vertex_local.environments.own import TESTED_KFP
 
 
 class UnsupportedKfpError(RuntimeError):
@@ -43,5 +43,5 @@ def _named_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 def _unsupported(version: str, problem: str) -> UnsupportedKfpError:
     return UnsupportedKfpError(
         f"kfp {version} cannot run pipelines here: {problem}. "
-        f"Install the version this service was written for: pip install kfp=={TESTED_VERSION}"
+        f"Install the version this service was written for: pip install kfp=={TESTED_KFP}"
     )

@@ -1,0 +1,81 @@
+"""Small packages for a real pip that has no network."""
+
+import base64
+import hashlib
+import io
+import tarfile
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+# A build takes as long as the test wants: until GO is there. It says that it has begun.
+SLOW_BACKEND = """
+import pathlib, time, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    here = pathlib.Path({place!r})
+    (here / "begun").touch()
+    while not (here / "go").exists():
+        time.sleep(0.05)
+    name = "slow_fares-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(folder, name), "w") as wheel:
+        wheel.writestr("slow_fares.py", "FARE = 3")
+        info = "slow_fares-1.0.dist-info"
+        head = "Metadata-Version: 2.1\\nName: slow-fares\\nVersion: 1.0"
+        wheel.writestr(f"{{info}}/METADATA", head)
+        wheel.writestr(f"{{info}}/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any")
+        wheel.writestr(f"{{info}}/RECORD", "slow_fares.py,,")
+    return name
+"""
+
+
+def write_wheel(folder: Path, name: str, version: str, files: dict[str, bytes | str]) -> Path:
+    """Writes a wheel that any pip installs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    tags = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    every = {**files, f"{info}/METADATA": head, f"{info}/WHEEL": tags}
+    raw = {path: text.encode() if isinstance(text, str) else text for path, text in every.items()}
+    record = "".join(f"{path},sha256={_digest(text)},{len(text)}\n" for path, text in raw.items())
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for place, text in raw.items():
+            wheel.writestr(place, text)
+        wheel.writestr(f"{info}/RECORD", f"{record}{info}/RECORD,,\n")
+    return path
+
+
+def write_kfp_wheel(folder: Path, version: str) -> Path:
+    """Writes the kfp that is installed here, under a version."""
+    files: dict[str, bytes | str] = {}
+    for file in metadata.files("kfp"):
+        path = Path(file.locate())
+        if path.suffix == ".py" and not path.name.endswith("_test.py") and path.is_file():
+            files[str(file)] = path.read_bytes()
+    files["kfp/version.py"] = f"__version__ = {version!r}\n"
+    return write_wheel(folder, "kfp", version, files)
+
+
+def write_slow_sdist(folder: Path, *, place: Path) -> Path:
+    """Writes slow-fares 1.0, which takes until PLACE/go is there to build."""
+    project = (
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        '[project]\nname = "slow-fares"\nversion = "1.0"\n'
+    )
+    texts = {
+        "pyproject.toml": project,
+        "backend.py": SLOW_BACKEND.format(place=str(place)),
+        "PKG-INFO": "Metadata-Version: 2.1\nName: slow-fares\nVersion: 1.0\n",
+    }
+    path = folder / "slow-fares-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(f"slow-fares-1.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+def _digest(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(raw).digest()).rstrip(b"=").decode()

@@ -1,0 +1,150 @@
+"""The packages that KFP has a step install before it begins, read from the step's command.
+
+`@dsl.component` compiles to `sh -c SCRIPT sh -ec …`, where SCRIPT runs `pip install` and then
+`"$0" "$@"`: the rest of the command. All of kfp 2.0 to 2.17 write the same few lines.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+PIP_PROGRAMS = (
+    ("python3", "-m", "pip", "install"),
+    ("python", "-m", "pip", "install"),
+    ("pip", "install"),
+    ("pip3", "install"),
+)
+# Lines around the installation: a look whether there is a pip, and `use_venv=True`. An environment
+# of its own has the one and is the other.
+KFP_LINES = {
+    'if ! [ -x "$(command -v pip)" ]; then',
+    "python3 -m ensurepip || python3 -m ensurepip --user || apt-get install python3-pip",
+    "fi",
+    "export PIP_DISABLE_PIP_VERSION_CHECK=1",
+    "tmp=$(mktemp -d)",
+    'python3 -m venv "$tmp/venv" --system-site-packages',
+    '. "$tmp/venv/bin/activate"',
+}
+KFP_ASSIGNMENT = "PIP_DISABLE_PIP_VERSION_CHECK=1"
+FLAGS = {"--no-deps", "--no-warn-script-location", "--upgrade", "-U", "--pre", "--no-cache-dir"}
+QUIET_FLAGS = {"--quiet", "-q", "-qq", "-qqq"}
+VALUE_FLAGS = {
+    *("--index-url", "-i", "--extra-index-url", "--trusted-host", "--find-links", "-f"),
+    *("--only-binary", "--no-binary", "--constraint", "-c", "--requirement", "-r"),
+}
+SHELL_CHARACTERS = re.compile(r"[$`*?~{}]")
+CREDENTIALS = re.compile(r"//[^/@\s]+@")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step's command without the installation, and what each `pip install` is given."""
+
+    command: tuple[str, ...]
+    installs: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(cls, command: list[str]) -> "Step":
+        """Read a command; one that is not in KFP's form installs nothing here.
+
+        A shell runs such a command as it is, and its pip installs into the layer of that step.
+        """
+        match command:
+            case ["sh", "-c" | "-ec", script, program, *arguments]:
+                installs = _installs(script)
+                return cls((program, *arguments), installs) if installs else cls(tuple(command))
+        return cls(tuple(command))
+
+    @cached_property
+    def requirements(self) -> tuple[str, ...]:
+        """The packages as a reader may see them, in the order in which they are installed."""
+        found = (word for arguments in self.installs for word in _requirements(arguments))
+        return tuple(CREDENTIALS.sub("//***@", word) for word in found if _applies(word))
+
+    @property
+    def needs_environment(self) -> bool:
+        """Whether it asks for anything but the kfp that this service has itself."""
+        return bool(set(self.requirements) - {own_kfp()})
+
+
+def own_kfp() -> str:
+    """Return the requirement that the kfp of this service fulfils."""
+    return f"kfp=={metadata.version('kfp')}"
+
+
+def _installs(script: str) -> tuple[tuple[str, ...], ...]:
+    """Return the arguments of each `pip install`; none if the script does anything else."""
+    lines = script.replace("\\\n", " ").split("\n")
+    kept = "\n".join(line for line in lines if line.strip() not in KFP_LINES)
+    try:
+        *statements, last = _statements(kept)
+    except ValueError:  # an open quotation, or nothing at all
+        return ()
+    installs = [_pip_arguments(words) for words in statements if words != [KFP_ASSIGNMENT]]
+    if last != ["$0", "$@"] or not all(installs):
+        return ()
+    return tuple(tuple(arguments) for arguments in installs if arguments)
+
+
+def _statements(script: str) -> Iterator[list[str]]:
+    """Split a script into simple commands that follow each other.
+
+    Raises:
+        ValueError: it has an open quotation, or operators other than && and ;.
+    """
+    lexer = shlex.shlex(script, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.commenters = " \t\r", ""
+    lexer.whitespace_split = True
+    words: list[str] = []
+    for token in lexer:
+        operator = token.replace("\n", "") if not token.strip("();<>|&\n") else None
+        if operator is None:
+            words.append(token)
+        elif operator not in ("", "&&", ";"):
+            raise ValueError(f"an operator of the shell: {token!r}")
+        elif words:
+            yield words
+            words = []
+    if words:
+        yield words
+
+
+def _pip_arguments(words: list[str]) -> list[str]:
+    """Return what a `pip install` is given, without flags for silence; nothing for other commands.
+
+    Nor for one with flags that say where to install, or with words that a shell would change.
+    """
+    if words[0] == KFP_ASSIGNMENT:
+        words = words[1:]
+    program = next((one for one in PIP_PROGRAMS if tuple(words[: len(one)]) == one), None)
+    if program is None:
+        return []
+    arguments = [word for word in words[len(program) :] if word not in QUIET_FLAGS]
+    is_plain = not any(map(SHELL_CHARACTERS.search, arguments))
+    return arguments if is_plain and next(_requirements(arguments), None) else []
+
+
+def _requirements(arguments: list[str] | tuple[str, ...]) -> Iterator[str]:
+    """Yield the packages among pip's arguments; none if a flag is not known."""
+    flags = {word.partition("=")[0] for word in arguments if word.startswith("-")}
+    if not flags <= FLAGS | VALUE_FLAGS:
+        return
+    before = ""
+    for word in arguments:
+        if not word.startswith("-") and before not in VALUE_FLAGS:
+            yield word
+        before = word
+
+
+def _applies(requirement: str) -> bool:
+    """Whether a requirement is for this Python; KFP names one for 3.8 each time."""
+    try:
+        marker = Requirement(requirement).marker
+    except InvalidRequirement:  # a path or an address
+        return True
+    return marker is None or marker.evaluate()
