@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.findings import ClusterError
 from components.prepare_examples.options import PrepareOptions
+from components.yaml_text import load_yaml
 from pipelines.on_vertex import ConfigError as ConfigError  # noqa: PLC0414 - taken from here
 from pipelines.on_vertex import check_on_vertex, check_together
 from trainer.config import TrainConfig
@@ -214,8 +213,8 @@ def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
         if not equals:
             raise ConfigError(f"--set {setting!r} has no value; write KEY=VALUE, as train.epochs=5")
         try:
-            config = _with_setting(config, key, yaml.safe_load(value))
-        except (ValueError, yaml.YAMLError) as error:
+            config = _with_setting(config, key, load_yaml(value))
+        except ValueError as error:
             raise ConfigError(f"--set {setting}: {error}") from error
     return config
 

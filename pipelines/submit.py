@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from components.vertex_api import Json
+from components.yaml_text import YamlError, load_yaml
 from pipelines.compile import compile_pipeline
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
 from pipelines.image import default_image
@@ -165,8 +164,8 @@ def _plain_parameters(
 
 def _value(setting: str, text: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        return load_yaml(text)
+    except YamlError as error:
         raise ConfigError(f"--set {setting}: {error}") from error
 
 
