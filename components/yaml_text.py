@@ -50,15 +50,14 @@ def check_yaml(text: str) -> None:
     depth = 0
     try:
         for event in yaml.parse(text, Loader=_LOADER):
+            line = event.start_mark.line + 1 if event.start_mark else 1
             if isinstance(event, yaml.AliasEvent):
                 raise YamlError(
-                    f"line {event.start_mark.line + 1}: the alias *{event.anchor} is refused; "
-                    "write its value out"
+                    f"line {line}: the alias *{event.anchor} is refused; write its value out"
                 )
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
-                line = event.start_mark.line + 1
                 raise YamlError(f"line {line}: it is nested too deeply: over {MAX_DEPTH} levels")
     except yaml.YAMLError as error:
         raise YamlError(explain(error, text)) from error
