@@ -16,7 +16,8 @@ from vertex_local.errors import ApiError, aborted, invalid_argument, of_exceptio
 from vertex_local.idempotency import HEADER, IdempotencyKeys
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service
-from vertex_local.unimplemented import Unimplemented
+from vertex_local.wire import strict_json
+from vertex_local.wire.unimplemented import Unimplemented
 
 logger = logging.getLogger(__name__)
 
@@ -144,16 +145,12 @@ def _body(request: Request) -> Json:
     if not data:
         return {}
     try:
-        body = json.loads(data, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        body = strict_json.parse(data)
+    except ValueError as error:
         raise invalid_argument(f"The body is not valid JSON: {error}") from None
     if not isinstance(body, dict):
         raise invalid_argument(f"The body must be a JSON object, not {type(body).__name__}.")
     return body
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
 
 
 def _json_response(body: Json, *, code: int = 200) -> Response:
