@@ -25,6 +25,18 @@ OUR_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 SAFE_MODEL = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
 
+# Requests that are carried out on a full disk, too: they add nothing, or end what adds something.
+READING = ("GET", "HEAD", "DELETE")
+EASING = (
+    ":cancel",
+    ":undeployModel",
+    ":pause",
+    ":predict",
+    ":rawPredict",
+    ":wait",
+    "/entries:list",
+)
+
 
 class SegmentConverter(BaseConverter):
     """Part of a path segment: up to the next `/`, or the `:` before a custom method."""
@@ -97,6 +109,8 @@ class Application:
         handler, args = adapter.match()
         for name, value in args.items():
             _check_id(name, value)
+        if request.method not in READING and not request.path.endswith(EASING):
+            self._service.store.space.demand()
         call = Call(args=dict(args), query=request.args.to_dict(), body=_body(request))
         key = request.headers.get(HEADER)
         if key is None or request.method in ("GET", "HEAD"):
