@@ -3,10 +3,10 @@
 Each takes 1.5 s at least, and prediction servers take 3 s to start.
 """
 
-import json
 import sys
 
 import pytest
+from google.api_core.exceptions import FailedPrecondition
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 from kfp import compiler, dsl
@@ -42,15 +42,21 @@ def artifact(tmp_path):
     return folder
 
 
-def upload(artifact, **arguments):
-    spec = container_spec("slow")
+@pytest.fixture
+def model(service, artifact):
+    """A model whose server takes seconds to start; the SDK itself uploads no local folder."""
+    return aiplatform.Model(upload_folder(service, artifact, "slow"))
+
+
+def upload_folder(service, artifact, *arguments):
+    spec = {"artifactUri": str(artifact), "containerSpec": container_spec(*arguments)}
+    body = {"model": {"displayName": "slow", **spec}}
+    return service.do("POST", "models:upload", body)["model"]
+
+
+def upload(**arguments):
     return aiplatform.Model.upload(
-        display_name="slow",
-        artifact_uri=str(artifact),
-        serving_container_image_uri=spec["imageUri"],
-        serving_container_command=spec["command"],
-        serving_container_args=spec["args"],
-        **arguments,
+        display_name="slow", serving_container_image_uri="any", **arguments
     )
 
 
@@ -70,9 +76,9 @@ def test_the_service_is_slow(service):
     assert was_slow(service, service.call("DELETE", f"/v1/{endpoint}"))
 
 
-def test_models_and_versions(service, artifact):
-    first = upload(artifact)
-    second = upload(artifact, parent_model=first.resource_name, version_aliases=["next"])
+def test_models_and_versions(service):
+    first = upload()
+    second = upload(parent_model=first.resource_name, version_aliases=["next"])
     assert (first.version_id, second.version_id) == ("1", "2")
     second.versioning_registry.delete_version("1")
     assert [one.version_id for one in second.versioning_registry.list_versions()] == ["2"]
@@ -80,9 +86,8 @@ def test_models_and_versions(service, artifact):
     assert not is_there(service, first)
 
 
-def test_endpoints_from_create_to_delete(service, artifact):
+def test_endpoints_from_create_to_delete(service, model):
     endpoint = aiplatform.Endpoint.create(display_name="digits")
-    model = upload(artifact)
     endpoint.deploy(model, traffic_percentage=100)
     [deployed] = endpoint.list_models()
     assert endpoint.predict(instances=[21]).predictions[0]["double"] == 42
@@ -97,8 +102,7 @@ def test_endpoints_from_create_to_delete(service, artifact):
     assert not is_there(service, model)
 
 
-def test_model_deploy_makes_the_endpoint_and_delete_by_force_empties_it(service, artifact):
-    model = upload(artifact)
+def test_model_deploy_makes_the_endpoint_and_delete_by_force_empties_it(service, model):
     endpoint = model.deploy(deployed_model_display_name="one")
     assert endpoint.predict(instances=[1]).predictions[0]["double"] == 2
     endpoint.delete(force=True)
@@ -138,9 +142,8 @@ def slow_pipeline(seconds: float = 1.5):
 
 
 def pipeline_job(tmp_path, **arguments):
-    path = tmp_path / "slow.json"
+    path = tmp_path / "slow.yaml"
     compiler.Compiler().compile(slow_pipeline, str(path))
-    assert json.loads(path.read_text())["root"]
     return aiplatform.PipelineJob(
         display_name="slow", template_path=str(path), pipeline_root=str(tmp_path), **arguments
     )
@@ -160,20 +163,12 @@ def test_schedules(service, tmp_path):
     assert not is_there(service, schedule)
 
 
-def test_failure_of_an_operation_is_raised(service, artifact):
-    model = upload(artifact)
+def test_failure_of_an_operation_is_raised(service, artifact, model):
     endpoint = aiplatform.Endpoint.create(display_name="digits")
-    spec = container_spec("crash")
-    broken = aiplatform.Model.upload(
-        display_name="broken",
-        artifact_uri=str(artifact),
-        serving_container_image_uri=spec["imageUri"],
-        serving_container_command=spec["command"],
-        serving_container_args=spec["args"],
-    )
-    with pytest.raises(Exception, match="out of cheese"):
+    broken = aiplatform.Model(upload_folder(service, artifact, "crash"))
+    with pytest.raises(RuntimeError, match="out of cheese"):
         endpoint.deploy(broken)
     endpoint.deploy(model)
-    with pytest.raises(Exception, match="is deployed to"):
+    with pytest.raises(FailedPrecondition, match="is deployed to"):
         model.delete()
     endpoint.delete(force=True)
