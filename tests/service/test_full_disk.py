@@ -29,12 +29,10 @@ def disk(tmp_path):
 
 
 @pytest.fixture
-def running(disk, tmp_path):
-    """A service whose root folder is on the small disk, and whose log is not."""
+def running(disk):
+    """A service whose root folder, with its log, is on the small disk."""
     root = disk / "vertex"
     root.mkdir()
-    (tmp_path / "serve.log").touch()
-    (root / "serve.log").symlink_to(tmp_path / "serve.log")
     service = RunningService(root=root)
     service.session.trust_env = False
     service.start()

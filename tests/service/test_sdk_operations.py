@@ -166,7 +166,7 @@ def test_schedules(service, tmp_path):
 def test_failure_of_an_operation_is_raised(service, artifact, model):
     endpoint = aiplatform.Endpoint.create(display_name="digits")
     broken = aiplatform.Model(upload_folder(service, artifact, "crash"))
-    with pytest.raises(RuntimeError, match="out of cheese"):
+    with pytest.raises(FailedPrecondition, match="out of cheese"):
         endpoint.deploy(broken)
     endpoint.deploy(model)
     with pytest.raises(FailedPrecondition, match="is deployed to"):
