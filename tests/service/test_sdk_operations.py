@@ -6,7 +6,7 @@ Each takes 1.5 s at least, and prediction servers take 3 s to start.
 import sys
 
 import pytest
-from google.api_core.exceptions import FailedPrecondition
+from google.api_core.exceptions import BadRequest, FailedPrecondition
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 from kfp import compiler, dsl
@@ -169,6 +169,6 @@ def test_failure_of_an_operation_is_raised(service, artifact, model):
     with pytest.raises(FailedPrecondition, match="out of cheese"):
         endpoint.deploy(broken)
     endpoint.deploy(model)
-    with pytest.raises(FailedPrecondition, match="is deployed to"):
+    with pytest.raises(BadRequest, match="is deployed to"):
         model.delete()
     endpoint.delete(force=True)
