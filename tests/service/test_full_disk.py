@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -160,6 +161,23 @@ def test_space_that_another_program_takes_at_once_does_not_end_the_service(runni
     for name in names(running):
         running.do("DELETE", f"endpoints/{name}")
     assert names(running) == []
+
+
+def test_without_any_space_the_service_does_not_start_and_loses_nothing(running, disk):
+    fill_with_endpoints(running, 5)
+    before = names(running)
+    fill(disk)
+    assert_refused(create(running))
+    assert running.stop() == 0
+    fill(disk, "second")
+    command = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(running.root)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "space" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    (disk / "second").unlink()
+    running.start()
+    assert names(running) == before
 
 
 def test_the_sdk_says_at_once_that_the_disk_is_full(running, disk):

@@ -35,7 +35,7 @@ class Reserve:
 
     def use_if_full(self) -> None:
         """Give the reserve up if hardly any other space is left."""
-        if _free_bytes(self._root) < LEAST_FREE_BYTES:
+        if _free_bytes(self._root) < LEAST_FREE_BYTES and not self.is_used:
             self.use()
 
     def use(self) -> None:
@@ -74,8 +74,7 @@ class Reserve:
     def _make(self) -> bool:
         temporary = self._path.with_suffix(".tmp")
         try:
-            with temporary.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, RESERVED_BYTES)
+            temporary.write_bytes(os.urandom(RESERVED_BYTES))  # no file system makes it smaller
             temporary.replace(self._path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
@@ -87,5 +86,8 @@ class Reserve:
 
 def _free_bytes(root: Path) -> int:
     """Return the space that this user may fill."""
-    found = os.statvfs(root)
+    try:
+        found = os.statvfs(root)
+    except FileNotFoundError:  # the service is about to end, as its folder was removed
+        return 0
     return found.f_frsize * (found.f_bavail if os.geteuid() else found.f_bfree)
