@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.findings import ClusterError
@@ -222,7 +220,7 @@ def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
         try:
             check_key(key, setting_keys(config))
             config = _with_setting(config, key, read_value(value, _type_of(key)))
-        except (ValueError, yaml.YAMLError) as error:
+        except ValueError as error:
             raise ConfigError(f"--set {setting}: {error}") from error
     return config
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from components.plan_training.suggest import did_you_mean
+from components.yaml_text import YamlError, load_documents
 from pipelines.image import IMAGE_REPOSITORY
 from pipelines.on_vertex import ConfigError
 
@@ -73,9 +72,9 @@ def read_package(text: str, *, source: str, address: str = "") -> Package:
         ConfigError: it is no compiled pipeline; names the source.
     """
     try:
-        documents = list(yaml.load_all(text, Loader=_LOADER))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not YAML: {error}") from error
+        documents = load_documents(text)
+    except YamlError as error:
+        raise ConfigError(f"{source} cannot be read: {error}") from error
     for document in documents:
         if isinstance(document, dict) and "platforms" in document:
             _refuse_platforms(document["platforms"], source)
@@ -194,7 +193,3 @@ def _is_kind(value: Any, kind: str) -> bool:
         return False
     is_whole = isinstance(value, float) and value.is_integer() and kind == "NUMBER_INTEGER"
     return isinstance(value, KINDS[kind]) or is_whole
-
-
-# The C loader reads a package six times as fast; it is not on every machine.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from cronsim import CronSim, CronSimError
 
 from components.plan_training.suggest import did_you_mean
+from components.yaml_text import YamlError, load_yaml
 from pipelines.config import RUNS
 from pipelines.on_vertex import ConfigError
 from pipelines.registry import is_address
@@ -130,8 +130,8 @@ def _wrong(path: Path, field: str, problem: object) -> ConfigError:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        values = load_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YamlError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path} must hold keys and values; keys are {', '.join(KEYS)}")

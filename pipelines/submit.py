@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from components.plan_training.suggest import did_you_mean
 from components.vertex_api import Json
+from components.yaml_text import YamlError
 from pipelines.compile import compile_pipeline
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
 from pipelines.image import default_image
@@ -172,7 +171,7 @@ def _plain_parameters(
 def _value(setting: str, text: str, kind: Any) -> Any:
     try:
         return read_value(text, kind)
-    except yaml.YAMLError as error:
+    except YamlError as error:
         raise ConfigError(f"--set {setting}: {error}") from error
 
 

@@ -61,7 +61,7 @@ class Predictor:
     def _parse(self, index: int, instance: Any) -> dict[str, Any]:
         try:
             return self.workload.parse_instance(instance)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InstanceError(f"instance {index}: {error}") from error
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request, Response
 
-from trainer import paths
+from trainer import paths, strict_json
 from trainer.draining import DrainingServer
 from trainer.errors import TrainerError
 from trainer.liveness import end_process
@@ -165,8 +165,8 @@ def _refuse_foreign(request: Request) -> None:
 def parse_instances(body: bytes) -> list[Any]:
     """Returns the instances of a request's body; RequestError says what is wrong with it."""
     try:
-        content = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        content = strict_json.parse(body)
+    except ValueError as error:
         raise RequestError(400, f"the body is not JSON: {error}") from error
     instances = content.get("instances") if isinstance(content, dict) else None
     if not isinstance(instances, list) or not instances:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
@@ -16,13 +16,26 @@ from vertex_local.errors import ApiError, aborted, invalid_argument, of_exceptio
 from vertex_local.idempotency import HEADER, IdempotencyKeys
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service
+from vertex_local.wire import strict_json
+from vertex_local.wire.unimplemented import Unimplemented
 
 logger = logging.getLogger(__name__)
 
 OUR_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 SAFE_MODEL = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
-STATUS_WORDS = {404: "NOT_FOUND", 405: "UNIMPLEMENTED"}
+
+# Requests that are carried out on a full disk, too: they add nothing, or end what adds something.
+READING = ("GET", "HEAD", "DELETE")
+EASING = (
+    ":cancel",
+    ":undeployModel",
+    ":pause",
+    ":predict",
+    ":rawPredict",
+    ":wait",
+    "/entries:list",
+)
 
 
 class SegmentConverter(BaseConverter):
@@ -37,6 +50,8 @@ class Application:
     def __init__(self, service: Service, routes: Iterable[Route]) -> None:
         self._service = service
         self._keys = IdempotencyKeys(service.store)
+        routes = list(routes)
+        self._unimplemented = Unimplemented(routes)
         self._map = Map(
             [_rule(route) for route in routes],
             converters={"default": SegmentConverter},
@@ -70,16 +85,32 @@ class Application:
                 return console.page(self._service)
             return _json_response(self._dispatch(request))
         except HTTPException as error:
-            return _http_error(request, error)
+            return self._http_error(request, error)
         except Exception as error:
             known = of_exception(error)
             return _json_response(known.to_body(), code=known.code)
+
+    def _http_error(self, request: Request, error: HTTPException) -> Response:
+        if isinstance(error, NotFound | MethodNotAllowed):
+            known = self._unimplemented.error(request.method, request.path)
+        else:
+            known = ApiError(
+                code=error.code or 500,
+                status="INVALID_ARGUMENT",
+                message=error.description or error.name,
+            )
+        response = _json_response(known.to_body(), code=known.code)
+        if isinstance(error, MethodNotAllowed) and error.valid_methods:
+            response.headers["Allow"] = ", ".join(error.valid_methods)
+        return response
 
     def _dispatch(self, request: Request) -> Json:
         adapter: MapAdapter = self._map.bind_to_environ(request.environ)
         handler, args = adapter.match()
         for name, value in args.items():
             _check_id(name, value)
+        if request.method not in READING and not request.path.endswith(EASING):
+            self._service.store.space.demand()
         call = Call(args=dict(args), query=request.args.to_dict(), body=_body(request))
         key = request.headers.get(HEADER)
         if key is None or request.method in ("GET", "HEAD"):
@@ -128,31 +159,12 @@ def _body(request: Request) -> Json:
     if not data:
         return {}
     try:
-        body = json.loads(data, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        body = strict_json.parse(data)
+    except ValueError as error:
         raise invalid_argument(f"The body is not valid JSON: {error}") from None
     if not isinstance(body, dict):
         raise invalid_argument(f"The body must be a JSON object, not {type(body).__name__}.")
     return body
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
-
-
-def _http_error(request: Request, error: HTTPException) -> Response:
-    code = error.code or 500
-    messages = {
-        404: f"{request.path} is not a path of this service.",
-        405: f"{request.method} is not supported on {request.path}.",
-    }
-    status = STATUS_WORDS.get(code, "INVALID_ARGUMENT")
-    message = messages.get(code, error.description or error.name)
-    known = ApiError(code=code, status=status, message=message)
-    response = _json_response(known.to_body(), code=code)
-    if isinstance(error, MethodNotAllowed) and error.valid_methods:
-        response.headers["Allow"] = ", ".join(error.valid_methods)
-    return response
 
 
 def _json_response(body: Json, *, code: int = 200) -> Response:

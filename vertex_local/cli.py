@@ -223,6 +223,7 @@ def _serve(
     faults: Faults | None,
 ) -> int:
     from vertex_local import server
+    from vertex_local.database.opening import StoreError
     from vertex_local.engine import EngineError
 
     if problem := own.problem():
@@ -244,7 +245,7 @@ def _serve(
             is_shared=is_shared,
             faults=faults,
         )
-    except (lock.RootTakenError, server.PortTakenError, EngineError) as error:
+    except (lock.RootTakenError, server.PortTakenError, EngineError, StoreError) as error:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"The root folder {root} cannot be used: {error}")

@@ -11,7 +11,8 @@ from vertex_local.errors import (
     invalid_argument,
     not_found,
 )
-from vertex_local.filters import paginate, update_mask
+from vertex_local.filters import update_mask
+from vertex_local.query.pages import list_page
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service, now
 
@@ -51,7 +52,7 @@ def get(service: Service, call: Call) -> Json:
 
 def list_endpoints(service: Service, call: Call) -> Json:
     """GET endpoints."""
-    return paginate(call, "endpoints", service.store.list(f"{call.parent}/endpoints"))
+    return list_page(service, call, f"{call.parent}/endpoints")
 
 
 def update(service: Service, call: Call) -> Json:

@@ -97,6 +97,8 @@ def of_exception(error: Exception) -> ApiError:
     """What a handler's or an operation's exception is answered as; the unexpected is logged."""
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, RecursionError):
+        return invalid_argument("The body is nested too deeply.")
     full_disk = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     if full_disk or (isinstance(error, sqlite3.Error) and "disk is full" in str(error)):
         return resource_exhausted(f"No space left where the service keeps its files: {error}")

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from waitress.adjustments import Adjustments
-from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from vertex_local.predictions import MAX_IN_FLIGHT
+from vertex_local.wire.channel import Channel
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Pool(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no typ
         super().__init__()
         self._max_threads = max_threads
 
-    def add_task(self, channel: HTTPChannel) -> None:
+    def add_task(self, channel: Channel) -> None:
         """Give the channel's next request to a thread."""
         if self.active_count + len(self.queue) >= len(self.threads) < self._max_threads:
             self.set_thread_count(len(self.threads) + 1)
@@ -57,7 +57,7 @@ class Pools:
         self._predictions = Pool(PREDICTION_THREADS)
         self._waits = Pool(WAIT_THREADS)
 
-    def add_task(self, channel: HTTPChannel) -> None:
+    def add_task(self, channel: Channel) -> None:
         """Give the channel's next request to a thread of its kind."""
         path = getattr(channel.requests[0], "path", "")  # none where the head could not be read
         if path.endswith(PREDICTION_METHODS):
@@ -74,12 +74,15 @@ class Pools:
 class HttpServer(TcpWSGIServer):  # type: ignore[misc]
     """A server that closes connections on which nothing happens, at its limit at once."""
 
+    channel_class = Channel
+
     def maintenance(self, now: float) -> None:
         """Close the connections that have been idle, or half open, for too long."""
         super().maintenance(now)
         for channel in list(self.active_channels.values()):
             quiet_seconds = now - channel.last_activity
-            if _is_half_open(channel) and quiet_seconds > HALF_OPEN_TIMEOUT_SECONDS:
+            is_half_open = _is_half_open(channel) and quiet_seconds > HALF_OPEN_TIMEOUT_SECONDS
+            if is_half_open or 0 < channel.lingers_until < now:
                 channel.will_close = True
 
     def handle_accept(self) -> None:
@@ -139,7 +142,7 @@ def _connection_limit() -> int:
     return max(LEAST_CONNECTIONS, min(MAX_CONNECTIONS, allowed))
 
 
-def _is_half_open(channel: HTTPChannel) -> bool:
+def _is_half_open(channel: Channel) -> bool:
     """Whether no request has come yet, or only a part of one."""
     never_asked = channel.last_activity == channel.creation_time
     return not channel.requests and (never_asked or channel.request is not None)

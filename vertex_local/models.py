@@ -7,7 +7,8 @@ from pathlib import Path
 
 from vertex_local import artifacts, operations, protos, registry
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument
-from vertex_local.filters import paginate, update_mask
+from vertex_local.filters import update_mask
+from vertex_local.query.pages import list_page, list_versions_page
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service, now
 
@@ -71,9 +72,11 @@ def get(service: Service, call: Call) -> Json:
 
 def list_models(service: Service, call: Call) -> Json:
     """GET models: the default version of each."""
-    records = service.store.list(f"{call.parent}/models")
-    return paginate(
-        call, "models", [registry.view(one, registry.find_version(one, "")) for one in records]
+    return list_page(
+        service,
+        call,
+        f"{call.parent}/models",
+        view=lambda record: registry.view(record, registry.find_version(record, "")),
     )
 
 
@@ -81,7 +84,7 @@ def list_versions(service: Service, call: Call) -> Json:
     """GET models/M:listVersions."""
     record = service.store.get(_name(call).partition("@")[0])
     versions = [registry.view(record, version) for version in record["versions"]]
-    return paginate(call, "models", versions)
+    return list_versions_page(call, record["name"], versions)
 
 
 def update(service: Service, call: Call) -> Json:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vertex_local.errors import failed_precondition, invalid_argument, of_exception
-from vertex_local.filters import paginate
+from vertex_local.query.pages import list_page
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service, now
 
@@ -69,7 +69,7 @@ def get(service: Service, call: Call) -> Json:
 
 def list_operations(service: Service, call: Call) -> Json:
     """GET …/operations."""
-    return paginate(call, "operations", service.store.list(f"{_resource(call)}/operations"))
+    return list_page(service, call, f"{_resource(call)}/operations")
 
 
 def wait(service: Service, call: Call) -> Json:

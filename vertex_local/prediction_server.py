@@ -6,6 +6,7 @@ from typing import Any
 
 from vertex_local.errors import ApiError, internal, invalid_argument
 from vertex_local.serving_spec import HOST
+from vertex_local.wire import strict_json
 
 Json = dict[str, Any]
 
@@ -49,7 +50,7 @@ def exchange(
 def parse_predictions(data: bytes, *, title: str) -> Json:
     """Return the body of a successful response, which must have `predictions`."""
     try:
-        answer = json.loads(data, parse_constant=_refuse_constant)
+        answer = strict_json.parse(data)
     except ValueError as error:
         raise internal(f"{title} answered what is not JSON: {error}") from None
     if not isinstance(answer, dict) or "predictions" not in answer:
@@ -69,6 +70,8 @@ def error_of(status: int, data: bytes) -> ApiError:
     text = text.strip()[:MAX_MESSAGE_CHARACTERS] or "(no message)"
     if status == http.HTTPStatus.SERVICE_UNAVAILABLE:
         return NotAnsweredError(text, was_sent=True)
+    if status == http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return ApiError(code=status, status="INVALID_ARGUMENT", message=text)
     if 400 <= status < 500:  # noqa: PLR2004
         return invalid_argument(text)
     return internal(f"The prediction server answered {status}: {text}")
@@ -80,7 +83,3 @@ def _is_json(data: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")

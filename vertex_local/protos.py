@@ -25,9 +25,11 @@ def parse(type_name: str, body: Json) -> Json:
     message = getattr(types, type_name).pb()()
     try:
         json_format.ParseDict(body, message)
-    except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
-        raise _invalid_payload(type_name, error) from None
-    canonical: Json = json_format.MessageToDict(message)
+        canonical: Json = json_format.MessageToDict(message)
+    except RecursionError:
+        raise _invalid_payload(type_name, "it is nested too deeply") from None
+    except (json_format.ParseError, ValueError, TypeError, OverflowError) as error:
+        raise _invalid_payload(type_name, str(error)) from None
     return canonical
 
 
@@ -45,6 +47,6 @@ def _import_protos() -> None:
         logger.exception("google.cloud.aiplatform_v1 cannot be imported; writes will fail")
 
 
-def _invalid_payload(type_name: str, error: Exception) -> ApiError:
-    problem = str(error).split("\n", maxsplit=1)[0].removeprefix("Failed to parse ")
+def _invalid_payload(type_name: str, problem: str) -> ApiError:
+    problem = problem.split("\n", maxsplit=1)[0].removeprefix("Failed to parse ")
     return invalid_argument(f"Invalid JSON payload for {type_name}: {problem.rstrip('.')}.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from vertex_local import operations, processes
 from vertex_local.errors import failed_precondition
-from vertex_local.filters import paginate
+from vertex_local.query.pages import list_page
 from vertex_local.routes import Call, Json, Route
 from vertex_local.service import Service, now
 from vertex_local.supervisor import INTERRUPTED
@@ -103,8 +103,7 @@ class RunKind:
 
     def list(self, service: Service, call: Call) -> Json:
         """GET …: the runs of a project and location."""
-        runs = service.store.list(f"{call.parent}/{self.collection}")
-        return paginate(call, self.collection, runs)
+        return list_page(service, call, f"{call.parent}/{self.collection}")
 
     def cancel(self, service: Service, call: Call) -> Json:
         """POST …/ID:cancel; a run that is ending or has ended stays as it is."""

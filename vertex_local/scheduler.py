@@ -139,6 +139,7 @@ def _start(service: Service, record: Json) -> None:
     due = record["nextRunTime"]
     body = record["createPipelineJobRequest"].get("pipelineJob", {})
     try:
+        service.store.space.demand()
         plan = pipelines.plan(service, body)
         job = _store_run(service, record, body, run_id=run_id(record, plan["pipelineSpec"]))
     except (ApiError, OSError) as error:

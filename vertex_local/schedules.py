@@ -6,7 +6,8 @@ from vertex_local import operations, pipelines, protos, timing
 from vertex_local.clock import moment_of, stamp
 from vertex_local.cron import Cron, CronError
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument
-from vertex_local.filters import paginate, update_mask
+from vertex_local.filters import update_mask
+from vertex_local.query.pages import list_page
 from vertex_local.routes import Call, Json, Route
 from vertex_local.scheduler import COLLECTION, Scheduler, close, recover
 from vertex_local.service import Service
@@ -57,8 +58,7 @@ def get(service: Service, call: Call) -> Json:
 
 def list_schedules(service: Service, call: Call) -> Json:
     """GET …/schedules."""
-    records = service.store.list(f"{call.parent}/{COLLECTION}")
-    return paginate(call, COLLECTION, [view(record) for record in records])
+    return list_page(service, call, f"{call.parent}/{COLLECTION}", view=view)
 
 
 def update(service: Service, call: Call) -> Json:

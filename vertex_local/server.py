@@ -28,6 +28,7 @@ from vertex_local import (
 )
 from vertex_local.app import Application
 from vertex_local.clock import Clock
+from vertex_local.database.reserve import Reserve
 from vertex_local.engine import find_engine
 from vertex_local.faults import Faults, FaultyApplication
 from vertex_local.files import make_private
@@ -85,13 +86,16 @@ def serve(
     Raises:
         engine.EngineError: containers cannot be run.
         lock.RootTakenError: another service runs on this root.
+        StoreError: the database of this root cannot be used; it is left as it is.
         PortTakenError: `port` was given and is in use.
     """
     os.umask(PRIVATE_UMASK)
     root = root.resolve()
     make_private(root)
+    Reserve(root).use_if_full()  # what follows writes small files
     held = lock.RootLock(root)
     lock.withdraw(root)  # what a killed service announced
+    store = Store(root / "vertex.db")
     leftovers.remove(root)
     engine = find_engine(root, mounts) if has_containers else None
     _remove_left_containers(root)
@@ -104,7 +108,7 @@ def serve(
     stop = _stop_on_signals()
     users.announce(root, is_while_used=is_while_used)
     used = users.end_when_unused(root, stop) if is_while_used else None
-    service = _service(root, listener, preload)
+    service = _service(root, store, listener, preload)
     service.engine = engine
     if engine:
         (root / CONTAINERS_MARK).touch()
@@ -127,9 +131,9 @@ def serve(
     del held, used
 
 
-def _service(root: Path, listener: socket.socket, preload: Sequence[str]) -> Service:
+def _service(root: Path, store: Store, listener: socket.socket, preload: Sequence[str]) -> Service:
     url = f"http://{HOST}:{listener.getsockname()[1]}"
-    service = Service(root=root, store=Store(root / "vertex.db"), url=url)
+    service = Service(root=root, store=store, url=url)
     if preload:
         service.warm = Warm(list(preload), log_path=root / "warm.log", closing=service.closing)
         service.warm.start()

@@ -9,10 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from vertex_local.database import opening
+from vertex_local.database.reserve import Reserve
 from vertex_local.errors import already_exists, not_found
+from vertex_local.query import select
+from vertex_local.query.fields import labels_of, row_of
 
 Json = dict[str, Any]
 Resources = list[Json]
+# Returns the positions of a page's resources, and the next page's token.
+Reader = Callable[[sqlite3.Connection], tuple[list[int], str]]
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS resources (
@@ -40,14 +46,37 @@ def collection_of(name: str) -> str:
 
 
 class Store:
-    """Thread-safe resources by name; one process at a time (the service's lock sees to it)."""
+    """Thread-safe resources by name; one process at a time (the service's lock sees to it).
+
+    Raises:
+        opening.StoreError: The file cannot be used.
+    """
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.RLock()
-        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        self._connection.executescript(SCHEMA)
+        self.space = Reserve(path.parent)
+        self.space.use_if_full()
+        self._connection = opening.connect(path)
+        if opening.version_of(self._connection) < opening.VERSION:
+            self._migrate(path)
+        self.space.restore()
+
+    def _migrate(self, path: Path) -> None:
+        """Make the tables, and fill the one that lists go by from what an earlier service wrote."""
+        try:
+            with self.atomic() as connection:
+                for statement in f"{SCHEMA}{select.SCHEMA}".split(";"):
+                    connection.execute(statement)
+                for position, name, text in connection.execute(
+                    "SELECT position, name, body FROM resources"
+                ).fetchall():
+                    select.put(connection, position, name, _kind_of(name), json.loads(text))
+                opening.mark(connection)
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise opening.StoreError(
+                f"{path} cannot be written ({error}); make space there, or make it writable."
+            ) from error
 
     def insert(self, name: str, body: Json) -> None:
         """Adds a resource.
@@ -59,13 +88,14 @@ class Store:
         row = (name, collection_of(name), json.dumps(body), created, created)
         with self.atomic() as connection:
             try:
-                connection.execute(
+                cursor = connection.execute(
                     "INSERT INTO resources (name, collection, body, created, updated) "
                     "VALUES (?, ?, ?, ?, ?)",
                     row,
                 )
             except sqlite3.IntegrityError:
                 raise already_exists(name) from None
+            select.put(connection, cursor.lastrowid or 0, name, _kind_of(name), body)
 
     def find(self, name: str) -> Json | None:
         """The resource, or None."""
@@ -94,15 +124,31 @@ class Store:
         """The resources of a kind (`customJobs`) in every project and location, oldest first."""
         return self._bodies("WHERE collection GLOB ?", f"projects/*/{kind}")
 
+    def page(self, read: Reader) -> tuple[Resources, str]:
+        """The resources at the positions that `read` returns, and the next page's token."""
+        with self._lock:
+            positions, token = read(self._connection)
+            rows = [
+                self._connection.execute(
+                    "SELECT body FROM resources WHERE position = ?", (position,)
+                ).fetchone()
+                for position in positions
+            ]
+        return [_decode(row[0]) for row in rows], token
+
     def update(self, name: str, change: Callable[[Json], None]) -> Json:
         """Lets `change` alter the resource, as one atomic step; if it raises, nothing changes."""
         with self.atomic() as connection:
             body = self.get(name)
+            kind = _kind_of(name)
+            listed = row_of(kind, name, body), labels_of(kind, body)
             change(body)
             connection.execute(
                 "UPDATE resources SET body = ?, updated = ? WHERE name = ?",
                 (json.dumps(body), now(), name),
             )
+            if listed != (row_of(kind, name, body), labels_of(kind, body)):
+                select.put(connection, _position(connection, name), name, kind, body)
         return body
 
     def delete(self, name: str) -> None:
@@ -112,9 +158,9 @@ class Store:
             ApiError: NOT_FOUND.
         """
         with self.atomic() as connection:
-            cursor = connection.execute("DELETE FROM resources WHERE name = ?", (name,))
-            if cursor.rowcount == 0:
-                raise not_found(name)
+            self.get(name)
+            select.remove(connection, _position(connection, name))
+            connection.execute("DELETE FROM resources WHERE name = ?", (name,))
 
     def next_id(self) -> str:
         """A number that was never given out before, also across restarts."""
@@ -130,13 +176,16 @@ class Store:
             if self._connection.in_transaction:  # nested: the outer one commits
                 yield self._connection
                 return
+            self.space.use_if_full()
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
                 if self._connection.in_transaction:  # SQLite rolls back by itself on a full disk
                     self._connection.execute("ROLLBACK")
+                if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+                    self.space.use()  # a quota, say: the next attempt has room
                 raise
 
     def close(self) -> None:
@@ -150,6 +199,15 @@ class Store:
                 f"SELECT body FROM resources {where} ORDER BY position", (value,)
             ).fetchall()
         return [_decode(row[0]) for row in rows]
+
+
+def _kind_of(name: str) -> str:
+    return collection_of(name).rpartition("/")[2]
+
+
+def _position(connection: sqlite3.Connection, name: str) -> int:
+    row = connection.execute("SELECT position FROM resources WHERE name = ?", (name,)).fetchone()
+    return int(row[0])
 
 
 def _decode(text: str) -> Json:

@@ -1,4 +1,4 @@
-"""Reads a YAML file strictly: no key twice, and mistakes named with their line."""
+"""Reads a YAML file strictly: no key twice, no alias, and mistakes named with their line."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from components.plan_training.findings import ClusterError
+from components.yaml_text import YamlError, check_yaml, explain
 
 MAX_BYTES = 100_000
 
@@ -35,30 +36,23 @@ def read_yaml(path: Path) -> Any:
     """The file's content.
 
     Raises:
-        ClusterError: it is not YAML, or a key is given twice; names the line.
+        ClusterError: it is not YAML, has aliases, or a key is given twice; names the line.
         OSError: it cannot be read.
     """
     data = path.read_bytes()
     if len(data) > MAX_BYTES:
         raise ClusterError([f"it has {len(data):,} bytes; allowed are {MAX_BYTES:,} at most"])
     try:
-        loader = _Loader(data.decode())
+        text = data.decode()
+        check_yaml(text)
+        loader = _Loader(text)
         content = loader.get_single_data()
     except UnicodeDecodeError as error:
         raise ClusterError([f"it is not YAML: byte {error.start} is not UTF-8"]) from error
-    except RecursionError as error:
-        raise ClusterError(["it is nested too deeply for a cluster file"]) from error
-    except yaml.YAMLError as error:
-        raise ClusterError([_explain(error)]) from error
+    except YamlError as error:
+        raise ClusterError([str(error)]) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ClusterError([explain(error, text)]) from error
     if loader.problems:
         raise ClusterError(loader.problems)
     return content
-
-
-def _explain(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).replace("\n", " ")
-    if "\\t" in problem:
-        problem = "a tab; indent with spaces"
-    line = f", line {mark.line + 1}" if mark else ""
-    return f"it is not YAML{line}: {problem}"

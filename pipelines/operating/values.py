@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from components.yaml_text import YamlError, check_yaml, explain
+
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 
 
@@ -26,14 +28,18 @@ def read_value(text: str, kind: Any = None) -> Any:
     is YAML.
 
     Raises:
-        yaml.YAMLError: it is not YAML.
+        YamlError: it is not YAML, or has aliases.
     """
     kinds = _members(kind)
     if {int, float} & kinds and re.fullmatch(NUMBER, text):
         number = float(text)
         is_whole = re.fullmatch("[-+]?[0-9]+", text) or (float not in kinds and number.is_integer())
         return int(number if "e" in text.lower() or "." in text else text) if is_whole else number
-    value = yaml.load(text, Loader=_Loader)
+    check_yaml(text)
+    try:
+        value = yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-99-99
+        raise YamlError(explain(error, text)) from error
     is_text = str in kinds and not isinstance(value, str)
     return text if is_text and not (value is None and type(None) in kinds) else value
 

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from trainer import serve
 from vertex_local.ports import POOL
 
 # Waits as long as the first instance says, and returns the instances.
@@ -108,6 +110,58 @@ def test_server_without_requests_ends_at_once_on_sigterm(start):
     idle.connect()
     process.terminate()
     assert process.wait(5) == 0
+
+
+HUGE = serve.MAX_BODY_BYTES * 20
+
+
+@pytest.mark.parametrize(
+    ("size", "is_chunked", "connection_after"),
+    [
+        (serve.MAX_BODY_BYTES + 1, False, OPEN),
+        (serve.MAX_BODY_BYTES + 1, True, OPEN),
+        (HUGE, False, CLOSE),
+        (HUGE, True, CLOSE),
+    ],
+)
+def test_too_large_body_is_413_and_a_server_goes_on(start, size, is_chunked, connection_after):
+    _, port = start()
+    connection = connect(port)
+    body = [b"x" * size] if is_chunked else b"x" * size
+    connection.request("POST", "/predict", body, encode_chunked=is_chunked, headers={})
+    response = connection.getresponse()
+    assert (response.status, response.getheader("Connection")) == (413, connection_after)
+    assert json.load(response)["error"]
+    send(connection, 0)  # on the same connection, or on a new one
+    assert receive(connection) == (200, OPEN)
+
+
+def test_client_that_asks_first_is_told_that_the_body_is_too_large(start):
+    _, port = start()
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS) as connection:
+        head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {HUGE}\r\n"
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"instances": [NaN]}',
+        b'{"instances": [1e999]}',
+        b'{"instances": ["\\ud800"]}',
+        b'{"instances": [0], "instances": [1]}',
+        b'{"instances": ' + b"[" * 100_000,
+        b"",
+        b"{",
+    ],
+    ids=lambda body: body[:30],
+)
+def test_body_that_is_not_json_is_400(start, body):
+    _, port = start()
+    connection = connect(port)
+    connection.request("POST", "/predict", body)
+    assert receive(connection) == (400, OPEN)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_an_image_takes_the_place_of_the_one_named_by_the_source(own):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("a: [", "is not YAML", id="broken"),
+        pytest.param("a: [", "cannot be read: it is not YAML", id="broken"),
         pytest.param("a: 1", "is not a compiled pipeline", id="other"),
         pytest.param("", "is not a compiled pipeline", id="empty"),
     ],

@@ -80,8 +80,34 @@ def test_unsafe_id_is_refused(client, id):
 
 def test_wrong_method_names_the_right_one(client):
     answer = client.delete(f"/v1/{PARENT}/things/5:echo")
-    assert answer.status_code == 405
+    assert answer.status_code == 501
     assert answer.headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "words"),
+    [
+        ("POST", f"/v1/{PARENT}/things/5:explode", ["things/5:explode", "POST things/ID:echo"]),
+        ("PATCH", f"/v1/{PARENT}/things/5", ["of things", "GET things/ID:crash"]),
+        ("GET", f"/v1/{PARENT}/things/5/parts", ["of things"]),
+        ("GET", f"/v1/{PARENT}/tensorboards?pageSize=5", ["no tensorboards", "it has things"]),
+        ("POST", f"/v1/{PARENT}:evaluate", ["it has things"]),
+        ("POST", "/v1/projects/p/locations/l/publishers/g/models/m:count", ["no publishers"]),
+        ("GET", f"/v1beta1/{PARENT}/things/5:crash", ["v1 of the API", "not v1beta1"]),
+        ("GET", f"/ui/{PARENT}/things/5", ["of things"]),
+    ],
+)
+def test_unknown_method_is_unimplemented_and_says_what_there_is(client, method, path, words):
+    answer = client.open(path, method=method)
+    error = answer.get_json()["error"]
+    assert (answer.status_code, error["code"], error["status"]) == (501, 501, "UNIMPLEMENTED")
+    assert [word for word in words if word not in error["message"]] == []
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/v1", "/ui/x", "/favicon.ico"])
+def test_path_of_no_google_service_is_not_found(client, path):
+    answer = client.get(path)
+    assert (answer.status_code, answer.get_json()["error"]["status"]) == (404, "NOT_FOUND")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """The HTTP server by itself, in a thread: its pools of threads, and the connections it closes."""
 
 import contextlib
+import http.client
+import itertools
+import json
 import socket
 import threading
 import time
@@ -8,6 +11,7 @@ import time
 import pytest
 
 from vertex_local import http_server
+from vertex_local.wire import channel
 
 DEADLINE_SECONDS = 10
 
@@ -66,6 +70,88 @@ def test_requests_that_wait_leave_threads_for_the_others(start, method):
     assert is_answered(connect(request("/other")))
     release.set()
     assert all(is_answered(one) for one in waiting)
+
+
+def chunked(data):
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in data) + b"0\r\n\r\n"
+
+
+TOO_LARGE = 300_000
+LENGTH = f"Content-Length: {TOO_LARGE}\r\n"
+SMUGGLED = request("/smuggled")
+OVERSIZED = {
+    "length": (LENGTH, b"x" * TOO_LARGE),
+    "length, body to come": (LENGTH, b""),
+    "length, and a request in the body": (LENGTH, SMUGGLED),
+    "expects to be asked": (f"Expect: 100-continue\r\n{LENGTH}", b""),
+    "chunked": ("Transfer-Encoding: chunked\r\n", chunked([b"x" * 50_000] * 6)),
+    "chunked, endless": ("Transfer-Encoding: chunked\r\n", chunked([b"x" * TOO_LARGE])[:-5]),
+    "chunked, and a request": (
+        "Transfer-Encoding: chunked\r\n",
+        chunked([b"x" * TOO_LARGE]) + SMUGGLED,
+    ),
+    "length of 30 digits": (f"Content-Length: {'9' * 30}\r\n", b"{}"),
+}
+
+
+@pytest.mark.parametrize("head_and_body", OVERSIZED.values(), ids=OVERSIZED)
+def test_too_large_body_is_413_and_the_last_request_of_its_connection(
+    start, monkeypatch, head_and_body
+):
+    monkeypatch.setattr(http_server, "MAX_BODY_BYTES", 200_000)
+    paths = []
+
+    def application(environ, start_response):
+        paths.append(environ["PATH_INFO"])
+        return hello(environ, start_response)
+
+    head, body = head_and_body
+    connection = start(application)(f"POST / HTTP/1.1\r\nHost: h\r\n{head}\r\n".encode() + body)
+    received = b""
+    while data := connection.recv(100_000):
+        received += data
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert received.count(b"HTTP/1.1") == 1
+    error = json.loads(received.partition(b"\r\n\r\n")[2])["error"]
+    assert (error["code"], error["status"]) == (413, "INVALID_ARGUMENT")
+    assert paths == []
+
+
+def send_slowly(connection, parts):
+    for part in parts:
+        connection.sendall(part)
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("size", [20_000_000])
+def test_client_that_sends_all_before_it_reads_sees_the_refusal(start, monkeypatch, size):
+    monkeypatch.setattr(http_server, "MAX_BODY_BYTES", 200_000)
+    connect = start(hello)
+    client = http.client.HTTPConnection(
+        "127.0.0.1", connect.server.effective_port, timeout=DEADLINE_SECONDS
+    )
+    client.request("POST", "/", b"x" * size)
+    assert client.getresponse().status == 413
+    client.close()
+
+
+def test_body_of_the_largest_size_is_read_and_the_connection_goes_on(start, monkeypatch):
+    monkeypatch.setattr(http_server, "MAX_BODY_BYTES", 200_001)
+    connect = start(hello)
+    connection = connect()
+    for _ in range(2):
+        head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n"
+        connection.sendall(head.encode() + b"x" * 200_000)
+        assert is_answered(connection)
+
+
+def test_client_that_goes_on_sending_is_cut_off(start, monkeypatch):
+    monkeypatch.setattr(http_server, "MAX_BODY_BYTES", 200_000)
+    monkeypatch.setattr(channel, "LINGER_SECONDS", 0.2)
+    connection = start(hello)(f"POST / HTTP/1.1\r\nHost: h\r\n{LENGTH}\r\n".encode())
+    sending = itertools.repeat(b"x" * 1000, 100 * DEADLINE_SECONDS)
+    with pytest.raises(OSError, match=r"reset|Broken pipe"):
+        send_slowly(connection, sending)
 
 
 @pytest.mark.parametrize(

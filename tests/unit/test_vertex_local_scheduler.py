@@ -7,6 +7,7 @@ import pytest
 
 from vertex_local import pipelines, scheduler, schedules
 from vertex_local.clock import Clock
+from vertex_local.database import reserve
 from vertex_local.errors import ApiError
 from vertex_local.routes import Call
 from vertex_local.service import Service
@@ -324,3 +325,12 @@ def test_a_fast_clock_is_fast():
     before = clock.now()
     clock.wait(threading.Event(), until=before)
     assert (clock.now() - before).total_seconds() > 60
+
+
+def test_on_a_full_disk_no_run_is_started_and_the_schedule_says_why(world, monkeypatch):
+    world.create()
+    with monkeypatch.context() as patch:
+        patch.setattr(reserve, "_free_bytes", lambda root: 0)
+        assert world.at("2026-11-21T03:00") == []
+    assert "No space left" in world.get()["lastScheduledRunResponse"]["runResponse"]
+    assert world.at("2026-11-22T03:00") == ["22T03"]

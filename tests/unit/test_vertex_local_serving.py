@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from vertex_local import predictions
+from vertex_local import prediction_server, predictions
 from vertex_local.errors import ApiError
 from vertex_local.launch import Launch
 from vertex_local.prediction_server import NotAnsweredError
@@ -74,3 +74,17 @@ def test_predictions_of_all_models_have_a_limit_together(monkeypatch):
     with pytest.raises(ApiError) as caught:
         predictions.predict(None, "endpoints/1", {})
     assert caught.value.status == "RESOURCE_EXHAUSTED"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, 400), (404, 400), (413, 413), (500, 500), (503, 503)]
+)
+def test_error_of_a_prediction_server_has_googles_code(status, code):
+    assert prediction_server.error_of(status, b'{"error": "why"}').code == code
+
+
+@pytest.mark.parametrize("answer", [b'{"predictions": [1e999]}', b'{"predictions": ["\\ud800"]}'])
+def test_prediction_that_is_not_json_for_every_reader_is_an_error_of_the_server(answer):
+    with pytest.raises(ApiError) as error:
+        prediction_server.parse_predictions(answer, title="Model 7")
+    assert (error.value.code, error.value.status) == (500, "INTERNAL")

@@ -1,0 +1,73 @@
+"""YAML of users: aliases are refused, and a mistake is named with its line."""
+
+from typing import Any
+
+import yaml
+
+# The C loader reads a package six times as fast; it is not on every machine.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_DEPTH = 100  # Google's parsers allow no more either
+
+
+class YamlError(ValueError):
+    """A text that is not YAML, or uses aliases; the message names the line."""
+
+
+def load_yaml(text: str) -> Any:
+    """Return the only document of a text.
+
+    Raises:
+        YamlError: It is not YAML, has aliases, or several documents.
+    """
+    documents = load_documents(text)
+    if len(documents) > 1:
+        raise YamlError("it has several documents (---); keep one")
+    return documents[0] if documents else None
+
+
+def load_documents(text: str) -> list[Any]:
+    """Return the documents of a text.
+
+    Raises:
+        YamlError: It is not YAML, or has aliases.
+    """
+    check_yaml(text)
+    try:
+        return list(yaml.load_all(text, Loader=_LOADER))
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-99-99
+        raise YamlError(explain(error, text)) from error
+
+
+def check_yaml(text: str) -> None:
+    """Refuse a text that is not YAML, is nested too deeply, or has aliases.
+
+    Nine lines of aliases of aliases stand for more values than a machine can hold
+    (https://en.wikipedia.org/wiki/Billion_laughs_attack).
+
+    Raises:
+        YamlError: Names the line.
+    """
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            if isinstance(event, yaml.AliasEvent):
+                raise YamlError(
+                    f"line {line}: the alias *{event.anchor} is refused; write its value out"
+                )
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise YamlError(f"line {line}: it is nested too deeply: over {MAX_DEPTH} levels")
+    except yaml.YAMLError as error:
+        raise YamlError(explain(error, text)) from error
+
+
+def explain(error: Exception, text: str) -> str:
+    """Return one line about an error of the YAML library."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).replace("\n", " ")
+    if mark and text[mark.index : mark.index + 1] == "\t":
+        problem = "a tab; indent with spaces"
+    line = f", line {mark.line + 1}" if mark else ""
+    return f"it is not YAML{line}: {problem}"

@@ -1,0 +1,66 @@
+"""Lists of every kind over HTTP and by Google's SDK: filters, order, pages, and what is refused."""
+
+import pytest
+from google.api_core import exceptions
+
+KINDS = ("models", "endpoints", "customJobs", "pipelineJobs", "schedules", "operations")
+
+
+@pytest.fixture
+def endpoints(service, aiplatform):
+    """Ids of endpoints with labels, made in this order: b, a, c."""
+    return [
+        aiplatform.Endpoint.create(
+            display_name=name, labels={"letter": name, "odd": str(number % 2)}
+        ).name
+        for number, name in enumerate("bac")
+    ]
+
+
+def test_the_sdk_filters_and_orders(service, aiplatform, endpoints):
+    def names(**query):
+        return [one.display_name for one in aiplatform.Endpoint.list(**query)]
+
+    assert names(filter="labels.odd=0") == ["b", "c"]
+    assert names(filter='display_name="a" OR labels.letter="c"') == ["a", "c"]
+    assert names(filter="NOT labels.letter:*") == []
+    assert names(filter=f"endpoint={endpoints[1]}") == ["a"]
+    assert names(order_by="display_name") == ["a", "b", "c"]
+    assert names(order_by="create_time desc", filter="labels.odd!=1") == ["c", "b"]
+
+
+def test_an_item_is_not_lost_when_an_earlier_one_is_deleted(service, endpoints):
+    first = service.do("GET", "endpoints?pageSize=2")
+    service.do("DELETE", f"endpoints/{endpoints[0]}")
+    query = {"pageSize": "2", "pageToken": first["nextPageToken"]}
+    second = service.do("GET", "endpoints", params=query)
+    assert [one["displayName"] for one in second["endpoints"]] == ["c"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("filter=colour%3Dred", '"colour"'),
+        ("orderBy=colour", '"colour"'),
+        ("filter=colour", "not understood"),
+        ("pageToken=100", "pageToken"),
+        ("pageSize=x", "pageSize"),
+    ],
+)
+def test_wrong_query_is_named(shared_service, kind, query, word):
+    response = shared_service.call("GET", f"{kind}?{query}")
+    error = response.json()["error"]
+    assert (response.status_code, error["status"]) == (400, "INVALID_ARGUMENT")
+    assert word in error["message"]
+    assert word != '"colour"' or "create_time" in error["message"]
+
+
+def test_the_sdk_says_which_fields_there_are(service, aiplatform):
+    with pytest.raises(exceptions.BadRequest, match=r'"colour".*there are display_name'):
+        aiplatform.CustomJob.list(filter="colour=red")
+    model = aiplatform.Model.upload(display_name="m", serving_container_image_uri="i")
+    registry = model.versioning_registry
+    with pytest.raises(exceptions.BadRequest, match=r'"colour".*version_id'):
+        registry.list_versions(filter="colour=red")
+    assert [one.version_id for one in registry.list_versions(filter="NOT labels.x:*")] == ["1"]

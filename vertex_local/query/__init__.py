@@ -1,0 +1,1 @@
+"""Lists of resources: filters, order and pages, carried out by SQLite."""

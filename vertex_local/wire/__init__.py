@@ -1,0 +1,1 @@
+"""HTTP as clients may send it: bodies and requests that are refused."""

@@ -1,0 +1,92 @@
+"""Connections whose request cannot be read: answered as Google does, then closed without a reset.
+
+Closing a connection on which the client still sends makes the kernel reset it, and the client may
+never see the answer. So what still comes is read, for a while, and dropped.
+"""
+
+import json
+import socket
+import time
+from typing import Any
+
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser
+from waitress.task import ErrorTask
+
+from vertex_local.errors import ApiError
+
+LINGER_SECONDS = 5.0
+TOO_LARGE = 413
+STATUSES = {500: "INTERNAL", 501: "UNIMPLEMENTED"}
+
+
+class _Parser(HTTPRequestParser):  # type: ignore[misc]  # waitress has no types
+    """A request that is not asked for the rest of a body that is too large."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Read the head."""
+        super().parse_header(header_plus)
+        if self.content_length >= self.adj.max_request_body_size:
+            self.expect_continue = False
+
+
+class _Refusal(ErrorTask):  # type: ignore[misc]
+    """The response to a request that could not be read; the last one of its connection."""
+
+    def execute(self) -> None:
+        """Send it."""
+        error = self.request.error
+        message = str(error.body)
+        if error.code == TOO_LARGE:
+            most = self.channel.adj.max_request_body_size
+            message = f"The body is too large: allowed are {most - 1:,} bytes."
+        status = STATUSES.get(error.code, "INVALID_ARGUMENT")
+        body = ApiError(code=error.code, status=status, message=message).to_body()
+        data = json.dumps(body).encode()
+        self.status = f"{error.code} {error.reason}"
+        self.response_headers.append(("Content-Type", "application/json; charset=utf-8"))
+        self.set_close_on_finish()
+        self.content_length = len(data)
+        self.channel.is_refused = True
+        self.write(data)
+
+
+class Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection of the service."""
+
+    parser_class = _Parser
+    error_task_class = _Refusal
+    is_refused = False
+    lingers_until = 0.0
+
+    def handle_write(self) -> None:
+        """Send what waits; after a refusal say that it was the last, and read on."""
+        if not (self.is_refused and self.close_when_flushed):
+            super().handle_write()
+            return
+        self._flush_exception(self._flush_some)
+        if self.will_close:
+            self.handle_close()
+        elif not self.total_outbufs_len:
+            self._linger()
+
+    def handle_read(self) -> None:
+        """Read requests; after a refusal drop what comes."""
+        if not self.lingers_until:
+            super().handle_read()
+        elif not self._received_more() or time.time() > self.lingers_until:
+            self.handle_close()
+
+    def _linger(self) -> None:
+        self.close_when_flushed = False
+        self.lingers_until = time.time() + LINGER_SECONDS
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.handle_close()
+
+    def _received_more(self) -> Any:
+        try:
+            return self.recv(self.adj.recv_bytes)
+        except OSError:
+            return b""
