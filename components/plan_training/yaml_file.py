@@ -42,7 +42,10 @@ def read_yaml(path: Path) -> Any:
     if len(data) > MAX_BYTES:
         raise ClusterError([f"it has {len(data):,} bytes; allowed are {MAX_BYTES:,} at most"])
     try:
-        loader = _Loader(data.decode())
+        text = data.decode("utf-8-sig")
+        if text.lstrip().startswith("{"):
+            text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML not
+        loader = _Loader(text)
         content = loader.get_single_data()
     except UnicodeDecodeError as error:
         raise ClusterError([f"it is not YAML: byte {error.start} is not UTF-8"]) from error
