@@ -6,9 +6,9 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -22,16 +22,10 @@ from pipelines.where import add_target, service_of, target_of
 PIPE_WIDTH = 500  # nothing is cut for a program that reads it
 
 
-def add_resource_commands(commands: Any) -> None:
-    """Adds the two groups of commands."""
-    _add_models(commands)
-    _add_endpoints(commands)
-
-
-def _add_models(commands: Any) -> None:
-    actions = group_of(
-        commands, "models", "models and their versions: list, show, set-default, rollback, delete"
-    )
+def add_models(commands: Any) -> Any:
+    """Adds the group `models` and its actions but `upload`; returns the group."""
+    text = "models and their versions: list, show, upload, set-default, rollback, delete"
+    actions = group_of(commands, "models", text)
     add_action(actions, "list", _models_list, "all models with their versions")
     add_action(actions, "show", _models_show, "one model, or MODEL@VERSION", "MODEL")
     text = (
@@ -47,18 +41,17 @@ def _add_models(commands: Any) -> None:
     text = "a model, or only MODEL@VERSION, which must not be the default"
     delete = add_action(actions, "delete", _models_delete, text, "MODEL")
     delete.add_argument("--all", action="store_true", help="all versions, without asking")
+    return actions
 
 
-def _add_endpoints(commands: Any) -> None:
+def add_endpoints(commands: Any) -> Any:
+    """Adds the group `endpoints` and its actions but `predict`; returns the group."""
     text = "prediction endpoints: list, predict, deploy, undeploy, delete"
     actions = group_of(commands, "endpoints", text)
     add_action(actions, "list", _endpoints_list, "all endpoints and what they serve")
-    predict = add_action(actions, "predict", _endpoints_predict, "ask for predictions", "ENDPOINT")
-    predict.add_argument(
-        "--instances", type=Path, required=True, metavar="FILE", help='JSON: {"instances": [...]}'
-    )
     _add_deployments(actions)
     add_action(actions, "delete", _endpoints_delete, "undeploy all and delete", "ENDPOINT")
+    return actions
 
 
 def _add_deployments(actions: Any) -> None:
@@ -207,12 +200,6 @@ def _endpoints_list(arguments: argparse.Namespace) -> int:
         return print_table(resources.endpoints_table(api))
 
 
-def _endpoints_predict(arguments: argparse.Namespace) -> int:
-    instances = resources.read_instances(arguments.instances)
-    with api_of(arguments) as api:
-        return print_json(resources.predict(api, arguments.name, instances))
-
-
 def _endpoints_delete(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         print(f"deleted {resources.delete_endpoint(api, arguments.name)}")
@@ -236,14 +223,18 @@ def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def print_table(table: resources.Table) -> int:
-    """Prints rows under headings."""
+def print_table(table: resources.Table, *, is_whole: bool = False) -> int:
+    """Prints rows under headings; cut at the terminal's width unless they are to be whole."""
     shown = RichTable(box=None, pad_edge=False)
     for heading in table.headings:
         shown.add_column(heading, no_wrap=True)
     for row in table.rows:
         shown.add_row(*map(Text, row))
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH).print(shown)
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    if is_whole:
+        columns = zip(table.headings, *table.rows, strict=True)
+        width = sum(max(map(cell_len, column)) + 2 for column in columns)  # with its padding
+    Console(width=width).print(shown)
     return 0
 
 
