@@ -1,6 +1,7 @@
 """Creations that may be repeated: each chooses an id by which an earlier attempt is found."""
 
 import contextlib
+import re
 import secrets
 import uuid
 
@@ -8,6 +9,7 @@ from components.labels import SUBMISSION_LABEL
 from components.vertex_api import Json, VertexApi, VertexError, finished
 
 DEPLOY_TIMEOUT_SECONDS = 1800
+MOST_READABLE = 48  # of the 63 characters of a model's id, which neither a digit nor "-" begins
 NUM_DEPLOYED_IDS = 9 * 10**9  # DeployedModel.id: up to ten digits
 
 
@@ -54,7 +56,7 @@ def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:
         parent: Resource name of the model that gets a version; "" for a new model.
     """
     submission = uuid.uuid4().hex
-    model_id = f"m{submission}"
+    model_id = f"{_readable(model['displayName'])}-{submission[:12]}"
     name = parent or f"{api.parent}/models/{model_id}"
     mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
 
@@ -70,6 +72,12 @@ def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:
     which = {"parentModel": parent} if parent else {"modelId": model_id}
     request = {"model": {**model, "labels": labels}, **which}
     return api.post(f"{api.parent}/models:upload", request, find=find)
+
+
+def _readable(display_name: str) -> str:
+    """Return a display name in the characters of an id, of which the first is a letter."""
+    text = re.sub("[^a-z0-9]+", "-", display_name.lower()).strip("-")
+    return (text if text[:1].isalpha() else f"m-{text}")[:MOST_READABLE].rstrip("-")
 
 
 def _await_operations(api: VertexApi, name: str) -> None:

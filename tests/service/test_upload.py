@@ -264,3 +264,17 @@ def test_an_upload_whose_answer_is_lost_is_made_once(tmp_path, monkeypatch, fold
             upload_version(api, display_name="m", artifact_uri=path, image="i", labels={})
         assert list(versions(api)) == [str(number) for number in range(1, 9)]
         assert "reset after" in (service.root / "serve.log").read_text()
+
+
+@pytest.mark.parametrize("name", ["mnist", "2nd model", "_x.Y" * 30, "é", "Ä-1"])
+def test_a_new_models_id_is_readable_and_allowed(api, folder, name):
+    model = upload_version(
+        api,
+        display_name=name,
+        artifact_uri=folder("saved_model.pb", "workload.json"),
+        image="i",
+        labels={},
+    ).model
+
+    assert api.get(model)["displayName"] == name
+    assert name != "mnist" or model.rpartition("/")[2].startswith("mnist-")
