@@ -18,5 +18,6 @@ CANDIDATE, PROMOTED = "candidate", "promoted"
 
 # On the same version: the first digits of a digest of its files, so that the same model is known.
 MODEL_LABEL = "trainyard_model"
-# Tells a submission of a job from all others, so that a request without an answer can be repeated.
+# Tells a submission of a job, or an upload by hand, from all others, so that a request without an
+# answer can be repeated.
 SUBMISSION_LABEL = "trainyard_submission"

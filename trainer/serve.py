@@ -35,7 +35,8 @@ _LOOPBACK_HEADER = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 
 _EPILOG = """\
 environment (Vertex AI sets it; for a try by hand the first is enough):
-  AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://
+  AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://; a SavedModel that
+                       another trainer exported is asked in TensorFlow Serving's row form
   AIP_HTTP_PORT        default 8080
   AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 keeps it on this machine, and refuses web pages
   AIP_HEALTH_ROUTE     default /health: 503 until the model is loaded, then 200

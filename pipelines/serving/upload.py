@@ -91,9 +91,10 @@ def find_source(api: VertexApi, source: str) -> Source:
     """
     if "/" not in source and (job := _find_job(api, source)):
         return _source_of(job)
-    if paths.is_bucket_uri(source):
-        return Source(uri=source.rstrip("/"))
-    folder = Path(source).absolute()
+    uri = paths.uri(source)
+    if paths.is_bucket_uri(uri):
+        return Source(uri=uri.rstrip("/"))
+    folder = Path(uri).absolute()
     if "/" not in source and not folder.exists():
         raise ResourceError(
             f"there is neither a job nor a folder {source!r}; `trainyard jobs list` shows the jobs"

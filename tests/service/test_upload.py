@@ -136,6 +136,7 @@ def test_the_newest_job_of_a_name_counts_and_a_folder_has_a_slash(
     assert trainyard("models", "upload", "./mnist-1", "--name", "mnist")[0] == 0
     folder("saved_model.pb", "workload.json", under="exported")
     assert trainyard("models", "upload", "exported", "--name", "mnist")[0] == 0
+    assert trainyard("models", "upload", f"file://{model}/", "--name", "mnist")[0] == 0
 
 
 @pytest.mark.parametrize(
