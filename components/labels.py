@@ -22,5 +22,6 @@ MODEL_LABEL = "trainyard_model"
 # On each run of a schedule: the schedule's name.
 SCHEDULE_LABEL = "trainyard_schedule"
 
-# Tells a submission of a job from all others, so that a request without an answer can be repeated.
+# Tells a submission of a job, or an upload by hand, from all others, so that a request without an
+# answer can be repeated.
 SUBMISSION_LABEL = "trainyard_submission"

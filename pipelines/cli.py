@@ -31,9 +31,11 @@ from pipelines.operating.parser import Parser
 from pipelines.operating.versions import ShowVersion
 from pipelines.prune_cli import add_prune
 from pipelines.registry import RegistryError
-from pipelines.resource_cli import add_resource_commands
+from pipelines.resource_cli import add_endpoints, add_models
 from pipelines.run_cli import EXIT_GATED, add_keep_endpoint, add_run_commands
 from pipelines.schedule_cli import add_schedule_commands
+from pipelines.serving.predict_cli import add_predict
+from pipelines.serving.upload_cli import add_upload
 from pipelines.setup_cli import add_vertex_setup
 from pipelines.submit_cli import add_submit
 from pipelines.target import Target, TargetError
@@ -128,7 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     add_run_commands(commands)
     add_cluster_commands(commands)
     add_submit(add_job_commands(commands))
-    add_resource_commands(commands)
+    add_upload(add_models(commands))
+    add_predict(add_endpoints(commands))
     add_schedule_commands(commands)
     add_prune(commands)
     add_environments(commands)

@@ -83,7 +83,10 @@ class _Parser(argparse.ArgumentParser):
     """Raises where argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"flags after --: {message}; see python -m trainer.task --help")
+        raise ConfigError(
+            f"flags after --: {message}; see python -m trainer.task --help, and for "
+            "old flags docs/from-old-commands.md"
+        )
 
 
 def _given(flags: Sequence[str], *, workload: str) -> dict[str, Any]:

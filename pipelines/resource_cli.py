@@ -6,9 +6,9 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -23,16 +23,10 @@ LEAST_NAME, LEAST_NOTE = 24, 11  # columns
 PIPE_WIDTH = 500  # nothing is cut for a program that reads it
 
 
-def add_resource_commands(commands: Any) -> None:
-    """Adds the two groups of commands."""
-    _add_models(commands)
-    _add_endpoints(commands)
-
-
-def _add_models(commands: Any) -> None:
-    actions = group_of(
-        commands, "models", "models and their versions: list, show, set-default, rollback, delete"
-    )
+def add_models(commands: Any) -> Any:
+    """Adds the group `models` and its actions but `upload`; returns the group."""
+    text = "models and their versions: list, show, upload, set-default, rollback, delete"
+    actions = group_of(commands, "models", text)
     add_action(actions, "list", _models_list, "all models with their versions")
     add_action(actions, "show", _models_show, "one model, or MODEL@VERSION", "MODEL")
     text = (
@@ -48,20 +42,19 @@ def _add_models(commands: Any) -> None:
     text = "a model, or only MODEL@VERSION, which must not be the default"
     delete = add_action(actions, "delete", _models_delete, text, "MODEL")
     delete.add_argument("--all", action="store_true", help="all versions, without asking")
+    return actions
 
 
-def _add_endpoints(commands: Any) -> None:
+def add_endpoints(commands: Any) -> Any:
+    """Adds the group `endpoints` and its actions but `predict`; returns the group."""
     text = "prediction endpoints: list, predict, deploy, undeploy, delete"
     actions = group_of(commands, "endpoints", text)
     text = "all endpoints, and the versions that each serves, with their shares of the traffic"
     list_ = add_action(actions, "list", _endpoints_list, text)
     list_.add_argument("--json", action="store_true", help="with the ids of what is deployed")
-    predict = add_action(actions, "predict", _endpoints_predict, "ask for predictions", "ENDPOINT")
-    predict.add_argument(
-        "--instances", type=Path, required=True, metavar="FILE", help='JSON: {"instances": [...]}'
-    )
     _add_deployments(actions)
     add_action(actions, "delete", _endpoints_delete, "undeploy all and delete", "ENDPOINT")
+    return actions
 
 
 def _add_deployments(actions: Any) -> None:
@@ -213,12 +206,6 @@ def _endpoints_list(arguments: argparse.Namespace) -> int:
     return print_table(resources.endpoints_table(found))
 
 
-def _endpoints_predict(arguments: argparse.Namespace) -> int:
-    instances = resources.read_instances(arguments.instances)
-    with api_of(arguments) as api:
-        return print_json(resources.predict(api, arguments.name, instances))
-
-
 def _endpoints_delete(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         print(f"deleted {resources.delete_endpoint(api, arguments.name)}")
@@ -242,11 +229,12 @@ def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def print_table(table: resources.Table) -> int:
-    """Prints rows under headings; on a terminal a long name is folded, and a long note is cut."""
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+def print_table(table: resources.Table, *, is_whole: bool = False) -> int:
+    """Prints rows under headings; a long name is folded and a long note cut, unless whole."""
     rows = [table.headings, *table.rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    whole = sum(widths) + 2 * len(widths)  # with the padding of each column
+    console = Console(width=whole if is_whole else None if sys.stdout.isatty() else PIPE_WIDTH)
     left = console.width - sum(widths[:-1]) - 2 * len(widths[:-1])
     shown = RichTable(box=None, pad_edge=False)
     shown.add_column(table.headings[0], overflow="fold", min_width=min(widths[0], LEAST_NAME))

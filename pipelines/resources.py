@@ -1,11 +1,8 @@
 """Reads and changes single resources: models and endpoints (jobs: pipelines/jobs.py)."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any
 
 from components.endpoint.deployments import undeploy_version, version_of
 from components.model_version.registry import (
@@ -18,7 +15,7 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.plan_training.suggest import did_you_mean
-from components.vertex_api import PREDICT_TIMEOUT_SECONDS, Json, VertexApi, VertexError
+from components.vertex_api import Json, VertexApi, VertexError
 from pipelines.report import short_name
 
 
@@ -178,31 +175,6 @@ def _serving_state(api: VertexApi, endpoint: Json) -> str:
 def _restarts(status: Json) -> str:
     count = status.get("restarts", 0)
     return f" ({count} restart{'s' if count > 1 else ''})" if count else ""
-
-
-def predict(api: VertexApi, name: str, instances: list[Any]) -> list[Any]:
-    """Predictions of an endpoint, by display name or id."""
-    answer = api.post(
-        f"{endpoint_of(api, name)['name']}:predict",
-        {"instances": instances},
-        timeout_seconds=PREDICT_TIMEOUT_SECONDS,
-    )
-    predictions: list[Any] = answer["predictions"]
-    return predictions
-
-
-def read_instances(path: Path) -> list[Any]:
-    """Instances from a JSON file: a list, or an object with the key `instances`."""
-    try:
-        content = json.loads(path.read_text())
-    except OSError as error:
-        raise ResourceError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise ResourceError(f"{path} is not JSON: {error}") from error
-    instances = content.get("instances") if isinstance(content, dict) else content
-    if not isinstance(instances, list) or not instances:
-        raise ResourceError(f'{path} must hold a list of instances, or {{"instances": [...]}}')
-    return instances
 
 
 def delete_endpoint(api: VertexApi, name: str) -> str:

@@ -36,6 +36,8 @@ trainer's (python -m trainer.task --help); what they do not say is as in `trainy
 
 Without --wait or --follow the service on this machine stays, and the job in it. Ctrl-C while
 waiting cancels the job. {EXIT_CODES}
+
+The model of a job that succeeded becomes a version: trainyard models upload JOB --name mnist
 """
 
 

@@ -12,7 +12,7 @@ from trainer.tracing import traced
 from trainer.workloads import load_workload
 from trainer.workloads.base import Workload
 
-_DESCRIPTION_FILE = "workload.json"
+DESCRIPTION_FILE = "workload.json"
 SIGNATURE = "serving_default"
 EXAMPLES_SIGNATURE = "examples"
 
@@ -28,6 +28,16 @@ class Predictor:
         self._loaded = loaded  # keeps the variables alive
         self._answer = loaded.signatures[SIGNATURE]
         self.workload = workload
+
+    def warm_up(self) -> None:
+        """Makes a first prediction, which is the slow one."""
+        specs = self.workload.input_specs()
+        self.answer(
+            {
+                name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
+                for name, spec in specs.items()
+            }
+        )
 
     def predict(self, instances: list[Any]) -> list[dict[str, Any]]:
         """Returns a prediction for each instance, with its `key` if it has one."""
@@ -119,7 +129,7 @@ def export_model(model: Any, workload: Workload, model_dir: str) -> None:
     served = _ServedModel(workload, model)
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
-        with tf.io.gfile.GFile(f"{temporary}/{_DESCRIPTION_FILE}", "w") as file:
+        with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
             file.write(json.dumps(_describe(workload)))
         _replace_folder(temporary, model_dir)
     finally:
@@ -129,7 +139,7 @@ def export_model(model: Any, workload: Workload, model_dir: str) -> None:
 
 def load_predictor(model_dir: str) -> Predictor:
     """Returns the predictor of an exported model; TrainerError if there is none in the folder."""
-    path = f"{model_dir.rstrip('/')}/{_DESCRIPTION_FILE}"
+    path = f"{model_dir.rstrip('/')}/{DESCRIPTION_FILE}"
     try:
         with tf.io.gfile.GFile(path, "r") as file:
             description = json.loads(file.read())
@@ -139,6 +149,12 @@ def load_predictor(model_dir: str) -> Predictor:
         raise TrainerError(
             f"no model can be loaded from {model_dir!r}: {first_line(error)}"
         ) from error
+
+
+def is_foreign(model_dir: str) -> bool:
+    """Returns whether the folder holds a SavedModel that another trainer has exported."""
+    folder, exists = model_dir.rstrip("/"), tf.io.gfile.exists
+    return exists(f"{folder}/saved_model.pb") and not exists(f"{folder}/{DESCRIPTION_FILE}")
 
 
 def _describe(workload: Workload) -> dict[str, Any]:

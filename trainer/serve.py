@@ -35,7 +35,8 @@ _LOOPBACK_HEADER = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 
 _EPILOG = """\
 environment (Vertex AI sets it; for a try by hand the first is enough):
-  AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://
+  AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://; a SavedModel that
+                       another trainer exported is asked in TensorFlow Serving's row form
   AIP_HTTP_PORT        default 8080
   AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 keeps it on this machine, and refuses web pages
   AIP_HEALTH_ROUTE     default /health: 503 until the model is loaded, then 200
@@ -169,6 +170,12 @@ def parse_instances(body: bytes) -> list[Any]:
     except ValueError as error:
         raise RequestError(400, f"the body is not JSON: {error}") from error
     instances = content.get("instances") if isinstance(content, dict) else None
+    if instances is None and isinstance(content, dict) and "inputs" in content:
+        raise RequestError(
+            400,
+            'the body has the key "inputs", a request of columns; write {"instances": [...]} with '
+            "one instance for each prediction",
+        )
     if not isinstance(instances, list) or not instances:
         raise RequestError(400, 'the body must be {"instances": [...]} with one instance or more')
     return instances
@@ -177,17 +184,13 @@ def parse_instances(body: bytes) -> list[Any]:
 def load_ready_predictor(storage_uri: str) -> Any:
     """Returns the predictor after a first prediction, which is the slow one."""
     import_tensorflow()
-    import tensorflow as tf
 
-    from trainer.export import load_predictor
+    from trainer.export import is_foreign, load_predictor
+    from trainer.signature import SignaturePredictor
 
-    predictor = load_predictor(storage_uri)
-    predictor.answer(
-        {
-            name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
-            for name, spec in predictor.workload.input_specs().items()
-        }
-    )
+    load = SignaturePredictor if is_foreign(storage_uri) else load_predictor
+    predictor = load(storage_uri)
+    predictor.warm_up()
     return predictor
 
 

@@ -175,6 +175,11 @@ def close(service: Service) -> None:
 def _predict_body(call: Call) -> Json:
     """The body as it came: through the proto, every integer would become a float."""
     unknown = set(call.body) - {"instances", "parameters"}
+    if "inputs" in unknown:
+        raise invalid_argument(
+            '"inputs" is a request of columns, which is not taken; write {"instances": [...]} with '
+            "one instance for each prediction."
+        )
     if unknown:
         raise invalid_argument(
             f'Unknown name "{min(unknown)}"; allowed are "instances" and "parameters".'

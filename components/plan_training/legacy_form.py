@@ -17,7 +17,7 @@ from components.plan_training.machines import (
 from components.plan_training.pools import read_strategy_flag, shape_fields, strategy_args
 from components.plan_training.shape import DEFAULTS, ReplicaPool, Shape
 from components.plan_training.suggest import did_you_mean
-from components.plan_training.vertex_form import one_image, placed_pools
+from components.plan_training.vertex_form import COMMAND, one_image, placed_pools
 
 KEYS = ("trainingInput",)
 LEFT_OUT = ("jobId", "labels", "predictionInput")
@@ -70,10 +70,17 @@ def read(values: Mapping[Any, Any], findings: Findings) -> dict[str, Any]:
         pools = [_read_pool(given, role, config) for role, config in configs.items()]
     else:
         pools = _tier_pools(given, tier, configs)
-    images = [(config.name("imageUri"), config.text("imageUri")) for config in configs.values()]
+    used = [configs[pool.role] for pool in pools if pool.count]
+    images = [(config.name("imageUri"), config.text("imageUri")) for config in used]
     _check_chief_name(given)
     fields = shape_fields(pools, strategy=read_strategy_flag(given, "args"))
-    return fields | {"image": one_image(images, findings), "timeout_seconds": _timeout(given)}
+    image = one_image(images, findings)
+    if image:
+        findings.warnings.append(
+            f"imageUri {image}: replicas run `{' '.join(COMMAND)}` in it, so it must hold this"
+            " repository; leave it out for the image of the run"
+        )
+    return fields | {"image": image, "timeout_seconds": _timeout(given)}
 
 
 def write(shape: Shape) -> dict[str, Any]:
@@ -106,16 +113,23 @@ def _read_pool(given: Section, role: str, config: Section) -> ReplicaPool:
         given.findings.errors.append(
             f"{given.name(type_key)} is missing; name a machine type, as n1-standard-4"
         )
-    if type_key in given and not count and role in _COUNTED:
-        given.findings.errors.append(
-            f"{given.name(type_key)} is {given.get(type_key)!r}, but {given.name(count_key)} is"
-            f" {given.get(count_key) or 0!r}; set it to 1 or more, or leave out both"
-        )
+    if not count:
+        if type_key in given and count_key not in given:
+            _warn_of_no_count(given, type_key, count_key)
+        return ReplicaPool(role=role, count=0, machine=Machine(type=DEFAULTS.machine))
     name = given.text(type_key, default=DEFAULTS.machine)
     machine = _machine(name, field=given.name(type_key), findings=given.findings)
     if "acceleratorConfig" in config:
         machine = _with_accelerator(machine, name, config)
     return ReplicaPool(role=role, count=count, machine=machine)
+
+
+def _warn_of_no_count(given: Section, type_key: str, count_key: str) -> None:
+    """Say that a type without a count is no machine, as AI Platform read it."""
+    given.findings.warnings.append(
+        f"{given.name(type_key)} is {given.get(type_key)!r} without {count_key}, which AI Platform"
+        f" took as 0: there are none; set {count_key} to have some"
+    )
 
 
 def _machine(name: str, *, field: str, findings: Findings) -> Machine:
@@ -203,4 +217,9 @@ def _timeout(given: Section) -> int:
     scheduling = given.section(
         "scheduling", keys=("maxRunningTime",), left_out=("maxWaitTime", "priority")
     )
+    if "maxRunningTime" not in scheduling:
+        given.findings.warnings.append(
+            f"{scheduling.name('maxRunningTime')} is missing: {DEFAULTS.timeout_seconds}s here, not"
+            " AI Platform's 7 days"
+        )
     return scheduling.seconds("maxRunningTime", default=DEFAULTS.timeout_seconds)

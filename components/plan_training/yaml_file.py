@@ -43,7 +43,9 @@ def read_yaml(path: Path) -> Any:
     if len(data) > MAX_BYTES:
         raise ClusterError([f"it has {len(data):,} bytes; allowed are {MAX_BYTES:,} at most"])
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
+        if text.lstrip().startswith("{"):
+            text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML not
         check_yaml(text)
         loader = _Loader(text)
         content = loader.get_single_data()

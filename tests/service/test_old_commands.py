@@ -33,6 +33,15 @@ TRIAL = {
     "components.prepare_examples --workload mnist": "--max-examples 60 --trust-files --data-dir {}",
     "trainer.task": "--steps 1 --batch-size 8",
 }
+JOB = """
+import os, pathlib, time
+print("begins")
+folder = pathlib.Path(os.environ["AIP_MODEL_DIR"])
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "saved_model.pb").touch()
+(folder / "workload.json").write_text('{"workload": "mnist", "facts": {}}')
+time.sleep(SECONDS)
+"""
 FLAGS = ["--workload=mnist", "--examples-dir=examples"]
 
 
@@ -155,8 +164,8 @@ def runner(service, tmp_path, monkeypatch, tiny_mnist, free_ports):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     jobs = {
-        name: start_job(service, f"import time; print('begins'); time.sleep({seconds})")
-        for name, seconds in (("short", 1), ("cancelled", 100))
+        name: start_job(service, JOB.replace("SECONDS", seconds))
+        for name, seconds in (("cancelled", "100"), ("short", "1"))
     }
     serve_mnist(service)
     runner = Runner(jobs=jobs, raw=tiny_mnist(), ports=free_ports)
@@ -179,7 +188,9 @@ def free_ports():
 def start_job(service, code: str) -> str:
     container = {"imageUri": "i", "command": ["python", "-c", code]}
     pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
-    body = {"displayName": "mnist-1", "jobSpec": {"workerPoolSpecs": [pool]}}
+    output = {"outputUriPrefix": os.path.abspath("job")}
+    spec = {"workerPoolSpecs": [pool], "baseOutputDirectory": output}
+    body = {"displayName": "mnist-1", "jobSpec": spec}
     return service.do("POST", f"{PARENT}/customJobs", body)["name"].rpartition("/")[2]
 
 
@@ -205,6 +216,7 @@ def write_instances(command: str) -> None:
     image = np.zeros((28, 28), int).tolist()
     instance = {"image": image} if command.startswith("curl") else 1
     Path("instances.json").write_text(json.dumps({"instances": [instance]}))
+    Path("instances.jsonl").write_text(f"{json.dumps(instance)}\n")
 
 
 def test_every_command_of_the_page_works(runner, capfd):

@@ -196,3 +196,64 @@ def test_endpoints_are_listed_with_the_states_of_their_servers(trainyard, servic
         ("tiny@1", 90),
         ("tiny@2", 10),
     ]
+
+
+@pytest.fixture
+def endpoint(service, upload):
+    """Deploys the tiny server, which answers with a class, or doubles numbers; returns the name."""
+    parent = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1"
+
+    def deploy(*words: str) -> str:
+        name = service.do("POST", f"{parent}/endpoints", {"displayName": "tiny"})["name"]
+        body = {"deployedModel": {"model": upload(*words)["model"]}, "trafficSplit": {"0": 100}}
+        service.do("POST", f"/v1/{name}:deployModel", body)
+        return "tiny"
+
+    return deploy
+
+
+def test_instances_one_a_line_are_answered_by_a_table(trainyard, endpoint, tmp_path):
+    endpoint("classes")
+    file = tmp_path / "digits.jsonl"
+    file.write_text('{"x": 1}\r\n\r\n{"x": 2}\r\n')
+    ask = ["endpoints", "predict", "tiny"]
+
+    code, output, _ = trainyard(*ask, "--json-instances", str(file))
+    assert code == 0
+    heads, *rows = (line.split() for line in output.splitlines())
+    assert heads == ["CLASS", "LABEL", "PROBABILITIES"]
+    assert rows == [["0", "a", "[0.75,", "0.25]"]] * 2
+    code, output, _ = trainyard(*ask, "--json-instances", str(file), "--format", "json")
+    assert len(json.loads(output)) == 2
+
+    document = tmp_path / "request.json"
+    document.write_text('{"instances": [{"x": 1}]}')
+    code, output, _ = trainyard(*ask, "--json-request", str(document))
+    assert json.loads(output) == [{"class": 0, "label": "a", "probabilities": [0.75, 0.25]}]
+    code, output, _ = trainyard(*ask, "--instances", str(document), "--format", "table")
+    assert output.splitlines()[0].split() == heads
+
+
+def test_an_instance_that_the_server_refuses_is_named_by_its_line(trainyard, endpoint, tmp_path):
+    endpoint()
+    file = tmp_path / "numbers.jsonl"
+    for content, message in (
+        ('1\n"2"\n', f"{file}, line 1 to 2: instances[0]: not a number"),
+        ("1\n{\n", f"{file}, line 2: not JSON"),
+    ):
+        file.write_text(content)
+        code, output, error = trainyard(
+            "endpoints", "predict", "tiny", "--json-instances", str(file)
+        )
+        assert (code > 0, output, len(error.splitlines())) == (True, "", 1)
+        assert message in error
+
+
+def test_a_request_of_columns_is_named_with_what_to_write(service):
+    path = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1/endpoints"
+    name = service.do("POST", path, {"displayName": "e"})["name"]
+
+    refused = service.call("POST", f"/v1/{name}:predict", {"inputs": [[1]]})
+
+    assert refused.status_code == 400
+    assert 'write {"instances": [...]}' in refused.json()["error"]["message"]

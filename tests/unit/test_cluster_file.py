@@ -1,11 +1,13 @@
 """Cluster files: three spellings of one cluster, and every mistake named."""
 
 import contextlib
+import dataclasses
 import json
 from pathlib import Path
 from random import Random
 
 import pytest
+import yaml
 
 from components.plan_training.cluster_file import SPELLINGS, load_cluster, parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
@@ -137,10 +139,17 @@ LEGACY_MISTAKES = {
         "trainingInput.masterType is 'complex_model_x_gpu'; did you mean 'complex_model_",
     ),
     "count-without-type": (CUSTOM + "  workerCount: 2\n", "trainingInput.workerType is missing"),
-    "type-without-count": (
-        CUSTOM + "  workerType: standard\n",
-        "trainingInput.workerType is 'standard', but trainingInput.workerCount is 0",
+    "ps-with-workers-not-counted": (
+        CUSTOM + "  workerType: standard\n  parameterServerType: standard\n"
+        "  parameterServerCount: 1\n",
+        "trainingInput.workerCount is 0 and trainingInput.parameterServerCount is 1",
     ),
+    "count-in-words": (CUSTOM + "  workerCount: one\n", "workerCount is 'one'; it must be a whole"),
+    "count-as-fraction": (
+        CUSTOM + "  workerCount: 1.0\n",
+        "workerCount is 1.0; it must be a whole",
+    ),
+    "tab": (CUSTOM + "\tworkerCount: 1\n", "line 4: a tab; indent with spaces"),
     "too-many": (CUSTOM + "  workerCount: 5000\n  workerType: standard\n", "workerCount is 5000"),
     "negative": (CUSTOM + "  workerCount: -4\n", "trainingInput.workerCount is -4; it must be"),
     "ps-without-worker": (
@@ -373,6 +382,88 @@ def test_a_machine_of_another_family_is_taken_with_a_warning(load):
     file = load("machine: z9-standard-4\n")
 
     assert "'z9-standard-4' is not known here" in file.warnings[0]
+
+
+def test_a_type_without_a_count_means_none_and_says_so(load):
+    for role, shape in (("worker", "workers"), ("parameterServer", "parameter_servers")):
+        file = load(CUSTOM + f"  {role}Type: complex_model_m_gpu\n")
+
+        assert getattr(file.spec, shape) == 0
+        assert str(file.spec) == "1 chief"
+        [said] = [text for text in file.warnings if "scheduling" not in text]
+        assert said.startswith(f"trainingInput.{role}Type is 'complex_model_m_gpu' without")
+
+
+@pytest.mark.parametrize(
+    ("more", "shape", "num_warnings"),
+    [
+        pytest.param(
+            "  parameterServerType: standard\n  parameterServerCount: 0\n", "1 chief", 1, id="0"
+        ),
+        pytest.param(
+            "  workerType: n1-standard-4\n  workerCount: '0'\n", "1 chief", 1, id="text-0"
+        ),
+        pytest.param(
+            "  workerType: n1-standard-4\n  workerCount: '1'\n", "1 chief + 1 worker", 1, id="text"
+        ),
+        pytest.param("  evaluatorType: n1-standard-4\n", "1 chief", 2, id="evaluator"),
+        pytest.param("  workerType: n1-standard-4\n  workerCount:\n", "1 chief", 2, id="null"),
+        pytest.param(
+            "  parameterServerType: standard\n  parameterServerConfig: {imageUri: b}\n"
+            "  masterConfig: {imageUri: a}\n",
+            "1 chief",
+            3,
+            id="image-of-none",
+        ),
+    ],
+)
+def test_replicas_are_those_that_are_counted(load, more, shape, num_warnings):
+    file = load(CUSTOM + more)
+
+    assert str(file.spec) == shape
+    assert len(file.warnings) == num_warnings, file.warnings
+
+
+@pytest.mark.parametrize("indent", [None, 2, "\t"], ids=["line", "spaces", "tabs"])
+def test_json_is_read_however_it_is_indented_and_with_a_byte_order_mark(tmp_path, indent):
+    path = tmp_path / "cluster.json"
+    values = yaml.safe_load(CUSTOM + "  workerType: n1-standard-4\n  workerCount: 1\n")
+    path.write_text(json.dumps(values, indent=indent).replace("\n", "\r\n"), encoding="utf-8-sig")
+
+    assert str(load_cluster(path).spec) == "1 chief + 1 worker"
+
+
+OLD_FILES = sorted((Path(__file__).parents[1] / "old_cluster_files").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", OLD_FILES, ids=lambda path: path.stem)
+def test_the_files_of_old_tutorials_are_the_synchronous_clusters_that_they_were(path):
+    file = load_cluster(path)
+
+    plan = plan_training("mnist", cluster=file.spec, train={}, image="i", examples_uri="/e")
+    assert file.spec.strategy == "multi_worker_mirrored"
+    assert [(pool.role, pool.count) for pool in file.spec.pools()] == [("chief", 1), ("worker", 1)]
+    gpus = [pool["machine_spec"].get("accelerator_count", 0) for pool in plan.worker_pool_specs]
+    assert gpus == ([4, 4] if path.stem == "cifar10-4-gpus" else [0, 0])
+    for pool in plan.worker_pool_specs:
+        assert "--strategy=multi_worker_mirrored" in pool["container_spec"]["args"]
+    has_uncounted = path.stem.startswith("cifar10")
+    said = [text.startswith("trainingInput.parameterServerType is") for text in file.warnings]
+    assert said.count(True) == has_uncounted
+    is_image = "mnist_classification_multiworker@sha256:11547159" in file.spec.image
+    assert is_image == (not has_uncounted)
+
+
+@pytest.mark.parametrize("old", OLD_FILES[:2], ids=lambda path: path.stem)
+def test_the_shipped_cifar10_files_are_the_old_clusters(old, pytestconfig):
+    names = {"cifar10-4-gpus": "cifar10_4_gpus", "cifar10-cpu": "cifar10_n1_standard_16"}
+    shipped_file = pytestconfig.rootpath / "configs/clusters" / f"{names[old.stem]}.yaml"
+
+    ours, theirs = load_cluster(shipped_file), load_cluster(old)
+    assert dataclasses.replace(ours.spec, timeout_seconds=1) == dataclasses.replace(
+        theirs.spec, timeout_seconds=1
+    )
+    assert not any("without" in text for text in ours.warnings)
 
 
 ODD_VALUES = [None, True, -1, 0, 2, 10**30, 3.5, float("nan"), "", "a", "1", b"x", [], ["b"], {}]

@@ -8,6 +8,7 @@ import pytest
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
 from components.prepare_examples.sources import SOURCES
+from pipelines.cli import main
 from pipelines.config import ConfigError, named_run, read_cluster
 from pipelines.cores import warn_of_cores
 from pipelines.durations import seconds
@@ -202,3 +203,22 @@ def test_a_job_that_measures_asks_for_cores_in_each_container():
     assert [pool["containerSpec"]["env"] for pool in pools] == [
         [{"name": cpus.PIN_VARIABLE, "value": "1"}]
     ] * 3
+
+
+OLD_FILES = sorted((Path(__file__).parents[1] / "old_cluster_files").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("command", [["jobs", "submit"], ["submit"]], ids=["job", "pipeline"])
+@pytest.mark.parametrize("file", OLD_FILES, ids=lambda path: path.stem)
+def test_an_old_cluster_file_is_taken_by_jobs_and_pipelines(file, command, tmp_path, capsys):
+    where = ["--cluster", str(file), "--state-dir", str(tmp_path)]
+    assert main([*command, "mnist", "--dry-run", *where]) == 0
+
+    sent = json.loads(capsys.readouterr().out)
+    if command == ["submit"]:
+        cluster = json.loads(sent["runtimeConfig"]["parameterValues"]["cluster"])
+        assert (cluster["strategy"], cluster["workers"]) == ("multi_worker_mirrored", 1)
+        assert "parameter_servers" not in cluster
+    else:
+        pools = sent["jobSpec"]["workerPoolSpecs"]
+        assert [pool["replicaCount"] for pool in pools] == ["1", "1"]

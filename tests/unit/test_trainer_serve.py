@@ -3,7 +3,7 @@
 import pytest
 from werkzeug.test import Client
 
-from trainer.serve import PredictionApp, parse_environ
+from trainer.serve import PredictionApp, RequestError, parse_environ, parse_instances
 
 
 @pytest.fixture
@@ -33,3 +33,9 @@ def test_on_the_loopback_web_pages_with_names_of_their_own_are_refused(client, h
 
 def test_in_a_container_any_name_reaches_the_server(client):
     assert client("0.0.0.0").get("/health", headers={"Host": "10.1.2.3:8080"}).status_code == 503
+
+
+@pytest.mark.parametrize("body", [b'{"inputs": [[1, 2]]}', b'{"inputs": {"a": 1}, "key": 1}'])
+def test_the_old_key_of_a_request_is_named_with_what_to_write(body):
+    with pytest.raises(RequestError, match=r'"inputs", .*write {"instances": \[\.\.\.\]}'):
+        parse_instances(body)

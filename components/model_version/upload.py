@@ -1,0 +1,45 @@
+"""Adds a version to the registry by hand: the upload that the pipeline's ModelUploadOp makes."""
+
+from collections.abc import Mapping, Sequence
+
+from components.creations import upload_model
+from components.model_version.registry import (
+    DEFAULT,
+    LRO_TIMEOUT_SECONDS,
+    VersionName,
+    find_model,
+    set_default,
+)
+from components.plan_training.plan import serving_container
+from components.vertex_api import Json, VertexApi
+
+
+def upload_version(
+    api: VertexApi,
+    *,
+    display_name: str,
+    artifact_uri: str,
+    image: str,
+    labels: Mapping[str, str],
+    aliases: Sequence[str] = (),
+) -> VersionName:
+    """Upload a SavedModel as a version and return its name.
+
+    The first version of a display name makes the model and is its default; another one becomes the
+    default by the alias `default`, and the one before is then `previous`.
+    """
+    parent = find_model(api, display_name)
+    model: Json = {
+        "displayName": display_name,
+        "artifactUri": artifact_uri,
+        "containerSpec": serving_container(image),
+        "labels": dict(labels),
+    }
+    if others := [alias for alias in aliases if alias != DEFAULT]:
+        model["versionAliases"] = others
+    operation = upload_model(api, model, parent=parent)
+    answer = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    version = VersionName(answer["model"].partition("@")[0], str(answer["modelVersionId"]))
+    if parent and DEFAULT in aliases:
+        set_default(api, version)
+    return version

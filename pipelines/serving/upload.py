@@ -1,0 +1,178 @@
+"""The model that a job or a folder holds, and its upload as a version by hand."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.labels import MODEL_LABEL
+from components.model_version.registry import VersionName
+from components.model_version.same_model import model_digest
+from components.model_version.saved_model import SavedModelError, check_saved_model
+from components.model_version.upload import upload_version
+from components.vertex_api import Json, VertexApi
+from pipelines.image import default_image
+from pipelines.jobs import JOB
+from pipelines.package import PULLABLE
+from pipelines.report import short_name
+from pipelines.resources import ResourceError
+from trainer import paths
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]{0,127}", re.ASCII)
+# Model.version_aliases of Vertex AI's REST API.
+ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A folder with a SavedModel, and the image of the job that wrote it, if a job did."""
+
+    uri: str
+    job_image: str = ""
+
+
+def upload(
+    api: VertexApi,
+    source: str,
+    *,
+    name: str,
+    aliases: Sequence[str] = (),
+    image: str = "",
+    is_remote: bool,
+) -> list[str]:
+    """Upload the model of a job or a folder as a version of the model `name`.
+
+    Args:
+        api: Project and location.
+        source: Id or name of a job that succeeded, or a folder: a path or gs://.
+        name: Display name of the model, which is created if it is not there.
+        aliases: Aliases of the version; `default` makes it the default.
+        image: Container image of the prediction server; "" for the job's or this source's own.
+        is_remote: Whether the registry is Vertex AI's, which reads buckets and pulls images.
+
+    Returns:
+        Lines that tell what was done.
+
+    Raises:
+        ResourceError: there is no such job or model, or it cannot be served; says what to do.
+    """
+    _check_names(name, aliases)
+    found = find_source(api, source)
+    _check_place(found.uri, is_remote=is_remote)
+    image = image or (found.job_image if is_remote else "") or default_image()
+    if is_remote and not PULLABLE.fullmatch(image):
+        raise ResourceError(
+            f"the image {image} has no registry in its name, so Vertex AI cannot pull it; give "
+            "--image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard:TAG"
+        )
+    try:
+        description = check_saved_model(found.uri)
+    except SavedModelError as error:
+        raise ResourceError(str(error)) from error
+    labels = {} if is_remote else {MODEL_LABEL: model_digest(Path(found.uri))}
+    version = upload_version(
+        api,
+        display_name=name,
+        artifact_uri=found.uri,
+        image=image,
+        labels=labels,
+        aliases=aliases,
+    )
+    return _told(api, name, version, f"{description}, from {found.uri}")
+
+
+def find_source(api: VertexApi, source: str) -> Source:
+    """Return the model folder of a job, by its id or name, or the folder itself.
+
+    What has a slash is a folder; another word is a job's if there is one.
+
+    Raises:
+        ResourceError: there is neither, or the job has not succeeded.
+    """
+    if "/" not in source and (job := _find_job(api, source)):
+        return _source_of(job)
+    uri = paths.uri(source)
+    if paths.is_bucket_uri(uri):
+        return Source(uri=uri.rstrip("/"))
+    folder = Path(uri).absolute()
+    if "/" not in source and not folder.exists():
+        raise ResourceError(
+            f"there is neither a job nor a folder {source!r}; `trainyard jobs list` shows the jobs"
+        )
+    return Source(uri=str(folder))
+
+
+def _find_job(api: VertexApi, source: str) -> Json | None:
+    """Return the job of an id, or the newest of a name: it went on in the folder of those before.
+
+    A name with a quotation mark is none of a job.
+    """
+    if source.isdecimal() and (job := api.find(JOB.path(api, source))):
+        return job
+    if '"' in source or "\\" in source:
+        return None
+    jobs = api.list_resources(JOB.collection, filter=f'display_name="{source}"')
+    return max(jobs, key=lambda job: str(job["createTime"]), default=None)
+
+
+def _source_of(job: Json) -> Source:
+    job_id, state = short_name(job["name"]), JOB.state_of(job)
+    title = f"job {job_id} ({job['displayName']})"
+    if not JOB.is_final(job):
+        raise ResourceError(f"{title} is {state}; wait for its end: trainyard jobs wait {job_id}")
+    if state != "SUCCEEDED":
+        raise ResourceError(
+            f"{title} is {state}, so it has left no finished model; its log: trainyard jobs logs "
+            f"{job_id}. Submitted again with --name {job['displayName']} it goes on from its last "
+            "checkpoint"
+        )
+    spec = job["jobSpec"]
+    output = spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")
+    if not output:
+        raise ResourceError(f"{title} has no baseOutputDirectory; give the folder of its model")
+    images = [
+        pool.get("containerSpec", {}).get("imageUri", "")
+        for pool in spec.get("workerPoolSpecs", [])
+    ]
+    uri = paths.uri(output).rstrip("/")
+    return Source(uri=f"{uri}/model", job_image=next(filter(None, images), ""))
+
+
+def _check_names(name: str, aliases: Sequence[str]) -> None:
+    if not NAME.fullmatch(name):
+        raise ResourceError(
+            f"--name {name!r} is not allowed; use at most 128 letters, digits, spaces, '-', '_' "
+            "and '.'"
+        )
+    for alias in aliases:
+        if not ALIAS.fullmatch(alias):
+            raise ResourceError(
+                f"--version-alias {alias!r} is not allowed; use 2 to 128 letters, digits and '-', "
+                "of which the first is a small letter"
+            )
+
+
+def _check_place(uri: str, *, is_remote: bool) -> None:
+    if is_remote and not paths.is_bucket_uri(uri):
+        raise ResourceError(
+            f"{uri} is a folder of this machine, which Vertex AI cannot read; copy it to a bucket "
+            f"(gcloud storage cp -r {uri} gs://BUCKET/FOLDER) and give gs://BUCKET/FOLDER"
+        )
+    if not is_remote and paths.is_bucket_uri(uri):
+        raise ResourceError(
+            f"{uri} is in a bucket, which the service of this machine cannot read; copy it here "
+            f"(gcloud storage cp -r {uri} FOLDER) and give FOLDER, or give --on vertex"
+        )
+
+
+def _told(api: VertexApi, name: str, version: VersionName, description: str) -> list[str]:
+    called = f"{name}@{version.version}"
+    aliases = api.get(version.name).get("versionAliases", [])
+    title = f"{called} ({', '.join(aliases)})" if aliases else called
+    lines = [
+        f"{title} is uploaded: {description}",
+        f"trainyard endpoints deploy {called}   # serve it",
+    ]
+    if "default" not in aliases:
+        lines.append(f"trainyard models set-default {called}   # make it the default")
+    return lines
