@@ -166,6 +166,10 @@ class Parameters:
         """Returns what the model holds beside its weights as one vector."""
         return self._state.read_value() if self._state.shape[0] else tf.zeros([0])
 
+    def num_steps(self) -> int:
+        """Returns the global step: the number of steps done until now."""
+        return int(self._counts.read_value()[0])
+
     def steps_done(self, slot: tf.Tensor) -> tf.Tensor:
         """Returns how many steps were counted in a slot since it was freed."""
         with tf.device(self._pieces[0].device):

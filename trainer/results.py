@@ -76,6 +76,8 @@ class Results:
             first_step=first_step,
             total_steps=job.total_steps,
             every_steps=job.config.log_every_steps,
+            batch_size=job.config.batch_size,
+            count_steps=self._parameters.num_steps if job.cluster.count("ps") else None,
         )
         self._best = self._best_so_far()
 
