@@ -1,6 +1,7 @@
 """What the chief does with finished steps: it reports, measures, saves and exports."""
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import math
@@ -58,6 +59,11 @@ class Results:
         self._job.check_fits(snapshot, current, path=saved.path)
         self._parameters.load(snapshot)
         logger.info("resuming from step %d", saved.step)
+        schedule, total = self._job.schedule, self._job.total_steps
+        if saved.step < total and (
+            warning := schedule.warning(step=saved.step, last_step=total, old=saved.schedule)
+        ):
+            logger.warning("%s", warning)
         if tf.io.gfile.exists(f"{self._directory}/{_FINISHED_FILE}"):
             self._job.finish.set()
         return saved.extra
@@ -144,7 +150,8 @@ class Results:
         self._last_save = time.monotonic()
         state = dict(snapshot)
         progress = self._progress(state.pop("steps_done").numpy().tolist())
-        return self._checkpoints.save(state, metrics=metrics, extra=progress)
+        schedule = dataclasses.asdict(self._job.schedule)
+        return self._checkpoints.save(state, metrics=metrics, extra=progress, schedule=schedule)
 
     def _measure_and_save(self, *, must_save: bool) -> None:
         snapshot = self._parameters.snapshot()
