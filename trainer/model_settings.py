@@ -12,12 +12,12 @@ from trainer.workloads.base import Recipe, Workload
 OPTIMIZERS = {"adam": 1e-3, "sgd": 0.05, "adagrad": 0.05, "rmsprop": 1e-3}
 HAVE_MOMENTUM = ("sgd", "rmsprop")
 LINEAR_OPTIMIZERS = ("ftrl", *OPTIMIZERS)
-FTRL_LEARNING_RATE = 0.1
+FTRL_LEARNING_RATE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
-    """The settings of the model and of its optimizers."""
+    """Model and optimizers."""
 
     optimizer: str | None = setting(
         "default: the model's own; with another one the default learning rate is"

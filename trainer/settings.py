@@ -23,7 +23,8 @@ def add_flags(parser: argparse.ArgumentParser, config: type) -> None:
     """Adds a flag for every field of a dataclass; inherited ones are groups of their own."""
     for kind in config.__mro__:
         if dataclasses.is_dataclass(kind):
-            place = parser if kind is config else parser.add_argument_group(kind.__doc__)
+            title = (kind.__doc__ or "").lower().rstrip(".")
+            place = parser if kind is config else parser.add_argument_group(title)
             for one in dataclasses.fields(kind):
                 if one.name in kind.__annotations__:
                     place.add_argument(_flag(one), **_options(one))
