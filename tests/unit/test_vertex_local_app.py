@@ -1,5 +1,7 @@
 """The application by itself: dispatch, errors, and the console's escaping."""
 
+import json
+
 import pytest
 from werkzeug.test import Client
 
