@@ -3,8 +3,17 @@ import json
 import pytest
 
 from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.plan import trainer_args
 from pipelines.cluster_cli import warn_of_gpus, warn_of_restarts
-from pipelines.config import ConfigError, mnist, named_run, read_cluster, with_settings
+from pipelines.config import (
+    ConfigError,
+    RunConfig,
+    mnist,
+    named_run,
+    read_cluster,
+    with_settings,
+)
+from trainer.config import TrainConfig, parse_flags
 
 
 def test_an_unknown_workload_names_the_known_ones():
@@ -49,11 +58,36 @@ def test_settings_reach_every_group():
         pytest.param("thresholds.accuracy=high", "must be a number", id="threshold-text"),
         pytest.param("train.batch_size=0", "--batch-size: 0 is not allowed", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
+        pytest.param("train.optimizer=amda", "did you mean 'adam'", id="optimizer"),
+        pytest.param("train.momentum=0.9", "adam has none", id="no-momentum"),
+        pytest.param("train.crosses=fare:company", "mnist has no such setting", id="not-its-own"),
     ],
 )
 def test_a_wrong_setting_is_named(setting, message):
     with pytest.raises(ConfigError, match=message):
         with_settings(mnist(), [setting])
+
+
+@pytest.mark.parametrize(
+    ("settings", "args"),
+    [
+        (["train.hidden_units=128,64"], ["--hidden-units=128,64"]),
+        (["train.hidden_units=[128, 64]"], ["--hidden-units=128,64"]),
+        (["train.hidden_units=64"], ["--hidden-units=64"]),
+        (["train.batch_norm=true", "train.crosses=none"], ["--batch-norm", "--crosses=none"]),
+        (
+            ["train.crosses=[payment_type:fare, fare:company]", "train.linear_optimizer=ftrl"],
+            ["--crosses=payment_type:fare,fare:company", "--linear-optimizer=ftrl"],
+        ),
+        (["train.schedule_steps=900"], ["--schedule-steps=900"]),
+    ],
+)
+def test_settings_of_the_model_become_flags_of_the_trainer(settings, args):
+    config = with_settings(named_run("taxi"), settings)
+    again = RunConfig.from_parameters(config.parameters())
+    flags = trainer_args({"workload": "taxi", "examples_dir": "-", **again.train})
+    assert set(args) <= set(flags)
+    assert parse_flags(flags) == TrainConfig(workload="taxi", examples_dir="-", **config.train)
 
 
 def test_structures_travel_as_json_text():
