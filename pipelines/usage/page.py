@@ -55,7 +55,7 @@ def render(summary: Summary, *, usages: list[Usage]) -> str:
         ),
         tasks="".join(
             f"<tr><td>{escape(task['name'])}</td>"
-            f"<td>{escape(task['state'].lower())}{' (cached)' if task['cached'] else ''}</td>"
+            f"<td>{escape(task['state'].lower().replace('_', ' '))}{' (cached)' if task['cached'] else ''}</td>"
             f"<td>{task['seconds']:.1f}</td></tr>"
             for task in summary.tasks
         ),

@@ -19,9 +19,9 @@ class FakeProc:
         self.folder = folder
         (folder / "self").mkdir()
 
-    def set(self, pid, *, parent, session, ticks=(0, 0, 0, 0), pages=0):
+    def set(self, pid, *, parent, session, ticks=(0, 0, 0, 0), pages=0, state="S"):
         # The name of a program may hold anything.
-        fields = ["S", parent, parent, session, 0, -1, 0, 0, 0, 0, 0, *ticks, *[0] * 6, pages]
+        fields = [state, parent, parent, session, 0, -1, 0, 0, 0, 0, 0, *ticks, *[0] * 6, pages]
         (self.folder / str(pid)).mkdir(exist_ok=True)
         text = " ".join(map(str, [pid, "(a) b (c)", *fields, 0]))
         (self.folder / str(pid) / "stat").write_text(text)
@@ -53,6 +53,8 @@ def test_all_that_a_process_has_started_counts(proc, tmp_path):
     proc.end(20)
     proc.set(30, parent=1, session=30)
     assert trees.read([10, 20, 30]) == {10: Reading(5.0, 4 * PAGE), 30: Reading(0.0, 0)}
+    proc.set(30, parent=1, session=30, state="Z")
+    assert trees.read([10, 20, 30]).keys() == {10}
     trees.close()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MICROSECONDS, _NANOSECONDS = 1e6, 1e9
+ZOMBIE = "Z"
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -44,7 +45,7 @@ class ProcessTrees:
         self._sort_in()
         found: dict[int, Reading] = {}
         for pid, root in self._root_of.items():
-            if root and (fields := self._stat(pid)):
+            if root and (fields := self._stat(pid)) and fields[0] != ZOMBIE:
                 ticks = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime: proc(5)
                 reading = Reading(ticks / _TICKS_PER_SECOND, int(fields[21]) * _PAGE_BYTES)
                 found[root] = found[root] + reading if root in found else reading
