@@ -55,7 +55,8 @@ def render(summary: Summary, *, usages: list[Usage]) -> str:
         ),
         tasks="".join(
             f"<tr><td>{escape(task['name'])}</td>"
-            f"<td>{escape(task['state'].lower().replace('_', ' '))}{' (cached)' if task['cached'] else ''}</td>"
+            f"<td>{escape(task['state'].lower().replace('_', ' '))}"
+            f"{' (cached)' if task['cached'] else ''}</td>"
             f"<td>{task['seconds']:.1f}</td></tr>"
             for task in summary.tasks
         ),
