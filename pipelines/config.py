@@ -208,15 +208,26 @@ def read_cluster_file(path: Path) -> ClusterFile:
 
 
 def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
-    """Applies `KEY=VALUE` settings in order; a key in a group is written `train.epochs`."""
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting!r} has no value; write KEY=VALUE, as train.epochs=5")
-        try:
-            config = _with_setting(config, key, yaml.safe_load(value))
-        except (ValueError, yaml.YAMLError) as error:
+    """Applies `KEY=VALUE` settings in order; a key in a group is written `train.epochs`.
+
+    One that is allowed only together with a later one, as a momentum with its optimizer, waits.
+    """
+    while settings:
+        failed: dict[str, Exception] = {}
+        for setting in settings:
+            key, equals, value = setting.partition("=")
+            if not equals:
+                raise ConfigError(
+                    f"--set {setting!r} has no value; write KEY=VALUE, as train.epochs=5"
+                )
+            try:
+                config = _with_setting(config, key, yaml.safe_load(value))
+            except (ValueError, yaml.YAMLError) as error:
+                failed[setting] = error
+        if len(failed) == len(set(settings)):
+            setting, error = next(iter(failed.items()))
             raise ConfigError(f"--set {setting}: {error}") from error
+        settings = list(failed)
     return config
 
 

@@ -52,6 +52,7 @@ class Results:
         saved = self._checkpoints.latest()
         if saved is None:
             delete_folder(self._job.folders.logs)
+            self._warn_of_schedule(0, {})
             return {}
         snapshot = saved.load()
         current = self._parameters.snapshot()
@@ -59,14 +60,16 @@ class Results:
         self._job.check_fits(snapshot, current, path=saved.path)
         self._parameters.load(snapshot)
         logger.info("resuming from step %d", saved.step)
-        schedule, total = self._job.schedule, self._job.total_steps
-        if saved.step < total and (
-            warning := schedule.warning(step=saved.step, last_step=total, old=saved.schedule)
-        ):
-            logger.warning("%s", warning)
+        self._warn_of_schedule(saved.step, saved.schedule)
         if tf.io.gfile.exists(f"{self._directory}/{_FINISHED_FILE}"):
             self._job.finish.set()
         return saved.extra
+
+    def _warn_of_schedule(self, step: int, old: Mapping[str, Any]) -> None:
+        total = self._job.total_steps
+        warning = self._job.schedule.warning(step=step, last_step=total, old=old)
+        if step < total and warning:
+            logger.warning("%s", warning)
 
     def open(
         self,

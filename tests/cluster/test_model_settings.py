@@ -259,6 +259,8 @@ def test_a_schedule_without_a_jump_is_no_news():
     assert schedule.warning(step=50, last_step=100, old=same) == ""
     assert schedule.warning(step=50, last_step=100, old={}) == ""
     assert STEADY.warning(step=50, last_step=500, old={**same, **dataclasses.asdict(STEADY)}) == ""
+    too_long = schedule.warning(step=0, last_step=500, old={})
+    assert too_long.startswith("the learning rate is zero from step 101 on")
     lower = dataclasses.replace(schedule, peak=0.05)
     warning = lower.warning(step=14, last_step=100, old=same)
     assert "is 0.05 (one_cycle over 100 steps, peak 0.05" in warning

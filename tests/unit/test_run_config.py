@@ -90,6 +90,15 @@ def test_settings_of_the_model_become_flags_of_the_trainer(settings, args):
     assert parse_flags(flags) == TrainConfig(workload="taxi", examples_dir="-", **config.train)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_settings_that_need_each_other_come_in_any_order(reverse):
+    settings = ["train.optimizer=sgd", "train.momentum=0.5", "train.epochs=null", "train.steps=5"]
+    config = with_settings(mnist(), settings[::-1] if reverse else settings)
+    assert (config.train["momentum"], config.train["steps"]) == (0.5, 5)
+    with pytest.raises(ConfigError, match=r"^--set train\.momentum=2: "):
+        with_settings(mnist(), ["train.momentum=2", "train.optimizer=sgd"])
+
+
 def test_structures_travel_as_json_text():
     parameters = mnist().parameters()
 
