@@ -225,8 +225,8 @@ def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
             except (ValueError, yaml.YAMLError) as error:
                 failed[setting] = error
         if len(failed) == len(set(settings)):
-            setting, error = next(iter(failed.items()))
-            raise ConfigError(f"--set {setting}: {error}") from error
+            setting, cause = next(iter(failed.items()))
+            raise ConfigError(f"--set {setting}: {cause}") from cause
         settings = list(failed)
     return config
 
