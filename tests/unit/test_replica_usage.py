@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipelines.job_view import usage_table
 from pipelines.report import Summary
 from pipelines.usage.chart import HEIGHT, WIDTH, chart
 from pipelines.usage.page import REPORT_FILE, render, write_report
@@ -93,3 +94,19 @@ def test_the_report_of_a_run_shows_each_replica(tmp_path):
 
 def test_a_report_without_samples_says_so():
     assert "None is known" in render(SUMMARY, usages=[])
+
+
+def test_jobs_show_draws_a_line_for_each_replica_that_is_seen():
+    class Api:
+        parent = "projects/p/locations/l"
+        told: dict = TOLD
+
+        def get(self, path):
+            return self.told
+
+    job = {"name": "projects/p/locations/l/customJobs/7"}
+    table = usage_table(Api(), job)
+    assert table.headings == ("REPLICA", "CPU OVER 3 s", "CORES", "MEMORY", "AT MOST")
+    assert table.rows == [("chief/0", "▁▅█", "1.0, at most 2.0", "▁ █", "1 MB")]
+    Api.told = {}
+    assert usage_table(Api(), job) is None
