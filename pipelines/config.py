@@ -212,16 +212,27 @@ def read_cluster_file(path: Path) -> ClusterFile:
 
 
 def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
-    """Applies `KEY=VALUE` settings in order; a key in a group is written `train.epochs`."""
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set {setting!r} has no value; write KEY=VALUE, as train.epochs=5")
-        try:
-            check_key(key, setting_keys(config))
-            config = _with_setting(config, key, read_value(value, _type_of(key)))
-        except ValueError as error:
-            raise ConfigError(f"--set {setting}: {error}") from error
+    """Applies `KEY=VALUE` settings in order; a key in a group is written `train.epochs`.
+
+    One that is allowed only together with a later one, as a momentum with its optimizer, waits.
+    """
+    while settings:
+        failed: dict[str, Exception] = {}
+        for setting in settings:
+            key, equals, value = setting.partition("=")
+            if not equals:
+                raise ConfigError(
+                    f"--set {setting!r} has no value; write KEY=VALUE, as train.epochs=5"
+                )
+            try:
+                check_key(key, setting_keys(config))
+                config = _with_setting(config, key, read_value(value, _type_of(key)))
+            except ValueError as error:
+                failed[setting] = error
+        if len(failed) == len(set(settings)):
+            setting, cause = next(iter(failed.items()))
+            raise ConfigError(f"--set {setting}: {cause}") from cause
+        settings = list(failed)
     return config
 
 

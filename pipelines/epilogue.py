@@ -11,6 +11,7 @@ from pipelines.operating.hints import after_failure, command, stop_command
 from pipelines.report import task_table
 from pipelines.run import RunResult
 from pipelines.target import Target
+from pipelines.usage.page import REPORT_FILE
 
 
 def print_result(
@@ -26,6 +27,7 @@ def print_result(
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
         "model version": _version(summary),
         "report": evaluated.get("report", {}).get("uri", ""),
+        "CPU and memory": str(target.run_dir(summary.run) / REPORT_FILE),
         "TensorBoard logs": logs,
         "run folder": str(target.run_dir(summary.run)),
     }

@@ -77,7 +77,11 @@ def _show(arguments: argparse.Namespace) -> int:
         if arguments.json:
             return print_json(job)
         print("\n".join([*job_view.job_summary(api, job), ""]))
-        return print_table(job_view.replicas_table(api, job))
+        print_table(job_view.replicas_table(api, job))
+        if usage := job_view.usage_table(api, job):
+            print()
+            print_table(usage)
+        return 0
 
 
 def _logs(arguments: argparse.Namespace) -> int:

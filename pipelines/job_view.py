@@ -9,6 +9,7 @@ from pipelines.job_log import REPLICA_POOLS, last_line
 from pipelines.jobs import JOB
 from pipelines.report import short_name
 from pipelines.resources import Table, when
+from pipelines.usage.samples import MEBIBYTE, mean, most, sparkline, usages_of
 
 _MEGABYTE = 1024 * 1024
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))
@@ -41,6 +42,30 @@ def replicas_table(api: VertexApi, job: Json) -> Table:
     rows = [_replica_row(replica) for replica in _replicas(api, job_id, job)]
     headings = ("REPLICA", "STATE", "EXIT", "RESTARTS", "CPU", "CORES", "MEMORY", "LAST LINE")
     return Table(headings, rows)
+
+
+def usage_table(api: VertexApi, job: Json) -> Table | None:
+    """What each replica with all that it has started has used; None where nothing is known of it.
+
+    The bars of a column have one scale, from zero.
+    """
+    usages = usages_of(replicas_of(api, short_name(job["name"])))
+    if not usages:
+        return None
+    highest_cores = max(most(usage.cores) for usage in usages)
+    highest_memory = max(most(usage.memory_bytes) for usage in usages)
+    rows: list[tuple[str, ...]] = [
+        (
+            usage.name,
+            sparkline(usage.cores, highest=highest_cores),
+            f"{mean(usage.cores):.1f}, at most {most(usage.cores):.1f}",
+            sparkline(usage.memory_bytes, highest=highest_memory),
+            f"{most(usage.memory_bytes) / MEBIBYTE:,.0f} MB",
+        )
+        for usage in usages
+    ]
+    lasted = f"{usages[0].seconds[-1]:.0f} s"
+    return Table(("REPLICA", f"CPU OVER {lasted}", "CORES", "MEMORY", "AT MOST"), rows)
 
 
 def _replicas(api: VertexApi, job_id: str, job: Json) -> list[Json]:

@@ -17,6 +17,7 @@ from pipelines.config import RunConfig
 from pipelines.display import display_for
 from pipelines.submit import RunOptions, package_of, plan_run
 from pipelines.target import Target, make_state_dir
+from pipelines.usage.page import write_report
 from pipelines.vertex import create_run
 from pipelines.watch import RunView, TrainingLog, follow, leaf_tasks, view_of, wait_until_final
 
@@ -71,6 +72,7 @@ def execute(
             is_interrupted = True
     summary = summary_of(view, submission.request, run=run)
     summary.write(folder)
+    write_report(summary, folder, api=api)
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
 
 

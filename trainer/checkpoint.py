@@ -37,6 +37,8 @@ class Saved:
     time: float = field(default_factory=time.time)
     metrics: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+    """The learning rate's, of the steps until here; see trainer.schedule."""
 
     def load(self) -> dict[str, tf.Tensor]:
         """Returns the saved vectors by name; TrainerError if a file is damaged."""
@@ -74,6 +76,7 @@ class Checkpoints:
         *,
         metrics: Mapping[str, float] | None = None,
         extra: Mapping[str, Any] | None = None,
+        schedule: Mapping[str, Any] | None = None,
     ) -> int:
         """Starts to write a snapshot while training goes on; returns its step.
 
@@ -91,6 +94,7 @@ class Checkpoints:
             path=f"{self._directory}/{_PREFIX}{step:010d}",
             metrics=metrics or {},
             extra=extra or {},
+            schedule=schedule or {},
         )
         self._writing = self._writer.submit(self._write, saved, snapshot)
         return step
@@ -149,6 +153,7 @@ def read_checkpoint(path: str) -> Saved | None:
             time=info["time"],
             metrics=info["metrics"],
             extra=info["extra"],
+            schedule=info.get("schedule", {}),
         )
     except (tf.errors.NotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -184,6 +189,7 @@ def _write_info(saved: Saved) -> None:
         "step": saved.step,
         "metrics": dict(saved.metrics),
         "extra": dict(saved.extra),
+        "schedule": dict(saved.schedule),
         "files": {name: tf.io.gfile.stat(f"{saved.path}/{name}").length for name in names},
         "time": saved.time,
     }

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from trainer import cluster, paths
+from trainer.model_settings import ModelSettings, as_texts
 from trainer.settings import ConfigError, add_flags, check, setting
 from trainer.usage import DESCRIPTION, EPILOG
 from trainer.workloads import WORKLOADS, load_workload
-from trainer.workloads.base import Recipe
+from trainer.workloads.base import Recipe, Workload
 
 SCHEDULES = ("one_cycle", "cosine", "constant", "linear")
 STRATEGIES = ("auto", *cluster.STRATEGIES)
@@ -25,7 +26,7 @@ def _models_help() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
+class TrainConfig(ModelSettings):
     """The settings of one training job. Every field is a flag of `python -m trainer.task`."""
 
     workload: str = setting("what to train", choices=tuple(sorted(WORKLOADS)))
@@ -52,6 +53,12 @@ class TrainConfig:
         default=None,
         at_least=0,
         below=1,
+    )
+    schedule_steps: int | None = setting(
+        "steps that --schedule is computed over; default: those of the training. To train a job of"
+        " 1000 steps up to 2000 and leave the learning rate as it was meant to go, give 1000",
+        default=None,
+        at_least=1,
     )
     weight_decay: float | None = setting(
         "decay of the weights, times the learning rate; default: the model's own",
@@ -156,6 +163,8 @@ class TrainConfig:
     fresh: bool = setting("start over, deleting the folder's checkpoints", default=False)
 
     def __post_init__(self):
+        for name, text in as_texts(vars(self)).items():
+            object.__setattr__(self, name, text)
         for one in dataclasses.fields(self):
             check(one, getattr(self, one.name))
         if self.epochs is not None and self.steps is not None:
@@ -166,14 +175,21 @@ class TrainConfig:
                 f" --batch-size {self.batch_size}"
             )
         self.steps_to_profile()
-        try:
-            self.recipe()
-        except ValueError as error:
-            raise ConfigError(f"--model: {error}") from error
+        self.recipe()
+        self.chosen_workload()
+
+    def chosen_workload(self) -> Workload:
+        """Returns the workload with the model that the flags ask for."""
+        return self.adapt(load_workload(self.workload))
 
     def recipe(self) -> Recipe:
         """Returns the model's recipe, changed as the flags say."""
-        recipe = load_workload(self.workload).recipe(self.model)
+        try:
+            recipe = self.change(load_workload(self.workload).recipe(self.model))
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(f"--model: {error}") from error
         flags = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
         given = {name: value for name, value in flags.items() if value is not None}
         if self.schedule != "one_cycle":

@@ -88,7 +88,11 @@ class _Evaluator:
                 continue
             self._measured.add((saved.step, saved.time))
             if not self._job.config.fresh:  # or it may be one that is about to be deleted
-                read_facts(self._job.folders.checkpoints, self._job.manifest.splits["train"])
+                read_facts(
+                    self._job.folders.checkpoints,
+                    self._job.manifest.splits["train"],
+                    workload=self._job.workload,
+                )
             try:
                 snapshot = saved.load()
             except TrainerError:

@@ -33,15 +33,17 @@ def write_facts(directory: str, workload: Workload, split: Split) -> None:
     tf.io.gfile.makedirs(directory)
     path = f"{directory}/{_FILE}"
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:
-        file.write(json.dumps({"train": split.digest, "facts": workload.facts()}))
+        known = {"train": split.digest, "facts": workload.facts()}
+        options = workload.changed_options()
+        file.write(json.dumps({**known, **({"options": options} if options else {})}))
     tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
 
 
-def read_facts(directory: str, split: Split) -> dict[str, Any] | None:
+def read_facts(directory: str, split: Split, *, workload: Workload) -> dict[str, Any] | None:
     """Returns the facts that go with the folder's checkpoints, or None if there are none yet.
 
     Raises:
-        InputError: the checkpoints are of other examples than these.
+        InputError: the checkpoints are of other examples than these, or of another model.
     """
     if not list_checkpoints(directory):
         return None
@@ -50,6 +52,7 @@ def read_facts(directory: str, split: Split) -> dict[str, Any] | None:
         with tf.io.gfile.GFile(path, "r") as file:
             content = json.loads(file.read())
         digest, facts = content["train"], content["facts"]
+        options = dict(content.get("options", {}))
     except tf.errors.NotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -61,4 +64,15 @@ def read_facts(directory: str, split: Split) -> dict[str, Any] | None:
             f" checkpoints in {directory} were trained on; give those, or --fresh to start over,"
             " or another --output-dir"
         )
+    if options != workload.changed_options():
+        raise InputError(
+            f"the checkpoints in {directory} are of a model with {_shown(options)}, not"
+            f" {_shown(workload.changed_options())}; give the same, or --fresh to start over, or"
+            " another --output-dir"
+        )
     return facts
+
+
+def _shown(options: dict[str, Any]) -> str:
+    flags = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
+    return " ".join(flags) or "default settings"

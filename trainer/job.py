@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
@@ -13,9 +13,9 @@ from trainer.errors import Preempted, TrainerError
 from trainer.facts import find_facts, read_facts
 from trainer.input import Decoder, SplitChunks, read_table
 from trainer.manifest import Manifest, Split, checked_split, read_manifest
-from trainer.parameters import Schedule
+from trainer.model_settings import FTRL_LEARNING_RATE
+from trainer.schedule import Schedule
 from trainer.stream import BlockTables, Stream, Tables, WholeTable, is_streamed, plan_blocks
-from trainer.workloads import load_workload
 from trainer.workloads.base import Workload
 
 _BINARY = 2
@@ -68,10 +68,19 @@ class Job:
         recipe = self.config.recipe()
         return Schedule(
             peak=recipe.learning_rate,
-            total_steps=self.total_steps,
+            total_steps=self.config.schedule_steps or self.total_steps,
             warmup=recipe.warmup,
             kind=self.config.schedule,
         )
+
+    @property
+    def linear_schedule(self) -> Schedule:
+        """The learning rate of the model's linear part, where that has its own optimizer."""
+        recipe, schedule = self.config.recipe(), self.schedule
+        if recipe.linear_optimizer == "ftrl":
+            peak = recipe.linear_learning_rate or FTRL_LEARNING_RATE
+            return replace(schedule, peak=peak, warmup=0.0, kind="constant")
+        return replace(schedule, peak=recipe.linear_learning_rate or schedule.peak)
 
     @property
     def steps_per_call(self) -> int:
@@ -114,8 +123,12 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
         for name in ("train", "eval")
     )
-    workload = load_workload(config.workload)
-    known = None if config.fresh else read_facts(folders.checkpoints, manifest.splits["train"])
+    workload = config.chosen_workload()
+    known = (
+        None
+        if config.fresh
+        else read_facts(folders.checkpoints, manifest.splits["train"], workload=workload)
+    )
     if known is None:
         workload = find_facts(workload, train, compression=manifest.compression)
     else:

@@ -16,8 +16,9 @@ from trainer.input import table_dataset
 from trainer.job import Job
 from trainer.liveness import Monitor, WorkerMonitor
 from trainer.metrics import Totals
-from trainer.optimizers import make_optimizer
+from trainer.optimizers import make_linear_optimizer, make_optimizer
 from trainer.parameters import Layout, Parameters
+from trainer.pieces import LinearPart
 from trainer.profiling import profiled
 from trainer.replica import abandon, announce_end, clear_end, connect
 from trainer.results import Results
@@ -184,6 +185,7 @@ class _Training:
             decay_mask=layout.decay_mask(),
             average_decay=recipe.average_decay,
             num_slots=num_slots,
+            linear=_linear_part(job, model, layout),
         )
         plan = StepPlan(
             batch_size=config.batch_size,
@@ -289,3 +291,14 @@ class _Training:
             f" --learning-rate (now {recipe.learning_rate:g}), --clip-norm (now"
             f" {recipe.clip_norm:g}) or a larger --batch-size (now {self._job.config.batch_size})"
         )
+
+
+def _linear_part(job: Job, model: Any, layout: Layout) -> LinearPart | None:
+    recipe = job.config.recipe()
+    if not recipe.linear_optimizer:
+        return None
+    return LinearPart(
+        segments=layout.segments(model, job.workload.linear_variables(model)),
+        optimizer=make_linear_optimizer(recipe),
+        schedule=job.linear_schedule,
+    )

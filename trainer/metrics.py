@@ -4,7 +4,8 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from trainer.progress import Progress, format_progress
 logger = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 1.0
+# Workers' results arrive in bursts; a speed over less time than this would say nothing.
+_LEAST_SECONDS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +46,46 @@ class Totals:
 NOTHING = Totals(steps=0, examples=0, loss=0.0, correct=0.0)
 
 
-class Recorder:
-    """Collects the totals of finished steps and reports them every so many steps."""
+class Pace:
+    """Steps done in a second of wall clock since the reading before.
 
-    def __init__(self, log_dir: str, *, first_step: int, total_steps: int, every_steps: int):
+    Where readings come faster than once in `_LEAST_SECONDS` it is the pace since an earlier one.
+    """
+
+    def __init__(self, num_done: int):
+        self._readings = deque([(time.monotonic(), num_done)])
+
+    def read(self, num_done: int) -> float:
+        """Returns the pace, given the number of steps done until now."""
+        now = time.monotonic()
+        while len(self._readings) > 1 and now - self._readings[1][0] >= _LEAST_SECONDS:
+            self._readings.popleft()
+        since, before = self._readings[0]
+        self._readings.append((now, num_done))
+        return (num_done - before) / max(now - since, 1e-9)
+
+
+class Recorder:
+    """Collects the totals of finished steps and reports them every so many steps.
+
+    Where workers train on their own, `count_steps` returns how many steps of `batch_size` they have
+    done. Their totals arrive later and in bursts, after an evaluation for example: the time between
+    two of them says nothing about the speed of the training.
+    """
+
+    def __init__(
+        self,
+        log_dir: str,
+        *,
+        first_step: int,
+        total_steps: int,
+        every_steps: int,
+        batch_size: int = 0,
+        count_steps: Callable[[], int] | None = None,
+    ):
         self.step = first_step
+        self._batch_size = batch_size
+        self._count_steps, self._pace = count_steps, Pace(first_step)
         self._total_steps, self._every_steps = total_steps, every_steps
         self._train = tf.summary.create_file_writer(f"{log_dir}/train")
         self._eval = tf.summary.create_file_writer(f"{log_dir}/eval")
@@ -94,18 +132,23 @@ class Recorder:
         self._eval.close()
 
     def _report(self, learning_rate: float) -> None:
-        seconds = max(time.monotonic() - self._since, 1e-9)
-        steps = max(self._pending.steps, 1)
         values = {
             "loss": self._pending.loss / max(self._pending.examples, 1),
             "accuracy": self._pending.correct / max(self._pending.examples, 1),
-            "examples_per_second": self._pending.examples / seconds,
-            "step_ms": 1000 * seconds / steps,
+            **self._speed(),
             "learning_rate": learning_rate,
         }
         self._write(self._train, "train", values)
         self._log_line(values)
         self._pending, self._since = NOTHING, time.monotonic()
+
+    def _speed(self) -> dict[str, float]:
+        steps, examples = max(self._pending.steps, 1), self._pending.examples
+        if self._count_steps is None:
+            seconds = max(time.monotonic() - self._since, 1e-9)
+            return {"examples_per_second": examples / seconds, "step_ms": 1000 * seconds / steps}
+        pace = max(self._pace.read(self._count_steps()), 1e-9)
+        return {"examples_per_second": pace * self._batch_size, "step_ms": 1000 / pace}
 
     def _log_line(self, values: dict[str, float]) -> None:
         now = time.monotonic()

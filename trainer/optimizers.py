@@ -8,6 +8,7 @@ slot through the worker.
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 import tensorflow as tf
@@ -15,6 +16,9 @@ import tensorflow as tf
 from trainer.workloads.base import Recipe
 
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-7
+_RHO = 0.9
+# As in TensorFlow's own: with zero the first step would be infinitely long.
+_FIRST_ACCUMULATOR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +26,10 @@ class Optimizer(abc.ABC):
     """Changes a vector of weights and its slots, vectors of the same size, by a gradient."""
 
     slot_names: ClassVar[tuple[str, ...]]
+    first_values: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    """What a slot holds at first, where that is not zero."""
+    takes_decay: ClassVar[bool] = True
+    """Whether its weights may be changed beside it, as a decay does."""
 
     @abc.abstractmethod
     def apply(
@@ -97,6 +105,116 @@ class Sgd(Optimizer):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Adagrad(Optimizer):
+    """Adagrad: Duchi, Hazan and Singer, 2011."""
+
+    slot_names = ("accumulator",)
+    first_values = MappingProxyType({"accumulator": _FIRST_ACCUMULATOR})
+
+    def apply(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        gradient: tf.Tensor,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Applies the gradient of a step."""
+        del step
+        tf.raw_ops.ResourceApplyAdagradV2(
+            var=weights.handle,
+            accum=slots["accumulator"].handle,
+            lr=learning_rate,
+            epsilon=_EPSILON,
+            grad=gradient,
+            use_locking=True,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RmsProp(Optimizer):
+    """RMSprop: Tieleman and Hinton, 2012; with momentum if that is asked for."""
+
+    momentum: float = 0.0
+    slot_names = ("mean_square", "momentum")
+
+    def apply(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        gradient: tf.Tensor,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Applies the gradient of a step."""
+        del step
+        tf.raw_ops.ResourceApplyRMSProp(
+            var=weights.handle,
+            ms=slots["mean_square"].handle,
+            mom=slots["momentum"].handle,
+            lr=learning_rate,
+            rho=_RHO,
+            momentum=self.momentum,
+            epsilon=_EPSILON,
+            grad=gradient,
+            use_locking=True,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ftrl(Optimizer):
+    """FTRL-Proximal: McMahan and others, 2013. For linear weights, which begin at zero.
+
+    It finds the weights anew from sums over all steps: whatever changes them beside it is lost, and
+    so would be those sums under a learning rate that falls to zero.
+    """
+
+    slot_names = ("accumulator", "linear")
+    first_values = MappingProxyType({"accumulator": _FIRST_ACCUMULATOR})
+    takes_decay = False
+
+    def apply(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        gradient: tf.Tensor,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Applies the gradient of a step."""
+        del step
+        tf.raw_ops.ResourceApplyFtrl(
+            var=weights.handle,
+            accum=slots["accumulator"].handle,
+            linear=slots["linear"].handle,
+            grad=gradient,
+            lr=learning_rate,
+            l1=0.0,
+            l2=0.0,
+            lr_power=-0.5,
+            use_locking=True,
+        )
+
+
 def make_optimizer(recipe: Recipe) -> Optimizer:
     """Returns the recipe's optimizer."""
-    return {"adam": Adam, "sgd": Sgd}[recipe.optimizer]()
+    kind = _KINDS[recipe.optimizer]
+    return kind() if recipe.momentum is None else kind(momentum=recipe.momentum)
+
+
+def make_linear_optimizer(recipe: Recipe) -> Optimizer:
+    """Returns the one of the model's linear part, where the recipe has another one for it."""
+    return _KINDS[recipe.linear_optimizer]()
+
+
+_KINDS: Mapping[str, type] = {
+    "adam": Adam,
+    "sgd": Sgd,
+    "adagrad": Adagrad,
+    "rmsprop": RmsProp,
+    "ftrl": Ftrl,
+}

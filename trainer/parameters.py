@@ -6,14 +6,16 @@ into one piece for each server), read in one message, updated by one fused opera
 holds beside its weights, such as the statistics of batch normalisation, is a second vector.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.optimizers import Adam, Optimizer
+from trainer.pieces import Cut, LinearPart, Piece
+from trainer.schedule import Schedule
 
 
 class Layout:
@@ -48,6 +50,14 @@ class Layout:
     def join_state(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the values of the non-trainable variables as one vector."""
         return _concat([value for value in values if _is_float(value)])
+
+    def segments(self, model: Any, chosen: Sequence[Any]) -> tuple[tuple[int, bool], ...]:
+        """Returns (number of weights, whether they are those of `chosen` variables), in order."""
+        paths = {variable.path for variable in chosen}
+        return tuple(
+            (math.prod(variable.shape), variable.path in paths)
+            for variable in model.trainable_variables
+        )
 
     def read(self, model: Any) -> tf.Tensor:
         """Returns the model's weights as one vector."""
@@ -86,44 +96,6 @@ class _Shapes:
         return [tf.reshape(part, shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """The learning rate: it rises to its peak for the share `warmup` of all steps, then `kind`.
-
-    `one_cycle` and `cosine` fall to zero as a cosine, `linear` falls in a line, `constant` stays.
-    """
-
-    peak: float
-    total_steps: int
-    warmup: float = 0.15
-    kind: str = "one_cycle"
-
-    def rate(self, step: tf.Tensor) -> tf.Tensor:
-        """Returns the learning rate of a step, counted from 1."""
-        done = tf.minimum(tf.cast(step, tf.float32) / self.total_steps, 1.0)
-        after = self._after_peak(done)
-        if not self.warmup:
-            return self.peak * after
-        return self.peak * tf.where(done < self.warmup, done / self.warmup, after)
-
-    def _after_peak(self, done: tf.Tensor) -> tf.Tensor:
-        if self.kind == "constant":
-            return tf.ones_like(done)
-        if self.kind == "linear":
-            return 1 - (done - self.warmup) / (1 - self.warmup)
-        return 0.5 * (1 + tf.cos(math.pi * (done - self.warmup) / (1 - self.warmup)))
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A part of the flat vector on one device, with the vectors that go with it."""
-
-    device: str
-    weights: tf.Variable
-    extras: Mapping[str, tf.Variable]
-    decay_mask: tf.Tensor | None
-
-
 class Parameters:
     """Weights, optimizer slots, state and step count, spread over the given devices.
 
@@ -141,14 +113,21 @@ class Parameters:
         decay_mask: tf.Tensor | None = None,
         average_decay: float = 0.0,
         num_slots: int = 0,
+        linear: LinearPart | None = None,
     ):
-        self._optimizer = optimizer or Adam()
+        self._optimizer, self._linear = optimizer or Adam(), linear
         self._weight_decay, self._average_decay = weight_decay, average_decay
-        self._sizes = _even_sizes(initial.shape[0], len(devices))
-        parts = tf.split(initial, self._sizes)
-        masks = self._split_mask(decay_mask)
+        self._cut = Cut(initial.shape[0], num_devices=len(devices), linear=linear)
+        groups = self._cut.groups
         self._pieces = [
-            self._make_piece(*piece) for piece in zip(parts, devices, masks, strict=True)
+            self._make_piece(part, device, mask, is_linear=is_linear)
+            for part, device, mask, is_linear in zip(
+                self._cut.split(initial),
+                itertools.islice(itertools.cycle(devices), len(groups)),
+                self._split_mask(decay_mask, len(groups)),
+                groups,
+                strict=True,
+            )
         ]
         with tf.device(devices[0]):
             # The global step, then the steps done in each slot: one variable, so that both are
@@ -160,11 +139,15 @@ class Parameters:
 
     def pull(self) -> tf.Tensor:
         """Returns the current weights as one vector."""
-        return _join([piece.weights for piece in self._pieces])
+        return self._cut.join([piece.weights.read_value() for piece in self._pieces])
 
     def pull_state(self) -> tf.Tensor:
         """Returns what the model holds beside its weights as one vector."""
         return self._state.read_value() if self._state.shape[0] else tf.zeros([0])
+
+    def num_steps(self) -> int:
+        """Returns the global step: the number of steps done until now."""
+        return int(self._counts.read_value()[0])
 
     def steps_done(self, slot: tf.Tensor) -> tf.Tensor:
         """Returns how many steps were counted in a slot since it was freed."""
@@ -188,7 +171,7 @@ class Parameters:
 
         Changes are added, not written over, so that those of several workers all count.
         """
-        first, *others = tf.split(gradient, self._sizes)
+        first, *others = self._cut.split(gradient)
         with tf.device(self._pieces[0].device):
             first = tf.identity(first)
             # Counted when the gradient is there: a worker that dies before has not pushed it.
@@ -220,10 +203,7 @@ class Parameters:
             "weights": self.pull(),
             "state": tf.identity(self.pull_state()),
             **({"average_state": tf.identity(self._average_state)} if self._average_decay else {}),
-            **{
-                name: _join([piece.extras[name] for piece in self._pieces])
-                for name in self.slot_names
-            },
+            **{name: self._join(name) for name in self.vector_names if name != "weights"},
         }
 
     def load(self, snapshot: Mapping[str, tf.Tensor]) -> None:
@@ -232,58 +212,77 @@ class Parameters:
         self._counts.assign(tf.concat([snapshot["global_step"][tf.newaxis], zeros], 0))
         self._state.assign(snapshot["state"])
         self._average_state.assign(snapshot.get("average_state", snapshot["state"]))
-        for name in ("weights", *self.slot_names):
-            parts = tf.split(snapshot[name], self._sizes)
-            for piece, part in zip(self._pieces, parts, strict=True):
-                variable = piece.weights if name == "weights" else piece.extras[name]
-                variable.assign(part)
+        for name in self.vector_names:
+            pieces = self._with(name)
+            whole = len(pieces) == len(self._pieces)
+            parts = (
+                self._cut.split(snapshot[name])
+                if whole
+                else self._cut.split_group(snapshot[name], is_linear=pieces[0].is_linear)
+            )
+            for piece, part in zip(pieces, parts, strict=True):
+                piece.vectors[name].assign(part)
 
     @property
-    def slot_names(self) -> tuple[str, ...]:
-        """The vectors of the weights' size that are held beside them."""
-        return (*self._optimizer.slot_names, *(["average"] if self._average_decay else []))
+    def vector_names(self) -> list[str]:
+        """The weights, and the vectors that are held beside them or some of them."""
+        return list(dict.fromkeys(name for piece in self._pieces for name in piece.vectors))
 
-    def _split_mask(self, mask: tf.Tensor | None) -> Sequence[tf.Tensor | None]:
+    def _with(self, name: str) -> list[Piece]:
+        return [piece for piece in self._pieces if name in piece.vectors]
+
+    def _join(self, name: str) -> tf.Tensor:
+        pieces = self._with(name)
+        parts = [piece.vectors[name].read_value() for piece in pieces]
+        return self._cut.join(parts) if len(pieces) == len(self._pieces) else tf.concat(parts, 0)
+
+    def _split_mask(self, mask: tf.Tensor | None, num_pieces: int) -> Sequence[tf.Tensor | None]:
         if not self._weight_decay or mask is None:
-            return [None] * len(self._sizes)
-        return tf.split(mask, self._sizes)
+            return [None] * num_pieces
+        return self._cut.split(mask)
 
-    def _make_piece(self, initial: tf.Tensor, device: str, mask: tf.Tensor | None) -> _Piece:
+    def _make_piece(
+        self, initial: tf.Tensor, device: str, mask: tf.Tensor | None, *, is_linear: bool
+    ) -> Piece:
+        linear = self._linear if is_linear else None
+        optimizer = linear.optimizer if linear else self._optimizer
         with tf.device(device):
-            zeros = tf.zeros_like(initial)
-            extras = {
-                name: tf.Variable(initial if name == "average" else zeros)
-                for name in self.slot_names
+            slots = {
+                name: tf.Variable(tf.fill(initial.shape, optimizer.first_values.get(name, 0.0)))
+                for name in optimizer.slot_names
             }
-            mask = None if mask is None else tf.Variable(mask, trainable=False)
-            return _Piece(device, tf.Variable(initial), extras, mask)
+            average = tf.Variable(initial) if self._average_decay else None
+            has_mask = mask is not None and optimizer.takes_decay
+            return Piece(
+                device=device,
+                optimizer=optimizer,
+                weights=tf.Variable(initial),
+                slots=slots,
+                average=average,
+                decay_mask=tf.Variable(mask, trainable=False) if has_mask else None,
+                is_linear=is_linear,
+                schedule=linear.schedule if linear else None,
+            )
 
     def _update(
-        self, piece: _Piece, gradient: tf.Tensor, *, step: tf.Tensor, learning_rate: tf.Tensor
+        self, piece: Piece, gradient: tf.Tensor, *, step: tf.Tensor, learning_rate: tf.Tensor
     ) -> None:
+        if piece.schedule:
+            learning_rate = piece.schedule.rate(step)
         if piece.decay_mask is not None:
             rate = learning_rate * self._weight_decay
             piece.weights.assign_sub(rate * piece.decay_mask * piece.weights)
-        self._optimizer.apply(
-            piece.weights, piece.extras, gradient, step=step, learning_rate=learning_rate
+        piece.optimizer.apply(
+            piece.weights, piece.slots, gradient, step=step, learning_rate=learning_rate
         )
-        if self._average_decay:
-            self._follow(piece.extras["average"], piece.weights, step=step)
+        if piece.average is not None:
+            self._follow(piece.average, piece.weights, step=step)
 
     def _follow(self, average: tf.Variable, values: tf.Variable, *, step: tf.Tensor) -> None:
         # While there are few steps, the first values must not weigh on the average.
         done = tf.cast(step, tf.float32)
         decay = tf.minimum(self._average_decay, (1 + done) / (10 + done))
         average.assign_add((1 - decay) * (values - average))
-
-
-def _even_sizes(size: int, num_parts: int) -> list[int]:
-    return [size // num_parts + (index < size % num_parts) for index in range(num_parts)]
-
-
-def _join(variables: Sequence[tf.Variable]) -> tf.Tensor:
-    values = [variable.read_value() for variable in variables]
-    return tf.concat(values, 0) if len(values) > 1 else tf.identity(values[0])
 
 
 def _concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

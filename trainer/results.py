@@ -1,6 +1,7 @@
 """What the chief does with finished steps: it reports, measures, saves and exports."""
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import math
@@ -51,6 +52,7 @@ class Results:
         saved = self._checkpoints.latest()
         if saved is None:
             delete_folder(self._job.folders.logs)
+            self._warn_of_schedule(0, {})
             return {}
         snapshot = saved.load()
         current = self._parameters.snapshot()
@@ -58,9 +60,16 @@ class Results:
         self._job.check_fits(snapshot, current, path=saved.path)
         self._parameters.load(snapshot)
         logger.info("resuming from step %d", saved.step)
+        self._warn_of_schedule(saved.step, saved.schedule)
         if tf.io.gfile.exists(f"{self._directory}/{_FINISHED_FILE}"):
             self._job.finish.set()
         return saved.extra
+
+    def _warn_of_schedule(self, step: int, old: Mapping[str, Any]) -> None:
+        total = self._job.total_steps
+        warning = self._job.schedule.warning(step=step, last_step=total, old=old)
+        if step < total and warning:
+            logger.warning("%s", warning)
 
     def open(
         self,
@@ -76,6 +85,8 @@ class Results:
             first_step=first_step,
             total_steps=job.total_steps,
             every_steps=job.config.log_every_steps,
+            batch_size=job.config.batch_size,
+            count_steps=self._parameters.num_steps if job.cluster.count("ps") else None,
         )
         self._best = self._best_so_far()
 
@@ -142,7 +153,8 @@ class Results:
         self._last_save = time.monotonic()
         state = dict(snapshot)
         progress = self._progress(state.pop("steps_done").numpy().tolist())
-        return self._checkpoints.save(state, metrics=metrics, extra=progress)
+        schedule = dataclasses.asdict(self._job.schedule)
+        return self._checkpoints.save(state, metrics=metrics, extra=progress, schedule=schedule)
 
     def _measure_and_save(self, *, must_save: bool) -> None:
         snapshot = self._parameters.snapshot()

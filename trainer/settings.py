@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import difflib
 import types
 import typing
 from dataclasses import field
@@ -19,9 +20,14 @@ def setting(text: str, **options: Any) -> Any:
 
 
 def add_flags(parser: argparse.ArgumentParser, config: type) -> None:
-    """Adds a flag for every field of a dataclass."""
-    for one in dataclasses.fields(config):
-        parser.add_argument(_flag(one), **_options(one))
+    """Adds a flag for every field of a dataclass; inherited ones are groups of their own."""
+    for kind in config.__mro__:
+        if dataclasses.is_dataclass(kind):
+            title = (kind.__doc__ or "").lower().rstrip(".")
+            place = parser if kind is config else parser.add_argument_group(title)
+            for one in dataclasses.fields(kind):
+                if one.name in kind.__annotations__:
+                    place.add_argument(_flag(one), **_options(one))
 
 
 def check(setting: dataclasses.Field, value: Any) -> None:
@@ -41,7 +47,10 @@ def check(setting: dataclasses.Field, value: Any) -> None:
         and (value != "" or setting.default == "")
     )
     if not is_allowed:
-        raise ConfigError(f"{_flag(setting)}: {value!r} is not allowed; {_allowed(setting)}")
+        near = difflib.get_close_matches(str(value), limits.get("choices", ()), n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        allowed = _allowed(setting)
+        raise ConfigError(f"{_flag(setting)}: {value!r} is not allowed; {allowed}{meant}")
 
 
 def _flag(setting: dataclasses.Field) -> str:

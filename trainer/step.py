@@ -13,7 +13,8 @@ from trainer.config import TrainConfig
 from trainer.devices import has_bfloat16
 from trainer.evaluate import score
 from trainer.input import CHUNK_SIZE, batch_noise, batch_rows, gather_rows
-from trainer.parameters import Layout, Parameters, Schedule
+from trainer.parameters import Layout, Parameters
+from trainer.schedule import Schedule
 from trainer.tracing import traced
 from trainer.workloads.base import Workload
 

@@ -81,15 +81,18 @@ def run_command(
     cwd: str | None,
     cores: tuple[int, ...] = (),
     user: str | None = None,
+    id_path: Path | None = None,
 ) -> list[str]:
     """The `docker run` that runs a command in a container to its end.
 
+    Its id is written to `id_path`, which must not exist.
     The values of `env` are to be in its environment (`client_environment`), where no list of
     processes shows them. Without a `cwd` it is the image's.
     """
     program, *arguments = command
     return [
         *["docker", "run", "--pull", "never", "--rm", "--init", "--name", name],
+        *(["--cidfile", str(id_path)] if id_path else []),
         *_labels(container.root, group),
         *["--user", user or f"{os.getuid()}:{os.getgid()}"],
         *_network_options(container, group),

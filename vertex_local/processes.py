@@ -163,6 +163,7 @@ def start(
     has_private_network: bool = False,
     max_restarts: int = 0,
     restarts_whole_group: bool = False,
+    records_usage: bool = False,
     launch: Launch = Launch(),  # noqa: B008  frozen
 ) -> Group:
     """Starts a group whose state lives in `folder`, and returns at once.
@@ -171,7 +172,8 @@ def start(
     network the processes reach each other on 127.0.0.1, containers by their host names, and nobody
     else reaches them. A process
     that is lost (`restarts.py`) is started again, the whole group if that is asked for or if the
-    lost one holds its state; `max_restarts` times in all.
+    lost one holds its state; `max_restarts` times in all. With `records_usage` the folder also
+    gets the CPU and memory of each process over time (`usage.curve`).
 
     Raises:
         ValueError: two processes of one name, an empty command, or nothing but services.
@@ -184,6 +186,7 @@ def start(
         "has_private_network": has_private_network,
         "max_restarts": max_restarts,
         "restarts_whole_group": restarts_whole_group,
+        "records_usage": records_usage,
     }
     _write_plan(folder / GROUP_FILE, specs, plan)
     replica: Json = {

@@ -41,6 +41,7 @@ class Replica:
     ended: str = ""
     restarts: int = 0
     usage: dict[str, float] = field(default_factory=dict)
+    temp_dir: Path = Path()
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     @property
@@ -62,6 +63,11 @@ class Replica:
         return containers.name_of(self.folder, self.name, num_restarts=self.restarts)
 
     @property
+    def container_id_path(self) -> Path:
+        """Where `docker run` writes the id of its container."""
+        return self.temp_dir / f"{self.container_name}.cid"
+
+    @property
     def is_lost(self) -> bool:
         """Whether it ended in a way that starting it again may mend."""
         return bool(self.exit_code) and asks_for_restart(self.exit_code, self.killed_by)
@@ -78,6 +84,7 @@ class Replica:
         Raises:
             OSError, ValueError, subprocess.SubprocessError: see `why_not_started`.
         """
+        self.temp_dir = temp_dir
         with _open_log(Path(self.log_path)) as log:
             self.pid = self._start_contained(log) if self.container else self._start(temp_dir, log)
         self.state = "running"
@@ -119,6 +126,7 @@ class Replica:
             env=self.env,
             cwd=self.cwd,
             cores=tuple(self.cores),
+            id_path=self.container_id_path,
         )
         return self._spawn(command, containers.client_environment(self.env), log)
 

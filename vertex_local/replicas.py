@@ -13,6 +13,7 @@ from vertex_local.files import last_lines
 from vertex_local.routes import Call, Json
 from vertex_local.runs import RunKind
 from vertex_local.service import Service
+from vertex_local.usage.curve import Curve, read_curves
 from vertex_local.worker_pools import ROLES
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -22,7 +23,9 @@ def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
     """The replicas of a job, chief first, and its warnings; {} before they are started.
 
     `cpuSeconds` counts since the last start; `memoryBytes` is there while a replica runs, and both
-    only for processes. `container` is the name for `docker` of one in a container.
+    only for processes. `container` is the name for `docker` of one in a container. `usage` are
+    samples of what the whole tree of processes has used, those at `usageSeconds` after
+    `usageStartTime`; null where it was not running, and missing where it cannot be seen.
     """
     name = kind.name(call)
     service.store.get(name)  # answers 404 if there is no such job
@@ -31,8 +34,14 @@ def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
         state = processes.read_state(folder)
     except FileNotFoundError:
         return {}
+    curves = read_curves(folder)
     return {
-        "replicas": [_replica(folder, *item) for item in state["replicas"].items()],
+        "replicas": [
+            {**_replica(folder, name, one), **_usage_until_now(curves.replicas.get(name))}
+            for name, one in state["replicas"].items()
+        ],
+        "usageStartTime": curves.started,
+        "usageSeconds": curves.seconds,
         "warnings": state.get("warnings", []),
     }
 
@@ -56,6 +65,12 @@ def _replica(folder: Path, name: str, state: Json) -> Json:
         **(_usage_now(state) if state["pid"] and not state["ended"] else {}),
     }
     return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def _usage_until_now(curve: Curve | None) -> Json:
+    if curve is None or curve.is_empty:
+        return {}
+    return {"usage": {"cores": curve.cores, "memoryBytes": curve.memory_bytes}}
 
 
 def _usage_now(state: Json) -> Json:

@@ -25,6 +25,7 @@ from vertex_local.files import make_temp_dir, remove_temp_dir, write_json
 from vertex_local.log_times import LOOK_SECONDS, LogClock
 from vertex_local.replica import Replica
 from vertex_local.restarts import Restarts
+from vertex_local.usage.sampler import Sampler
 
 GROUP_FILE = "group.json"
 STATE_FILE = "state.json"
@@ -46,6 +47,8 @@ class Supervisor:
         self._state_path = folder / STATE_FILE
         self._replicas = [_replica(folder, **values) for values in plan["replicas"]]
         self._log_clock = LogClock([Path(replica.log_path) for replica in self._replicas])
+        # Opened before /proc is another one.
+        self._sampler = Sampler(folder, self._replicas) if plan["records_usage"] else None
         self._has_private_network: bool = plan["has_private_network"]
         self._warnings: list[str] = []
         self._timeout_seconds: float | None = plan["timeout_seconds"]
@@ -75,6 +78,8 @@ class Supervisor:
             self._read_commands(min(LOOK_SECONDS, self._seconds_to_wait()))
             self._check_time()
             self._log_clock.look()
+            if self._sampler:
+                self._sampler.look()
         linux.kill_all_children(init_pid=self._init_pid, timeout_seconds=STRAYS_TIMEOUT_SECONDS)
         if self._containers:
             containers.remove_group(self._folder)

@@ -107,12 +107,14 @@ def _pool(count: int, *, machine: Machine, container: Json) -> Json:
 
 
 def trainer_args(flags: Json) -> list[str]:
-    """`{"batch_size": 128, "fresh": True}` as `["--batch-size=128", "--fresh"]`."""
+    """`{"batch_size": 128, "fresh": True}` as `["--batch-size=128", "--fresh"]`; lists as `1,2`."""
     args = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
         if value is True:
             args.append(flag)
+        elif isinstance(value, list):
+            args.append(f"{flag}={','.join(map(str, value))}")
         elif value is not False and value is not None:
             args.append(f"{flag}={value}")
     return args

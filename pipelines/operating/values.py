@@ -24,8 +24,8 @@ _Loader.add_implicit_resolver(
 def read_value(text: str, kind: Any = None) -> Any:
     """Return the value that a text stands for, in a setting of type `kind`; None: of any type.
 
-    A number is read as Python reads it, a text is taken as it is unless it is in quotes, all else
-    is YAML.
+    A number is read as Python reads it; a text is taken as it is unless it is in quotes or a list;
+    all else is YAML.
 
     Raises:
         YamlError: it is not YAML, or has aliases.
@@ -40,7 +40,7 @@ def read_value(text: str, kind: Any = None) -> Any:
         value = yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date such as 2026-99-99
         raise YamlError(explain(error, text)) from error
-    is_text = str in kinds and not isinstance(value, str)
+    is_text = str in kinds and not isinstance(value, str | list | dict)
     return text if is_text and not (value is None and type(None) in kinds) else value
 
 

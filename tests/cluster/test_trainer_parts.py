@@ -311,3 +311,28 @@ def test_evaluating_is_no_part_of_the_figures_of_training(tmp_path, monkeypatch)
     recorder.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [line["examples_per_second"] for line in lines] == [500, 500]
+
+
+def test_the_speed_of_workers_is_that_of_their_work_not_of_its_arrival(tmp_path, monkeypatch):
+    """Workers do 10 steps a second; the chief evaluates for 3 s, then has 30 steps at once."""
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time)
+    monkeypatch.setattr(metrics, "time", clock)
+    recorder = Recorder(
+        str(tmp_path),
+        first_step=5,
+        total_steps=55,
+        every_steps=10,
+        batch_size=100,
+        count_steps=lambda: 5 + int(10 * now[0]),
+    )
+    for seconds in (1.0, 1.0, 3.0, 1e-3, 1e-3):
+        now[0] += seconds
+        totals = Totals(steps=10, examples=1000, loss=1.0, correct=500)
+        recorder.add(totals, learning_rate=0.1)
+    recorder.close()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [15, 25, 35, 45, 55]
+    expected = pytest.approx([1000] * 5, rel=0.01)
+    assert [line["examples_per_second"] for line in lines] == expected
+    assert [line["step_ms"] for line in lines] == pytest.approx([100] * 5, rel=0.01)

@@ -399,3 +399,29 @@ def test_the_sdks_custom_job_runs(service, aiplatform, tmp_path):
 def pool_spec_of_sdk(code: str) -> dict[str, Any]:
     container = {"image_uri": "image", "command": ["python", "-c", code]}
     return {"machine_spec": {}, "replica_count": 1, "container_spec": container}
+
+
+def test_the_usage_of_a_replica_counts_all_that_it_has_started_and_outlives_the_service(service):
+    busy = "import time; t = time.time() + 100\nwhile time.time() < t: pass"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    created = service.do("POST", "customJobs", job(pool(parent), pool(SLEEP)))
+    path = f"/v1/{created['name']}/replicas"
+
+    def measured() -> Any:
+        found = service.do("GET", path)
+        return found if len(found.get("usageSeconds", [])) > 2 else None
+
+    found = wait_until(measured, "three samples")
+    chief, worker = found["replicas"]
+    assert found["usageStartTime"]
+    assert max(chief["usage"]["cores"]) > 3 * max(worker["usage"]["cores"][1:])
+    assert chief["cpuSeconds"] < 1, "the process itself only waits"
+    assert max(chief["usage"]["memoryBytes"]) > 1.5 * max(worker["usage"]["memoryBytes"])
+    service.do("POST", f"/v1/{created['name']}:cancel", {})
+    wait_for_end(service, created)
+    before = service.do("GET", path)
+    service.stop()
+    service.start()
+    after = service.do("GET", path)
+    assert after["replicas"][0]["usage"] == before["replicas"][0]["usage"]
+    assert after["usageSeconds"] == before["usageSeconds"]

@@ -3,8 +3,17 @@ import json
 import pytest
 
 from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.plan import trainer_args
 from pipelines.cluster_cli import warn_of_gpus, warn_of_restarts
-from pipelines.config import ConfigError, mnist, named_run, read_cluster, with_settings
+from pipelines.config import (
+    ConfigError,
+    RunConfig,
+    mnist,
+    named_run,
+    read_cluster,
+    with_settings,
+)
+from trainer.config import TrainConfig, parse_flags
 
 
 def test_an_unknown_workload_names_the_known_ones():
@@ -50,6 +59,9 @@ def test_settings_reach_every_group():
         pytest.param("thresholds.accuracy=high", "must be a number", id="threshold-text"),
         pytest.param("train.batch_size=0", "--batch-size: 0 is not allowed", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
+        pytest.param("train.optimizer=amda", "did you mean 'adam'", id="optimizer"),
+        pytest.param("train.momentum=0.9", "adam has none", id="no-momentum"),
+        pytest.param("train.crosses=fare:company", "mnist has no such setting", id="not-its-own"),
     ],
 )
 def test_a_wrong_setting_is_named(setting, message):
@@ -110,6 +122,37 @@ def test_a_webhook_is_a_parameter_only_where_one_is_set():
     assert "on_failure_url" not in mnist().parameters()
     told = with_settings(mnist(), ["on_failure_url=https://hooks.example/x"])
     assert told.parameters()["on_failure_url"] == "https://hooks.example/x"
+
+
+@pytest.mark.parametrize(
+    ("settings", "args"),
+    [
+        (["train.hidden_units=128,64"], ["--hidden-units=128,64"]),
+        (["train.hidden_units=[128, 64]"], ["--hidden-units=128,64"]),
+        (["train.hidden_units=64"], ["--hidden-units=64"]),
+        (["train.batch_norm=true", "train.crosses=none"], ["--batch-norm", "--crosses=none"]),
+        (
+            ["train.crosses=[payment_type:fare, fare:company]", "train.linear_optimizer=ftrl"],
+            ["--crosses=payment_type:fare,fare:company", "--linear-optimizer=ftrl"],
+        ),
+        (["train.schedule_steps=900"], ["--schedule-steps=900"]),
+    ],
+)
+def test_settings_of_the_model_become_flags_of_the_trainer(settings, args):
+    config = with_settings(named_run("taxi"), settings)
+    again = RunConfig.from_parameters(config.parameters())
+    flags = trainer_args({"workload": "taxi", "examples_dir": "-", **again.train})
+    assert set(args) <= set(flags)
+    assert parse_flags(flags) == TrainConfig(workload="taxi", examples_dir="-", **config.train)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_settings_that_need_each_other_come_in_any_order(reverse):
+    settings = ["train.optimizer=sgd", "train.momentum=0.5", "train.epochs=null", "train.steps=5"]
+    config = with_settings(mnist(), settings[::-1] if reverse else settings)
+    assert (config.train["momentum"], config.train["steps"]) == (0.5, 5)
+    with pytest.raises(ConfigError, match=r"^--set train\.momentum=2: "):
+        with_settings(mnist(), ["train.momentum=2", "train.optimizer=sgd"])
 
 
 def test_structures_travel_as_json_text():

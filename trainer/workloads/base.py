@@ -1,7 +1,7 @@
 """What the trainer asks of a workload."""
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +15,8 @@ class Recipe:
     `learning_rate` is the peak of a one-cycle schedule that rises for the share `warmup` of all
     steps. `weight_decay` is decoupled, times the learning rate, and spares biases and norms.
     `average_decay` above 0 measures and exports a moving average of the weights; `clip_norm`
-    above 0 bounds the norm of the gradient.
+    above 0 bounds the norm of the gradient. A `linear_optimizer` is for the model's linear part, if
+    it has one; its learning rate None is the default one.
     """
 
     learning_rate: float
@@ -25,6 +26,9 @@ class Recipe:
     label_smoothing: float = 0.0
     average_decay: float = 0.0
     clip_norm: float = 0.0
+    momentum: float | None = None
+    linear_optimizer: str = ""
+    linear_learning_rate: float | None = None
 
 
 class Workload(abc.ABC):
@@ -40,6 +44,8 @@ class Workload(abc.ABC):
     recipes: ClassVar[dict[str, Recipe]]
     """How to train each of the models, by name; the first is the default."""
     num_noise: ClassVar[int] = 0
+    options: ClassVar[tuple[str, ...]] = ()
+    """Those of trainer.model_settings that not every workload has, and this one has."""
 
     def recipe(self, model: str = "") -> Recipe:
         """Returns the recipe of a model, of the default for ""; ValueError names the models."""
@@ -98,6 +104,20 @@ class Workload(abc.ABC):
         """Returns the workload that had these facts."""
         del facts
         return self
+
+    def with_options(self, options: Mapping[str, Any]) -> "Workload":
+        """Returns the workload with settings of its model; ValueError tells name and mistake."""
+        assert not options, options
+        return self
+
+    def changed_options(self) -> dict[str, Any]:
+        """Returns the settings of its model that are not the default ones, for JSON."""
+        return {}
+
+    def linear_variables(self, model: Any) -> list[Any]:
+        """Returns the variables of the linear part of a model that `build_model` has returned."""
+        del model
+        return []
 
     def encode(self, features: Features) -> Features:
         """Returns what the training table holds: what is computed once for each example."""

@@ -3,7 +3,7 @@
 A table of TensorFlow is a resource of one process: tf.data on a remote worker could not use it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,16 @@ def number_integers(values: Any, *, low: int, high: int) -> Any:
     numbers = tf.cast(values, tf.int32)
     is_known = (numbers >= low) & (numbers <= high)
     return tf.where(is_known, numbers - low + _FIRST, tf.where(numbers == -1, MISSING, UNKNOWN))
+
+
+def number_combinations(
+    names: Sequence[str], categories: Mapping[str, Any], sizes: Mapping[str, int]
+) -> Any:
+    """Returns the number of each combination of categories of the named columns."""
+    numbers = categories[names[0]]
+    for name in names[1:]:
+        numbers = numbers * sizes[name] + categories[name]
+    return numbers
 
 
 def num_categories(size: int) -> int:

@@ -4,20 +4,25 @@ The data are the City of Chicago's, changed by nobody here but for what is left 
 no claim to their completeness or accuracy (https://www.chicago.gov/city/en/narr/foia/data_disclaimer.html).
 """
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from trainer.workloads.base import Features, Recipe, Workload, check_fields
+from trainer.workloads.crosses import parse_crosses, parse_sizes
 from trainer.workloads.lookups import (
     bucketize,
     make_boundaries,
     make_vocabulary,
     num_categories,
+    number_combinations,
     number_integers,
     number_terms,
 )
+from trainer.workloads.wide_and_deep import build_wide_and_deep, linear_variables
 
 AMOUNTS = ("trip_miles", "fare", "trip_seconds")
 COORDINATES = (
@@ -44,9 +49,7 @@ CROSSES = (
 )
 _NUM_BUCKETS = {**dict.fromkeys(AMOUNTS, 20), **dict.fromkeys(COORDINATES, 10)}
 _MAX_TERMS, _MIN_COUNT = 1000, 5
-_EMBEDDING_SIZE = 8
-_HIDDEN_UNITS = (64, 32)
-_DROPOUT = 0.2
+_MODEL_OPTIONS = ("hidden_units", "crosses", "embedding_size", "batch_norm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +60,36 @@ class Taxi(Workload):
     vocabularies: dict[str, list[str]] = field(default_factory=dict)
     moments: dict[str, list[float]] = field(default_factory=dict)
     """Mean and deviation of log(1 + amount)."""
+    hidden_units: tuple[int, ...] = (64, 32)
+    crosses: tuple[tuple[str, ...], ...] = CROSSES
+    embedding_size: int = 8
+    batch_norm: bool = False
 
     name = "taxi"
     labels = ("small tip", "big tip")
     recipes = {  # noqa: RUF012
         "wide_and_deep": Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99)
     }
+    options = (*_MODEL_OPTIONS, "linear_optimizer", "linear_learning_rate")
+
+    def with_options(self, options: Mapping[str, Any]) -> "Taxi":
+        """Returns the workload with settings of its model; ValueError tells name and mistake."""
+        given = dict(options)
+        if "hidden_units" in given:
+            given["hidden_units"] = parse_sizes(given["hidden_units"])
+        if "crosses" in given:
+            most = self._most_categories()
+            given["crosses"] = parse_crosses(given["crosses"], most)
+        return replace(self, **given)
+
+    def changed_options(self) -> dict[str, Any]:
+        """Returns the settings of its model that are not the default ones, for JSON."""
+        texts = {
+            "hidden_units": ",".join(map(str, self.hidden_units)),
+            "crosses": ",".join(map(":".join, self.crosses)) or "none",
+        }
+        changed = [name for name in _MODEL_OPTIONS if getattr(self, name) != getattr(Taxi, name)]
+        return {name: texts.get(name, getattr(self, name)) for name in changed}
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Returns columns by name; missing is not-a-number, -1 or an empty text."""
@@ -78,7 +105,8 @@ class Taxi(Workload):
 
     def adapt(self, features: Features) -> "Taxi":
         """Returns the workload with buckets, vocabularies and moments of the train split."""
-        return Taxi(
+        return replace(
+            self,
             boundaries={
                 name: make_boundaries(features[name], _NUM_BUCKETS[name]) for name in NUMBERS
             },
@@ -99,7 +127,7 @@ class Taxi(Workload):
 
     def with_facts(self, facts: dict[str, Any]) -> "Taxi":
         """Returns the workload that had these facts."""
-        return Taxi(**facts)
+        return replace(self, **facts)
 
     def encode(self, features: Features) -> Features:
         """Returns numbers of categories, of pairs of them, and amounts of mean 0."""
@@ -107,46 +135,38 @@ class Taxi(Workload):
 
         categories = self._number_categories(features)
         sizes = self._sizes()
-        pairs = [categories[a] * sizes[b] + categories[b] for a, b in CROSSES]
         amounts = [self._scale(features[name], name) for name in AMOUNTS]
-        return {
+        encoded = {
             "categories": _stack_with_offsets(
                 list(categories.values()), [sizes[name] for name in categories]
             ),
-            "pairs": _stack_with_offsets(pairs, [sizes[a] * sizes[b] for a, b in CROSSES]),
             "amounts": tf.stack(amounts, axis=1),
         }
+        if self.crosses:
+            crosses = [number_combinations(cross, categories, sizes) for cross in self.crosses]
+            encoded["pairs"] = _stack_with_offsets(crosses, self._cross_sizes())
+        return encoded
 
     def preprocess(self, features: Features) -> Any:
         """Returns the encoded features: nothing is left to be done in a step."""
         return features
 
     def build_model(self, model: str = "") -> Any:
-        """Returns a linear model of all categories and pairs, plus a net over embeddings."""
-        import keras
-        from keras import layers
-
+        """Returns a linear model of all categories and crosses, plus a net over embeddings."""
         del model
-        sizes = self._sizes()
-        num_categories, num_pairs = (
-            sum(sizes.values()),
-            sum(sizes[a] * sizes[b] for a, b in CROSSES),
+        return build_wide_and_deep(
+            category_sizes=list(self._sizes().values()),
+            cross_sizes=self._cross_sizes(),
+            num_amounts=len(AMOUNTS),
+            num_labels=len(self.labels),
+            hidden_units=self.hidden_units,
+            embedding_size=self.embedding_size,
+            batch_norm=self.batch_norm,
         )
-        categories = keras.Input([len(sizes)], dtype="int32", name="categories")
-        pairs = keras.Input([len(CROSSES)], dtype="int32", name="pairs")
-        amounts = keras.Input([len(AMOUNTS)], name="amounts")
-        deep = layers.Embedding(num_categories, _EMBEDDING_SIZE)(categories)
-        deep = layers.concatenate([layers.Flatten()(deep), amounts])
-        for units in _HIDDEN_UNITS:
-            deep = layers.Dropout(_DROPOUT)(layers.Dense(units, activation="relu")(deep))
-        logits = [layers.Dense(len(self.labels), dtype="float32")(deep)]
-        for numbers, size in ((categories, num_categories), (pairs, num_pairs)):
-            weights = layers.Embedding(
-                size, len(self.labels), embeddings_initializer="zeros", dtype="float32"
-            )
-            logits.append(keras.ops.sum(weights(numbers), axis=1))
-        inputs = {"categories": categories, "pairs": pairs, "amounts": amounts}
-        return keras.Model(inputs, layers.add(logits))
+
+    def linear_variables(self, model: Any) -> list[Any]:
+        """Returns the variables of the linear part of a model that `build_model` has returned."""
+        return linear_variables(model)
 
     def input_specs(self) -> dict[str, Any]:
         """Returns one column for each feature."""
@@ -194,6 +214,20 @@ class Taxi(Workload):
             **{name: len(self.vocabularies[name]) for name in TEXTS},
         }
         return {name: num_categories(size) for name, size in sizes.items()}
+
+    def _cross_sizes(self) -> list[int]:
+        sizes = self._sizes()
+        return [math.prod(sizes[name] for name in cross) for cross in self.crosses]
+
+    @staticmethod
+    def _most_categories() -> dict[str, int]:
+        """Returns for each column the most categories that any examples can have."""
+        most = {
+            **_NUM_BUCKETS,
+            **{name: high - low + 1 for name, (low, high) in RANGES.items()},
+            **dict.fromkeys(TEXTS, _MAX_TERMS),
+        }
+        return {name: num_categories(size) for name, size in most.items()}
 
     def _scale(self, values: Any, name: str) -> Any:
         import tensorflow as tf

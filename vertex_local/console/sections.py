@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from vertex_local import deployments, jobs, pipelines, processes, registry, schedules
+from vertex_local.console.charts import unseen, usage_charts
 from vertex_local.console.markup import (
     Json,
     ago,
@@ -19,6 +20,7 @@ from vertex_local.console.markup import (
 from vertex_local.errors import ApiError
 from vertex_local.routes import Call
 from vertex_local.service import Service
+from vertex_local.usage.curve import read_curves
 
 logger = logging.getLogger(__name__)
 
@@ -137,6 +139,8 @@ def _job(service: Service, job: Json) -> str:
         for name, replica in replicas.items()
     ]
     body = table(("replica", "state", "exit code", "pid"), rows) if rows else ""
+    curves = read_curves(jobs.KIND.folder_of(service, job["name"]))
+    body += usage_charts(curves) + unseen(curves, list(replicas))
     return _card(_head(job, state=job["state"]), side=_timing(job), body=body + _error(job))
 
 

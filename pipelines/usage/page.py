@@ -1,0 +1,64 @@
+"""`report.html` of a run: its result, its tasks, and what each replica of the training has used."""
+
+import logging
+from html import escape
+from pathlib import Path
+from string import Template
+
+from components.labels import RUN_LABEL
+from components.vertex_api import VertexApi, VertexError
+from pipelines.job_warnings import replicas_of
+from pipelines.report import Summary, short_name
+from pipelines.usage.chart import usage_section
+from pipelines.usage.samples import Usage, usages_of
+
+logger = logging.getLogger(__name__)
+
+REPORT_FILE = "report.html"
+TEMPLATE = Path(__file__).with_name("report.html")
+NO_USAGE = "<p>None is known: the training was taken from the cache, took less than a second, ran in containers whose control groups are not on this machine, or on Vertex AI (see Cloud Monitoring).</p>"  # noqa: E501
+
+
+def write_report(summary: Summary, folder: Path, *, api: VertexApi) -> None:
+    """Write `FOLDER/report.html`, a page that needs no network."""
+    page = render(summary, usages=usages_of_run(api, summary.run))
+    (folder / REPORT_FILE).write_text(page, encoding="utf-8")
+
+
+def usages_of_run(api: VertexApi, run: str) -> list[Usage]:
+    """Return the samples of the replicas of a run's training job."""
+    try:
+        jobs = api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{run}"')
+        return [one for job in jobs for one in usages_of(replicas_of(api, short_name(job["name"])))]
+    except VertexError as error:  # no reason for a run to fail
+        logger.warning("the usage of run %s cannot be read: %s", run, error)
+        return []
+
+
+def render(summary: Summary, *, usages: list[Usage]) -> str:
+    """Return the page."""
+    facts = {
+        "state": summary.state,
+        "workload": summary.workload,
+        "verdict": summary.verdict,
+        **{name: f"{value:g}" for name, value in summary.metrics.items()},
+        "model version": summary.model_version,
+        "seconds": f"{summary.seconds:g}",
+        "error": summary.error,
+    }
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=escape(f"Run {summary.run}"),
+        facts="".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(str(fact))}</td></tr>"
+            for name, fact in facts.items()
+            if fact
+        ),
+        tasks="".join(
+            f"<tr><td>{escape(task['name'])}</td>"
+            f"<td>{escape(task['state'].lower().replace('_', ' '))}"
+            f"{' (cached)' if task['cached'] else ''}</td>"
+            f"<td>{task['seconds']:.1f}</td></tr>"
+            for task in summary.tasks
+        ),
+        usage=usage_section(usages) or NO_USAGE,
+    )
