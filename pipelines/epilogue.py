@@ -13,6 +13,9 @@ from pipelines.report import Summary, task_table
 from pipelines.run import RunResult
 from pipelines.target import Target
 
+MOST_DRIFT = 3
+NEXT_FACT_LINE = "\n" + " " * 18
+
 
 def print_result(
     result: RunResult, *, config: RunConfig, target: Target, is_kept: bool, console: Console
@@ -27,6 +30,9 @@ def print_result(
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
         "model version": _version(summary),
         "report": evaluated.get("report", {}).get("uri", ""),
+        "data": NEXT_FACT_LINE.join(summary.data_notes),
+        "drift": _drift(summary),
+        "data report": summary.data_report,
         "TensorBoard logs": logs,
         "run folder": str(target.run_dir(summary.run)),
     }
@@ -84,6 +90,13 @@ def _metrics(summary: Summary, config: RunConfig) -> dict[str, str]:
         for name, least in config.thresholds.items()
         if name in summary.metrics
     }
+
+
+def _drift(summary: Summary) -> str:
+    """Return the features that have moved most, and where the others are."""
+    more = len(summary.drift) - MOST_DRIFT
+    rest = [f"{more} more in the data report"] if more > 0 else []
+    return NEXT_FACT_LINE.join([*summary.drift[:MOST_DRIFT], *rest])
 
 
 def _version(summary: Summary) -> str:

@@ -17,7 +17,10 @@ COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The result of one run; written as `summary.json` with these keys, `seconds` wall clock."""
+    """The result of one run; written as `summary.json` with these keys, `seconds` wall clock.
+
+    `data_report`, `data_notes` and `drift`, in words and the largest first, are of the examples.
+    """
 
     run: str
     state: str
@@ -30,6 +33,9 @@ class Summary:
     seconds: float
     error: str = ""
     warnings: tuple[str, ...] = ()
+    data_report: str = ""
+    data_notes: tuple[str, ...] = ()
+    drift: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Writes `FOLDER/summary.json` and points `latest` beside the folder to it."""
@@ -48,6 +54,7 @@ def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> 
     outputs = view.outputs
     evaluated = outputs.get("evaluate", {})
     known = str(outputs.get("serve-known", {}).get("Output", ""))
+    examples = outputs.get("prepare-examples", {}).get("examples", {})
     promoted = str(outputs.get("promote", {}).get("Output", "")) or known
     return Summary(
         run=run,
@@ -69,6 +76,9 @@ def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> 
         seconds=round(seconds, 2),
         error=view.error,
         warnings=view.warnings,
+        data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
+        data_notes=tuple(str(examples.get("notes", "")).splitlines()),
+        drift=tuple(str(examples.get("drift", "")).splitlines()),
     )
 
 

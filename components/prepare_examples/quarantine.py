@@ -1,6 +1,7 @@
 """The rows that are set aside: for which column, with which reason, and how many are too many."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ def describe(result: Json) -> Json:
     return {"by_column": result["tally"]["quarantined"], "files": result["quarantine"]}
 
 
-def by_column(tally: Json) -> str:
+def by_column(counts: Mapping[str, int]) -> str:
     """Return the number of rows of each column, the worst first."""
-    return ", ".join(f"{_shown(name)} {count:,}" for name, count in _ranked(tally))
+    return ", ".join(f"{_shown(name)} {count:,}" for name, count in _ranked(counts))
 
 
 def check_share(result: Json, folder: Path, *, max_share: float) -> None:
@@ -36,7 +37,7 @@ def check_share(result: Json, folder: Path, *, max_share: float) -> None:
     num_bad = sum(tally["quarantined"].values())
     if num_bad <= max_share * tally["read"]:
         return
-    worst = _ranked(tally)[:NUM_COLUMNS]
+    worst = _ranked(tally["quarantined"])[:NUM_COLUMNS]
     seen = _first_rows([folder / entry["file"] for entry in result["quarantine"]], dict(worst))
     columns = "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
     raise DataError(
@@ -46,8 +47,8 @@ def check_share(result: Json, folder: Path, *, max_share: float) -> None:
     )
 
 
-def _ranked(tally: Json) -> list[tuple[str, int]]:
-    return sorted(tally["quarantined"].items(), key=lambda item: (-item[1], item[0]))
+def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _shown(column: str) -> str:

@@ -178,7 +178,7 @@ def _checked_rows(tally: Json, found: TaxiPlan) -> Json:
             "%d of %d rows are quarantined: %s",
             quarantined,
             rows["read"],
-            quarantine.by_column(tally),
+            quarantine.by_column(tally["quarantined"]),
         )
     return rows
 
@@ -193,26 +193,17 @@ def _nothing_left(tally: Json, rows: Json) -> str:
         )
     if not rows["read"]:
         return "the files have a header, but no row"
-    return f"all {rows['read']:,} rows are bad: {quarantine.by_column(tally)}"
+    return f"all {rows['read']:,} rows are bad: {quarantine.by_column(tally['quarantined'])}"
 
 
 def _conversions(tally: Json, options: TableOptions) -> Json:
     """Return the manifest's entries on what is not as it was in the files."""
-    zones, differing = tally["zones"], tally["differing"]
-    if zones:
-        logger.info(
-            "%s: wall time of %s, from %s", TIME, options.time_zone, ", ".join(sorted(zones))
-        )
+    zones = tally["zones"]
     if "UTC" in zones and options.time_zone != "UTC":
         logger.warning(
             "%s is said to be UTC and becomes the wall time of %s; where it is the city's time "
             "already, as in BigQuery's table, set time_zone=UTC",
             *(TIME, options.time_zone),
-        )
-    for name, count in sorted(differing.items()):
-        logger.warning(
-            "%s differs from the %s in %d rows of the files; it is derived, and theirs not used",
-            *(name, TIME, count),
         )
     return {
         "times": {
@@ -223,7 +214,7 @@ def _conversions(tally: Json, options: TableOptions) -> Json:
         "derived": {
             "from": TIME,
             "features": list(DERIVED),
-            "rows_in_which_the_files_differ": differing,
+            "rows_in_which_the_files_differ": tally["differing"],
         },
     }
 

@@ -1,10 +1,18 @@
+import dataclasses
+import io
+import re
+
 import pytest
 import yaml
+from rich.console import Console
 
 from components.vertex_api import VertexError
 from pipelines import watch
 from pipelines.config import mnist
+from pipelines.epilogue import print_result
 from pipelines.report import Summary, summarize
+from pipelines.run import RunResult
+from pipelines.target import Target
 from pipelines.watch import NOT_RUN, follow, leaf_tasks, view_of
 
 PIPELINE = """\
@@ -90,6 +98,46 @@ def test_a_summary_holds_what_the_pipeline_answered(summary):
         "seconds": 2.5,
         "cached": True,
     }
+
+
+PREPARED = {
+    "uri": "/runs/m-1/examples",
+    "report": "report.html",
+    "notes": "72 rows: 71 examples, 1 quarantined (fare 1)",
+    "drift": "\n".join(f"f{number}: Mobile 0 → {number} %" for number in range(5, 0, -1)),
+}
+
+
+def summary_of_data() -> Summary:
+    view = view_of(JOB, task_names=TASKS)
+    view = dataclasses.replace(view, outputs={"prepare-examples": {"examples": PREPARED}})
+    return summarize(view, run="m-1", config=mnist(), seconds=1)
+
+
+def test_a_summary_holds_all_drift_and_where_the_data_is_described():
+    summary = summary_of_data()
+    assert summary.data_report == "/runs/m-1/examples/report.html"
+    assert summary.data_notes == ("72 rows: 71 examples, 1 quarantined (fare 1)",)
+    assert len(summary.drift) == 5
+
+
+def test_the_end_of_a_run_names_the_worst_drift_and_the_data_report(tmp_path):
+    summary, console = summary_of_data(), Console(file=io.StringIO(), width=200)
+    view = view_of(JOB, task_names=TASKS)
+    print_result(
+        RunResult(summary=summary, view=view, is_interrupted=False),
+        config=mnist(),
+        target=Target(
+            **{"project": "p", "location": "l", "pipeline_root": "", "data_root": ""},
+            state_dir=tmp_path,
+        ),
+        is_kept=False,
+        console=console,
+    )
+    told = console.file.getvalue()
+    assert re.findall(r"(f\d): Mobile", told) == ["f5", "f4", "f3"]
+    assert "2 more in the data report" in told
+    assert "data report       /runs/m-1/examples/report.html" in told
 
 
 def test_latest_points_to_the_run_written_last(tmp_path, summary):
