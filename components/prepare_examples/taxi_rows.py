@@ -91,7 +91,10 @@ def _as_read(column: "pa.Array") -> Any:
     """Return the one value of a column; a time as text, for Python has no nanoseconds."""
     import pyarrow as pa
 
-    return (column.cast(pa.string()) if pa.types.is_timestamp(column.type) else column)[0].as_py()
+    if not pa.types.is_timestamp(column.type) or not column[0].is_valid:
+        return column[0].as_py()
+    text = column.view(pa.timestamp(column.type.unit)).cast(pa.string())[0].as_py()
+    return f"{text} UTC" if column.type.tz else text
 
 
 def _types() -> "dict[str, pa.DataType]":

@@ -5,11 +5,14 @@ of wall time since 1970. BigQuery's table calls the same wall time UTC. A time o
 names a zone or an offset is an instant, and becomes the wall time of a zone that is asked for.
 """
 
+import zoneinfo
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from components.prepare_examples.bad_rows import BadRows
+from components.prepare_examples.taxi_columns import LIMITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +22,7 @@ FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
 # The offset at the end of a time: Z, +02, -0500 or -05:00. "UTC" is none: so BigQuery marks the
 # city's wall time.
 OFFSET = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
-DAY_SECONDS, HOUR_SECONDS = 86_400, 3_600
+DAY_SECONDS, HOUR_SECONDS, QUARTER_SECONDS = 86_400, 3_600, 900
 THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
 
 
@@ -28,11 +31,31 @@ def wall_times(column: "pa.Array", *, time_zone: str) -> "pa.Array":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_timestamp(column.type) and column.type.tz:
-        column = pc.local_timestamp(column.cast(pa.timestamp(column.type.unit, time_zone)))
-    if pa.types.is_timestamp(column.type):
-        column = pc.floor_temporal(column, unit="second")
-    return column.cast(pa.timestamp("s"))
+    if not pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("s"))
+    naive = column.view(pa.timestamp(column.type.unit))
+    seconds = pc.floor_temporal(naive, unit="second").cast(pa.timestamp("s"))
+    if not column.type.tz:
+        return seconds
+    shifts = _offsets(seconds.cast(pa.int64()).fill_null(0), zoneinfo.ZoneInfo(time_zone))
+    return pc.add(seconds.cast(pa.int64()), shifts).cast(pa.timestamp("s"))
+
+
+def _offsets(seconds: "pa.Array", zone: zoneinfo.ZoneInfo) -> "pa.Array":
+    """Return the seconds that a zone is ahead of UTC at each moment.
+
+    By Python, once for each quarter of an hour: Arrow looks for the system's database of zones,
+    which small container images do not have.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    limits = LIMITS[NAME]
+    possible = seconds.to_numpy(zero_copy_only=False).clip(int(limits.low), int(limits.high))
+    quarters, places = np.unique(possible // QUARTER_SECONDS, return_inverse=True)
+    moments = (datetime.fromtimestamp(int(q) * QUARTER_SECONDS, zone) for q in quarters)
+    shifts = [int((moment.utcoffset() or timedelta()).total_seconds()) for moment in moments]
+    return pa.array(np.array(shifts, np.int64)[places])
 
 
 def seconds_of(
@@ -114,7 +137,7 @@ def _parse_texts(column: "pa.Array", zones: Counter[str], time_zone: str) -> "pa
     shifts = [_offset_seconds(one["values"]) for one in counted]
     known = pa.array([one["values"] for one in counted], pa.string())
     shift = pa.array(shifts, pa.int64()).take(pc.index_in(offsets, known))
-    instants = pc.subtract(found, shift).cast(pa.timestamp("s")).cast(pa.timestamp("s", "UTC"))
+    instants = pc.subtract(found, shift).view(pa.timestamp("s", "UTC"))
     walls = wall_times(instants, time_zone=time_zone).cast(pa.int64())
     return pc.if_else(has_offset, walls, found)
 

@@ -19,6 +19,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.taxi_columns import DERIVED
+from components.prepare_examples.taxi_times import wall_times
 
 TIME = "trip_start_timestamp"
 TEXTS = ("payment_type", "company")
@@ -241,6 +242,16 @@ def test_timestamps_with_a_zone_become_the_citys_wall_time(same, write, rows, un
     manifest = same(write({**typed(rows), TIME: times}))
     expected = {"column": TIME, "wall_time_of": "America/Chicago"}
     assert manifest["times"] == {**expected, "rows_converted_from": {zone: NUM_ROWS}}
+
+
+@pytest.mark.parametrize("zone", ["America/Chicago", "Asia/Kolkata", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("day", ["2014-03-09", "2014-11-02", "2014-04-06", "2014-10-05"])
+def test_wall_times_are_right_where_clocks_change(day, zone):
+    first = datetime.datetime.fromisoformat(f"{day} 00:00+00:00") - datetime.timedelta(hours=15)
+    moments = [first + datetime.timedelta(minutes=5 * number) for number in range(500)]
+    found = wall_times(pa.array([None, *moments], pa.timestamp("ms", "UTC")), time_zone=zone)
+    expected = [moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None) for moment in moments]
+    assert found.to_pylist() == [None, *expected]
 
 
 def test_a_zone_without_arrows_schema_is_utc(same, write, rows):
