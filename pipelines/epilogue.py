@@ -9,11 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from pipelines.config import RunConfig
-from pipelines.report import Summary, task_table
+from pipelines.report import MOST_DRIFT, Summary, task_table
 from pipelines.run import RunResult
 from pipelines.target import Target
 
-MOST_DRIFT = 3
 NEXT_FACT_LINE = "\n" + " " * 18
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from pipelines.config import RunConfig
 from pipelines.watch import RunView
 
+MOST_DRIFT = 3  # features that a run's end shows
 COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
 
 
@@ -54,7 +55,6 @@ def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> 
     outputs = view.outputs
     evaluated = outputs.get("evaluate", {})
     known = str(outputs.get("serve-known", {}).get("Output", ""))
-    examples = outputs.get("prepare-examples", {}).get("examples", {})
     promoted = str(outputs.get("promote", {}).get("Output", "")) or known
     return Summary(
         run=run,
@@ -76,10 +76,18 @@ def summarize(view: RunView, *, run: str, config: RunConfig, seconds: float) -> 
         seconds=round(seconds, 2),
         error=view.error,
         warnings=view.warnings,
-        data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
-        data_notes=tuple(str(examples.get("notes", "")).splitlines()),
-        drift=tuple(str(examples.get("drift", "")).splitlines()),
+        **data_facts(view),
     )
+
+
+def data_facts(view: RunView) -> dict[str, Any]:
+    """Return what a run's view tells of its examples, by the field of `Summary`."""
+    examples = view.outputs.get("prepare-examples", {}).get("examples", {})
+    return {
+        "data_report": f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
+        "data_notes": tuple(str(examples.get("notes", "")).splitlines()),
+        "drift": tuple(str(examples.get("drift", "")).splitlines()),
+    }
 
 
 def short_name(resource_name: str) -> str:

@@ -16,6 +16,7 @@ from pipelines.containers import add_containers
 from pipelines.local_service import LocalService
 from pipelines.package import check_images, own_image
 from pipelines.prune import delete_run
+from pipelines.report import MOST_DRIFT, data_facts
 from pipelines.resource_cli import (
     add_action,
     add_endings,
@@ -226,6 +227,10 @@ def tell_end(view: RunView, run: str) -> int:
     """Prints how a run has ended; answers the exit code."""
     state = view.state.removeprefix(runs.RUN.state_prefix)
     print(f"run {run} is {state}")
+    facts = data_facts(view)
+    print("".join(f"drift: {words}\n" for words in facts["drift"][:MOST_DRIFT]), end="")
+    if facts["data_report"]:
+        print(f"data report: {facts['data_report']}")
     if view.error:
         print(f"trainyard: {view.error}", file=sys.stderr)
     if state != "SUCCEEDED":

@@ -12,6 +12,7 @@ from pipelines.config import mnist
 from pipelines.epilogue import print_result
 from pipelines.report import Summary, summarize
 from pipelines.run import RunResult
+from pipelines.run_cli import tell_end
 from pipelines.target import Target
 from pipelines.watch import NOT_RUN, follow, leaf_tasks, view_of
 
@@ -119,6 +120,16 @@ def test_a_summary_holds_all_drift_and_where_the_data_is_described():
     assert summary.data_report == "/runs/m-1/examples/report.html"
     assert summary.data_notes == ("72 rows: 71 examples, 1 quarantined (fare 1)",)
     assert len(summary.drift) == 5
+
+
+def test_the_end_of_a_submitted_run_names_them_too(capsys):
+    view = dataclasses.replace(
+        view_of(JOB, task_names=TASKS), outputs={"prepare-examples": {"examples": PREPARED}}
+    )
+    tell_end(view, "m-1")
+    told = capsys.readouterr().out
+    assert re.findall(r"drift: (f\d): Mobile", told) == ["f5", "f4", "f3"]
+    assert "data report: /runs/m-1/examples/report.html" in told
 
 
 def test_the_end_of_a_run_names_the_worst_drift_and_the_data_report(tmp_path):
