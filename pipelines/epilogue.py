@@ -8,10 +8,12 @@ from rich.markup import escape
 from components.run_summary.summary import GATE_FAILED, Summary
 from pipelines.config import RunConfig
 from pipelines.operating.hints import after_failure, command, stop_command
-from pipelines.report import task_table
+from pipelines.report import MOST_DRIFT, task_table
 from pipelines.run import RunResult
 from pipelines.target import Target
 from pipelines.usage.page import REPORT_FILE
+
+NEXT_FACT_LINE = "\n" + " " * 18
 
 
 def print_result(
@@ -28,6 +30,9 @@ def print_result(
         "model version": _version(summary),
         "report": evaluated.get("report", {}).get("uri", ""),
         "CPU and memory": str(target.run_dir(summary.run) / REPORT_FILE),
+        "data": NEXT_FACT_LINE.join(summary.data_notes),
+        "drift": _drift(summary),
+        "data report": summary.data_report,
         "TensorBoard logs": logs,
         "run folder": str(target.run_dir(summary.run)),
     }
@@ -82,6 +87,13 @@ def _metrics(summary: Summary, config: RunConfig) -> dict[str, str]:
         for name, least in config.thresholds.items()
         if name in summary.metrics
     }
+
+
+def _drift(summary: Summary) -> str:
+    """Return the features that have moved most, and where the others are."""
+    more = len(summary.drift) - MOST_DRIFT
+    rest = [f"{more} more in the data report"] if more > 0 else []
+    return NEXT_FACT_LINE.join([*summary.drift[:MOST_DRIFT], *rest])
 
 
 def _version(summary: Summary) -> str:

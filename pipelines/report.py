@@ -5,6 +5,7 @@ from rich.text import Text
 
 from components.run_summary.summary import Summary
 
+MOST_DRIFT = 3  # features that a run's end shows
 COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
 
 

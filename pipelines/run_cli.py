@@ -20,6 +20,7 @@ from pipelines.operating.on_failure import add_on_failure, check_command, tell
 from pipelines.operating.runs_cli import add_views
 from pipelines.package import check_images, own_image
 from pipelines.prune import delete_run
+from pipelines.report import MOST_DRIFT
 from pipelines.resource_cli import (
     add_action,
     add_endings,
@@ -235,6 +236,10 @@ def _await(
 def tell_end(summary: Summary, target: Target, *, on_failure: str = "") -> int:
     """Print how a run has ended, and tell the command of a bad end; return the exit code."""
     print(f"run {summary.run} is {summary.state}")
+    for words in summary.drift[:MOST_DRIFT]:
+        print(f"drift: {words}")
+    if summary.data_report:
+        print(f"data report: {summary.data_report}")
     if summary.error:
         print(f"trainyard: {summary.error}", file=sys.stderr)
     if problem := tell(check_command(on_failure), summary, target=target):

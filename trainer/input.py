@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.bad_records import find_bad_record
 from trainer.errors import InputError, first_line
 from trainer.manifest import Shard, Split, find_damage
 from trainer.tracing import plain, traced
@@ -107,7 +108,11 @@ class Decoder:
         shards = list(shards)
         paths = ", ".join(dict.fromkeys(shard.path for shard in shards))
         unknown = InputError(f"the examples of {paths} cannot be read: {first_line(error)}")
-        return find_damage(shards, self.compression) or unknown
+        return (
+            find_damage(shards, self.compression)
+            or find_bad_record(shards, self.compression, self.decode)
+            or unknown
+        )
 
 
 class SplitChunks:
@@ -126,7 +131,9 @@ class SplitChunks:
                 yield features, labels
         if num_rows != self._split.num_examples:
             paths, size = ", ".join(self._split.paths), self._split.num_examples
-            raise InputError(f"{paths} hold {num_rows} examples, but the manifest says {size}")
+            unknown = f"{paths} hold {num_rows} examples, but the manifest says {size}"
+            damage = find_damage(self._split.shards, self._decoder.compression)
+            raise damage or InputError(unknown)
 
 
 def whole(split: Split) -> list[Slice]:

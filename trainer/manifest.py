@@ -89,14 +89,19 @@ def checked_split(manifest: Manifest, name: str, *, skip_corrupt: int = 0) -> Sp
 
 
 def find_damage(shards: Iterable[Shard], compression: str) -> InputError | None:
-    """Returns what is wrong with the first file that has become damaged since it was checked."""
+    """Returns what is wrong with the first file that is damaged, or has another size."""
     for shard in shards:
-        num_good, reason = _count_readable(shard.path, compression, at_most=shard.num_examples)
+        num_good, reason = _count_readable(shard.path, compression, at_most=shard.num_examples + 1)
         if num_good < shard.num_examples:
             num_lost = shard.num_examples - num_good
             return InputError(
                 f"{_place(shard, num_good, reason)}: {num_lost} examples are lost; prepare the"
                 f" examples again, or start again with --skip-corrupt {num_lost}"
+            )
+        if num_good > shard.num_examples and not shard.is_damaged:
+            return InputError(
+                f"{shard.path} holds more examples than the {shard.num_examples} of the manifest;"
+                " prepare the examples again"
             )
     return None
 

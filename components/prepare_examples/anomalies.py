@@ -1,5 +1,6 @@
 """What is wrong with the statistics of a dataset, by a schema; errors block, warnings do not."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,12 +35,17 @@ class Anomaly:
         return f"{self.severity}: {self.split} {self.feature}: {self.reason}"
 
 
-def find_anomalies(statistics: Json, schema: "schema_pb2.Schema") -> list[Anomaly]:
-    """Compares every split with the schema; errors first."""
+def find_anomalies(
+    statistics: Json, schema: "schema_pb2.Schema", *, is_inferred: bool = False
+) -> list[Anomaly]:
+    """Compares every split with the schema; errors first.
+
+    Against a schema that is `is_inferred` from the same data, shares that chance explains pass.
+    """
     found = [
         anomaly
         for split, content in statistics["splits"].items()
-        for anomaly in _of_split(split, content["features"], schema)
+        for anomaly in _of_split(split, content["features"], schema, is_inferred=is_inferred)
     ]
     return sorted(found, key=lambda anomaly: (anomaly.severity, anomaly.split, anomaly.feature))
 
@@ -72,7 +78,18 @@ def check(anomalies: list[Anomaly], *, block_on: str) -> None:
         )
 
 
-def _of_split(split: str, features: Json, schema: "schema_pb2.Schema") -> Iterator[Anomaly]:
+def most_by_chance(total: int, share: float) -> int:
+    """Return how many of `total` may well be of a kind that `share` of all are.
+
+    These are three standard deviations more than expected, and one for small numbers.
+    """
+    mean = total * share
+    return math.floor(mean + 3 * math.sqrt(mean) + 1)
+
+
+def _of_split(
+    split: str, features: Json, schema: "schema_pb2.Schema", *, is_inferred: bool
+) -> Iterator[Anomaly]:
     known = domains(schema)
     for name in features.keys() - known.keys():
         yield Anomaly(WARNING, split, name, "is not in the schema")
@@ -80,18 +97,19 @@ def _of_split(split: str, features: Json, schema: "schema_pb2.Schema") -> Iterat
         if name not in features:
             yield Anomaly(ERROR, split, name, "is in the schema, but not in the data")
             continue
-        for severity, reason in _of_feature(features[name], feature):
+        for severity, reason in _of_feature(features[name], feature, is_inferred=is_inferred):
             yield Anomaly(severity, split, name, reason)
 
 
-def _of_feature(found: Json, feature: Any) -> Iterator[tuple[str, str]]:
+def _of_feature(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
     if feature.type and feature.type != TYPES[found["type"]]:
         expected = TYPE_NAMES.get(feature.type, str(feature.type))
         yield ERROR, f"has the type {found['type']}, the schema {expected}"
         return
     total = found["num_present"] + found["num_missing"]
     share = found["num_present"] / total if total else 0.0
-    if share < feature.presence.min_fraction:
+    allowed = most_by_chance(total, 1 - feature.presence.min_fraction) if is_inferred else 0
+    if share < feature.presence.min_fraction and found["num_missing"] > allowed:
         yield (
             ERROR,
             f"is present in {share:.4%}, the schema requires {feature.presence.min_fraction:.4%}",
@@ -101,10 +119,10 @@ def _of_feature(found: Json, feature: Any) -> Iterator[tuple[str, str]]:
         return
     if found["num_unique"] == 1:
         yield WARNING, f"is always {found['top_values'][0][0]!r}"
-    yield from _outside(found, feature)
+    yield from _outside(found, feature, is_inferred=is_inferred)
 
 
-def _outside(found: Json, feature: Any) -> Iterator[tuple[str, str]]:
+def _outside(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
     """Values out of the domain: a range of numbers, or a list of texts."""
     kind = feature.WhichOneof("domain_info")
     if kind in {"int_domain", "float_domain"}:
@@ -115,10 +133,10 @@ def _outside(found: Json, feature: Any) -> Iterator[tuple[str, str]]:
         if has_high and found["max"] > domain.max:
             yield ERROR, f"has {found['max']}, above the schema's {domain.max}"
     if kind == "string_domain":
-        yield from _new_texts(found, feature)
+        yield from _new_texts(found, feature, is_inferred=is_inferred)
 
 
-def _new_texts(found: Json, feature: Any) -> Iterator[tuple[str, str]]:
+def _new_texts(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
     allowed = set(feature.string_domain.value)
     new = {value: count for value, count in found["top_values"] if value not in allowed}
     if not new:
@@ -127,6 +145,7 @@ def _new_texts(found: Json, feature: Any) -> Iterator[tuple[str, str]]:
     least = feature.distribution_constraints.min_domain_mass
     if not feature.HasField("distribution_constraints"):
         least = 1.0
-    severity = ERROR if share < least else WARNING
+    most = most_by_chance(found["num_present"], 1 - least) if is_inferred else 0
+    severity = ERROR if share < least and sum(new.values()) > most else WARNING
     shown = ", ".join(repr(value) for value in list(new)[:3])
     yield severity, f"has {len(new)} values that the schema does not know: {shown}"

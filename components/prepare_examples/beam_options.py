@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from components.prepare_examples.errors import DataError
+
 if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -62,6 +64,8 @@ def run_pipeline(
         add_steps(pipeline, elements, work, partial(_save_answer, finish, str(answer)))
     found: Json = json.loads(answer.read_text())
     answer.unlink()
+    if "problem" in found:
+        raise DataError(found["problem"])
     return found
 
 
@@ -92,13 +96,24 @@ def add_steps(
         | "Start" >> beam.Impulse()
         | "Elements" >> beam.FlatMap(lambda _: numbered)
         | "SpreadOverWorkers" >> beam.GroupByKey()
-        | "Work" >> beam.FlatMap(lambda item: [(None, work(element)) for element in item[1]])
+        | "Work" >> beam.FlatMap(lambda item: [(None, _told(work, item[0], e)) for e in item[1]])
         | "Collect" >> beam.GroupByKey()
         | "Finish" >> beam.Map(lambda item: finish(item[1]))
     )
 
 
+def _told(work: Callable[[Element], Json], number: int, element: Element) -> Json:
+    """Return what `work` does, or the problem: Beam would wrap the error, and try it again."""
+    try:
+        return work(element)
+    except DataError as error:
+        return {"problem": str(error), "number": number}
+
+
 def _save_answer(
     finish: Callable[[Iterable[Json]], Json], path: str, results: Iterable[Json]
 ) -> None:
-    Path(path).write_text(json.dumps(finish(results)))
+    found = list(results)
+    problems = [result for result in found if "problem" in result]
+    answer = min(problems, key=lambda one: one["number"]) if problems else finish(found)
+    Path(path).write_text(json.dumps(answer))

@@ -84,7 +84,8 @@ def _num_rows(path: Path) -> int:
     if num_bytes % RECORD_BYTES or not num_bytes:
         raise DataError(
             f"{path}: has {num_bytes:,} bytes, which is no multiple of {RECORD_BYTES:,}, the size "
-            "of a record (one label and 32 by 32 by 3 pixels)"
+            "of a record (one label and 32 by 32 by 3 pixels): record "
+            f"{num_bytes // RECORD_BYTES} (the first is 0) has {num_bytes % RECORD_BYTES:,}"
         )
     return num_bytes // RECORD_BYTES
 

@@ -62,6 +62,8 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
         baseline=args.baseline,
         drift_thresholds=_numbers("drift-thresholds", args.drift_thresholds, "psi=0.25"),
         block_on=args.block_on,
+        max_quarantine=args.max_quarantine,
+        time_zone=args.time_zone,
         num_workers=args.num_workers,
         parallelism=args.parallelism,
         target_mb=args.target_mb,

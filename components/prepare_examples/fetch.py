@@ -8,6 +8,9 @@ from components.prepare_examples.files import gunzip, in_threads, sha256_of
 from components.prepare_examples.source_file import SourceFile
 from components.prepare_examples.sources import Source, source_of
 
+TABLES = ("*.parquet", "*.csv", "*.csv.gz")
+OWN_TABLES = "bigquery-"
+
 logger = logging.getLogger(__name__)
 
 
@@ -24,7 +27,8 @@ def fetch(workload: str, data_dir: str | Path, *, trust_files: bool = False) -> 
             own in the same format.
 
     Raises:
-        DataError: a file is missing and no route has it; says which to put where by hand.
+        DataError: a file is missing and no route has it; says which to put where by hand. Or the
+            folder holds tables, which would not be read.
     """
     return fetch_source(source_of(workload), Path(data_dir), trust_files=trust_files)
 
@@ -32,11 +36,24 @@ def fetch(workload: str, data_dir: str | Path, *, trust_files: bool = False) -> 
 def fetch_source(source: Source, folder: Path, *, trust_files: bool = False) -> dict[str, Path]:
     """`fetch` for a source that need not be registered."""
     folder.mkdir(parents=True, exist_ok=True)
+    _refuse_tables(source, folder)
     if trust_files:
         _take_unverified(source, folder)
     else:
         _take_or_bring(source, folder)
     return {file.name: folder / file.name for file in source.files}
+
+
+def _refuse_tables(source: Source, folder: Path) -> None:
+    """Refuse a folder with tables of a user's own, which would be passed over silently."""
+    known = {name for file in source.files for name in (file.name, file.gzip_name)}
+    for pattern in TABLES:
+        for path in sorted(folder.glob(pattern)):
+            if path.name not in known and not path.name.startswith(OWN_TABLES):
+                raise DataError(
+                    f"{path} would not be read, but {source.title} instead; name your own tables "
+                    f"(prepare.files={folder / pattern}), or take them out of the folder"
+                )
 
 
 def _take_unverified(source: Source, folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Judges the statistics of new examples, and writes everything that describes them."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def describe_examples(
     workload = statistics["workload"]
     expected = schema.read_schema(local_path(options.schema)) if options.schema else None
     expected = expected or schema.infer_schema(statistics)
-    found = anomalies.find_anomalies(statistics, expected)
+    found = anomalies.find_anomalies(statistics, expected, is_inferred=not options.schema)
     found += anomalies.duplicate_anomalies(duplicates)
     columns, drifts = dict(statistics["splits"]), []
     if options.baseline:
@@ -42,11 +41,13 @@ def describe_examples(
     facets = schema.to_facets(statistics).SerializeToString(deterministic=True)
     (folder / "statistics.pb").write_bytes(facets)
     schema.write_schema(expected, folder / "schema.pbtxt")
-    content = {"anomalies": [a.to_json() for a in found], "drift": [asdict(d) for d in drifts]}
+    content = {"anomalies": [a.to_json() for a in found], "drift": [d.to_json() for d in drifts]}
     (folder / "anomalies.json").write_text(json.dumps(content, indent=2) + "\n")
     page = report.render(f"Examples of {workload}", columns, anomalies=found, drifts=drifts)
-    (folder / "report.html").write_text(page, encoding="utf-8")
+    (folder / report.FILE).write_text(page, encoding="utf-8")
+    drifted = drift.beyond(drifts, options.drift_thresholds)
     return {
+        **({"drift": [d.words for d in drifted]} if options.baseline else {}),
         "schema_sha256": schema.digest((folder / "schema.pbtxt").read_text()),
         "num_errors": sum(a.severity == anomalies.ERROR for a in found),
         "num_warnings": sum(a.severity == anomalies.WARNING for a in found),

@@ -8,6 +8,7 @@ from components.prepare_examples.options import SOURCES as TABLE_SOURCES
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS
 from components.prepare_examples.sources import CACHE_DIR, SOURCES
+from components.prepare_examples.taxi_columns import TIME_ZONE
 
 DESCRIPTION = f"""\
 Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.
@@ -168,6 +169,13 @@ def _add_check_flags(parser: argparse.ArgumentParser) -> None:
         metavar="SEVERITY",
         help="which anomalies end the run: error, warning (both) or none (default: error)",
     )
+    checks.add_argument(
+        "--max-quarantine",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="end the run when more of the rows are set aside (default: 0.05, 5 %%)",
+    )
 
 
 def _add_table_flags(parser: argparse.ArgumentParser) -> None:
@@ -178,6 +186,13 @@ def _add_table_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATTERN",
         help="CSV, gzipped CSV or Parquet instead of the sample; again for more",
+    )
+    table.add_argument(
+        "--time-zone",
+        default=TIME_ZONE,
+        metavar="NAME",
+        help="whose wall time a time becomes that names a zone; UTC for exports of BigQuery's "
+        "table, which calls the city's wall time so (default: %(default)s)",
     )
     table.add_argument(
         "--ratios",

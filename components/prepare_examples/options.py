@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import zoneinfo
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,13 +14,14 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.records import COMPRESSIONS
 from components.prepare_examples.shards import DEFAULT_NUM_SHARDS, plan_num_shards
 from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
+from components.prepare_examples.taxi_columns import TIME_ZONE
 from trainer import paths
 
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")
 LISTS = ("files", "dates", "split_key", "ignore_columns", "beam_options")
 TABLE_ONLY = (
-    *("schema", "baseline", "drift_thresholds", "block_on"),
+    *("schema", "baseline", "drift_thresholds", "block_on", "max_quarantine", "time_zone"),
     *("source", "project", "limit", "dates"),
     *("files", "ratios", "split_key", "row_filter", "ignore_columns"),
 )
@@ -44,6 +46,9 @@ class PrepareOptions:
         drift_thresholds: the distances (l_infinity, jensen_shannon, psi) above which to warn;
             those that are not named keep their defaults.
         block_on: which anomalies end the run: `error`, `warning` (both) or `none`.
+        max_quarantine: the share of rows that may be quarantined; more end the run.
+        time_zone: whose wall time a time becomes that names another zone; one that names none
+            stays as it is.
         beam_options: Beam's own flags, without `--runner` it all runs in this process. Another
             runner's workers must see the raw files and the output folder.
         files: the table's files, CSV (plain or gzipped) or Parquet, as paths or patterns; none
@@ -69,6 +74,8 @@ class PrepareOptions:
     baseline: str = ""
     drift_thresholds: Mapping[str, float] = field(default_factory=lambda: THRESHOLDS)
     block_on: str = "error"
+    max_quarantine: float = 0.05
+    time_zone: str = TIME_ZONE
     beam_options: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     source: str = "files"
@@ -92,6 +99,8 @@ class PrepareOptions:
                 raise DataError(f"{name} is {getattr(self, name)!r}; it must be a path")
         self._check_source()
         _check_choice("block_on", self.block_on, ("error", "warning", "none"))
+        _check_share("max_quarantine", self.max_quarantine)
+        _check_time_zone(self.time_zone)
         if not isinstance(self.trust_files, bool):
             raise DataError(f"trust_files is {self.trust_files!r}; it must be true or false")
         _check_choice("compression", self.compression, tuple(COMPRESSIONS))
@@ -206,6 +215,20 @@ def _check_numbers(name: str, value: Any) -> None:
         for number in value.values()
     ):
         raise DataError(f"{name} is {value!r}; it must be numbers by name")
+
+
+def _check_share(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise DataError(f"{name} is {value!r}; it must be a share from 0 to 1, as 0.05")
+
+
+def _check_time_zone(name: object) -> None:
+    try:
+        zoneinfo.ZoneInfo(str(name))
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
+        raise DataError(
+            f"time_zone is {name!r}; it must be a name such as {TIME_ZONE} or UTC"
+        ) from error
 
 
 def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

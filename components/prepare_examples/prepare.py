@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples import image_step, taxi_step
+from components.prepare_examples import image_step, quarantine, taxi_step
 from components.prepare_examples.bigquery import build_query
 from components.prepare_examples.images import IMAGES
 from components.prepare_examples.options import PrepareOptions
@@ -17,6 +17,7 @@ from components.prepare_examples.publish import (
     local_path,
     published,
 )
+from components.prepare_examples.report import FILE as REPORT
 from components.prepare_examples.runner_flags import checked_flags
 from components.prepare_examples.sources import data_folder, source_of
 
@@ -53,6 +54,8 @@ def prepare(
         step.write(plan, folder)
     manifest = read_manifest(output)
     logger.info("%s in %.1f s", summary(manifest, output), time.monotonic() - started)
+    for line in (notes(manifest) if "rows" in manifest else []) + manifest.get("drift", []):
+        logger.info("%s", line)
     return manifest
 
 
@@ -114,4 +117,27 @@ def describe(manifest: Json) -> dict[str, str]:
         f"num_{name}_examples": str(split["num_examples"])
         for name, split in manifest["splits"].items()
     }
-    return {"workload": manifest["workload"], "split_rule": manifest["split_rule"], **counts}
+    found = {"workload": manifest["workload"], "split_rule": manifest["split_rule"], **counts}
+    if "rows" in manifest:
+        found |= {"report": REPORT, "notes": "\n".join(notes(manifest))}
+    if "drift" in manifest:
+        found |= {"drift": "\n".join(manifest["drift"])}
+    return found
+
+
+def notes(manifest: Json) -> list[str]:
+    """Return what to know of a table: what became of its rows, and what is not as in its files."""
+    rows, times, derived = manifest["rows"], manifest["times"], manifest["derived"]
+    columns = quarantine.by_column(manifest["quarantine"]["by_column"])
+    found = [
+        f"{rows['read']:,} rows: {rows['written']:,} examples, {rows['quarantined']:,} quarantined"
+        + f" ({columns})" * bool(columns)
+        + f", {rows['filtered']:,} filtered" * bool(rows["filtered"])
+    ]
+    if zones := times["rows_converted_from"]:
+        named = ", ".join(f"{zone} ({count:,} rows)" for zone, count in sorted(zones.items()))
+        found.append(f"{times['column']}: wall time of {times['wall_time_of']}, from {named}")
+    return found + [
+        f"{name}: derived from {derived['from']}; the files differ in {count:,} rows"
+        for name, count in sorted(derived["rows_in_which_the_files_differ"].items())
+    ]

@@ -9,6 +9,7 @@ from typing import Any
 from components.prepare_examples.anomalies import Anomaly
 from components.prepare_examples.drift import Drift
 
+FILE = "report.html"
 WIDTH, HEIGHT, NUM_BARS = 260, 90, 20
 Json = dict[str, Any]
 
@@ -102,9 +103,9 @@ def _drift(drifts: Sequence[Drift]) -> str:
     if not drifts:
         return ""
     rows = "".join(
-        f"<tr><th>{html.escape(d.feature)}</th><td>{d.l_infinity:.3f}</td>"
+        f"<tr><th>{html.escape(d.words)}</th><td>{d.l_infinity:.3f}</td>"
         f"<td>{d.jensen_shannon:.3f}</td><td>{d.psi:.3f}</td></tr>"
-        for d in sorted(drifts, key=lambda d: -d.psi)
+        for d in drifts
     )
     head = "<tr><th>drift of train</th><th>L∞</th><th>Jensen-Shannon</th><th>PSI</th></tr>"
     return f'<table class="drift">{head}{rows}</table>'

@@ -16,8 +16,9 @@ Json = dict[str, Any]
 def infer_schema(statistics: Json) -> "schema_pb2.Schema":
     """The schema of the train split: types, presence, and the values of texts and small integers.
 
-    A feature that is always present is required; texts are an error only beyond a tenth of values
-    that are new (`min_domain_mass` 0.9), because a new company is no mistake.
+    A feature that is always present is required, as far as that can be known of so many examples
+    (`least_presence`); texts are an error only beyond a tenth of values that are new
+    (`min_domain_mass` 0.9), because a new company is no mistake.
     """
     from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -26,12 +27,20 @@ def infer_schema(statistics: Json) -> "schema_pb2.Schema":
         feature = schema.feature.add(name=name)
         feature.type = schema_pb2.FeatureType.Value(_type(found["type"]))
         feature.value_count.min = feature.value_count.max = 1
-        feature.presence.min_fraction = 0.0 if found["num_missing"] else 1.0
+        feature.presence.min_fraction = least_presence(found)
         if found["type"] == "STRING" and found["num_unique"] <= MAX_DOMAIN:
             feature.string_domain.name = name
             feature.string_domain.value.extend(sorted(value for value, _ in found["top_values"]))
             feature.distribution_constraints.min_domain_mass = 0.9
     return schema
+
+
+def least_presence(found: Json) -> float:
+    """Return the least share of examples that have a feature, at 95 % confidence; 0 if some do not.
+
+    When all of n have it, up to 3 / n may be without it (the rule of three).
+    """
+    return 0.0 if found["num_missing"] else max(0.0, 1 - 3 / max(found["num_present"], 1))
 
 
 def read_schema(path: str | Path) -> "schema_pb2.Schema":

@@ -21,6 +21,7 @@ from components.prepare_examples.files import sha256_of
 from components.prepare_examples.taxi_rows import header_names
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+OTHER_SEPARATORS = ";\t|"
 MAX_HEADER_BYTES = 1 << 20
 GZIP_RATIO = 5  # for planning only: how much larger a gzipped CSV file is when unpacked
 
@@ -177,6 +178,12 @@ def _read_header(content: IO[bytes], path: str) -> tuple[list[str], int]:
         raise DataError(
             f"{path}: its header is not UTF-8 ({start[:20]!r}); convert the file to UTF-8"
         ) from error
+    separators = [sign for sign in OTHER_SEPARATORS if sign in "".join(names)]
+    if len(names) == 1 and separators:
+        raise DataError(
+            f"{path}: its columns are separated by {separators[0]!r}; only commas are read: "
+            "write the file anew as CSV with commas"
+        )
     if not any(names):
         raise DataError(f"{path}: its first line is blank; the names of the columns belong there")
     return names, len(start)

@@ -55,7 +55,10 @@ def empty_result() -> Json:
     return {
         "shards": [],
         "quarantine": [],
-        "tally": {"read": 0, "written": 0, "filtered": 0, "quarantined": {}, "missing": {}},
+        "tally": {
+            **{"read": 0, "written": 0, "filtered": 0},
+            **{"quarantined": {}, "missing": {}, "zones": {}, "differing": {}},
+        },
         "keys": None,
         "statistics": {split: {} for split in SPLITS},
     }

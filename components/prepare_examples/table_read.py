@@ -2,27 +2,46 @@
 
 from collections.abc import Iterator
 
+from components.prepare_examples.clean_rows import clean
+from components.prepare_examples.column_types import from_columns
 from components.prepare_examples.csv_records import count_records, record_blocks
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.table_files import damaged, gzip_errors, open_records
 from components.prepare_examples.table_plan import Segment
-from components.prepare_examples.taxi_rows import Block, clean, from_columns, read_csv_block
+from components.prepare_examples.taxi_rows import Block, read_csv_block
 
 BATCH_ROWS = 32_768
 
 
-def blocks(segment: Segment) -> Iterator[tuple[int, Block]]:
+def blocks(segment: Segment, *, time_zone: str) -> Iterator[tuple[int, Block]]:
     """The segment's blocks, each with the number of rows before it in the file.
+
+    Args:
+        segment: what to read.
+        time_zone: whose wall time a time with a zone becomes.
 
     Raises:
         DataError: the file is damaged, or has other records than its newlines say; names the rows.
     """
+    import pyarrow as pa
+
     row, left = segment.first_row, segment.max_rows
-    read = _parquet_blocks if segment.kind == "parquet" else _csv_blocks
-    for block in read(segment):
-        if 0 <= left < block.num_rows:
-            block = block.head(left)  # noqa: PLW2901
-        yield row, clean(block)
+    found = (
+        _parquet_blocks(segment, time_zone) if segment.kind == "parquet" else _csv_blocks(segment)
+    )
+    while True:
+        try:
+            block = next(found, None)
+            if block is None:
+                return
+            if 0 <= left < block.num_rows:
+                block = block.head(left)
+            cleaned = clean(block, time_zone=time_zone)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(
+                f"{segment.path}, from row {row + 1} on, cannot be read: {error}"
+            ) from error
+        yield row, cleaned
         row += block.num_rows
         left = max(left - block.num_rows, 0) if left >= 0 else left
         if left == 0:
@@ -52,7 +71,7 @@ def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
         )
 
 
-def _parquet_blocks(segment: Segment) -> Iterator[Block]:
+def _parquet_blocks(segment: Segment, time_zone: str) -> Iterator[Block]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(segment.path) as file:
@@ -60,4 +79,4 @@ def _parquet_blocks(segment: Segment) -> Iterator[Block]:
         names = file.schema_arrow.names
         for batch in file.iter_batches(BATCH_ROWS, row_groups=groups):
             assert batch.schema.names == names
-            yield from_columns(batch, segment.columns, path=segment.path)
+            yield from_columns(batch, segment.columns, path=segment.path, time_zone=time_zone)

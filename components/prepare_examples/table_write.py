@@ -18,7 +18,7 @@ from components.prepare_examples.records import RecordFile, frame_records, recor
 from components.prepare_examples.shards import SPLITS, shard_file
 from components.prepare_examples.table_plan import Part
 from components.prepare_examples.table_read import blocks
-from components.prepare_examples.taxi_columns import FEATURES
+from components.prepare_examples.taxi_columns import FEATURES, TIME_ZONE
 from components.prepare_examples.taxi_rows import Block
 from components.prepare_examples.text_statistics import Strings
 
@@ -40,6 +40,7 @@ class TableOptions:
     row_filter: str = "none"
     compression: str = "GZIP"
     has_keys: bool = False
+    time_zone: str = TIME_ZONE
 
     def to_json(self) -> str:
         """Plain text, to travel through Beam."""
@@ -85,6 +86,8 @@ class _Tally:
     filtered: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
+    zones: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
     keys: KeyCounts = field(default_factory=KeyCounts)
 
     def to_plain(self) -> Json:
@@ -94,6 +97,8 @@ class _Tally:
             "filtered": self.filtered,
             "quarantined": dict(self.quarantined),
             "missing": dict(self.missing),
+            "zones": dict(self.zones),
+            "differing": dict(self.differing),
         }
 
 
@@ -114,7 +119,7 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
             for split in SPLITS
         ]
         for segment in part.segments:
-            for first_row, block in blocks(segment):
+            for first_row, block in blocks(segment, time_zone=options.time_zone):
                 _set_aside(block, (segment.path, first_row), bad, tally)
                 _write_block(block, splits, tally, options)
     return {
@@ -198,6 +203,8 @@ def _set_aside(block: Block, place: tuple[str, int], side: IO[str], tally: _Tall
         side.write(json.dumps({"file": path, "row": row_number, **entry}) + "\n")
         tally.quarantined[str(entry["column"])] += 1
     tally.read += block.num_rows
+    tally.zones += block.zones
+    tally.differing += block.differing
 
 
 def _plain(value: Any) -> Any:

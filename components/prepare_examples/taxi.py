@@ -3,13 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from components.prepare_examples import taxi_times
 from components.prepare_examples.encode_rows import encode_rows
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.number_statistics import Numbers
 from components.prepare_examples.splitting import hash_rows, split_numbers
 from components.prepare_examples.taxi_columns import (
-    DERIVED,
     FEATURES,
     FLOATS,
     INTS,
@@ -53,20 +51,11 @@ def check_key(key: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def to_examples(table: "pa.Table") -> "pa.Table":
-    """The features, derived ones too, and the label of clean rows."""
+    """Return the features and the label of clean rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    seconds = table["trip_start_timestamp"].combine_chunks()
-    derive = dict(
-        zip(DERIVED, (taxi_times.hours, taxi_times.weekdays, taxi_times.months), strict=True)
-    )
-    columns = {
-        name: table[name].combine_chunks()
-        if name in table.column_names
-        else derive[name](seconds).cast(pa.int64())
-        for name in FEATURES
-    }
+    columns = {name: table[name].combine_chunks() for name in FEATURES}
     is_big = pc.greater(table["tips"], pc.multiply(table["fare"], TIP_SHARE))
     columns[LABEL] = is_big.combine_chunks().cast(pa.int64())
     return pa.table(columns)

@@ -39,6 +39,7 @@ INTS = (
 STRINGS = ("payment_type", "company")
 FEATURES = (*FLOATS, *INTS, *STRINGS)
 
+TIME_ZONE = "America/Chicago"
 DERIVED = ("trip_start_hour", "trip_start_day", "trip_start_month")
 KEYS = ("unique_key", "taxi_id")
 
@@ -94,6 +95,10 @@ LIMITS = {
 NEVER_MISSING = ("fare", "tips", "trip_start_timestamp")
 
 
+# Row numbers that pandas writes before a table's columns.
+INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
+
+
 def canonical_name(name: str) -> str:
     """The BigQuery table's name of a column, from the portal's names too (`Trip Seconds`)."""
     plain = "_".join(name.strip().lower().split())
@@ -116,7 +121,7 @@ def check_header(names: Iterable[str], *, file: str, ignored: Iterable[str] = ()
             f"{file}: the column {missing[0]!r} is missing (all that are: {', '.join(missing)}); "
             f"it has {', '.join(columns)}"
         )
-    ignored = {canonical_name(name) for name in ignored}
+    ignored = INDEX_NAMES | {canonical_name(name) for name in ignored}
     unknown = [name for name in columns if name not in KNOWN and name not in ignored]
     if unknown:
         raise DataError(

@@ -1,30 +1,30 @@
-"""Blocks of taxi records become columns of clean values; bad rows are set aside with a reason."""
+"""Blocks of taxi records become typed columns; bad rows are set aside with a reason."""
 
 import csv
 import io
+import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.bad_rows import BadRows
-from components.prepare_examples.errors import DataError
 from components.prepare_examples.taxi_columns import (
+    DERIVED,
     FLOATS,
     INTS,
     KEYS,
-    LIMITS,
-    NEVER_MISSING,
     STRINGS,
 )
-from components.prepare_examples.taxi_times import seconds_of
+from components.prepare_examples.taxi_times import NAME
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-NUMBERS = {*FLOATS, *INTS, "tips"} - {"trip_start_timestamp"}
-TEXTS = {*STRINGS, *KEYS, "trip_start_timestamp"}
+NUMBERS = {*FLOATS, *INTS, "tips"} - {NAME}
+TEXTS = {*STRINGS, *KEYS, NAME}
 NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
@@ -34,6 +34,8 @@ class Block:
 
     Ragged rows (with too few or too many fields) are not in `table`; `numbers` says for each row of
     the table which record of the block it is, starting with 0. `raw` is the table as it was read.
+    `zones` counts the times that were given in a time zone, by its name, and are wall time now;
+    `differing` the values of derived features in the input that are not those of the time.
     """
 
     table: "pa.Table"
@@ -41,6 +43,8 @@ class Block:
     bad: BadRows
     numbers: "NDArray[np.int64]"
     ragged: list[tuple[int, str, str]]
+    zones: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
 
     @property
     def num_rows(self) -> int:
@@ -49,14 +53,15 @@ class Block:
 
     def original(self, row: int) -> dict[str, Any]:
         """A row as it was read, by column."""
-        values: dict[str, Any] = self.raw.slice(row, 1).to_pylist()[0]
-        return values
+        found = self.raw.slice(row, 1)
+        return {name: _as_read(found[name].combine_chunks()) for name in found.column_names}
 
     def head(self, num_rows: int) -> "Block":
         """The first records."""
         kept = self.numbers[self.numbers < num_rows]
         reasons = {row: why for row, why in self.bad.reasons.items() if row < len(kept)}
-        return Block(
+        return replace(
+            self,
             table=self.table.slice(0, len(kept)).combine_chunks(),
             raw=self.raw.slice(0, len(kept)),
             bad=BadRows(reasons),
@@ -82,56 +87,14 @@ def read_csv_block(block: bytes, columns: Sequence[str]) -> Block:
     return Block(table=table, raw=raw, bad=bad, numbers=numbers, ragged=ragged)
 
 
-def from_columns(batch: "pa.RecordBatch", columns: Sequence[str], *, path: str) -> Block:
-    """A block of columns that have types already, as Parquet's.
-
-    Raises:
-        DataError: a column has a type that cannot be converted; names it.
-    """
-    import numpy as np
+def _as_read(column: "pa.Array") -> Any:
+    """Return the one value of a column; a time as text, for Python has no nanoseconds."""
     import pyarrow as pa
 
-    arrays = {}
-    for name, column in zip(columns, batch.columns, strict=True):
-        if name not in NUMBERS and name not in TEXTS:
-            continue
-        try:
-            arrays[name] = _converted(column, name)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise DataError(
-                f"{path}: the column {name!r} has the type {column.type}: {error}"
-            ) from error
-    table = pa.table(arrays)
-    return Block(table, table, BadRows(), np.arange(table.num_rows), [])
-
-
-def _converted(column: "pa.Array", name: str) -> "pa.Array":
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if name in NUMBERS:
-        return column.cast(pa.float64())
-    if name == "trip_start_timestamp" and not pa.types.is_large_string(column.type):
-        return column
-    texts = column.cast(pa.string())
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)  # as in CSV
-
-
-def clean(block: Block) -> Block:
-    """The block with its columns' final types; impossible values are marked in `bad`."""
-    import pyarrow as pa
-
-    columns = {}
-    for name in block.table.column_names:
-        column = block.table[name].combine_chunks()
-        if name == "trip_start_timestamp":
-            column = seconds_of(column, block.bad)
-        if name in LIMITS:
-            _check_limits(column, name, block.bad)
-        columns[name] = _whole(column, name, block.bad) if name in INTS else column
-    for name in NEVER_MISSING:
-        _check_present(columns[name], name, block.bad)
-    return replace(block, table=pa.table(columns))
+    if not pa.types.is_timestamp(column.type) or not column[0].is_valid:
+        return column[0].as_py()
+    text = column.view(pa.timestamp(column.type.unit)).cast(pa.string())[0].as_py()
+    return f"{text} UTC" if column.type.tz else text
 
 
 def _types() -> "dict[str, pa.DataType]":
@@ -175,13 +138,16 @@ def _repaired(raw: "pa.Table", bad: BadRows) -> "pa.Table":
     import pyarrow as pa
 
     columns = {
-        name: (_numbers if name in NUMBERS else _texts)(raw[name].combine_chunks(), name, bad)
+        name: (parse_numbers if name in NUMBERS else parse_texts)(
+            raw[name].combine_chunks(), name, bad
+        )
         for name in raw.column_names
     }
     return pa.table(columns)
 
 
-def _numbers(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
+def parse_numbers(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
+    """Return binary texts as float64; others are null and marked, and nan in derived features."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -190,12 +156,16 @@ def _numbers(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
     is_number = pc.match_substring_regex(trimmed, NUMBER_PATTERN.decode())
     is_right = pc.or_(column.is_null(), is_number.fill_null(False))
     wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
-    bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not a number")
     kept = pc.if_else(is_number, trimmed, pa.scalar(None, pa.binary()))
-    return kept.cast(pa.string()).cast(pa.float64())
+    numbers = kept.cast(pa.string()).cast(pa.float64())
+    if name in DERIVED:
+        return pc.if_else(is_right, numbers, math.nan)  # differs from any
+    bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not a number")
+    return numbers
 
 
-def _texts(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
+def parse_texts(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
+    """Return binary texts as texts; those that are not UTF-8 are null and marked."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -224,41 +194,6 @@ def _decoded(value: bytes | None) -> str | None:
 
 def _shown(value: bytes) -> str:
     return repr(value[:60].decode(errors="backslashreplace"))
-
-
-def _check_limits(column: "pa.Array", name: str, bad: BadRows) -> None:
-    import numpy as np
-
-    limits = LIMITS[name]
-    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
-    present = column.is_valid().to_numpy(zero_copy_only=False)
-    with np.errstate(invalid="ignore"):
-        is_possible = (values >= limits.low) & (values <= limits.high)
-    wrong = np.flatnonzero(present & ~is_possible)
-    allowed = f"{limits.low:,} to {limits.high:,} {limits.unit}".strip()
-    bad.add(wrong, name, lambda row: f"{values[row]:.15g} is impossible; allowed: {allowed}")
-
-
-def _whole(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
-    """Whole numbers as int64; others are marked."""
-    import numpy as np
-    import pyarrow as pa
-
-    if pa.types.is_integer(column.type):
-        return column.cast(pa.int64())
-    missing = ~column.is_valid().to_numpy(zero_copy_only=False)
-    values = np.nan_to_num(column.to_numpy(zero_copy_only=False).astype(np.float64), posinf=0)
-    whole = np.clip(np.trunc(values), -(2.0**62), 2.0**62)
-    wrong = np.flatnonzero(~missing & (whole != values))
-    bad.add(wrong, name, lambda row: f"{values[row]:.15g} is not a whole number")
-    return pa.array(whole.astype(np.int64), mask=missing)
-
-
-def _check_present(column: "pa.Array", name: str, bad: BadRows) -> None:
-    import numpy as np
-
-    missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
-    bad.add(missing, name, lambda _: "is missing")
 
 
 def header_names(record: bytes) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples import taxi
+from components.prepare_examples import quarantine, taxi
 from components.prepare_examples.bigquery import build_query, fetch_trips
 from components.prepare_examples.duplicates import KEY
 from components.prepare_examples.errors import DataError
@@ -21,7 +21,14 @@ from components.prepare_examples.table_files import TableFile, digest_of, find_f
 from components.prepare_examples.table_pipeline import write_table
 from components.prepare_examples.table_plan import TablePlan, plan_table
 from components.prepare_examples.table_write import TableOptions
-from components.prepare_examples.taxi_columns import FEATURES, LABEL, LABEL_RULE, check_header
+from components.prepare_examples.taxi_columns import (
+    DERIVED,
+    FEATURES,
+    LABEL,
+    LABEL_RULE,
+    check_header,
+)
+from components.prepare_examples.taxi_times import NAME as TIME
 
 Json = dict[str, Any]
 
@@ -67,6 +74,8 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
         row_filter=options.row_filter,
         compression=COMPRESSIONS[options.compression],
         has_keys=KEY in common,
+        # BigQuery's table calls the city's wall time UTC.
+        time_zone="UTC" if options.source == "bigquery" else options.time_zone,
     )
     header = _header(workload, table, write_options, is_verified=is_verified)
     header["settings"] = options.changed()
@@ -97,8 +106,10 @@ def write(found: TaxiPlan, folder: Path) -> None:
     result = write_table(
         found.table.parts, found.options, output_dir=folder, beam_options=found.wanted.beam_options
     )
+    quarantine.check_share(result, folder, max_share=found.wanted.max_quarantine)
     rows = _checked_rows(result["tally"], found)
-    manifest = {**found.header, "rows": rows, "quarantine": _quarantine(result)}
+    manifest = {**found.header, "rows": rows, "quarantine": quarantine.describe(result)}
+    manifest |= _conversions(result["tally"], found.options)
     manifest["splits"] = _splits(result["shards"])
     _check_splits(manifest["splits"], result["statistics"], found)
     statistics = {
@@ -164,7 +175,10 @@ def _checked_rows(tally: Json, found: TaxiPlan) -> Json:
         raise DataError(_nothing_left(tally, rows))
     if quarantined:
         logger.warning(
-            "%d of %d rows are quarantined: %s", quarantined, rows["read"], _by_column(tally)
+            "%d of %d rows are quarantined: %s",
+            quarantined,
+            rows["read"],
+            quarantine.by_column(tally["quarantined"]),
         )
     return rows
 
@@ -179,16 +193,30 @@ def _nothing_left(tally: Json, rows: Json) -> str:
         )
     if not rows["read"]:
         return "the files have a header, but no row"
-    return f"all {rows['read']:,} rows are bad: {_by_column(tally)}"
+    return f"all {rows['read']:,} rows are bad: {quarantine.by_column(tally['quarantined'])}"
 
 
-def _by_column(tally: Json) -> str:
-    ranked = sorted(tally["quarantined"].items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name or 'number of fields'} {count:,}" for name, count in ranked)
-
-
-def _quarantine(result: Json) -> Json:
-    return {"by_column": result["tally"]["quarantined"], "files": result["quarantine"]}
+def _conversions(tally: Json, options: TableOptions) -> Json:
+    """Return the manifest's entries on what is not as it was in the files."""
+    zones = tally["zones"]
+    if "UTC" in zones and options.time_zone != "UTC":
+        logger.warning(
+            "%s is said to be UTC and becomes the wall time of %s; where it is the city's time "
+            "already, as in BigQuery's table, set time_zone=UTC",
+            *(TIME, options.time_zone),
+        )
+    return {
+        "times": {
+            "column": TIME,
+            "wall_time_of": options.time_zone,
+            "rows_converted_from": zones,
+        },
+        "derived": {
+            "from": TIME,
+            "features": list(DERIVED),
+            "rows_in_which_the_files_differ": tally["differing"],
+        },
+    }
 
 
 def _splits(entries: Sequence[Json]) -> Json:

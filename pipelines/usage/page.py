@@ -5,10 +5,11 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from components.job_warnings import replicas_of
 from components.labels import RUN_LABEL
+from components.run_summary.summary import Summary
 from components.vertex_api import VertexApi, VertexError
-from pipelines.job_warnings import replicas_of
-from pipelines.report import Summary, short_name
+from pipelines.report import short_name
 from pipelines.usage.chart import usage_section
 from pipelines.usage.samples import Usage, usages_of
 

@@ -2,14 +2,17 @@ import json
 import re
 
 import pytest
+import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
+from components.prepare_examples.anomalies import find_anomalies
 from components.prepare_examples.cli import main
 from components.prepare_examples.drift import measure_drift
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.prepare import prepare
+from components.prepare_examples.prepare import describe, prepare
+from components.prepare_examples.schema import infer_schema
 
 
 @pytest.fixture
@@ -40,9 +43,12 @@ def test_the_inferred_schema_has_types_presence_and_values(run):
     folder = run()
     schema = text_format.Parse((folder / "schema.pbtxt").read_text(), schema_pb2.Schema())
     features = {feature.name: feature for feature in schema.feature}
+    num_train = json.loads((folder / "manifest.json").read_text())["splits"]["train"][
+        "num_examples"
+    ]
     assert features["fare"].type == schema_pb2.FLOAT
     assert features["big_tipper"].type == schema_pb2.INT
-    assert features["fare"].presence.min_fraction == 1
+    assert features["fare"].presence.min_fraction == pytest.approx(1 - 3 / num_train)
     assert features["company"].presence.min_fraction == 0
     assert list(features["payment_type"].string_domain.value) == ["Cash"]
 
@@ -133,6 +139,10 @@ def test_a_shift_is_a_warning_with_its_distance(run):
     found = {(a["feature"], a["reason"].split()[0]) for a in content_of(folder)["anomalies"]}
     assert {("fare", "psi"), ("fare", "l_infinity"), ("payment_type", "jensen_shannon")} <= found
     page = (folder / "report.html").read_text()
+    assert "payment_type: Mobile 0 → 100 %" in page
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert {words.split(":")[0] for words in manifest["drift"]} == {"fare", "payment_type"}
+    assert describe(manifest)["drift"].splitlines() == manifest["drift"]
     assert "train of the baseline" in page
     assert "psi is" in page
 
@@ -152,6 +162,82 @@ def test_drift_below_the_thresholds_of_the_command_line_is_no_anomaly(
         found = content_of(after)["anomalies"]
         drifted = {a["reason"].split()[0] for a in found if a["feature"] == "payment_type"}
         assert drifted - {"is"} == names
+
+
+def test_drift_is_told_in_words_of_the_share_that_moved_most():
+    def statistics(texts, hours, quantiles, missing=0):
+        common = {"num_present": 1000 - missing, "num_missing": missing}
+        features = {
+            "payment_type": {"type": "STRING", **common, "top_values": texts},
+            "trip_start_hour": {
+                **{"type": "INT", **common, "num_unique": len(hours)},
+                **{"top_values": hours, "quantiles": None},
+            },
+            "fare": {
+                **{"type": "FLOAT", **common, "num_unique": 5000},
+                **{"top_values": [], "quantiles": quantiles},
+            },
+        }
+        return {"splits": {"train": {"features": features}}}
+
+    before = statistics([["Cash", 1000]], [[7, 500], [8, 500]], [*range(101)])
+    after = statistics(
+        [["Cash", 862], ["Mobile", 138]], [[7, 900], [8, 100]], [50, *range(90, 150), *[150] * 40]
+    )
+    found = {drift.feature: drift.words for drift in measure_drift(after, before)}
+    assert found["payment_type"] == "payment_type: Mobile 0 → 13.8 %"
+    assert found["trip_start_hour"] == "trip_start_hour: 7 50 → 90 %"
+    assert found["fare"] == "fare: above 90 9.9 → 98 %"
+    gone = measure_drift(statistics([["Cash", 1000]], [[7, 1]], None, missing=999), before)
+    assert "fare: missing 0 → 99.9 %" in {drift.words for drift in gone}
+
+
+def sparse_statistics(counts):
+    """Of each split: how many examples have a feature, and how many do not."""
+    features = {
+        name: {"type": "STRING", "num_present": present, "num_missing": missing}
+        | {"num_unique": 2, "top_values": [["a", present - new], [name, new]]}
+        for name, (present, missing, new) in counts.items()
+    }
+    return {
+        "splits": {
+            name: {"features": {"f": feature}, "num_examples": 0}
+            for name, feature in features.items()
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("counts", "num_errors"),
+    [
+        ({"train": (57, 0, 1), "eval": (9, 1, 1)}, 0),
+        ({"train": (57, 0, 1), "eval": (8, 2, 2)}, 0),
+        ({"train": (57, 0, 1), "eval": (4, 6, 1)}, 1),
+        ({"train": (57, 0, 1), "eval": (10, 0, 9)}, 1),
+        ({"train": (50_000, 0, 1), "eval": (4_999, 1, 1)}, 0),
+        ({"train": (50_000, 0, 1), "eval": (4_990, 10, 1)}, 1),
+    ],
+)
+def test_what_few_rows_suggest_is_no_error_where_chance_explains_it(counts, num_errors):
+    statistics = sparse_statistics(counts)
+    found = find_anomalies(statistics, infer_schema(statistics), is_inferred=True)
+    assert sum(anomaly.severity == "error" for anomaly in found) == num_errors
+
+
+def test_a_small_table_passes_the_schema_inferred_from_it(tmp_path, taxi_rows, write_csv):
+    rows = taxi_rows(72)
+    options = PrepareOptions(files=[str(write_csv(rows))])
+    prepare("taxi", output_dir=tmp_path / "first", data_dir=tmp_path, options=options)
+    test = tmp_path / "first" / "test-00000-of-00004.tfrecord.gz"
+    record = next(tf.data.TFRecordDataset(str(test), "GZIP").as_numpy_iterator())
+    features = tf.train.Example.FromString(record).features.feature
+    start = features["trip_start_timestamp"].int64_list.value[0]
+    (row,) = (row for row in rows if row["trip_start_timestamp"] == str(start))
+    row["trip_miles"] = ""
+    write_csv(rows)
+    prepare("taxi", output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
+    reasons = [a["reason"] for a in content_of(tmp_path / "out")["anomalies"]]
+    assert not [reason for reason in reasons if "is present in" in reason]
 
 
 def test_a_baseline_that_is_none_is_refused(tmp_path, run):

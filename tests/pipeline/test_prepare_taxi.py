@@ -88,10 +88,13 @@ def test_every_row_becomes_an_example_with_the_features_that_are_there(
     for row in rows:
         example = found[int(row["trip_start_timestamp"])]
         present = {name for name in FEATURES if row[name]}
+        start = datetime.datetime.fromtimestamp(int(row["trip_start_timestamp"]), datetime.UTC)
         assert set(example) == {*present, LABEL}
         assert example["fare"] == pytest.approx(float(row["fare"]))
         assert example.get("company", b"").decode() == row["company"]
-        assert example["trip_start_hour"] == int(row["trip_start_hour"])
+        assert example["trip_start_hour"] == start.hour
+        assert example["trip_start_day"] == start.isoweekday() % 7 + 1
+        assert example["trip_start_month"] == start.month
         assert example[LABEL] == int(float(row["tips"]) > 0.2 * float(row["fare"]))
 
 
@@ -150,7 +153,7 @@ def test_bigquery_types_are_taken_from_parquet(tmp_path, run, taxi_rows, write_c
         table.column_names.index("trip_start_timestamp"), "trip_start_timestamp", times
     )
     parquet.write_table(table.append_column("unique_key", keys), tmp_path / "t.parquet")
-    manifest = run(tmp_path / "t.parquet")
+    manifest = run(tmp_path / "t.parquet", time_zone="UTC")
     assert "by a hash of unique_key" in manifest["split_rule"]
     example = min(all_examples(tmp_path / "out"), key=lambda item: item["trip_start_timestamp"])
     assert example["trip_start_timestamp"] == 1_400_000_400  # Tuesday 13 May 2014, 17:00
@@ -184,8 +187,8 @@ def test_the_portals_names_and_times_are_understood(tmp_path, run, taxi_rows, wr
         ("trip_seconds", "-1", "-1 is impossible"),
         ("pickup_latitude", "0", "0 is impossible"),
         ("dropoff_longitude", "87.6", "87.6 is impossible"),
-        ("trip_start_hour", "7.5", "7.5 is not a whole number"),
-        ("trip_start_hour", "24", "24 is impossible"),
+        ("pickup_community_area", "7.5", "7.5 is not a whole number"),
+        ("pickup_community_area", "78", "78 is impossible"),
         ("trip_miles", "inf", "inf is impossible"),
         ("trip_start_timestamp", "yesterday", "'yesterday' is no time"),
         ("tips", "NaN", "nan is impossible"),
@@ -323,7 +326,51 @@ def test_an_empty_split_is_an_error(run, taxi_rows, write_csv):
 
 def test_when_every_row_is_bad_the_error_says_why(run, taxi_rows, write_csv):
     with pytest.raises(DataError, match="all 20 rows are bad: trip_miles 20"):
-        run(write_csv([{**row, "trip_miles": "-1"} for row in taxi_rows(20)]))
+        run(write_csv([{**row, "trip_miles": "-1"} for row in taxi_rows(20)]), max_quarantine=1)
+
+
+def test_too_many_bad_rows_end_the_run_with_columns_values_and_rows(
+    tmp_path, run, taxi_rows, write_csv
+):
+    rows = taxi_rows(100)
+    for number in range(10, 15):
+        rows[number]["trip_miles"] = f"-{number}"
+    rows[70]["fare"] = "abc"
+    path = write_csv(rows)
+    with pytest.raises(DataError) as caught:
+        run(path, num_shards={"train": 3})
+    told = str(caught.value)
+    assert told.startswith(
+        "6 of 100 rows (6.0%) are bad, and max_quarantine is 5.0%: trip_miles 5 "
+        f"({path} row 11: -10 is impossible; allowed: 0 to 3,500 miles; row 12: -11 is impossible; "
+    )
+    assert f"fare 1 ({path} row 71: 'abc' is not a number)" in told
+    assert "row 14" not in told
+    assert not (tmp_path / "out").exists()
+    manifest = run(path, max_quarantine=0.06)
+    assert manifest["rows"]["quarantined"] == 6
+    assert manifest["settings"]["max_quarantine"] == 0.06
+
+
+@pytest.mark.parametrize("value", ["7.25", "99", "noon", "nan"])
+def test_a_derived_feature_of_the_input_is_compared_and_not_used(
+    tmp_path, run, taxi_rows, write_csv, value
+):
+    rows = taxi_rows(60)
+    for row in rows:
+        del row["trip_start_hour"], row["trip_start_day"]
+    run(write_csv(rows))
+    expected = sorted(map(str, all_examples(tmp_path / "out")))
+    for number, row in enumerate(rows):
+        row["trip_start_hour"] = value if number % 4 else ""
+    manifest = run(write_csv(rows))
+    assert manifest["rows"]["written"] == 60
+    assert sorted(map(str, all_examples(tmp_path / "out"))) == expected
+    assert manifest["derived"] == {
+        "from": "trip_start_timestamp",
+        "features": ["trip_start_hour", "trip_start_day", "trip_start_month"],
+        "rows_in_which_the_files_differ": {"trip_start_hour": 45},
+    }
 
 
 def test_the_filter_that_leaves_nothing_says_which_feature_is_missing(run, taxi_rows, write_csv):
@@ -356,6 +403,7 @@ def test_uncompressed_files_are_named_so(tmp_path, run, taxi_rows, write_csv):
 
 def test_results_merge_in_any_order(tmp_path):
     tally = {"read": 1, "written": 1, "filtered": 0, "quarantined": {"fare": 1}, "missing": {}}
+    tally |= {"zones": {"UTC": 1}, "differing": {}}
     one = {"shards": [], "quarantine": [], "tally": tally, "statistics": {}, "keys": None}
     assert merge_results([one, merge_results([one])])["tally"]["quarantined"] == {"fare": 2}
 

@@ -338,3 +338,12 @@ def test_an_unknown_workload_is_told_the_known_ones(tmp_path):
 def test_mnist_comes_from_the_official_address_first():
     assert [type(route) for route in MNIST.routes] == [GzipDownloads, NpmPackage]
     assert len(MNIST.files) == 4
+
+
+@pytest.mark.parametrize("name", ["trips.parquet", "2024.csv", "2024.csv.gz"])
+@pytest.mark.parametrize("trust_files", [False, True])
+def test_tables_of_ones_own_are_not_passed_over_for_the_sample(tmp_path, name, trust_files):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(DataError, match=rf"{name} would not be read, .*prepare\.files="):
+        fetch("taxi", tmp_path, trust_files=trust_files)
+    assert (tmp_path / name).read_text() == "mine"

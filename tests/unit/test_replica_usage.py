@@ -2,8 +2,8 @@
 
 import pytest
 
+from components.run_summary.summary import Summary
 from pipelines.job_view import usage_table
-from pipelines.report import Summary
 from pipelines.usage.chart import HEIGHT, WIDTH, chart
 from pipelines.usage.page import REPORT_FILE, render, write_report
 from pipelines.usage.samples import Usage, shorten, sparkline, usages_of
@@ -18,7 +18,15 @@ TOLD = {
 SUMMARY = Summary(
     run="mnist-1",
     state="SUCCEEDED",
+    outcome="promoted",
     workload="mnist",
+    schedule="",
+    reasons=(),
+    settings={},
+    data_digest="",
+    code_digest="",
+    created="",
+    ended="",
     verdict="passed",
     metrics={"accuracy": 0.99},
     model_version="mnist@1",

@@ -1,16 +1,25 @@
 import dataclasses
 import datetime
+import io
 import json
+import re
 
 import pytest
+from rich.console import Console
 
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import as_ended, summarize
+from pipelines.config import named_run
+from pipelines.epilogue import print_result
+from pipelines.run import RunResult
+from pipelines.run_cli import tell_end
+from pipelines.target import Target
+from pipelines.watch import view_of
 
 NAME = "projects/p/locations/l/pipelineJobs/m-1"
 VERSION = "projects/p/locations/l/models/5@3"
-STEPS = ("fingerprint-input", "evaluate", "promote", "serve-known", "teardown")
+STEPS = ("fingerprint-input", "prepare-examples", "evaluate", "promote", "serve-known", "teardown")
 
 
 def pipeline(*names: str) -> dict:
@@ -200,3 +209,46 @@ def test_latest_points_to_the_run_written_last(tmp_path):
     content = json.loads((tmp_path / "latest" / "summary.json").read_text())
     assert content["outcome"] == "gate-failed"
     assert list((tmp_path / "m-1").iterdir()) == [tmp_path / "m-1" / "summary.json"]
+
+
+def with_drift() -> dict:
+    """A run whose examples have moved in five features."""
+    prepared = {
+        "report": "report.html",
+        "notes": "72 rows: 71 examples, 1 quarantined (fare 1)",
+        "drift": "\n".join(f"f{number}: Mobile 0 → {number} %" for number in range(5, 0, -1)),
+    }
+    one = task("prepare-examples")
+    artifact = {"uri": "/runs/m-1/examples", "metadata": prepared}
+    return job({**one, "outputs": {"examples": {"artifacts": [artifact]}}}, PASSED)
+
+
+@pytest.fixture
+def target(tmp_path) -> Target:
+    places = {"project": "p", "location": "l", "pipeline_root": "", "data_root": ""}
+    return Target(**places, state_dir=tmp_path)
+
+
+def test_a_summary_holds_all_drift_and_where_the_data_is_described():
+    summary = summarize(with_drift())
+    assert summary.data_report == "/runs/m-1/examples/report.html"
+    assert summary.data_notes == ("72 rows: 71 examples, 1 quarantined (fare 1)",)
+    assert len(summary.drift) == 5
+
+
+def test_the_end_of_a_submitted_run_names_the_worst_drift_and_the_report(target, capsys):
+    tell_end(summarize(with_drift()), target)
+    told = capsys.readouterr().out
+    assert re.findall(r"drift: (f\d): Mobile", told) == ["f5", "f4", "f3"]
+    assert "data report: /runs/m-1/examples/report.html" in told
+
+
+def test_the_end_of_a_run_names_the_worst_drift_and_the_report(target):
+    found, console = with_drift(), Console(file=io.StringIO(), width=200)
+    view = view_of(found, task_names={})
+    result = RunResult(summary=summarize(found), view=view, is_interrupted=False)
+    print_result(result, config=named_run("mnist"), target=target, is_kept=False, console=console)
+    told = console.file.getvalue()
+    assert re.findall(r"(f\d): Mobile", told) == ["f5", "f4", "f3"]
+    assert "2 more in the data report" in told
+    assert "data report       /runs/m-1/examples/report.html" in told

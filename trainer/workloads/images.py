@@ -19,7 +19,11 @@ class ImageWorkload(Workload):
     shape: ClassVar[tuple[int, ...]]
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
-        """Returns {"image": uint8 [batch, *shape]} and labels [batch]."""
+        """Returns {"image": uint8 [batch, *shape]} and labels [batch].
+
+        Raises:
+            tf.errors.InvalidArgumentError: a record is no Example, or an image of another size.
+        """
         import tensorflow as tf
 
         spec = {
@@ -28,7 +32,13 @@ class ImageWorkload(Workload):
         }
         examples = tf.io.parse_example(serialized, spec)
         size = math.prod(self.shape)
-        pixels = tf.io.decode_raw(examples["image"], tf.uint8, fixed_length=size)
+        message = f"an image does not have {size} bytes"
+        is_whole = tf.debugging.assert_equal(
+            tf.strings.length(examples["image"]), size, message=message
+        )
+        with tf.control_dependencies([is_whole] if is_whole is not None else []):
+            # Pads what is shorter with black, and cuts what is longer.
+            pixels = tf.io.decode_raw(examples["image"], tf.uint8, fixed_length=size)
         return {"image": tf.reshape(pixels, [-1, *self.shape])}, examples["label"]
 
     def input_specs(self) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""The rows that are set aside: for which column, with which reason, and how many are too many."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.errors import DataError
+
+NUM_COLUMNS, NUM_ROWS = 3, 3  # that an error shows
+
+Json = dict[str, Any]
+
+
+def describe(result: Json) -> Json:
+    """Return the manifest's entry: the numbers by column, and the side files."""
+    return {"by_column": result["tally"]["quarantined"], "files": result["quarantine"]}
+
+
+def by_column(counts: Mapping[str, int]) -> str:
+    """Return the number of rows of each column, the worst first."""
+    return ", ".join(f"{_shown(name)} {count:,}" for name, count in _ranked(counts))
+
+
+def check_share(result: Json, folder: Path, *, max_share: float) -> None:
+    """End the run when more than a share of all rows is quarantined.
+
+    Args:
+        result: of all parts.
+        folder: where their side files are.
+        max_share: 0 allows no row, 1 all.
+
+    Raises:
+        DataError: names the worst columns with reasons, values and rows.
+    """
+    tally = result["tally"]
+    num_bad = sum(tally["quarantined"].values())
+    if num_bad <= max_share * tally["read"]:
+        return
+    worst = _ranked(tally["quarantined"])[:NUM_COLUMNS]
+    seen = _first_rows([folder / entry["file"] for entry in result["quarantine"]], dict(worst))
+    columns = "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
+    raise DataError(
+        f"{num_bad:,} of {tally['read']:,} rows ({num_bad / tally['read']:.1%}) are bad, and "
+        f"max_quarantine is {max_share:.1%}: {columns}; put the files right, or raise "
+        "max_quarantine to go on without these rows"
+    )
+
+
+def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _shown(column: str) -> str:
+    return column or "number of fields"
+
+
+def _first_rows(files: list[Path], counts: dict[str, int]) -> dict[str, str]:
+    """Return for each column its first rows as a text: file, row and reason, with the value."""
+    found: dict[str, list[str]] = {name: [] for name in counts}
+    named: dict[str, str] = {}
+    wanted = sum(min(count, NUM_ROWS) for count in counts.values())
+    for file in files:
+        with file.open(encoding="utf-8") as lines:
+            for line in lines:
+                entry = json.loads(line)
+                rows = found.get(entry["column"])
+                if rows is not None and len(rows) < NUM_ROWS:
+                    where = "" if named.get(entry["column"]) == entry["file"] else entry["file"]
+                    named[entry["column"]] = entry["file"]
+                    rows.append(f"{where} row {entry['row']}: {entry['reason']}".strip())
+                    wanted -= 1
+                if not wanted:
+                    break
+    return {name: "; ".join(rows) for name, rows in found.items()}
