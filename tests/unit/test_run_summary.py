@@ -19,7 +19,7 @@ from pipelines.watch import view_of
 
 NAME = "projects/p/locations/l/pipelineJobs/m-1"
 VERSION = "projects/p/locations/l/models/5@3"
-STEPS = ("fingerprint-input", "prepare-examples", "evaluate", "promote", "serve-known", "teardown")
+STEPS = ("fingerprint-input", "evaluate", "promote", "serve-known", "teardown")
 
 
 def pipeline(*names: str) -> dict:
@@ -220,7 +220,8 @@ def with_drift() -> dict:
     }
     one = task("prepare-examples")
     artifact = {"uri": "/runs/m-1/examples", "metadata": prepared}
-    return job({**one, "outputs": {"examples": {"artifacts": [artifact]}}}, PASSED)
+    found = job({**one, "outputs": {"examples": {"artifacts": [artifact]}}}, PASSED)
+    return {**found, "pipelineSpec": pipeline("prepare-examples", *STEPS)}
 
 
 @pytest.fixture
