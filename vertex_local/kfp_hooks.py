@@ -166,7 +166,7 @@ class Hooks:
         if task_spec.trigger_policy.condition and self._run.is_ending:
             return FAILED
         try:
-            if not self._holds(task_spec, io_store):
+            if not self._holds(task_spec, components[name], io_store):
                 return {}, status.Status.SUCCESS
             task_spec = groups.without_missing_inputs(task_spec, io_store)
             if is_group:
@@ -219,6 +219,7 @@ class Hooks:
         """A task's inputs as JSON, with whole numbers as such; kept for the journal."""
         found: Json = self._to_dict(executor_input, component_spec)
         values = found.get("inputs", {}).get("parameterValues", {})
+        values.update(groups.with_texts(component_spec, values))
         declared = component_spec.input_definitions.parameters
         for name, value in values.items():
             if name not in declared or declared[name].parameter_type != NUMBER_DOUBLE:
@@ -229,7 +230,7 @@ class Hooks:
             self._run.current.parameters = values  # kfp.local fills their placeholders in place
         return found
 
-    def _holds(self, task_spec: Any, io_store: Any) -> bool:
+    def _holds(self, task_spec: Any, component: Any, io_store: Any) -> bool:
         condition = task_spec.trigger_policy.condition
         if not condition:
             return True
@@ -237,7 +238,7 @@ class Hooks:
             values = self._make_arguments(task_spec.inputs, io_store)
         except ValueError as error:
             raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
-        return evaluate(condition, values)
+        return evaluate(condition, groups.with_texts(component, values))
 
     def _arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
         """A task's arguments with their texts filled, so that the cache's key covers them."""

@@ -54,8 +54,7 @@ def fill_inputs(value: Any, arguments: Json, values: dict[str, str]) -> Any:
         def text_of(match: re.Match[str]) -> str:
             if match[1] not in arguments:
                 return match[0]
-            given = arguments[match[1]]
-            return fill(given if isinstance(given, str) else json.dumps(whole(given)), values)
+            return fill(as_text(arguments[match[1]]), values)
 
         return INPUT.sub(text_of, fill(value, values))
     if isinstance(value, list):
@@ -93,6 +92,11 @@ def unknown(value: Any, values: dict[str, str]) -> Iterator[str]:
     elif isinstance(value, list | dict):
         for one in value.values() if isinstance(value, dict) else value:
             yield from unknown(one, values)
+
+
+def as_text(value: Any) -> str:
+    """Return a value as a parameter of the type STRING receives it: all but texts as JSON."""
+    return value if isinstance(value, str) else json.dumps(whole(value))
 
 
 def whole(value: Any) -> Any:

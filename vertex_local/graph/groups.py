@@ -12,12 +12,15 @@ from typing import Any
 from kfp.local import executor_output_utils
 from kfp.local.orchestrator import enhanced_dag_orchestrator
 from kfp.local.status import Status
+from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType
 
+from vertex_local import placeholders
 from vertex_local.pipeline_run import PipelineRun
 
 Json = dict[str, Any]
 Result = tuple[Json, Any]
 
+STRING = ParameterType.ParameterTypeEnum.STRING
 MAX_PARALLEL = 2  # iterations of a loop at once, as kfp.local has it
 RUNS_ALWAYS = 2  # TriggerPolicy.TriggerStrategy.ALL_UPSTREAM_TASKS_COMPLETED
 
@@ -42,7 +45,7 @@ class Groups:
         with self._run.in_graph(name):
             result: Result = enhanced_dag_orchestrator.run_enhanced_dag(
                 dag_component_spec=component,
-                dag_arguments={**absent, **defaults, **arguments},
+                dag_arguments=with_texts(component, {**absent, **defaults, **arguments}),
                 components=components,
                 **others,
             )
@@ -89,6 +92,19 @@ class Groups:
             io_store.put_task_output(task_name, key, value)
         io_store.put_task_status(task_name, "SUCCEEDED")
         return False
+
+
+def with_texts(component: Any, arguments: Json) -> Json:
+    """Return the arguments, with texts for the parameters that the component declares as such.
+
+    The compiler declares so the fields of a loop's items, numbers among them.
+    """
+    texts = {
+        name: placeholders.as_text(arguments[name])
+        for name, one in component.input_definitions.parameters.items()
+        if one.parameter_type == STRING and arguments.get(name) is not None
+    }
+    return {**arguments, **texts}
 
 
 def outputs_of(dag_outputs_spec: Any, io_store: Any) -> Json:

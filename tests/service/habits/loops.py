@@ -178,7 +178,26 @@ def collected_used_twice():
         total(numbers=dsl.Collected(added.output)).set_display_name("result")
 
 
+@dsl.pipeline(name="loop-over-lists-of-items")
+def loop_over_lists_of_items(items: list = [{"size": 1, "more": [1, 2]}, {"size": 2, "more": [5]}]):  # noqa: B006
+    with dsl.ParallelFor(items) as item:
+        with dsl.ParallelFor(item.more) as number:
+            added = add(a=number, b=item.size)
+        summed = total(numbers=dsl.Collected(added.output))
+    total(numbers=dsl.Collected(summed.output)).set_display_name("result")
+
+
+@dsl.pipeline(name="loop-with-condition-on-field")
+def loop_with_condition_on_field(items: list = [{"size": 1}, {"size": 2}]):  # noqa: B006
+    with dsl.ParallelFor(items) as item:
+        with dsl.If(item.size == 2):
+            said = say(text=item.size)
+    join(texts=dsl.Collected(said.output)).set_display_name("result")
+
+
 EXPECTED = {
+    "loop_over_lists_of_items": 12,
+    "loop_with_condition_on_field": "2",
     "loop_collected": 9,
     "loop_of_output": 46,
     "loop_of_parameter": "a,b",
