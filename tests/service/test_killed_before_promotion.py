@@ -1,5 +1,6 @@
 """A run that is killed between its upload and its promotion leaves what was served before it."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ def make_model(
 
 
 @dsl.pipeline(name="promotes")
-def promotes(folder: str, server: str):
+def promotes(folder: str, server: str, model_name: str = "tiny"):
     """The part of the DAG from the upload on."""
     run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER
     exit_task = teardown(run=run, keep_endpoint=True, **WHERE).set_caching_options(False)
@@ -103,6 +104,9 @@ def test_a_run_killed_before_its_promotion_leaves_what_was_served_before_it(tmp_
                 assert list(versions) == list(before), (number, "a version is left")
             else:  # it was killed when its promotion was under way, which is then completed
                 assert (versions[default], versions[served]) == (["default"], ["previous"]), number
+            summary = runs.root / job["name"].rpartition("/")[2] / "summary.json"
+            told = json.loads(summary.read_text())["model_version"]
+            assert told == (f"tiny@{default}" if default != served else ""), number
             served, before = default, versions
 
 
