@@ -1,6 +1,5 @@
 import fcntl
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from kfp import dsl
 
 from vertex_local.environments import own
 from vertex_local.environments.commands import Step, own_kfp
-from vertex_local.environments.layer import Layer
 from vertex_local.environments.provider import Provider
 from vertex_local.environments.store import (
     LOCK_FILE,
@@ -216,21 +214,6 @@ def test_a_limit_that_is_no_number_is_named(monkeypatch):
     monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS_GB", "many")
     with pytest.raises(StoreError, match="VERTEX_LOCAL_ENVIRONMENTS_GB='many'"):
         Store.of_user()
-
-
-def test_a_layer_has_the_packages_of_its_base_and_keeps_what_is_installed_in_it(tmp_path):
-    layer = Layer.make(tmp_path / "a layer", base=Path(sys.prefix))
-    code = "import sys, sysconfig, kfp; print(sys.prefix, sysconfig.get_path('purelib'), sep='|')"
-    given = {**os.environ, "PIP_TARGET": "/x", "_KFP_RUNTIME": "true"}
-    env = layer.environment(given)
-    ended = subprocess.run(
-        ["python3", "-c", code], env=env, cwd="/", capture_output=True, text=True, check=True
-    )
-    prefix, packages = ended.stdout.strip().split("|")
-    assert prefix == str(layer.folder)
-    assert packages.startswith(prefix)
-    assert "PIP_TARGET" not in env
-    assert env["VIRTUAL_ENV"] == prefix
 
 
 @pytest.mark.parametrize(("version", "is_good"), [("2.17.0", True), ("2.14.6", False)])
