@@ -20,6 +20,7 @@ from tests.service.test_pipelines import Runs, await_true, detail
 from tests.wheels import write_kfp_wheel, write_slow_sdist, write_wheel
 from vertex_local.cli import main
 from vertex_local.environments.layer import Layer
+from vertex_local.environments.store import LOCK_FILE, Store, write_record
 
 pytestmark = [
     pytest.mark.timeout(240),
@@ -393,3 +394,39 @@ def wait_for_go(folder: str) -> str:
     while not os.path.exists(f"{folder}/go") and time.monotonic() < deadline:
         time.sleep(0.05)
     return ""
+
+
+def test_a_layer_has_the_packages_of_its_base_and_keeps_what_is_installed_in_it(tmp_path):
+    layer = Layer.make(tmp_path / "a layer", base=Path(sys.prefix))
+    code = "import sys, sysconfig, kfp; print(sys.prefix, sysconfig.get_path('purelib'), sep='|')"
+    given = {**os.environ, "PIP_TARGET": "/x", "_KFP_RUNTIME": "true"}
+    env = layer.environment(given)
+    ended = subprocess.run(
+        ["python3", "-c", code], env=env, cwd="/", capture_output=True, text=True, check=True
+    )
+    prefix, packages = ended.stdout.strip().split("|")
+    assert prefix == str(layer.folder)
+    assert packages.startswith(prefix)
+    assert "PIP_TARGET" not in env
+    assert env["VIRTUAL_ENV"] == prefix
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["list"], 0), (["list", "--packages"], 0), (["clear", "unknown"], 2)]
+)
+def test_trainyard_hands_the_command_on(tmp_path, words, code):
+    store = Store(tmp_path / "environments", limit_bytes=1)
+    folder = store.folder / "3f0c23a99b1e"
+    folder.mkdir(parents=True)
+    (folder / LOCK_FILE).touch()
+    write_record(folder, requirements=("fares==1.0",), packages=["fares==1.0", "kfp==2.17.0"])
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "environments", *words],
+        env={**os.environ, "VERTEX_LOCAL_ENVIRONMENTS": str(store.folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert "3f0c23a99b1e" in ended.stdout + ended.stderr
+    assert ("kfp==2.17.0" in ended.stdout) == ("--packages" in words)

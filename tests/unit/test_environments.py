@@ -1,6 +1,5 @@
 import fcntl
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from kfp import dsl
 
 from vertex_local.environments import own
 from vertex_local.environments.commands import Step, own_kfp
-from vertex_local.environments.layer import Layer
 from vertex_local.environments.provider import Provider
 from vertex_local.environments.store import (
     LOCK_FILE,
@@ -67,6 +65,7 @@ def report() -> str:
         ({"install_kfp_package": False}, []),
         ({"pip_index_urls": ["https://i"], "pip_trusted_hosts": []}, [own_kfp()]),
         ({"packages_to_install": ["kfp==2.0.1"]}, ["kfp==2.0.1"]),
+        ({"packages_to_install": ["a~=1.5", "b[x]==3.20.*", "c!=1.0,>=0"]}, None),
         ({"packages_to_install": ["a>=2,<3; python_version > '3'"], "use_venv": True}, None),
         ({"packages_to_install": ["git+https://token@h/x#egg=y"]}, None),
         ({"kfp_package_path": "/tmp/kfp.whl"}, ["/tmp/kfp.whl"]),
@@ -92,7 +91,7 @@ def test_the_packages_of_what_this_kfp_compiles_are_found(options, requirements)
         'pip install pandas || true; "$0" "$@"',
         'pip install pandas && rm -rf x && "$0" "$@"',
         'pip install "$PACKAGE" && "$0" "$@"',
-        'pip install pandas* && "$0" "$@"',
+        'pip install `cat packages` && "$0" "$@"',
         'pip install --target /x pandas && "$0" "$@"',
         'pip install --prefix=/x pandas && "$0" "$@"',
         'pip install pandas > log && "$0" "$@"',
@@ -215,21 +214,6 @@ def test_a_limit_that_is_no_number_is_named(monkeypatch):
     monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS_GB", "many")
     with pytest.raises(StoreError, match="VERTEX_LOCAL_ENVIRONMENTS_GB='many'"):
         Store.of_user()
-
-
-def test_a_layer_has_the_packages_of_its_base_and_keeps_what_is_installed_in_it(tmp_path):
-    layer = Layer.make(tmp_path / "a layer", base=Path(sys.prefix))
-    code = "import sys, sysconfig, kfp; print(sys.prefix, sysconfig.get_path('purelib'), sep='|')"
-    given = {**os.environ, "PIP_TARGET": "/x", "_KFP_RUNTIME": "true"}
-    env = layer.environment(given)
-    ended = subprocess.run(
-        ["python3", "-c", code], env=env, cwd="/", capture_output=True, text=True, check=True
-    )
-    prefix, packages = ended.stdout.strip().split("|")
-    assert prefix == str(layer.folder)
-    assert packages.startswith(prefix)
-    assert "PIP_TARGET" not in env
-    assert env["VIRTUAL_ENV"] == prefix
 
 
 @pytest.mark.parametrize(("version", "is_good"), [("2.17.0", True), ("2.14.6", False)])

@@ -37,7 +37,7 @@ VALUE_FLAGS = {
     *("--index-url", "-i", "--extra-index-url", "--trusted-host", "--find-links", "-f"),
     *("--only-binary", "--no-binary", "--constraint", "-c", "--requirement", "-r"),
 }
-SHELL_CHARACTERS = re.compile(r"[$`*?~{}]")
+EXPANSION = re.compile(r"[$`]")  # `~=` and `==1.*` are requirements
 CREDENTIALS = re.compile(r"//[^/@\s]+@")
 
 
@@ -125,7 +125,7 @@ def _pip_arguments(words: list[str]) -> list[str]:
     if program is None:
         return []
     arguments = [word for word in words[len(program) :] if word not in QUIET_FLAGS]
-    is_plain = not any(map(SHELL_CHARACTERS.search, arguments))
+    is_plain = not any(map(EXPANSION.search, arguments))
     return arguments if is_plain and next(_requirements(arguments), None) else []
 
 

@@ -139,7 +139,12 @@ def _folders(prefix: Path) -> list[str]:
     """Return the folders of packages and scripts of an environment."""
     if not is_own(prefix):
         return [str(prefix)]
-    folders = [*site.getsitepackages(), sysconfig.get_path("scripts")]
+    below = {"base": sys.base_prefix, "platbase": sys.base_prefix}  # what `uv --system` writes to
+    folders = [
+        *site.getsitepackages(),
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("purelib", vars=below),
+    ]
     return [folder for folder in folders if os.path.isdir(folder)]
 
 

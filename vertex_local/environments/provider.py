@@ -69,7 +69,7 @@ class Provider:
             if was_built:
                 self._say_removed(store.tidy())
             else:
-                self._say(f"the environment of {self.task} is there: {_listed(step)}")
+                self._say(f"{self.task} runs in an environment that was kept: {_listed(step)}")
             yield prefix
 
     def _build(self, folder: Path, step: Step) -> None:

@@ -60,7 +60,7 @@ class Store:
         Raises:
             StoreError: a variable names no size.
         """
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         folder = os.environ.get(FOLDER_VARIABLE) or Path(cache, "vertex-local", "environments")
         text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_LIMIT_GB))
         try:
