@@ -5,13 +5,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from components.run_summary.report import REPORT_FILE
 from components.run_summary.summary import GATE_FAILED, Summary
 from pipelines.config import RunConfig
 from pipelines.operating.hints import after_failure, command, stop_command
 from pipelines.report import MOST_DRIFT, task_table
 from pipelines.run import RunResult
 from pipelines.target import Target
-from pipelines.usage.page import REPORT_FILE
 
 NEXT_FACT_LINE = "\n" + " " * 18
 

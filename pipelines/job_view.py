@@ -4,12 +4,12 @@ import datetime
 from typing import Any
 
 from components.job_warnings import job_warnings, replicas_of
+from components.run_summary.usage import MEBIBYTE, mean, most, sparkline, usages_of
 from components.vertex_api import Json, VertexApi
 from pipelines.job_log import REPLICA_POOLS, last_line
 from pipelines.jobs import JOB
 from pipelines.report import short_name
 from pipelines.resources import Table, when
-from pipelines.usage.samples import MEBIBYTE, mean, most, sparkline, usages_of
 
 _MEGABYTE = 1024 * 1024
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))

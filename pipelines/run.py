@@ -11,13 +11,13 @@ from types import FrameType
 
 from rich.console import Console
 
+from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, summarize
 from components.vertex_api import Json, VertexApi, VertexError, connect
 from pipelines.config import RunConfig
 from pipelines.display import display_for
 from pipelines.submit import RunOptions, package_of, plan_run
 from pipelines.target import Target, make_state_dir
-from pipelines.usage.page import write_report
 from pipelines.vertex import create_run
 from pipelines.watch import RunView, TrainingLog, follow, leaf_tasks, view_of, wait_until_final
 

@@ -18,7 +18,8 @@ def fetch(workload: str, data_dir: str | Path, *, trust_files: bool = False) -> 
     """Makes sure that a workload's raw files are in `data_dir`; answers their paths by name.
 
     Files already there, raw or gzipped under their official names, are taken when their checksum
-    is right and deleted when it is not. What is missing is fetched, by the official route first.
+    is right, and moved aside when it is not. What is missing is fetched, by the official route
+    first.
 
     Args:
         workload: a key of SOURCES.
@@ -107,13 +108,15 @@ def _is_right(path: Path, sha256: str) -> bool:
         return False
     found = sha256_of(path)
     if found != sha256:
+        aside = path.with_name(f"{path.name}.sha256-{found[:12]}")  # it may be the user's only copy
         logger.warning(
-            "%s has SHA-256 %s, expected %s: truncated or tampered with, deleted",
+            "%s has SHA-256 %s, expected %s: truncated, tampered with or another file; moved to %s",
             path,
             found,
             sha256,
+            aside.name,
         )
-        path.unlink()
+        path.replace(aside)
     return found == sha256
 
 

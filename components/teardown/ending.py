@@ -6,6 +6,7 @@ from pathlib import Path
 
 from components.job_warnings import job_warnings
 from components.model_version.registry import VersionName, is_candidate
+from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
 from components.teardown.made import Made
@@ -62,21 +63,23 @@ def end_run(
         has_exit_failed=problem is not None,
     )
     summary = summarize(job, exit_metadata=metadata)
-    _write(summary, Path(summary_path))
+    _write(summary, Path(summary_path), api=api)
     if on_failure_url and not summary.is_good:
         failure = post_summary(on_failure_url, summary.to_message())
         if failure:
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])
-            _write(summarize(job, exit_metadata=metadata), Path(summary_path))
+            _write(summarize(job, exit_metadata=metadata), Path(summary_path), api=api)
     if problem:
         raise problem
     return metadata
 
 
-def _write(summary: Summary, path: Path) -> None:
+def _write(summary: Summary, path: Path, *, api: VertexApi) -> None:
+    """Write the summary, and beside it the page for people."""
     try:
         summary.write(path.parent)
+        write_report(summary, path.parent, api=api)
     except OSError as error:
         logger.error("%s cannot be written: %s", path, error)
 

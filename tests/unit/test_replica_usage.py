@@ -2,11 +2,11 @@
 
 import pytest
 
+from components.run_summary.report import REPORT_FILE, render, write_report
 from components.run_summary.summary import Summary
+from components.run_summary.usage import Usage, shorten, sparkline, usages_of
+from components.run_summary.usage_chart import HEIGHT, WIDTH, chart
 from pipelines.job_view import usage_table
-from pipelines.usage.chart import HEIGHT, WIDTH, chart
-from pipelines.usage.page import REPORT_FILE, render, write_report
-from pipelines.usage.samples import Usage, shorten, sparkline, usages_of
 
 TOLD = {
     "usageSeconds": [1.0, 2.0, 3.0],

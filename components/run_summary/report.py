@@ -8,10 +8,9 @@ from string import Template
 from components.job_warnings import replicas_of
 from components.labels import RUN_LABEL
 from components.run_summary.summary import Summary
+from components.run_summary.usage import Usage, usages_of
+from components.run_summary.usage_chart import usage_section
 from components.vertex_api import VertexApi, VertexError
-from pipelines.report import short_name
-from pipelines.usage.chart import usage_section
-from pipelines.usage.samples import Usage, usages_of
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +29,14 @@ def usages_of_run(api: VertexApi, run: str) -> list[Usage]:
     """Return the samples of the replicas of a run's training job."""
     try:
         jobs = api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{run}"')
-        return [one for job in jobs for one in usages_of(replicas_of(api, short_name(job["name"])))]
+        return [one for job in jobs for one in usages_of(replicas_of(api, _id(job["name"])))]
     except VertexError as error:  # no reason for a run to fail
         logger.warning("the usage of run %s cannot be read: %s", run, error)
         return []
+
+
+def _id(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def render(summary: Summary, *, usages: list[Usage]) -> str:

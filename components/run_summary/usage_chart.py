@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from pipelines.usage.samples import MEBIBYTE, Usage, Values, mean, most, shorten
+from components.run_summary.usage import MEBIBYTE, Usage, Values, mean, most, shorten
 
 WIDTH, HEIGHT = 360, 70
 MOST_POINTS = 180

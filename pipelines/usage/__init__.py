@@ -1,1 +1,0 @@
-"""The CPU and memory of a training job's replicas over time, as a person sees them."""
