@@ -21,6 +21,7 @@ from components.vertex_api import EMULATOR_VARIABLE, connect  # noqa: E402
 from pipelines import job_log, jobs, resources, runs, schedules  # noqa: E402
 from pipelines.config import mnist  # noqa: E402
 from pipelines.job_request import job_request  # noqa: E402
+from pipelines.operating.facts import newest_runs  # noqa: E402
 from pipelines.package import read_package  # noqa: E402
 from pipelines.vertex import create_run, run_request  # noqa: E402
 from tests.service.recorder import PARENT, recording  # noqa: E402
@@ -87,7 +88,7 @@ def apply(api, action, **options):
 OURS = {
     "submit": submit,
     "submit_anew": lambda api: submit(api, use_cache=False, service_account=ACCOUNT),
-    "runs_list": runs.runs_table,
+    "runs_list": lambda api: newest_runs(api, limit=20),
     "run_get": lambda api: runs.RUN.get(api, "run-1"),
     "run_cancel": lambda api: api.post(f"{RUN}:cancel", {}),
     "run_delete": lambda api: runs.RUN.delete(api, "run-1"),
