@@ -23,6 +23,7 @@ from pipelines.config import mnist  # noqa: E402
 from pipelines.job_request import job_request  # noqa: E402
 from pipelines.operating.facts import newest_runs  # noqa: E402
 from pipelines.package import read_package  # noqa: E402
+from pipelines.serving.instances import Instance, predict  # noqa: E402
 from pipelines.vertex import create_run, run_request  # noqa: E402
 from tests.service.recorder import PARENT, recording  # noqa: E402
 from tests.service.sdk_requests import (  # noqa: E402
@@ -84,6 +85,13 @@ def apply(api, action, **options):
     schedules.apply_change(api, change)
 
 
+def instances() -> list[Instance]:
+    return [
+        Instance(value=value, place=f"line {number}", num_bytes=len(json.dumps(value)))
+        for number, value in enumerate(INSTANCES, start=1)
+    ]
+
+
 # By the name of the golden request: what sends it here. Others may be sent as well.
 OURS = {
     "submit": submit,
@@ -117,7 +125,7 @@ OURS = {
     "version_delete": lambda api: resources.delete_model(
         api, "mnist@2", with_all=lambda count: False
     ),
-    "endpoints_list": resources.endpoints_table,
+    "endpoints_list": resources.list_endpoints,
     "endpoints_named": lambda api: ensure_endpoint(api, "mnist", run="run-1"),
     "endpoint_create": lambda api: api.wait(
         api.post(
@@ -129,7 +137,7 @@ OURS = {
     "endpoint_get": lambda api: resources.delete_endpoint(api, "mnist"),
     "undeploy": lambda api: deployments.undeploy(api, ENDPOINT, deployed_id="3", split={}),
     "endpoint_delete": lambda api: resources.delete_endpoint(api, "mnist"),
-    "predict": lambda api: resources.predict(api, "mnist", INSTANCES),
+    "predict": lambda api: predict(api, "mnist", instances()),
     "job_log": lambda api: list(job_log.log_lines(api, "7")),
     "replica_log": lambda api: list(job_log.log_lines(api, "7", replica="worker/1")),
     "last_line": lambda api: job_log.last_line(api, "7", "worker/1"),
