@@ -147,7 +147,9 @@ def test_takes_files_put_there_by_hand(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("damaged", [b"pixel", b"Pixels" * 1000], ids=["truncated", "tampered"])
-def test_a_damaged_cached_file_is_named_moved_aside_and_fetched_again(tmp_path, site, caplog, damaged):
+def test_a_damaged_cached_file_is_named_moved_aside_and_fetched_again(
+    tmp_path, site, caplog, damaged
+):
     (tmp_path / "images").write_bytes(damaged)
     (tmp_path / "labels").write_bytes(CONTENTS["labels"])
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
