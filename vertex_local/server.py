@@ -212,6 +212,7 @@ def _shut_down(service: Service, server: http_server.HttpServer) -> None:
         service.warm.close()
     _remove_left_containers(service.root)
     leftovers.remove_temp_dir(service.root)
+    service.store.settle()
     server.trigger.pull_trigger(server.close)
 
 

@@ -4,7 +4,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -187,6 +187,11 @@ class Store:
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
                     self.space.use()  # a quota, say: the next attempt has room
                 raise
+
+    def settle(self) -> None:
+        """Moves what SQLite's journal holds into the file: a copy of that alone is then whole."""
+        with self._lock, suppress(sqlite3.OperationalError):  # a full disk: the journal stays
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Closes the file; the store cannot be used afterwards."""

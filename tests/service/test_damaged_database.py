@@ -1,6 +1,7 @@
 """A database that cannot be used: `vertex-local` and every command say so at once, in one line."""
 
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from pipelines.local_service import START_TIMEOUT_SECONDS, LocalService, ServiceError
+from tests.service.conftest import running_service
 from vertex_local.store import Store
 
 DAMAGES = {
@@ -63,3 +65,13 @@ def test_command_that_starts_the_service_says_it_and_does_not_wait(root, monkeyp
     service.leave()
     assert time.monotonic() - began < START_TIMEOUT_SECONDS - 5
     assert "\n" not in str(error.value)
+
+
+def test_a_copy_of_the_file_alone_is_whole_after_the_service_has_ended(tmp_path):
+    with running_service(tmp_path / "vertex") as service:
+        service.do("POST", "endpoints", {"displayName": "kept"})
+    shutil.copy(tmp_path / "vertex" / "vertex.db", tmp_path / "vertex.db")
+    copy = Store(tmp_path / "vertex.db")
+    found = copy.list_kind("endpoints")
+    copy.close()
+    assert [one["displayName"] for one in found] == ["kept"]

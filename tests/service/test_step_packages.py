@@ -306,6 +306,13 @@ def test_a_package_that_cannot_be_had_is_named(runs, place):
     assert kept(place) == before
 
 
+def test_a_repository_that_cannot_be_cloned_is_named_with_what_git_says(runs, tmp_path):
+    address = f"git+file://{tmp_path}/none"
+    message = failure(runs, component(packages_to_install=[address]))
+    assert f"asks for, {address}" in message
+    assert "does not appear to be a git repository" in message, message
+
+
 @pytest.fixture
 def slow(runs, wheels, tmp_path):
     """A component whose package builds until the test lets it."""

@@ -178,6 +178,15 @@ def test_what_is_half_built_is_not_used_and_is_removed(store):
     assert list(store.folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"requirements": null}'])
+def test_one_with_a_damaged_record_is_not_listed_and_is_removed(store, text):
+    used(store, "damaged", moment=1)
+    (store.folder / "damaged" / RECORD_FILE).write_text(text)
+    assert store.environments() == []
+    assert store.tidy() == []
+    assert list(store.folder.iterdir()) == []
+
+
 def test_a_build_that_fails_leaves_nothing(store):
     def fail(folder: Path) -> None:
         (folder / VENV_FOLDER).mkdir()
@@ -210,9 +219,10 @@ def test_waiting_for_another_build_ends_with_the_words_what_for(store, tmp_path,
     assert "another step is building" in (tmp_path / "log").read_text()
 
 
-def test_a_limit_that_is_no_number_is_named(monkeypatch):
-    monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS_GB", "many")
-    with pytest.raises(StoreError, match="VERTEX_LOCAL_ENVIRONMENTS_GB='many'"):
+@pytest.mark.parametrize("text", ["many", "-1", "nan"])
+def test_a_limit_that_is_no_size_is_named(monkeypatch, text):
+    monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS_GB", text)
+    with pytest.raises(StoreError, match=f"VERTEX_LOCAL_ENVIRONMENTS_GB='{text}'"):
         Store.of_user()
 
 

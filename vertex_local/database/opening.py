@@ -36,6 +36,8 @@ def connect(path: Path) -> sqlite3.Connection:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
+            # Of 1 MB: where the disk is full, the journal has to fit into the reserve.
+            connection.execute("PRAGMA wal_autocheckpoint = 256")
         except BaseException:
             connection.close()
             raise

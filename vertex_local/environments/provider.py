@@ -17,6 +17,8 @@ from vertex_local.pipeline_run import TaskError
 BUILD_TIMEOUT_SECONDS = 1800.0
 BUILDER = "vertex_local.environments.builder"
 PIP_ERROR = re.compile(r"^ERROR: (?!Exception:)(.+)", re.MULTILINE)
+# Without such a line: what git says, the headline of a command that failed, or pip's exception.
+OTHER_ERROR = re.compile(r"^\s*(?:fatal: |\u00d7 |(?=\w+Error: ))(.+)", re.MULTILINE)
 IMAGE_PYTHON = re.compile(r"(?:^|/)python:(\d+\.\d+)")
 MAX_ERRORS = 3
 
@@ -116,8 +118,9 @@ class Provider:
     def _failure(self, step: Step, code: int, begin: int) -> str:
         with self.log_path.open("rb") as log:
             log.seek(begin)
-            said = PIP_ERROR.findall(log.read().decode(errors="replace"))[-MAX_ERRORS:]
-        reason = " ".join(said) or f"exit code {code}; its log tells more"
+            text = log.read().decode(errors="replace")
+        said = PIP_ERROR.findall(text) or list(dict.fromkeys(OTHER_ERROR.findall(text)))
+        reason = " ".join(said[-MAX_ERRORS:]) or f"exit code {code}; its log tells more"
         return (
             f"pip cannot install what {self.task} asks for, {_listed(step)}, and no earlier step "
             f"has left an environment with that. pip: {reason}{self._python_hint()}\n"

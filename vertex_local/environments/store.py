@@ -66,8 +66,10 @@ class Store:
         try:
             limit = int(float(text) * 1e9)
         except (ValueError, OverflowError):
+            limit = -1
+        if limit < 0:
             message = f"{LIMIT_VARIABLE}={text!r} is not a number of gigabytes"
-            raise StoreError(f"{message}, such as {DEFAULT_LIMIT_GB}") from None
+            raise StoreError(f"{message}, such as {DEFAULT_LIMIT_GB}")
         return cls(Path(folder).absolute(), limit)
 
     @contextmanager
@@ -106,9 +108,9 @@ class Store:
         return True
 
     def tidy(self) -> list[Environment]:
-        """Remove what is half built, and the least recently used above the limit; return those."""
+        """Remove the incomplete, and the least recently used above the limit; return the latter."""
         for key in self._keys():
-            if not (self.folder / key / RECORD_FILE).exists():
+            if self._read(key) is None:
                 self.remove(key)
         kept = self.environments()
         total = sum(one.size_bytes for one in kept)
@@ -158,7 +160,9 @@ class Store:
         try:
             record = json.loads((folder / RECORD_FILE).read_text())
             last_used = (folder / RECORD_FILE).stat().st_mtime
-        except (OSError, ValueError):
+            known = {name: record[name] for name in ("size_bytes", "built")}
+            requirements, packages = tuple(record["requirements"]), tuple(record["packages"])
+        except (OSError, ValueError, KeyError, TypeError):  # half built, or damaged
             return None
         lock = _lock(folder, fcntl.LOCK_EX)
         if lock is not None:
@@ -166,12 +170,11 @@ class Store:
         return Environment(
             key=key,
             folder=folder,
-            requirements=tuple(record["requirements"]),
-            packages=tuple(record["packages"]),
-            size_bytes=record["size_bytes"],
-            built=record["built"],
+            requirements=requirements,
+            packages=packages,
             last_used=last_used,
             is_in_use=lock is None,
+            **known,
         )
 
 
