@@ -48,8 +48,10 @@ def make_state_dir(folder: Path) -> None:
     """Make the folder of local state, or one that is there, accessible to its owner alone.
 
     Raises:
-        TargetError: it is for all users to write into, as /tmp is.
+        TargetError: it is for all users to write into, as /tmp is, or no folder.
     """
+    if folder.exists() and not folder.is_dir():
+        raise TargetError(f"{folder} is no folder; give --state-dir a folder, or a new name")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
     if mode & stat.S_ISVTX:

@@ -53,7 +53,7 @@ class Schedule:
         if abs(after - before) <= _SAME_RATE * max(old.peak, self.peak):
             return ""
         advice = ""
-        if self.total_steps != old.total_steps:
+        if before and self.total_steps != old.total_steps:  # one that has ended would not learn
             advice = f"; give --schedule-steps {old.total_steps} to go on with the old one"
         return (
             f"the learning rate of step {step + 1} is {after:.3g} ({self}) and not the {before:.3g}"

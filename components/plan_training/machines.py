@@ -95,7 +95,8 @@ def machine_error(machine: str, *, field: str) -> str:
         return ""
     family = machine.rsplit("-", 1)[0]
     allowed = sorted((name for name in MACHINES if name.startswith(f"{family}-")), key=_size)
-    return f"{field} is {machine!r}; allowed are {', '.join(allowed or sorted(MACHINES))}"
+    hint = "" if allowed else did_you_mean(machine, MACHINES)
+    return f"{field} is {machine!r};{hint} allowed are {', '.join(allowed or sorted(MACHINES))}"
 
 
 def is_known_family(machine: str) -> bool:

@@ -13,8 +13,10 @@ from components.prepare_examples.taxi_rows import NUMBERS, TEXTS, Block, parse_n
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import parquet
 
 UUID_BYTES = 16
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # a key of every file that Spark writes
 ALLOWED = {
     "number": "numbers, decimals or texts of numbers",
     "text": "texts or numbers",
@@ -47,6 +49,25 @@ def from_columns(
             arrays[name] = _converted(column, name, kind, bad, path=path)
     numbers = np.arange(batch.num_rows)
     return Block(pa.table(arrays), pa.table(plain), bad, numbers, [], zones=zones)
+
+
+def with_sparks_zone(batch: "pa.RecordBatch", file: "parquet.ParquetFile") -> "pa.RecordBatch":
+    """Return the batch with UTC as the zone of Spark's INT96 timestamps.
+
+    INT96 names no zone. Spark, whose default it is up to 3.5, writes instants so; Impala and pandas
+    write wall time.
+    """
+    import pyarrow as pa
+
+    if SPARK_SCHEMA not in (file.metadata.metadata or {}):
+        return batch
+    leaves = [file.schema.column(index) for index in range(len(file.schema.names))]
+    for name in {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}:
+        if (place := batch.schema.get_field_index(name)) >= 0:
+            column = batch.column(place)
+            column = column.view(pa.timestamp(column.type.unit, "UTC"))
+            batch = batch.set_column(place, name, column)
+    return batch
 
 
 def _kind(name: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from components.prepare_examples.clean_rows import clean
-from components.prepare_examples.column_types import from_columns
+from components.prepare_examples.column_types import from_columns, with_sparks_zone
 from components.prepare_examples.csv_records import count_records, record_blocks
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.table_files import damaged, gzip_errors, open_records
@@ -74,9 +74,11 @@ def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
 def _parquet_blocks(segment: Segment, time_zone: str) -> Iterator[Block]:
     from pyarrow import parquet
 
-    with parquet.ParquetFile(segment.path) as file:
+    # Spark's years 1 to 9999 do not fit the nanoseconds that INT96 would become.
+    with parquet.ParquetFile(segment.path, coerce_int96_timestamp_unit="us") as file:
         groups = range(segment.start, segment.stop)
         names = file.schema_arrow.names
         for batch in file.iter_batches(BATCH_ROWS, row_groups=groups):
             assert batch.schema.names == names
-            yield from_columns(batch, segment.columns, path=segment.path, time_zone=time_zone)
+            zoned = with_sparks_zone(batch, file)
+            yield from_columns(zoned, segment.columns, path=segment.path, time_zone=time_zone)

@@ -8,6 +8,7 @@ from components.run_summary.summary import Summary
 from components.vertex_api import Json
 from pipelines.operating.facts import changed_settings
 from pipelines.resources import Table
+from trainer import paths
 
 WIDTH = 80
 INDENT = 18
@@ -39,7 +40,7 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         "schedule": run.schedule,
         "created": f"{moment(run.created, has_year=True)} UTC",
         "ended": f"{moment(run.ended, has_year=True)} UTC, {run.seconds:.0f} s" * bool(run.ended),
-        "files": job.get("runtimeConfig", {}).get("gcsOutputDirectory", ""),
+        "files": _run_folder(job),
         "package": job.get("templateUri", ""),
         "service account": job.get("serviceAccount", ""),
         "labels": ", ".join(f"{key}={value}" for key, value in labels.items()),
@@ -47,6 +48,14 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         "error": _bounded(run.error, rest=f"trainyard runs show {run.run} --summary"),
     }
     return [line for name, fact in facts.items() if fact for line in _wrapped(name, str(fact))]
+
+
+def _run_folder(job: Json) -> str:
+    """Return the folder of a run below its pipeline root; Vertex AI puts the project between."""
+    root = str(job.get("runtimeConfig", {}).get("gcsOutputDirectory", "")).rstrip("/")
+    _, project, *_, run = job["name"].split("/")
+    between = f"/{project}" if paths.is_in_bucket(root) else ""
+    return f"{root}{between}/{run}" if root else ""
 
 
 def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:

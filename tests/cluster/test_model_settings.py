@@ -266,3 +266,10 @@ def test_a_schedule_without_a_jump_is_no_news():
     assert "is 0.05 (one_cycle over 100 steps, peak 0.05" in warning
     assert "not the 0.1 of" in warning
     assert "--schedule-steps" not in warning
+
+
+def test_a_schedule_that_has_ended_is_no_advice():
+    longer, old = (Schedule(peak=0.1, total_steps=steps) for steps in (120, 60))
+    ended = longer.warning(step=60, last_step=120, old=dataclasses.asdict(old))
+    assert "not the 0 of the schedule until now" in ended
+    assert "--schedule-steps" not in ended

@@ -26,6 +26,7 @@ TEXTS = ("payment_type", "company")
 AMOUNTS = ("fare", "tips", "trip_miles")
 CITY = ZoneInfo("America/Chicago")
 NUM_ROWS = 120
+INT96 = {"use_deprecated_int96_timestamps": True}
 Rows = list[dict[str, str]]
 
 
@@ -81,8 +82,9 @@ def same(run, write_csv, rows, known):
 def write(tmp_path) -> Callable[..., Path]:
     """Writes columns as Parquet."""
 
-    def do(columns: dict[str, pa.Array], **options) -> Path:
-        parquet.write_table(pa.table(columns), tmp_path / "t.parquet", **options)
+    def do(columns: dict[str, pa.Array], *, metadata=None, **options) -> Path:
+        table = pa.table(columns, metadata=metadata)
+        parquet.write_table(table, tmp_path / "t.parquet", **options)
         return tmp_path / "t.parquet"
 
     return do
@@ -262,7 +264,21 @@ def test_a_zone_without_arrows_schema_is_utc(same, write, rows):
 
 def test_old_int96_timestamps_have_no_zone(same, write, rows):
     times = pa.array(walls(rows), pa.timestamp("ns"))
-    same(write({**typed(rows), TIME: times}, use_deprecated_int96_timestamps=True))
+    same(write({**typed(rows), TIME: times}, **INT96))
+
+
+def test_sparks_int96_timestamps_are_instants(same, write, rows):
+    metadata = {"org.apache.spark.sql.parquet.row.metadata": "{}"}
+    times = pa.array(instants(rows), pa.timestamp("us", "UTC"))
+    columns = {**typed(rows), "pickup_location": pa.array([{"x": 1}] * NUM_ROWS), TIME: times}
+    file = write(columns, metadata=metadata, **INT96)
+    assert same(file)["times"]["rows_converted_from"] == {"UTC": NUM_ROWS}
+
+
+def test_times_beyond_nanoseconds_are_impossible(run, write, rows):
+    times = pa.array([datetime.datetime(2600, 1, 1), *walls(rows)[1:]], pa.timestamp("us"))
+    file = write({**typed(rows), TIME: times}, **INT96)
+    assert run(file)[0]["quarantine"]["by_column"] == {TIME: 1}
 
 
 def test_another_zone_can_be_the_citys(same, write, rows):

@@ -187,6 +187,13 @@ def test_a_folder_of_state_is_made_private_but_not_one_that_all_share(tmp_path, 
     assert modes == [0o700, 0o700, 0o1777]
 
 
+def test_a_state_folder_that_is_a_file_is_refused_by_its_name(tmp_path):
+    file = tmp_path / "notes"
+    file.touch()
+    with pytest.raises(TargetError, match="notes is no folder; give --state-dir a folder"):
+        make_state_dir(file)
+
+
 @pytest.fixture
 def listener():
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -57,6 +57,10 @@ SHORT_MISTAKES = {
         "machine: n1-standard-5\n",
         "machine is 'n1-standard-5'; allowed are n1-standard-4",
     ),
+    "machine-family": (
+        "machine: n1-stndard-4\n",
+        "machine is 'n1-stndard-4'; did you mean 'n1-standard-4'. allowed are",
+    ),
     "machine-number": ("machine: 4\n", "machine is 4; name a machine type"),
     "image": ("image: [a]\n", r"image is \['a'\]; name a container image"),
     "gpu": (

@@ -109,6 +109,17 @@ def test_the_lines_of_a_run_fit_and_hold_its_facts():
     assert "schedule          nightly" in text
 
 
+@pytest.mark.parametrize(
+    ("root", "folder"),
+    [("/state/runs", "/state/runs/m-1"), ("gs://b/runs/", "gs://b/runs/p/m-1")],
+    ids=["local", "vertex"],
+)
+def test_the_files_of_a_run_are_in_its_own_folder(root, folder):
+    found = job()
+    found["runtimeConfig"]["gcsOutputDirectory"] = root
+    assert f"files             {folder}" in run_lines(summarize(found), found)
+
+
 def test_a_long_error_is_bounded():
     words = "interrupted: killed\n" + "\n".join(f"line {number}" for number in range(40))
     found = job(state="FAILED", error=words)
