@@ -388,7 +388,9 @@ def test_killing_the_command_leaves_no_process(home):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["run", "mnits"], "unknown workload 'mnits'; there are mnist", id="workload"),
+        pytest.param(
+            ["run", "mnits"], "unknown workload 'mnits'; did you mean 'mnist'", id="workload"
+        ),
         pytest.param(["run", "mnist", "--set", "train.x=1"], "unknown key 'train.x'", id="key"),
         pytest.param(["run", "mnist", "--on", "vertex"], "needs a project", id="no-project"),
         pytest.param(

@@ -208,7 +208,7 @@ def test_what_the_service_cannot_run_is_refused_with_each_task_and_no_run_is_lef
     for task in ("shell", "shell-2"):
         assert f"\n  {task}: it runs the image alpine" in errors
     assert "Traceback" not in errors
-    assert trainyard("runs", "list")[1].split() == ["RUN", "STATE", "CREATED", "ENDED"]
+    assert trainyard("runs", "list")[1].split() == ["RUN", "RESULT", "VERSION", "METRIC", "CREATED"]
 
 
 @pytest.mark.parametrize("command", [["--help"], ["runs", "list"]], ids=" ".join)
