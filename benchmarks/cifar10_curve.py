@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.clusters import examples, read_metrics, report
 from pipelines.config import cifar10
-from trainer.evaluate import evaluate
+from trainer.serving.evaluate import evaluate
 
 GOALS = {"fast": 0.93, "resnet20": 0.91}
 RESNET = {"epochs": 60, "batch_size": 128, "mixed_precision": False}

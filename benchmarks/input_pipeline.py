@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.train_single import BATCH_SIZE, NUM_EXAMPLES, STEPS_PER_CALL, Bench
-from trainer.quiet import import_tensorflow
+from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
-from trainer.drivers import SyncDriver  # noqa: E402
-from trainer.input import Decoder  # noqa: E402
-from trainer.step import TrainStep  # noqa: E402
-from trainer.stream import BlockTables, Stream, Tables, WholeTable  # noqa: E402
+from trainer.examples.stream import BlockTables, Stream, Tables, WholeTable  # noqa: E402
+from trainer.examples.tables import Decoder  # noqa: E402
+from trainer.strategies.synchronous import SyncDriver  # noqa: E402
+from trainer.training.step import TrainStep  # noqa: E402
 
 NUM_BLOCKS = 8
 

@@ -17,10 +17,11 @@ from pathlib import Path
 
 import requests
 
-from vertex_local import http_server, server
+from vertex_local import server
+from vertex_local.api.database.store import Store
+from vertex_local.api.service import Service
 from vertex_local.app import Application
-from vertex_local.service import Service
-from vertex_local.store import Store
+from vertex_local.http import server as http_server
 
 PARENT = "projects/demo/locations/us-central1"
 QUERIES = {

@@ -79,9 +79,9 @@ def measure(what: str, folder: str, compression: str) -> float:
     import tensorflow_metadata.proto.v0.statistics_pb2  # noqa: F401
 
     import components.prepare_examples.prepare  # noqa: F401
-    from trainer import quiet
+    from trainer.runtime import tensorflow_logs
 
-    quiet.import_tensorflow()
+    tensorflow_logs.import_tensorflow()
     with tempfile.TemporaryDirectory(dir=folder) as output:
         started = time.perf_counter()
         WAYS[what](Path(folder), Path(output, "out"), compression)
@@ -153,8 +153,8 @@ def examples(path: Path) -> Iterator[bytes]:
 
 def encoded(path: Path) -> Iterator[bytes]:
     """The examples of a batch, many at a time."""
-    from components.prepare_examples.encode import ImageEncoder
-    from components.prepare_examples.records import HEAD_BYTES, TAIL_BYTES
+    from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
+    from components.prepare_examples.tfrecords.records import HEAD_BYTES, TAIL_BYTES
 
     records = np.fromfile(path, np.uint8).reshape(-1, RECORD_BYTES)
     encoder = ImageEncoder(num_channels=3, num_pixels=1024)
@@ -201,7 +201,7 @@ def to_example(item: tuple[bytes, int]) -> bytes:
 
 def write_batches(folder: Path, num_images: int) -> int:
     """The first images of each official batch; how many there are in all."""
-    from components.prepare_examples.fetch import fetch
+    from components.prepare_examples.raw_data.fetch import fetch
 
     paths = fetch("cifar10", CACHE)
     share = num_images // len(FILES)

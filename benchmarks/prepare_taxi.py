@@ -128,9 +128,9 @@ def measure(what: str, file: str, compression: str) -> dict[str, float]:
     if what != "without_beam":
         import apache_beam.runners.portability.fn_api_runner  # noqa: F401
     if what == "per_element":
-        from trainer import quiet
+        from trainer.runtime import tensorflow_logs
 
-        quiet.import_tensorflow()
+        tensorflow_logs.import_tensorflow()
     ways = {"ours": ours, "per_element": per_element, "without_beam": without_beam}
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
         started = time.perf_counter()
@@ -155,10 +155,10 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     """The same parts, written by two threads and no pipeline."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from components.prepare_examples import taxi_step
     from components.prepare_examples.options import PrepareOptions
-    from components.prepare_examples.table_pipeline import finish
-    from components.prepare_examples.table_write import write_part
+    from components.prepare_examples.tables import step as taxi_step
+    from components.prepare_examples.tables.beam_pipeline import finish
+    from components.prepare_examples.tables.write import write_part
 
     output.mkdir()
     plan = taxi_step.plan("taxi", output, PrepareOptions(files=[file], compression=compression))
@@ -197,7 +197,7 @@ def to_example(line: str, names: list[str]) -> bytes:
     """One row as a serialised tf.train.Example."""
     import tensorflow as tf
 
-    from components.prepare_examples.taxi_columns import FLOATS, STRINGS
+    from components.prepare_examples.tables.columns import FLOATS, STRINGS
 
     row = dict(zip(names, next(csv.reader([line])), strict=True))
     label = float(row.pop("tips")) > 0.2 * float(row["fare"])
@@ -222,7 +222,7 @@ def write_rows(path: Path, num_rows: int) -> None:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    from components.prepare_examples.fetch import fetch
+    from components.prepare_examples.raw_data.fetch import fetch
 
     sample = arrow_csv.read_csv(fetch("taxi", SAMPLE)["data.csv"])
     random = np.random.default_rng(0)

@@ -3,7 +3,7 @@
 Clients ask an endpoint of the local service without pause while versions take turns, and while the
 prediction server is killed. Then a prediction through the endpoint is timed against one at the
 prediction server itself, and a GET of the API, while a prediction server is stuck and while
-connections are half open, against one without. The model is `tests/service/tiny_server.py`.
+connections are half open, against one without. The model is `tests/support/tiny_server.py`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import requests
 
 from benchmarks.clusters import report, scratch
 
-SERVER = Path(__file__).parents[1] / "tests" / "service" / "tiny_server.py"
+SERVER = Path(__file__).parents[1] / "tests" / "support" / "tiny_server.py"
 PARENT = "v1/projects/local/locations/us-central1"
 QUESTION: Any = {"instances": [21]}
 NUM_CLIENTS, NUM_TIMED, NUM_STUCK, NUM_HALF_OPEN = 4, 200, 40, 1200

@@ -25,7 +25,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncode
 
 from benchmarks.clusters import Shape, examples, report, scratch, train_in
 from pipelines.config import taxi
-from trainer.evaluate import evaluate
+from trainer.serving.evaluate import evaluate
 from trainer.workloads import load_workload
 from trainer.workloads.taxi import NUMBERS, RANGES, TEXTS
 

@@ -19,20 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from trainer.quiet import import_tensorflow
+from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
 
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from trainer.config import TrainConfig  # noqa: E402
-from trainer.facts import find_facts  # noqa: E402
-from trainer.input import read_table  # noqa: E402
-from trainer.manifest import read_manifest  # noqa: E402
-from trainer.optimizers import make_optimizer  # noqa: E402
-from trainer.parameters import Layout, Parameters, Schedule  # noqa: E402
-from trainer.step import StepPlan, TrainStep, build_model  # noqa: E402
+from trainer.config.train_config import TrainConfig  # noqa: E402
+from trainer.examples.manifest import read_manifest  # noqa: E402
+from trainer.examples.tables import read_table  # noqa: E402
+from trainer.training.facts import find_facts  # noqa: E402
+from trainer.training.optimizers import make_optimizer  # noqa: E402
+from trainer.training.parameters import Layout, Parameters, Schedule  # noqa: E402
+from trainer.training.step import StepPlan, TrainStep, build_model  # noqa: E402
 from trainer.workloads import load_workload  # noqa: E402
 
 BATCH_SIZE = 128

@@ -21,7 +21,7 @@ from typing import Any
 import requests
 
 from benchmarks.clusters import examples, read_metrics, report, scratch
-from pipelines.local_service import PRELOAD, PRELOAD_VARIABLE
+from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE
 
 TIMEOUT_SECONDS = 280
 PARENT = "projects/local/locations/us-central1"

@@ -16,30 +16,30 @@ from rich.console import Console
 
 from components.predict.parity import ParityError
 from components.prepare_examples.errors import DataError
-from components.vertex_api import VertexError
+from components.vertex.api import VertexError
 from pipelines import resources
-from pipelines.cluster_cli import add_cluster_commands, warn_of_gpus, warn_of_restarts
+from pipelines.command.clusters import add_cluster_commands, warn_of_gpus, warn_of_restarts
+from pipelines.command.environments import add_environments
+from pipelines.command.image import add_image
+from pipelines.command.jobs import add_job_commands
+from pipelines.command.jobs_submit import add_submit
+from pipelines.command.models_endpoints import add_endpoints, add_models
+from pipelines.command.parser import Parser
+from pipelines.command.predict import add_predict
+from pipelines.command.prune import add_prune
+from pipelines.command.runs import EXIT_GATED, add_keep_endpoint, add_run_commands
+from pipelines.command.schedules import add_schedule_commands
+from pipelines.command.target_options import add_target, service_of, target_of
+from pipelines.command.upload import add_upload
+from pipelines.command.versions import ShowVersion
+from pipelines.command.vertex_setup import add_vertex_setup
 from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
-from pipelines.containers import add_containers
-from pipelines.cores import warn_of_cores
-from pipelines.environments_cli import add_environments
-from pipelines.image_cli import add_image
-from pipelines.job_cli import add_job_commands
-from pipelines.local_service import ServiceError
-from pipelines.operating.on_failure import add_on_failure, check_command, tell
-from pipelines.operating.parser import Parser
-from pipelines.operating.versions import ShowVersion
-from pipelines.prune_cli import add_prune
-from pipelines.registry import RegistryError
-from pipelines.resource_cli import add_endpoints, add_models
-from pipelines.run_cli import EXIT_GATED, add_keep_endpoint, add_run_commands
-from pipelines.schedule_cli import add_schedule_commands
-from pipelines.serving.predict_cli import add_predict
-from pipelines.serving.upload_cli import add_upload
-from pipelines.setup_cli import add_vertex_setup
-from pipelines.submit_cli import add_submit
-from pipelines.target import Target, TargetError
-from pipelines.where import add_target, service_of, target_of
+from pipelines.jobs.cores import warn_of_cores
+from pipelines.package.registry import RegistryError
+from pipelines.runs.on_failure import add_on_failure, check_command, tell
+from pipelines.target.containers import add_containers
+from pipelines.target.local_service import ServiceError
+from pipelines.target.places import Target, TargetError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -186,10 +186,10 @@ def _add_compile(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from pipelines.epilogue import print_result
-    from pipelines.image import default_image
-    from pipelines.run import execute, new_run_name
-    from pipelines.submit import RunOptions
+    from pipelines.package.image import default_image
+    from pipelines.runs.ending import print_result
+    from pipelines.runs.execute import execute, new_run_name
+    from pipelines.runs.submit import RunOptions
 
     on_failure = check_command(arguments.on_failure)
     config, target, console = _config(arguments), target_of(arguments), Console()
@@ -245,7 +245,7 @@ def _config(arguments: argparse.Namespace) -> RunConfig:
 
 def _fetch(config: RunConfig, target: Target) -> None:
     """Has the raw data at hand before anything starts: a bad download is found in seconds."""
-    from components.prepare_examples.fetch import fetch
+    from components.prepare_examples.raw_data.fetch import fetch
 
     options = config.prepare_options()
     if options.files or options.source != "files":
@@ -254,8 +254,8 @@ def _fetch(config: RunConfig, target: Target) -> None:
 
 
 def _compile(arguments: argparse.Namespace) -> int:
-    from pipelines.compile import write_packages
-    from pipelines.image import default_image
+    from pipelines.package.compile import write_packages
+    from pipelines.package.image import default_image
 
     for path in write_packages(
         arguments.output_dir,

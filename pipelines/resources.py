@@ -1,4 +1,4 @@
-"""Reads and changes single resources: models and endpoints (jobs: pipelines/jobs.py)."""
+"""Reads and changes single resources: models and endpoints (jobs: pipelines/jobs)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +15,7 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.plan_training.suggest import did_you_mean
-from components.vertex_api import Json, VertexApi, VertexError
-from pipelines.report import short_name
+from components.vertex.api import Json, VertexApi, VertexError
 
 
 class ResourceError(ValueError):
@@ -29,6 +28,11 @@ class Table:
 
     headings: tuple[str, ...]
     rows: list[tuple[str, ...]]
+
+
+def short_name(resource_name: str) -> str:
+    """`5@2` of `projects/P/locations/L/models/5@2`."""
+    return resource_name.rsplit("/", 1)[-1]
 
 
 def models_table(api: VertexApi) -> Table:

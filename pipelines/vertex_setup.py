@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipelines.on_vertex import ConfigError
+from pipelines.vertex_checks import ConfigError
 
 SERVICES = (
     "aiplatform.googleapis.com",

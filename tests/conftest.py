@@ -14,8 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.docker_command import docker
-from vertex_local.linux import PR_SET_CHILD_SUBREAPER
+from tests.support.docker_command import docker
+from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
+
+pytest_plugins = ["tests.support.replicas", "tests.support.service"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks every test with its cost: what is not `fast` starts processes, or needs Docker."""
+    for item in items:
+        if "container_image" in getattr(item, "fixturenames", ()):
+            item.add_marker("docker")
+        elif not item.get_closest_marker("fast"):
+            item.add_marker("processes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,7 +79,7 @@ def write_idx(path: Path, values: np.ndarray) -> None:
 @pytest.fixture(scope="session")
 def container_image() -> str:
     """The image of this source; skips where it cannot be run."""
-    from pipelines.image import default_image
+    from pipelines.package.image import default_image
 
     image = default_image()
     if not shutil.which("docker"):

@@ -8,22 +8,27 @@ from typing import Any, Protocol
 import keras
 import tensorflow as tf
 
-from trainer.collective import Ring
-from trainer.dispatch import CALLS_PER_WORKER, CachedTable, ClusterDriver, StreamedBlocks
-from trainer.drivers import SyncDriver
+from trainer.cluster.liveness import Monitor, WorkerMonitor
+from trainer.cluster.servers import abandon, announce_end, clear_end, connect
+from trainer.cluster.watchdog import Watchdog, watching
 from trainer.errors import EXIT_RESTART, DivergedError, Preempted, ReplicaLostError
-from trainer.input import table_dataset
-from trainer.job import Job
-from trainer.liveness import Monitor, WorkerMonitor
-from trainer.metrics import Totals
-from trainer.optimizers import make_linear_optimizer, make_optimizer
-from trainer.parameters import Layout, Parameters
-from trainer.pieces import LinearPart
-from trainer.profiling import profiled
-from trainer.replica import abandon, announce_end, clear_end, connect
-from trainer.results import Results
-from trainer.step import StepPlan, TrainStep, build_model, build_served_model
-from trainer.watchdog import Watchdog, watching
+from trainer.examples.tables import table_dataset
+from trainer.strategies.asynchronous import (
+    CALLS_PER_WORKER,
+    CachedTable,
+    ClusterDriver,
+    StreamedBlocks,
+)
+from trainer.strategies.collective import Ring
+from trainer.strategies.synchronous import SyncDriver
+from trainer.training.job import Job
+from trainer.training.optimizers import make_linear_optimizer, make_optimizer
+from trainer.training.parameters import Layout, Parameters
+from trainer.training.pieces import LinearPart
+from trainer.training.profiling import profiled
+from trainer.training.recorder import Totals
+from trainer.training.results import Results
+from trainer.training.step import StepPlan, TrainStep, build_model, build_served_model
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +37,7 @@ _EXPLODED = 100.0
 
 
 class Driver(Protocol):
-    """Runs the train step; see trainer.drivers and trainer.dispatch."""
+    """Runs the train step; see `trainer.strategies`."""
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
         """Yields the totals of finished steps, going on from what `progress` returned."""

@@ -16,11 +16,12 @@ from typing import Any
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Request, Response
 
-from trainer import paths, strict_json
-from trainer.draining import DrainingServer
+from trainer import paths
+from trainer.cluster.liveness import end_process
 from trainer.errors import TrainerError
-from trainer.liveness import end_process
-from trainer.quiet import import_tensorflow
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.serving import strict_json
+from trainer.serving.draining import DrainingServer
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ class PredictionApp:
                 413, f"the body has {request.content_length} bytes; {MAX_BODY_BYTES} are allowed"
             )
         self._require_ready()
-        from trainer.export import InstanceError
+        from trainer.serving.export import InstanceError
 
         instances = parse_instances(request.get_data())
         try:
@@ -185,8 +186,8 @@ def load_ready_predictor(storage_uri: str) -> Any:
     """Returns the predictor after a first prediction, which is the slow one."""
     import_tensorflow()
 
-    from trainer.export import is_foreign, load_predictor
-    from trainer.signature import SignaturePredictor
+    from trainer.serving.export import is_foreign, load_predictor
+    from trainer.serving.signature import SignaturePredictor
 
     load = SignaturePredictor if is_foreign(storage_uri) else load_predictor
     predictor = load(storage_uri)

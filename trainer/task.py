@@ -8,9 +8,16 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trainer.cluster import Cluster, choose_strategy, parse_tf_config
-from trainer.config import ConfigError, Folders, TrainConfig, parse_flags, resolve_folders
-from trainer.console import TerminalHandler
+from trainer.cluster.liveness import end_process
+from trainer.cluster.ports import check_port
+from trainer.cluster.tf_config import Cluster, choose_strategy, parse_tf_config
+from trainer.config.train_config import (
+    ConfigError,
+    Folders,
+    TrainConfig,
+    parse_flags,
+    resolve_folders,
+)
 from trainer.errors import (
     EXIT_RESTART,
     ClusterError,
@@ -19,12 +26,11 @@ from trainer.errors import (
     TrainerError,
     first_line,
 )
-from trainer.liveness import end_process
-from trainer.ports import check_port
-from trainer.quiet import import_tensorflow, say_nothing_of_lost_servers
+from trainer.runtime.console import TerminalHandler
+from trainer.runtime.tensorflow_logs import import_tensorflow, say_nothing_of_lost_servers
 
 if TYPE_CHECKING:
-    from trainer.collective import Ring
+    from trainer.strategies.collective import Ring
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +105,7 @@ def _run_replica(
     stop: threading.Event,
 ) -> int:
     if strategy == "parameter_server" and cluster.task_type in ("worker", "ps"):
-        from trainer.replica import serve_replica
+        from trainer.cluster.servers import serve_replica
 
         return serve_replica(
             cluster,
@@ -107,14 +113,14 @@ def _run_replica(
             start_timeout_seconds=config.start_timeout_seconds,
             stop=stop,
         )
-    from trainer.devices import open_devices, resolve_strategy
-    from trainer.job import check_batch_size, make_job
+    from trainer.training.devices import open_devices, resolve_strategy
+    from trainer.training.job import check_batch_size, make_job
 
     strategy = resolve_strategy(strategy, requested=config.strategy, cpu_devices=config.cpu_devices)
     devices = open_devices(strategy, cpu_devices=config.cpu_devices)
     if cluster.is_evaluator:
-        from trainer.evaluator import evaluate_checkpoints
-        from trainer.replica import read_end
+        from trainer.cluster.servers import read_end
+        from trainer.training.evaluator import evaluate_checkpoints
 
         old_end = read_end(folders.checkpoints)
         return evaluate_checkpoints(make_job(config, cluster, folders, stop), old_end)
@@ -133,7 +139,7 @@ def _run_replica(
 
 
 def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "Ring":
-    from trainer.collective import Ring
+    from trainer.strategies.collective import Ring
 
     return Ring(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
 

@@ -12,12 +12,12 @@ from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
 from vertex_local import console
+from vertex_local.api.idempotency import HEADER, IdempotencyKeys
+from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.service import Service
+from vertex_local.api.unimplemented import Unimplemented
 from vertex_local.errors import ApiError, aborted, invalid_argument, of_exception
-from vertex_local.idempotency import HEADER, IdempotencyKeys
-from vertex_local.routes import Call, Json, Route
-from vertex_local.service import Service
-from vertex_local.wire import strict_json
-from vertex_local.wire.unimplemented import Unimplemented
+from vertex_local.http import strict_json
 
 logger = logging.getLogger(__name__)
 

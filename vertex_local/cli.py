@@ -12,10 +12,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from vertex_local import lock
-from vertex_local.environments import cli as environments
-from vertex_local.environments import own
-from vertex_local.faults import VARIABLE, Faults, FaultsError
+from vertex_local.http.faults import VARIABLE, Faults, FaultsError
+from vertex_local.machine import root_lock
+from vertex_local.processes.environments import cli as environments
+from vertex_local.processes.environments import own
 
 EXAMPLE = """\
 example:
@@ -223,8 +223,8 @@ def _serve(
     faults: Faults | None,
 ) -> int:
     from vertex_local import server
-    from vertex_local.database.opening import StoreError
-    from vertex_local.engine import EngineError
+    from vertex_local.api.database.opening import StoreError
+    from vertex_local.machine.docker_engine import EngineError
 
     if problem := own.problem():
         return _fail(problem)
@@ -245,7 +245,7 @@ def _serve(
             is_shared=is_shared,
             faults=faults,
         )
-    except (lock.RootTakenError, server.PortTakenError, EngineError, StoreError) as error:
+    except (root_lock.RootTakenError, server.PortTakenError, EngineError, StoreError) as error:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"The root folder {root} cannot be used: {error}")
@@ -261,13 +261,13 @@ def _say_ready(url: str) -> None:
 
 
 def _stop(root: Path, *, timeout_seconds: float) -> int:
-    pid = lock.holder(root)
+    pid = root_lock.holder(root)
     if pid is None:
         print(f"No service runs on {root}.")
         return 0
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + timeout_seconds
-    while lock.holder(root) == pid:
+    while root_lock.holder(root) == pid:
         if time.monotonic() > deadline:
             return _fail(f"The service (pid {pid}) has not ended after {timeout_seconds:.0f} s.")
         time.sleep(0.05)

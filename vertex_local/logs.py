@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vertex_local import jobs, pipelines
+from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument
-from vertex_local.log_times import LineTimes
-from vertex_local.routes import Call, Json, Route
-from vertex_local.service import Service
+from vertex_local.jobs import resource as jobs
+from vertex_local.pipelines import resource as pipelines
+from vertex_local.processes.log_times import LineTimes
 
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 50, 1000
 MAX_LINE_BYTES = 16 * 1024

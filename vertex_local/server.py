@@ -10,31 +10,27 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
 
-from vertex_local import (
-    containers,
-    endpoints,
-    http_server,
-    jobs,
-    leftovers,
-    lock,
-    logs,
-    models,
-    operations,
-    peers,
-    pipelines,
-    protos,
-    schedules,
-    users,
-)
+from vertex_local import logs
+from vertex_local.api import operations, protos
+from vertex_local.api.database.reserve import Reserve
+from vertex_local.api.database.store import Store
+from vertex_local.api.service import Service
 from vertex_local.app import Application
-from vertex_local.clock import Clock
-from vertex_local.database.reserve import Reserve
-from vertex_local.engine import find_engine
-from vertex_local.faults import Faults, FaultyApplication
-from vertex_local.files import make_private
-from vertex_local.service import Service
-from vertex_local.store import Store
-from vertex_local.warm import Warm
+from vertex_local.endpoints import resource as endpoints
+from vertex_local.http import peers
+from vertex_local.http import server as http_server
+from vertex_local.http.faults import Faults, FaultyApplication
+from vertex_local.jobs import resource as jobs
+from vertex_local.machine import docker as containers
+from vertex_local.machine import root_lock, users
+from vertex_local.machine.clock import Clock
+from vertex_local.machine.docker_engine import find_engine
+from vertex_local.machine.files import make_private
+from vertex_local.models import resource as models
+from vertex_local.pipelines import resource as pipelines
+from vertex_local.processes import leftovers
+from vertex_local.processes.warm import Warm
+from vertex_local.schedules import resource as schedules
 
 logger = logging.getLogger(__name__)
 
@@ -78,10 +74,10 @@ def serve(
 
     Run while used, it also ends with its last user, unless one of them keeps it (`users.py`). It
     runs schedules only when it stays, by a clock that is `clock_speed` times as fast as the real
-    one. `preload` names modules that a warm process imports once (`warm.py`). With containers, what
-    it is given runs in those, and sees `mounts` and `root`. It takes requests from its own user
-    only, or from every user of this machine if it is shared; its files are private in either case.
-    With `faults`, a share of the requests fails.
+    one. `preload` names modules that a warm process imports once (`processes/warm.py`). With
+    containers, what it is given runs in those, and sees `mounts` and `root`. It takes requests from
+    its own user only, or from every user of this machine if it is shared; its files are private in
+    either case. With `faults`, a share of the requests fails.
 
     Raises:
         engine.EngineError: containers cannot be run.
@@ -93,8 +89,8 @@ def serve(
     root = root.resolve()
     make_private(root)
     Reserve(root).use_if_full()  # what follows writes small files
-    held = lock.RootLock(root)
-    lock.withdraw(root)  # what a killed service announced
+    held = root_lock.RootLock(root)
+    root_lock.withdraw(root)  # what a killed service announced
     store = Store(root / "vertex.db")
     leftovers.remove(root)
     engine = find_engine(root, mounts) if has_containers else None
@@ -120,7 +116,7 @@ def serve(
     server = _start_http(service, listener, faults)
     protos.warm_up()
     port, seen = listener.getsockname()[1], engine.mounts if engine else None
-    lock.announce(root, port=port, url=service.url, mounts=seen)
+    root_lock.announce(root, port=port, url=service.url, mounts=seen)
     on_ready(service.url)
     # Now and then: the handler runs in this thread, but a signal that another thread got, as may
     # happen while a child ends, does not wake it.
@@ -194,7 +190,7 @@ def _start_http(
 def _shut_down(service: Service, server: http_server.HttpServer) -> None:
     """Ends every process within a bounded time; a supervisor that is left sees this one die."""
     service.ending.set()
-    lock.withdraw(service.root)
+    root_lock.withdraw(service.root)
     _call_if_defined(pipelines, "close", service)  # exit tasks still call this service
     service.closing.set()
     closers = [

@@ -20,8 +20,8 @@ def ensure_endpoint(
     """
     from components.endpoint.deployments import is_serving
     from components.endpoint.ensure import ensure_endpoint
-    from components.task_details import SERVED_BEFORE
-    from components.vertex_api import connect
+    from components.vertex.api import connect
+    from components.vertex.task_details import SERVED_BEFORE
 
     found = ensure_endpoint(connect(project, location), display_name, run=run)
     endpoint.metadata["resourceName"] = found["name"]
@@ -48,7 +48,7 @@ def serve_known(
 
     from components.endpoint.release import serve_promoted
     from components.model_version.registry import VersionName
-    from components.vertex_api import connect
+    from components.vertex.api import connect
 
     serve_promoted(
         connect(project, location),

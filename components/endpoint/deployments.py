@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from components.creations import deploy_model
 from components.endpoint.traffic import Split, all_to, without
 from components.model_version.registry import LRO_TIMEOUT_SECONDS, VersionName
-from components.vertex_api import Json, VertexApi, VertexError
+from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.creations import deploy_model
 
 logger = logging.getLogger(__name__)
 

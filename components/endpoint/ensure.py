@@ -2,9 +2,9 @@
 
 import logging
 
-from components.creations import create_endpoint
 from components.labels import RUN_LABEL
-from components.vertex_api import Json, VertexApi
+from components.vertex.api import Json, VertexApi
+from components.vertex.creations import create_endpoint
 
 logger = logging.getLogger(__name__)
 

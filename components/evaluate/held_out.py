@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from trainer.export import Predictor
+    from trainer.serving.export import Predictor
 
 NUM_GOLDEN = 10
 NUM_MISTAKES = 24
@@ -45,8 +45,8 @@ def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "te
     """
     import numpy as np
 
-    from trainer.input import Decoder, SplitChunks
-    from trainer.manifest import checked_split, read_manifest
+    from trainer.examples.manifest import checked_split, read_manifest
+    from trainer.examples.tables import Decoder, SplitChunks
 
     manifest = read_manifest(examples_dir, workload=predictor.workload.name)
     decoder = Decoder(workload=predictor.workload, compression=manifest.compression, is_raw=True)

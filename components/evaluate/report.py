@@ -13,7 +13,7 @@ from components.evaluate.roc import draw_roc, roc_curve
 from components.evaluate.thresholds import Judgement, format_metric
 
 if TYPE_CHECKING:
-    from trainer.evaluate import Evaluation
+    from trainer.serving.evaluate import Evaluation
 
 TEMPLATE = Path(__file__).with_name("report.html")
 PERCENT_METRICS = frozenset({"accuracy"})

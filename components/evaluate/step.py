@@ -18,13 +18,13 @@ from components.evaluate.report import render_report
 from components.evaluate.roc import log_roc, roc_curve
 from components.evaluate.thresholds import Judgement, judge, parse_thresholds
 from components.model_version.golden import write_golden
-from trainer import quiet
+from trainer.runtime import tensorflow_logs
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics
 
-    from trainer.evaluate import Evaluation
-    from trainer.export import Predictor
+    from trainer.serving.evaluate import Evaluation
+    from trainer.serving.export import Predictor
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +57,9 @@ def evaluate_model(
         ThresholdError: the thresholds are wrong; said before anything is computed if it can be.
     """
     required = parse_thresholds(thresholds)
-    quiet.import_tensorflow()
-    from trainer.evaluate import score
-    from trainer.export import load_predictor
+    tensorflow_logs.import_tensorflow()
+    from trainer.serving.evaluate import score
+    from trainer.serving.export import load_predictor
 
     predictor = load_predictor(model_dir)
     held_out = read_held_out(examples_dir, predictor)

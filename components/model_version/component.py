@@ -33,7 +33,7 @@ def find_version(
 
     from components.model_version.registry import find_model
     from components.model_version.same_model import find_promoted, model_digest
-    from components.vertex_api import connect
+    from components.vertex.api import connect
 
     api = connect(project, location)
     digest = model_digest(Path(model.path))
@@ -55,7 +55,7 @@ def promote(
     """
     from components.endpoint.deployments import undeploy_idle
     from components.model_version.registry import VersionName, set_default
-    from components.vertex_api import connect
+    from components.vertex.api import connect
 
     api = connect(project, location)
     version = VersionName.from_name(model.metadata["resourceName"])

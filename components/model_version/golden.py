@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from components.vertex_api import Json
+from components.vertex.api import Json
 from trainer import paths
 
 GOLDEN_FILE = "golden.json"

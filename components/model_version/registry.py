@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from components.labels import CANDIDATE, PROMOTED, STATE_LABEL
-from components.vertex_api import Json, VertexApi
+from components.vertex.api import Json, VertexApi
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from components.model_version.registry import (
     list_versions,
     with_alias,
 )
-from components.vertex_api import VertexApi
+from components.vertex.api import VertexApi
 
 DIGEST_DIGITS = 32
 

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from components.prepare_examples.buckets import find_objects
+from components.prepare_examples.raw_data.buckets import find_objects
 from trainer import paths
 from trainer.errors import TrainerError
 from trainer.workloads import load_workload
@@ -90,10 +90,10 @@ def _described(path: Path) -> str:
 
 
 def _signature(uri: str) -> str:
-    from trainer.quiet import import_tensorflow
+    from trainer.runtime.tensorflow_logs import import_tensorflow
 
     import_tensorflow()
-    from trainer.signature import read_signature
+    from trainer.serving.signature import read_signature
 
     try:
         return str(read_signature(uri))

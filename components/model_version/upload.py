@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from components.creations import upload_model
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
@@ -11,7 +10,8 @@ from components.model_version.registry import (
     set_default,
 )
 from components.plan_training.plan import serving_container
-from components.vertex_api import Json, VertexApi
+from components.vertex.api import Json, VertexApi
+from components.vertex.creations import upload_model
 
 
 def upload_version(

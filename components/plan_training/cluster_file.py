@@ -1,9 +1,9 @@
 """Reads a cluster file in any of its spellings, and writes a cluster in any of them.
 
-- our short form: `strategy`, `workers`, `machine` … (short_form.py)
-- Vertex AI's `workerPoolSpecs` (vertex_form.py)
-- AI Platform Training's `trainingInput` (legacy_form.py)
-- TF_CONFIG, for a cluster that was started by hand (tf_config_form.py)
+- our short form: `strategy`, `workers`, `machine` … (spellings/short.py)
+- Vertex AI's `workerPoolSpecs` (spellings/vertex.py)
+- AI Platform Training's `trainingInput` (spellings/legacy.py)
+- TF_CONFIG, for a cluster that was started by hand (spellings/tf_config.py)
 """
 
 from collections.abc import Callable, Mapping
@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.plan_training import legacy_form, shape, short_form, tf_config_form, vertex_form
+from components.plan_training import shape
 from components.plan_training.checks import Names, check
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.findings import ClusterError, Findings
 from components.plan_training.shape import Shape
-from components.plan_training.yaml_file import read_yaml
+from components.plan_training.spellings import legacy, short, tf_config, vertex
+from components.plan_training.spellings.yaml_file import read_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,29 +51,27 @@ class ClusterFile:
 
 
 SPELLINGS = {
-    "short": Spelling(
-        title="short form", keys=shape.KEYS, read=short_form.read, write=short_form.write
-    ),
+    "short": Spelling(title="short form", keys=shape.KEYS, read=short.read, write=short.write),
     "vertex": Spelling(
         title="Vertex AI's workerPoolSpecs",
-        keys=vertex_form.KEYS,
-        read=vertex_form.read,
-        write=vertex_form.write,
-        names=vertex_form.NAMES,
+        keys=vertex.KEYS,
+        read=vertex.read,
+        write=vertex.write,
+        names=vertex.NAMES,
     ),
     "legacy": Spelling(
         title="AI Platform's trainingInput",
-        keys=legacy_form.KEYS,
-        read=legacy_form.read,
-        write=legacy_form.write,
-        names=legacy_form.NAMES,
+        keys=legacy.KEYS,
+        read=legacy.read,
+        write=legacy.write,
+        names=legacy.NAMES,
     ),
     "tf_config": Spelling(
         title="TF_CONFIG",
-        keys=tf_config_form.KEYS,
-        read=tf_config_form.read,
-        write=tf_config_form.write,
-        names=tf_config_form.NAMES,
+        keys=tf_config.KEYS,
+        read=tf_config.read,
+        write=tf_config.write,
+        names=tf_config.NAMES,
     ),
 }
 
@@ -103,12 +102,12 @@ def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
         spelling=name,
         spec=ClusterSpec(**fields),
         warnings=tuple(findings.warnings),
-        hosts=tuple(tf_config_form.addresses(values)) if name == "tf_config" else (),
+        hosts=tuple(tf_config.addresses(values)) if name == "tf_config" else (),
     )
 
 
 def _spelling_of(values: Mapping[Any, Any]) -> str:
-    keys = {vertex_form.camel_case(key) if "_" in str(key) else key for key in map(str, values)}
+    keys = {vertex.camel_case(key) if "_" in str(key) else key for key in map(str, values)}
     keys |= set(map(str, values))
     found = {name: [key for key in one.keys if key in keys] for name, one in SPELLINGS.items()}
     named = {name: found_keys for name, found_keys in found.items() if found_keys}

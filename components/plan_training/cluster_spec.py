@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.plan_training import short_form
 from components.plan_training.checks import check
 from components.plan_training.findings import ClusterError, Findings
 from components.plan_training.shape import Shape
+from components.plan_training.spellings import short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class ClusterSpec(Shape):
         # From the command line they come as plain mappings.
         for key in ("accelerator", "machines"):
             given = {key: getattr(self, key)}
-            object.__setattr__(self, key, short_form.read(given, findings)[key])
+            object.__setattr__(self, key, short.read(given, findings)[key])
         check(self, findings)
         findings.raise_errors()
 
@@ -32,7 +32,7 @@ class ClusterSpec(Shape):
     def from_dict(cls, values: Mapping[str, Any]) -> "ClusterSpec":
         """Builds the spec from the short form; an unknown key is an error."""
         findings = Findings()
-        known = short_form.read(values, findings)
+        known = short.read(values, findings)
         findings.raise_errors()
         return cls(**known)
 
@@ -46,7 +46,7 @@ class ClusterSpec(Shape):
 
     def to_dict(self) -> dict[str, Any]:
         """The short form."""
-        return short_form.write(self)
+        return short.write(self)
 
     def to_json(self) -> str:
         """The JSON string that travels through the pipeline."""

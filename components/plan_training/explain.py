@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
-from components.plan_training.hosts import made_up_hosts, replica_names, tf_configs
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
 from components.plan_training.prices import PriceTable, cluster_cost
 from components.plan_training.shape import Shape
+from components.plan_training.spellings.hosts import made_up_hosts, replica_names, tf_configs
 
 _WHY = {
     "single": "one replica trains alone",
@@ -93,7 +93,7 @@ def notes(shape: Shape, training: Training) -> list[str]:
 def batch_parts(shape: Shape, batch_size: int) -> dict[str, int]:
     """Examples of a batch that each replica computes; in asynchronous training, a whole batch.
 
-    The division is the trainer's (trainer/step.py).
+    The division is the trainer's (trainer/training/step.py).
     """
     computing = [
         (f"{pool.role}/{index}", pool.machine.accelerator)

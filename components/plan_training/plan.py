@@ -6,7 +6,7 @@ from typing import Any
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
-from components.plan_training.vertex_form import COMMAND, ROLES, placed_pools
+from components.plan_training.spellings.vertex import COMMAND, ROLES, placed_pools
 
 SERVING_PORT = 8080
 # On spot machines: at most so much work is done twice each time that they are taken away.

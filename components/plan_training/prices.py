@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 from components.plan_training.findings import ClusterError, Findings, Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import Shape
-from components.plan_training.yaml_file import read_yaml
+from components.plan_training.spellings.yaml_file import read_yaml
 
 _SECONDS_PER_HOUR = 3600
 Price = tuple[float, float]

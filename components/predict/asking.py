@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.vertex_api import PREDICT_TIMEOUT_SECONDS, VertexApi
+from components.vertex.api import PREDICT_TIMEOUT_SECONDS, VertexApi
 
 Json = dict[str, Any]
 

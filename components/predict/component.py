@@ -33,7 +33,7 @@ def predict(
     from components.endpoint.deployments import moved_traffic
     from components.model_version.registry import VersionName
     from components.predict.step import predict_golden
-    from components.vertex_api import connect
+    from components.vertex.api import connect
 
     api = connect(project, location)
     name = endpoint.metadata["resourceName"]

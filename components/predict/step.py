@@ -13,7 +13,7 @@ from components.endpoint.traffic import WHOLE
 from components.model_version.registry import VersionName
 from components.predict.asking import Answer, request_predictions
 from components.predict.parity import check_parity
-from components.vertex_api import VertexApi
+from components.vertex.api import VertexApi
 
 if TYPE_CHECKING:
     from kfp.dsl import Metrics

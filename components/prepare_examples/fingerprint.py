@@ -8,17 +8,17 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples.bigquery import table_modified
-from components.prepare_examples.buckets import find_objects
-from components.prepare_examples.digests import remembered_digests
-from components.prepare_examples.drift import statistics_file
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.fetch import fetch
-from components.prepare_examples.images import IMAGES
+from components.prepare_examples.images.formats import IMAGES
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
-from components.prepare_examples.sources import data_folder, source_of
-from components.prepare_examples.table_files import find_files
+from components.prepare_examples.raw_data.buckets import find_objects
+from components.prepare_examples.raw_data.digests import remembered_digests
+from components.prepare_examples.raw_data.fetch import fetch
+from components.prepare_examples.raw_data.sources import data_folder, source_of
+from components.prepare_examples.statistics.drift import statistics_file
+from components.prepare_examples.tables.bigquery import table_modified
+from components.prepare_examples.tables.files import find_files
 from trainer import paths
 
 logger = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.prepare_examples.bigquery import build_query
-from components.prepare_examples.drift import THRESHOLDS
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.records import COMPRESSIONS
-from components.prepare_examples.shards import DEFAULT_NUM_SHARDS, plan_num_shards
 from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
-from components.prepare_examples.taxi_columns import TIME_ZONE
+from components.prepare_examples.statistics.drift import THRESHOLDS
+from components.prepare_examples.tables.bigquery import build_query
+from components.prepare_examples.tables.columns import TIME_ZONE
+from components.prepare_examples.tfrecords.records import COMPRESSIONS
+from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS, plan_num_shards
 from trainer import paths
 
 SOURCES = ("files", "bigquery")

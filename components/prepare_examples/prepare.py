@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples import image_step, quarantine, taxi_step
-from components.prepare_examples.bigquery import build_query
-from components.prepare_examples.images import IMAGES
+from components.prepare_examples.beam.runner_flags import checked_flags
+from components.prepare_examples.images import step as image_step
+from components.prepare_examples.images.formats import IMAGES
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import (
     MANIFEST,
@@ -17,9 +17,11 @@ from components.prepare_examples.publish import (
     local_path,
     published,
 )
-from components.prepare_examples.report import FILE as REPORT
-from components.prepare_examples.runner_flags import checked_flags
-from components.prepare_examples.sources import data_folder, source_of
+from components.prepare_examples.raw_data.sources import data_folder, source_of
+from components.prepare_examples.statistics.report import FILE as REPORT
+from components.prepare_examples.tables import quarantine
+from components.prepare_examples.tables import step as taxi_step
+from components.prepare_examples.tables.bigquery import build_query
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.shards import SPLITS
+from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer import paths
 
 logger = logging.getLogger(__name__)

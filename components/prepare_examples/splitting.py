@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.shards import SPLITS
+from components.prepare_examples.tfrecords.shards import SPLITS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,12 +5,12 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from components.job_warnings import replicas_of
 from components.labels import RUN_LABEL
 from components.run_summary.summary import Summary
 from components.run_summary.usage import Usage, usages_of
 from components.run_summary.usage_chart import usage_section
-from components.vertex_api import VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
+from components.vertex.job_warnings import replicas_of
 
 logger = logging.getLogger(__name__)
 

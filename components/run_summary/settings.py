@@ -5,7 +5,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from components.vertex_api import Json
+from components.vertex.api import Json
 
 # Parameters that hold settings as one JSON object each; `train.epochs` is one of `train`.
 GROUPS = ("cluster", "train", "thresholds", "prepare")

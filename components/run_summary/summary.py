@@ -9,8 +9,8 @@ from typing import Any
 
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import code_digest, parameters_of, settings_of
-from components.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
-from components.vertex_api import Json
+from components.vertex.api import Json
+from components.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
 from trainer import paths
 
 SUMMARY_FILE = "summary.json"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from components.vertex_api import Json
+from components.vertex.api import Json
 
 BARS = "▁▂▃▄▅▆▇█"
 MEBIBYTE = 1024 * 1024

@@ -27,7 +27,7 @@ def teardown(
         on_failure_url: is sent the summary unless the run ended as it was meant to.
     """
     from components.teardown.ending import end_run
-    from components.vertex_api import connect
+    from components.vertex.api import connect
 
     summary.uri = summary.uri.rpartition(f"/{run}/")[0] + f"/{run}/summary.json"
     metadata = end_run(

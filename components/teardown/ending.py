@@ -4,14 +4,14 @@ import datetime
 import logging
 from pathlib import Path
 
-from components.job_warnings import job_warnings
 from components.model_version.registry import VersionName, is_candidate
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
 from components.teardown.made import Made
 from components.teardown.teardown import TeardownError, tear_down
-from components.vertex_api import VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
+from components.vertex.job_warnings import job_warnings
 
 logger = logging.getLogger(__name__)
 

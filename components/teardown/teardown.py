@@ -18,7 +18,7 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.teardown.made import Made
-from components.vertex_api import Json, VertexApi, VertexError
+from components.vertex.api import Json, VertexApi, VertexError
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from components.predict.asking import request_predictions
-from components.vertex_api import VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
 from pipelines.resources import ResourceError, Table, endpoint_of
 
 # Vertex AI takes 1,500,000 bytes; the rest is for what is around the instances.

@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from components.vertex_api import VertexApi, connect
-from pipelines.job_view import JOB
+from components.vertex.api import VertexApi, connect
+from pipelines.jobs.view import JOB
 from tests.conftest import write_mnist
-from tests.pipeline.test_whole_run import PRELOAD, Home
+from tests.whole_runs.test_whole_run import PRELOAD, Home
 
 FAULTS = "any=0.1;late-seconds=0.5"
 START_TIMEOUT_SECONDS = 60
@@ -165,7 +165,7 @@ def main() -> int:
 
 
 def _environment(url: str) -> contextlib.AbstractContextManager:
-    from pipelines import local_service
+    from pipelines.target import local_service
 
     return local_service._environment("VERTEX_EMULATOR_HOST", url.removeprefix("http://"))
 

@@ -45,7 +45,7 @@ class Workload(abc.ABC):
     """How to train each of the models, by name; the first is the default."""
     num_noise: ClassVar[int] = 0
     options: ClassVar[tuple[str, ...]] = ()
-    """Those of trainer.model_settings that not every workload has, and this one has."""
+    """Those of trainer.config.model_settings that not every workload has, and this one has."""
 
     def recipe(self, model: str = "") -> Recipe:
         """Returns the recipe of a model, of the default for ""; ValueError names the models."""

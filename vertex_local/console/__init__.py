@@ -6,9 +6,9 @@ from string import Template
 
 from werkzeug.wrappers import Response
 
+from vertex_local.api.service import Service
 from vertex_local.console.markup import text
 from vertex_local.console.sections import all_sections
-from vertex_local.service import Service
 
 TEMPLATE = Path(__file__).with_name("page.html")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from vertex_local.console.markup import span, table, text
-from vertex_local.usage.curve import Curve, Curves
+from vertex_local.processes.usage.curve import Curve, Curves
 
 WIDTH, HEIGHT = 120, 24
 MOST_POINTS = 100

@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Callable
 
-from vertex_local import deployments, jobs, pipelines, processes, registry, schedules
+from vertex_local.api.database import model_record as registry
+from vertex_local.api.routes import Call
+from vertex_local.api.service import Service
 from vertex_local.console.charts import unseen, usage_charts
 from vertex_local.console.markup import (
     Json,
@@ -17,10 +19,13 @@ from vertex_local.console.markup import (
     table,
     text,
 )
+from vertex_local.endpoints import deployments
 from vertex_local.errors import ApiError
-from vertex_local.routes import Call
-from vertex_local.service import Service
-from vertex_local.usage.curve import read_curves
+from vertex_local.jobs import resource as jobs
+from vertex_local.pipelines import resource as pipelines
+from vertex_local.processes import group as processes
+from vertex_local.processes.usage.curve import read_curves
+from vertex_local.schedules import resource as schedules
 
 logger = logging.getLogger(__name__)
 

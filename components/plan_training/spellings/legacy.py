@@ -1,0 +1,225 @@
+"""AI Platform Training's spelling of a cluster: the `trainingInput` of the old config.yaml.
+
+https://cloud.google.com/ai-platform/training/docs/reference/rest/v1/projects.jobs#TrainingInput
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from components.plan_training.findings import Findings, Section
+from components.plan_training.machines import (
+    RETIRED_GPUS,
+    Accelerator,
+    Machine,
+    gpu_counts,
+)
+from components.plan_training.shape import DEFAULTS, ReplicaPool, Shape
+from components.plan_training.spellings import retired
+from components.plan_training.spellings.pools import read_strategy_flag, shape_fields, strategy_args
+from components.plan_training.spellings.vertex import COMMAND, one_image, placed_pools
+from components.plan_training.suggest import did_you_mean
+
+KEYS = ("trainingInput",)
+LEFT_OUT = ("jobId", "labels", "predictionInput")
+# By role: what its keys begin with.
+PREFIXES = {
+    "chief": "master",
+    "worker": "worker",
+    "ps": "parameterServer",
+    "evaluator": "evaluator",
+}
+_COUNTED = ("worker", "ps", "evaluator")
+_KEYS = (
+    *("scaleTier", "useChiefInTfConfig", "args", "scheduling"),
+    *(f"{prefix}Type" for prefix in PREFIXES.values()),
+    *(f"{prefix}Config" for prefix in PREFIXES.values()),
+    *(f"{PREFIXES[role]}Count" for role in _COUNTED),
+)
+_LEFT_OUT = (
+    *("packageUris", "pythonModule", "hyperparameters", "region", "jobDir", "runtimeVersion"),
+    *("pythonVersion", "encryptionConfig", "network", "serviceAccount", "enableWebAccess"),
+)
+_CONFIG_KEYS = ("imageUri", "acceleratorConfig")
+_CONFIG_LEFT_OUT = ("containerCommand", "containerArgs", "tpuTfVersion", "diskConfig")
+NAMES = {
+    "strategy": "--strategy in trainingInput.args",
+    "workers": "trainingInput.workerCount",
+    "parameter_servers": "trainingInput.parameterServerCount",
+    "evaluators": "trainingInput.evaluatorCount",
+} | {
+    f"{key}.{role}": f"trainingInput.{prefix}{name}"
+    for role, prefix in PREFIXES.items()
+    for key, name in (("machine", "Type"), ("accelerator", "Config.acceleratorConfig"))
+}
+
+
+def read(values: Mapping[Any, Any], findings: Findings) -> dict[str, Any]:
+    """The fields of a Shape."""
+    top = Section(values, path="", findings=findings, keys=KEYS, left_out=LEFT_OUT)
+    given = top.section("trainingInput", keys=_KEYS, left_out=_LEFT_OUT)
+    tiers = (*retired.TIERS, retired.CUSTOM)
+    if "scaleTier" not in given:
+        allowed = ", ".join(tiers)
+        findings.errors.append(f"{given.name('scaleTier')} is missing; allowed are {allowed}")
+    tier = given.one_of("scaleTier", tiers, default=retired.CUSTOM)
+    configs = {
+        role: given.section(f"{prefix}Config", keys=_CONFIG_KEYS, left_out=_CONFIG_LEFT_OUT)
+        for role, prefix in PREFIXES.items()
+    }
+    if tier == retired.CUSTOM:
+        pools = [_read_pool(given, role, config) for role, config in configs.items()]
+    else:
+        pools = _tier_pools(given, tier, configs)
+    used = [configs[pool.role] for pool in pools if pool.count]
+    images = [(config.name("imageUri"), config.text("imageUri")) for config in used]
+    _check_chief_name(given)
+    fields = shape_fields(pools, strategy=read_strategy_flag(given, "args"))
+    image = one_image(images, findings)
+    if image:
+        findings.warnings.append(
+            f"imageUri {image}: replicas run `{' '.join(COMMAND)}` in it, so it must hold this"
+            " repository; leave it out for the image of the run"
+        )
+    return fields | {"image": image, "timeout_seconds": _timeout(given)}
+
+
+def write(shape: Shape) -> dict[str, Any]:
+    """The config.yaml of a CUSTOM tier. It cannot say `spot` nor `restarts`."""
+    values: dict[str, Any] = {"scaleTier": retired.CUSTOM}
+    for pool in placed_pools(shape):
+        if not pool.count:
+            continue
+        prefix = PREFIXES[pool.role]
+        values[f"{prefix}Type"] = pool.machine.type
+        if pool.role in _COUNTED:
+            values[f"{prefix}Count"] = pool.count
+        config: dict[str, Any] = {"imageUri": shape.image} if shape.image else {}
+        if gpus := pool.machine.accelerator:
+            config["acceleratorConfig"] = {"type": gpus.type, "count": gpus.count}
+        if config:
+            values[f"{prefix}Config"] = config
+    if args := strategy_args(shape):
+        values["args"] = args
+    values["useChiefInTfConfig"] = True
+    values["scheduling"] = {"maxRunningTime": f"{shape.timeout_seconds}s"}
+    return {"trainingInput": values}
+
+
+def _read_pool(given: Section, role: str, config: Section) -> ReplicaPool:
+    prefix = PREFIXES[role]
+    type_key, count_key = f"{prefix}Type", f"{prefix}Count"
+    count = given.count(count_key) if role in _COUNTED else 1
+    if count and type_key not in given:
+        given.findings.errors.append(
+            f"{given.name(type_key)} is missing; name a machine type, as n1-standard-4"
+        )
+    if not count:
+        if type_key in given and count_key not in given:
+            _warn_of_no_count(given, type_key, count_key)
+        return ReplicaPool(role=role, count=0, machine=Machine(type=DEFAULTS.machine))
+    name = given.text(type_key, default=DEFAULTS.machine)
+    machine = _machine(name, field=given.name(type_key), findings=given.findings)
+    if "acceleratorConfig" in config:
+        machine = _with_accelerator(machine, name, config)
+    return ReplicaPool(role=role, count=count, machine=machine)
+
+
+def _warn_of_no_count(given: Section, type_key: str, count_key: str) -> None:
+    """Say that a type without a count is no machine, as AI Platform read it."""
+    given.findings.warnings.append(
+        f"{given.name(type_key)} is {given.get(type_key)!r} without {count_key}, which AI Platform"
+        f" took as 0: there are none; set {count_key} to have some"
+    )
+
+
+def _machine(name: str, *, field: str, findings: Findings) -> Machine:
+    """The machine of that name, or of today for a name of AI Platform's own."""
+    if name in retired.MACHINES:
+        found = retired.MACHINES[name]
+        findings.warnings.append(f"{field}: {name} ({found.was}) is now {found.today}")
+        return found.today
+    if "-" not in name:
+        hint = did_you_mean(name, retired.MACHINES)
+        findings.errors.append(
+            f"{field} is {name!r};{hint} allowed are Vertex AI's machine types, as n1-standard-4,"
+            f" and the retired {', '.join(retired.MACHINES)}"
+        )
+    return Machine(type=name)
+
+
+def _with_accelerator(machine: Machine, name: str, config: Section) -> Machine:
+    if name in retired.MACHINES:
+        config.findings.errors.append(
+            f"{config.name('acceleratorConfig')} needs a machine type of Compute Engine, as"
+            f" n1-standard-8, not {name!r}"
+        )
+        return machine
+    section = config.section("acceleratorConfig", keys=("type", "count"))
+    if "type" not in section:
+        section.findings.errors.append(
+            f"{section.name('type')} is missing; name a GPU, as NVIDIA_TESLA_T4"
+        )
+        return machine
+    kind = section.text("type")
+    count = section.count("count", default=1, at_least=1)
+    if kind in RETIRED_GPUS:
+        today = RETIRED_GPUS[kind]
+        allowed = gpu_counts(machine.type, today) or [count]
+        few = next((number for number in allowed if number >= count), allowed[-1])
+        section.findings.warnings.append(
+            f"{section.name('type')}: {count} {kind} is now {few} {today}"
+        )
+        kind, count = today, few
+    return Machine(type=machine.type, accelerator=Accelerator(type=kind, count=count))
+
+
+def _tier_pools(given: Section, tier: str, configs: Mapping[str, Section]) -> list[ReplicaPool]:
+    only_custom = [key for key in _KEYS if key.endswith(("Type", "Count"))]
+    for key in only_custom:
+        if key in given:
+            given.findings.errors.append(
+                f"{given.name(key)} is {given.get(key)!r}, but scaleTier is {tier!r}, which says"
+                f" its machines itself; leave {key} out, or set scaleTier to 'CUSTOM'"
+            )
+    for config in configs.values():
+        if "acceleratorConfig" in config:
+            given.findings.errors.append(
+                f"{config.name('acceleratorConfig')} is only for scaleTier 'CUSTOM', and scaleTier"
+                f" is {tier!r}"
+            )
+    found, field = retired.TIERS[tier], f"{given.name('scaleTier')} {tier}"
+    roles = [
+        ("chief", found.master, 1),
+        ("worker", found.worker, found.num_workers),
+        ("ps", found.server, found.num_servers),
+    ]
+    return [
+        ReplicaPool(
+            role=role,
+            count=count,
+            machine=_machine(name, field=f"{field}, {role}", findings=given.findings),
+        )
+        for role, name, count in roles
+        if count
+    ]
+
+
+def _check_chief_name(given: Section) -> None:
+    given.flag("useChiefInTfConfig")
+    if given.get("useChiefInTfConfig") is False:
+        given.findings.warnings.append(
+            f"{given.name('useChiefInTfConfig')} is false: TF_CONFIG says chief nevertheless, where"
+            " AI Platform said master; the trainer reads both"
+        )
+
+
+def _timeout(given: Section) -> int:
+    scheduling = given.section(
+        "scheduling", keys=("maxRunningTime",), left_out=("maxWaitTime", "priority")
+    )
+    if "maxRunningTime" not in scheduling:
+        given.findings.warnings.append(
+            f"{scheduling.name('maxRunningTime')} is missing: {DEFAULTS.timeout_seconds}s here, not"
+            " AI Platform's 7 days"
+        )
+    return scheduling.seconds("maxRunningTime", default=DEFAULTS.timeout_seconds)

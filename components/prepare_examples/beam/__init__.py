@@ -1,0 +1,1 @@
+"""What every pipeline needs of Beam: its options and its flags."""

@@ -1,0 +1,1 @@
+"""`python -m components.prepare_examples`: its flags and its output."""

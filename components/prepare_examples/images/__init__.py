@@ -1,0 +1,1 @@
+"""Images: raw formats to examples."""

@@ -1,0 +1,125 @@
+"""The Beam pipeline of images: shard descriptions in, files and their manifest out.
+
+Its elements describe shards and never hold data: one call reads a range of the raw files, encodes
+it and writes it. A pipeline of single examples does a tenth of that, and `beam.Create` of image
+data a hundredth (DESIGN.md, fact 17).
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.images.formats import IMAGES
+from components.prepare_examples.publish import MANIFEST
+from components.prepare_examples.raw_data.files import sha256_of
+from components.prepare_examples.statistics.drift import STATISTICS
+from components.prepare_examples.statistics.image_schema import image_facets, image_schema
+from components.prepare_examples.statistics.images import ImageStatistics
+from components.prepare_examples.statistics.schema import write_schema
+from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
+from components.prepare_examples.tfrecords.records import record_file
+from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, Shard
+
+Json = dict[str, Any]
+
+
+def write_examples(
+    shards: Sequence[Shard],
+    *,
+    workload: str,
+    data_dir: Path,
+    output_dir: Path,
+    beam_options: Sequence[str] = (),
+) -> Json:
+    """Runs the pipeline, which writes every shard; answers the `splits` and their `statistics`.
+
+    Args:
+        shards: what to write.
+        workload: a key of IMAGES.
+        data_dir: the raw files, verified.
+        output_dir: where to write; it exists.
+        beam_options: Beam's own flags; without `--runner` it all runs in this process.
+    """
+    return run_pipeline(
+        [tuple(shard) for shard in shards],
+        partial(write_shard, workload=workload, data_dir=str(data_dir), output_dir=str(output_dir)),
+        merge_entries,
+        folder=output_dir,
+        flags=beam_options,
+    )
+
+
+def write_shard(shard: tuple[Any, ...], *, workload: str, data_dir: str, output_dir: str) -> Json:
+    """Writes one TFRecord file, in one step; answers its entry for the manifest."""
+    described = Shard(*shard)
+    path = Path(output_dir, described.file)
+    unfinished = path.with_name(f".{path.name}.partial")
+    compression = "GZIP" if path.suffix == ".gz" else ""
+    images = IMAGES[workload]
+    statistics = ImageStatistics(images.num_channels)
+    encoder = ImageEncoder(num_channels=images.num_channels, num_pixels=images.num_pixels)
+    with record_file(unfinished, compression=compression, strategy=zlib.Z_RLE) as file:
+        for batch in images.batches(Path(data_dir), described):
+            statistics.add(batch)
+            file.write(encoder.encode(*batch))
+    _check_count(described, statistics.num_images)
+    os.replace(unfinished, path)
+    return {
+        "split": described.split,
+        "file": path.name,
+        "num_examples": statistics.num_images,
+        **file.digests(),
+        "statistics": statistics.to_state(),
+    }
+
+
+def merge_entries(entries: Iterable[Json]) -> Json:
+    """The manifest's `splits` and, by split, what statistics.json says of them."""
+    splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
+    found: dict[str, ImageStatistics] = {}
+    for entry in sorted(entries, key=lambda entry: str(entry["file"])):
+        name, split = entry["split"], splits[entry["split"]]
+        split["num_examples"] += entry["num_examples"]
+        split["shards"].append({key: entry[key] for key in ENTRY_FIELDS})
+        statistics = ImageStatistics.from_state(entry["statistics"])
+        if name in found:
+            found[name].merge(statistics)
+        else:
+            found[name] = statistics
+    summaries = {name: found[name].summary() for name in SPLITS if name in found}
+    return {"splits": splits, "statistics": summaries}
+
+
+def write_manifest(result: Json, *, header: Json, folder: Path) -> None:
+    """Writes statistics, schema and then the manifest: the mark of a whole dataset.
+
+    Args:
+        result: what `write_examples` has answered.
+        header: the manifest's first fields.
+        folder: where the shards are.
+    """
+    images = IMAGES[header["workload"]]
+    statistics = {"workload": header["workload"], "splits": result["statistics"]}
+    (folder / STATISTICS).write_text(json.dumps(statistics) + "\n")
+    facets = image_facets(statistics, num_bytes=images.row_bytes)
+    (folder / "statistics.pb").write_bytes(facets.SerializeToString(deterministic=True))
+    write_schema(image_schema(statistics), folder / "schema.pbtxt")
+    schema_sha256 = sha256_of(folder / "schema.pbtxt")
+    manifest = {**header, "splits": result["splits"], "schema_sha256": schema_sha256}
+    unfinished = folder / f".{MANIFEST}.partial"
+    unfinished.write_text(json.dumps(manifest, indent=2) + "\n")
+    os.replace(unfinished, folder / MANIFEST)
+
+
+def _check_count(shard: Shard, num_images: int) -> None:
+    if num_images != shard.stop - shard.start:
+        raise DataError(
+            f"{shard.stop - shard.start:,} images were planned for {shard.file}, but {num_images:,}"
+            " read: has a raw file changed?"
+        )

@@ -1,0 +1,34 @@
+"""What preparing images takes: their splits, and the images of a shard."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.prepare_examples.images import cifar10, mnist
+from components.prepare_examples.tfrecords.shards import Rows, Shard
+
+if TYPE_CHECKING:
+    from components.prepare_examples.tfrecords.image_encoder import Batch
+
+
+@dataclass(frozen=True)
+class Images:
+    """The reader of a workload's images; a new one is a module like `mnist` and an entry below."""
+
+    split_rule: str
+    num_channels: int
+    num_pixels: int
+    splits: Callable[[Path], dict[str, Rows]]
+    batches: "Callable[[Path, Shard], Iterator[Batch]]"
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one image."""
+        return self.num_channels * self.num_pixels
+
+
+IMAGES = {
+    "cifar10": Images(cifar10.SPLIT_RULE, 3, 1024, cifar10.splits, cifar10.batches),
+    "mnist": Images(mnist.SPLIT_RULE, 1, 784, mnist.splits, mnist.batches),
+}

@@ -1,0 +1,1 @@
+"""Raw files: where they come from, fetched and verified."""

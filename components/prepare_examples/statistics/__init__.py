@@ -1,0 +1,1 @@
+"""What examples are like: statistics, schema, anomalies, drift, report."""

@@ -1,0 +1,151 @@
+"""What is wrong with the statistics of a dataset, by a schema; errors block, warnings do not."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.statistics.schema import domains
+
+if TYPE_CHECKING:
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+ERROR, WARNING = "error", "warning"
+TYPES = {"STRING": 1, "INT": 2, "FLOAT": 3}  # of schema_pb2.FeatureType
+TYPE_NAMES = {number: name for name, number in TYPES.items()}
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """One finding; `split` and `feature` may be empty."""
+
+    severity: str
+    split: str
+    feature: str
+    reason: str
+
+    def to_json(self) -> Json:
+        """A plain dict."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.split} {self.feature}: {self.reason}"
+
+
+def find_anomalies(
+    statistics: Json, schema: "schema_pb2.Schema", *, is_inferred: bool = False
+) -> list[Anomaly]:
+    """Compares every split with the schema; errors first.
+
+    Against a schema that is `is_inferred` from the same data, shares that chance explains pass.
+    """
+    found = [
+        anomaly
+        for split, content in statistics["splits"].items()
+        for anomaly in _of_split(split, content["features"], schema, is_inferred=is_inferred)
+    ]
+    return sorted(found, key=lambda anomaly: (anomaly.severity, anomaly.split, anomaly.feature))
+
+
+def duplicate_anomalies(duplicates: Json | None) -> list[Anomaly]:
+    """A warning if rows repeat the key of another; such rows are kept, all in the same split."""
+    if not duplicates or not duplicates["num_rows"]:
+        return []
+    count = f"{'' if duplicates['is_exact'] else 'about '}{duplicates['num_rows']:,}"
+    reason = f"{count} rows repeat the key of an earlier row; is a file there twice?"
+    return [Anomaly(WARNING, "", duplicates["column"], reason)]
+
+
+def check(anomalies: list[Anomaly], *, block_on: str) -> None:
+    """Stops at anomalies that block.
+
+    Args:
+        anomalies: what was found.
+        block_on: `error`, `warning` (both) or `none`.
+
+    Raises:
+        DataError: lists the blocking ones.
+    """
+    blocking = {"none": (), "error": (ERROR,), "warning": (ERROR, WARNING)}[block_on]
+    found = [anomaly for anomaly in anomalies if anomaly.severity in blocking]
+    if found:
+        lines = "\n".join(f"  {anomaly}" for anomaly in found)
+        raise DataError(
+            f"the examples do not pass ({len(found)} anomalies; block_on is {block_on!r}):\n{lines}"
+        )
+
+
+def most_by_chance(total: int, share: float) -> int:
+    """Return how many of `total` may well be of a kind that `share` of all are.
+
+    These are three standard deviations more than expected, and one for small numbers.
+    """
+    mean = total * share
+    return math.floor(mean + 3 * math.sqrt(mean) + 1)
+
+
+def _of_split(
+    split: str, features: Json, schema: "schema_pb2.Schema", *, is_inferred: bool
+) -> Iterator[Anomaly]:
+    known = domains(schema)
+    for name in features.keys() - known.keys():
+        yield Anomaly(WARNING, split, name, "is not in the schema")
+    for name, feature in known.items():
+        if name not in features:
+            yield Anomaly(ERROR, split, name, "is in the schema, but not in the data")
+            continue
+        for severity, reason in _of_feature(features[name], feature, is_inferred=is_inferred):
+            yield Anomaly(severity, split, name, reason)
+
+
+def _of_feature(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+    if feature.type and feature.type != TYPES[found["type"]]:
+        expected = TYPE_NAMES.get(feature.type, str(feature.type))
+        yield ERROR, f"has the type {found['type']}, the schema {expected}"
+        return
+    total = found["num_present"] + found["num_missing"]
+    share = found["num_present"] / total if total else 0.0
+    allowed = most_by_chance(total, 1 - feature.presence.min_fraction) if is_inferred else 0
+    if share < feature.presence.min_fraction and found["num_missing"] > allowed:
+        yield (
+            ERROR,
+            f"is present in {share:.4%}, the schema requires {feature.presence.min_fraction:.4%}",
+        )
+    if not found["num_present"]:
+        yield WARNING, "is never present"
+        return
+    if found["num_unique"] == 1:
+        yield WARNING, f"is always {found['top_values'][0][0]!r}"
+    yield from _outside(found, feature, is_inferred=is_inferred)
+
+
+def _outside(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+    """Values out of the domain: a range of numbers, or a list of texts."""
+    kind = feature.WhichOneof("domain_info")
+    if kind in {"int_domain", "float_domain"}:
+        domain = getattr(feature, kind)
+        has_low, has_high = domain.HasField("min"), domain.HasField("max")
+        if has_low and found["min"] < domain.min:
+            yield ERROR, f"has {found['min']}, below the schema's {domain.min}"
+        if has_high and found["max"] > domain.max:
+            yield ERROR, f"has {found['max']}, above the schema's {domain.max}"
+    if kind == "string_domain":
+        yield from _new_texts(found, feature, is_inferred=is_inferred)
+
+
+def _new_texts(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
+    allowed = set(feature.string_domain.value)
+    new = {value: count for value, count in found["top_values"] if value not in allowed}
+    if not new:
+        return
+    share = 1 - sum(new.values()) / found["num_present"]
+    least = feature.distribution_constraints.min_domain_mass
+    if not feature.HasField("distribution_constraints"):
+        least = 1.0
+    most = most_by_chance(found["num_present"], 1 - least) if is_inferred else 0
+    severity = ERROR if share < least and sum(new.values()) > most else WARNING
+    shown = ", ".join(repr(value) for value in list(new)[:3])
+    yield severity, f"has {len(new)} values that the schema does not know: {shown}"

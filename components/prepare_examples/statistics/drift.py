@@ -1,0 +1,186 @@
+"""How far the train split has moved from an earlier run's: L-infinity, Jensen-Shannon, PSI.
+
+Each compares shares of values: of the texts, or of the intervals between the earlier run's deciles.
+Missing is one more value, so a feature that is missing more often has drifted too.
+"""
+
+import bisect
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.statistics.anomalies import WARNING, Anomaly
+
+STATISTICS = "statistics.json"
+# PSI: below 0.1 nothing, above 0.25 a marked shift, by the custom of credit scoring.
+THRESHOLDS = {"l_infinity": 0.1, "jensen_shannon": 0.05, "psi": 0.25}
+MAX_LISTED = 100  # numbers with more values are compared by intervals
+LEAST_SHARE = 1e-4  # PSI is infinite for an empty interval
+
+MISSING = "missing"
+
+Json = dict[str, Any]
+Share = tuple[str, float, float]  # a value, its share before and after
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The distances of one feature; Jensen-Shannon in bits, 0 to 1.
+
+    `words` names the value, or the interval of values, whose share has changed most.
+    """
+
+    feature: str
+    l_infinity: float
+    jensen_shannon: float
+    psi: float
+    words: str
+
+    def to_json(self) -> Json:
+        """Return a plain dict."""
+        return asdict(self)
+
+
+def statistics_file(path: str | Path) -> Path:
+    """Return the file of a baseline, which may be named by its examples folder."""
+    return Path(path, STATISTICS) if Path(path).is_dir() else Path(path)
+
+
+def read_baseline(path: str | Path) -> Json:
+    """The statistics of an earlier run: the file, or its examples folder.
+
+    Raises:
+        DataError: there are none.
+    """
+    file = statistics_file(path)
+    try:
+        content: Json = json.loads(file.read_text())
+        content["splits"]["train"]["features"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"baseline {file} holds no statistics of an earlier run: {error}"
+        ) from error
+    return content
+
+
+def measure_drift(statistics: Json, baseline: Json) -> list[Drift]:
+    """Return the distances of each feature that both have, the largest first."""
+    before = baseline["splits"]["train"]["features"]
+    after = statistics["splits"]["train"]["features"]
+    found = [
+        _distances(name, _shares(before[name], after[name]))
+        for name in after
+        if name in before and before[name]["type"] == after[name]["type"]
+    ]
+    return sorted(found, key=lambda drift: (-drift.psi, drift.feature))
+
+
+def beyond(found: list[Drift], thresholds: Mapping[str, float]) -> list[Drift]:
+    """Return the features of which a distance is above its threshold."""
+    return [
+        drift
+        for drift in found
+        if any(getattr(drift, name) > threshold for name, threshold in thresholds.items())
+    ]
+
+
+def drift_anomalies(found: list[Drift], thresholds: Mapping[str, float]) -> list[Anomaly]:
+    """Return the distances beyond their thresholds; a train split that has moved is a warning."""
+    return [
+        Anomaly(
+            WARNING,
+            "train",
+            drift.feature,
+            f"{name} is {value:.3f}, above {threshold} ({drift.words})",
+        )
+        for drift in found
+        for name, threshold in thresholds.items()
+        for value in [getattr(drift, name)]
+        if value > threshold
+    ]
+
+
+def _shares(before: Json, after: Json) -> list[Share]:
+    if _has_all_values(before) and _has_all_values(after):
+        return _of_values(before, after)
+    return _of_intervals(before, after)
+
+
+def _has_all_values(feature: Json) -> bool:
+    if feature["type"] == "STRING":
+        return True
+    num_unique = int(feature["num_unique"])
+    return num_unique == len(feature["top_values"]) and num_unique <= MAX_LISTED
+
+
+def _of_values(before: Json, after: Json) -> list[Share]:
+    counts = [dict(map(tuple, feature["top_values"])) for feature in (before, after)]
+    values = sorted({*counts[0], *counts[1]}, key=str)
+    shares = [
+        _normalized([*(count.get(value, 0) for value in values), feature["num_missing"]])
+        for count, feature in zip(counts, (before, after), strict=True)
+    ]
+    return list(zip([*map(str, values), MISSING], *shares, strict=True))
+
+
+def _of_intervals(before: Json, after: Json) -> list[Share]:
+    """Shares below each different decile of the earlier run, from the percentiles of both."""
+    edges = sorted(set((before["quantiles"] or [])[10:100:10]))
+    shares = [
+        _normalized([*_counts(feature, edges), feature["num_missing"]])
+        for feature in (before, after)
+    ]
+    return list(zip([*_intervals(edges), MISSING], *shares, strict=True))
+
+
+def _intervals(edges: list[float]) -> list[str]:
+    """Return what the intervals between edges, and beyond them, are called."""
+    if not edges:
+        return ["present"]
+    shown = [f"{edge:.6g}" for edge in edges]
+    between = [f"{low} to {high}" for low, high in itertools.pairwise(shown)]
+    return [f"up to {shown[0]}", *between, f"above {shown[-1]}"]
+
+
+def _counts(feature: Json, edges: list[float]) -> list[float]:
+    quantiles = feature["quantiles"] or []
+    below = [bisect.bisect_right(quantiles, edge) / max(len(quantiles), 1) for edge in edges]
+    shares = [high - low for low, high in zip([0.0, *below], [*below, 1.0], strict=True)]
+    return [share * feature["num_present"] for share in shares]
+
+
+def _normalized(counts: list[float]) -> list[float]:
+    total = sum(counts)
+    return [count / total if total else 0.0 for count in counts]
+
+
+def _distances(name: str, shares: list[Share]) -> Drift:
+    floored = [(max(p, LEAST_SHARE), max(q, LEAST_SHARE)) for _, p, q in shares]
+    value, before, after = max(shares, key=_change)
+    return Drift(
+        feature=name,
+        l_infinity=abs(before - after),
+        jensen_shannon=sum(_divergence(p, q) + _divergence(q, p) for _, p, q in shares) / 2,
+        psi=sum((q - p) * math.log(q / p) for p, q in floored),
+        words=f"{name}: {value} {_percent(before)} → {_percent(after)} %",
+    )
+
+
+def _change(share: Share) -> tuple[float, bool]:
+    """Return the size of a change; of two of a size, what has grown comes first."""
+    _, before, after = share
+    return round(abs(before - after), 6), after > before
+
+
+def _percent(share: float) -> str:
+    """Return 0.1384 as 13.8, and 0 and 1 without a fraction."""
+    return f"{share * 100:.1f}".removesuffix(".0")
+
+
+def _divergence(p: float, q: float) -> float:
+    return p * math.log2(2 * p / (p + q)) if p else 0.0

@@ -1,0 +1,82 @@
+"""How often each text occurs, in bounded memory and merged in any order."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_STRINGS = 20_000
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Strings:
+    """How often each text occurs; only MAX_STRINGS of them, by their hash, if there are more."""
+
+    type: str = "STRING"
+    num_missing: int = 0
+    num_present: int = 0
+    is_exact: bool = True
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, column: "pa.Array") -> None:
+        """Counts a column of texts or nulls."""
+        self.num_missing += column.null_count
+        counted = column.drop_null().value_counts()
+        pairs = zip(
+            counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
+        )
+        self._count(dict(pairs))
+
+    def merge(self, other: "Strings") -> None:
+        """Adds what another one has counted."""
+        self.num_missing += other.num_missing
+        self.num_present += other.num_present - sum(other.counts.values())
+        self.is_exact = self.is_exact and other.is_exact
+        self._count(other.counts)
+
+    def to_state(self) -> Json:
+        """Plain values, to travel through Beam."""
+        return {
+            "type": self.type,
+            "num_missing": self.num_missing,
+            "num_present": self.num_present,
+            "is_exact": self.is_exact,
+            "counts": dict(self.counts),
+        }
+
+    @classmethod
+    def from_state(cls, state: Json) -> "Strings":
+        """The inverse of `to_state`."""
+        return cls(**state)
+
+    def _count(self, counts: dict[str, int]) -> None:
+        self.num_present += sum(counts.values())
+        for value, count in counts.items():
+            self.counts[value] = self.counts.get(value, 0) + count
+        if len(self.counts) > MAX_STRINGS:
+            self.is_exact = False
+            kept = sorted(self.counts, key=_text_hash)[:MAX_STRINGS]
+            self.counts = {value: self.counts[value] for value in kept}
+
+    def summary(self) -> Json:
+        """The FEATURE of statistics.json."""
+        ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return {
+            "type": self.type,
+            "num_present": self.num_present,
+            "num_missing": self.num_missing,
+            "num_unique": len(self.counts),
+            "is_exact": self.is_exact,
+            "top_values": [list(item) for item in ranked[:NUM_TOP_VALUES]],
+        }
+
+
+def _text_hash(text: str) -> bytes:
+    import hashlib
+
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()

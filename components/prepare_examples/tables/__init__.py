@@ -1,0 +1,1 @@
+"""Tables: CSV, Parquet or BigQuery rows to examples."""

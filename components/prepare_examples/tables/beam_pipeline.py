@@ -1,0 +1,89 @@
+"""The Beam pipeline of a table: parts in, files, statistics and manifest out."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.statistics.duplicates import KeyCounts, merge_keys
+from components.prepare_examples.statistics.states import from_state, merge_states
+from components.prepare_examples.tables.plan import Part
+from components.prepare_examples.tables.write import TableOptions, write_part
+from components.prepare_examples.tfrecords.shards import SPLITS
+
+Json = dict[str, Any]
+
+
+def write_table(
+    parts: Sequence[Part],
+    options: TableOptions,
+    *,
+    output_dir: Path,
+    beam_options: Sequence[str] = (),
+) -> Json:
+    """Runs the pipeline; answers the entries of all files, the tally and the statistics.
+
+    The elements of the pipeline describe parts; rows never travel.
+    """
+    return run_pipeline(
+        [part.to_json() for part in parts],
+        partial(write_part, options_json=options.to_json(), output_dir=str(output_dir)),
+        finish,
+        folder=output_dir,
+        flags=beam_options,
+    )
+
+
+def merge_results(results: Iterable[Json]) -> Json:
+    """Merges the results of parts, in any order and grouping, into one of the same form."""
+    merged = empty_result()
+    for result in results:
+        merged["shards"] = merged["shards"] + result["shards"]
+        merged["quarantine"] = merged["quarantine"] + result["quarantine"]
+        merged["tally"] = _added(merged["tally"], result["tally"])
+        merged["keys"] = merge_keys(merged["keys"], result["keys"])
+        merged["statistics"] = {
+            split: merge_states(features, result["statistics"].get(split, {}))
+            for split, features in merged["statistics"].items()
+        }
+    return merged
+
+
+def empty_result() -> Json:
+    """The result of no part."""
+    return {
+        "shards": [],
+        "quarantine": [],
+        "tally": {
+            **{"read": 0, "written": 0, "filtered": 0},
+            **{"quarantined": {}, "missing": {}, "zones": {}, "differing": {}},
+        },
+        "keys": None,
+        "statistics": {split: {} for split in SPLITS},
+    }
+
+
+def finish(results: Iterable[Json]) -> Json:
+    """The summary of the merged results, with the files in order."""
+    merged = merge_results(results)
+    return {
+        "shards": sorted(merged["shards"], key=lambda entry: str(entry["file"])),
+        "quarantine": sorted(merged["quarantine"], key=lambda entry: str(entry["file"])),
+        "tally": merged["tally"],
+        "duplicates": KeyCounts.from_state(merged["keys"]).summary() if merged["keys"] else None,
+        "statistics": {
+            split: {name: from_state(state).summary() for name, state in features.items()}
+            for split, features in merged["statistics"].items()
+        },
+    }
+
+
+def _added(one: Json, other: Json) -> Json:
+    """The sums of two tallies."""
+    return {
+        name: {key: value.get(key, 0) + other[name].get(key, 0) for key in {**value, **other[name]}}
+        if isinstance(value, dict)
+        else value + other[name]
+        for name, value in one.items()
+    }

@@ -1,0 +1,202 @@
+"""The files of a table: which there are, what is in them, and where they can be cut."""
+
+import glob
+import gzip
+import hashlib
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.raw_data.files import sha256_of
+from components.prepare_examples.tables.csv_records import (
+    BLOCK_BYTES,
+    RecordFinder,
+    count_records,
+    record_blocks,
+)
+from components.prepare_examples.tables.rows import header_names
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+OTHER_SEPARATORS = ";\t|"
+MAX_HEADER_BYTES = 1 << 20
+GZIP_RATIO = 5  # for planning only: how much larger a gzipped CSV file is when unpacked
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file whose header has been read: `data_start` is where its first record begins."""
+
+    path: str
+    kind: str  # csv, gzip or parquet
+    num_bytes: int
+    names: tuple[str, ...]
+    data_start: int = 0
+    group_rows: tuple[int, ...] = ()
+
+    @property
+    def weight(self) -> int:
+        """How much of the work it is."""
+        return self.num_bytes * (GZIP_RATIO if self.kind == "gzip" else 1)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A place between two records: the offset, and how many records come before it."""
+
+    offset: int
+    num_rows: int
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What reading a CSV file once has shown; the last cut is its end."""
+
+    sha256: str
+    cuts: tuple[Cut, ...]
+
+    def at(self, offset: int) -> Cut:
+        """The first cut at or after an offset that was asked for."""
+        offsets = [cut.offset for cut in self.cuts]
+        return self.cuts[min(bisect_right(offsets, offset - 1), len(offsets) - 1)]
+
+
+def find_files(patterns: Sequence[str]) -> list[str]:
+    """The files that the patterns match, in the order of their names, none twice.
+
+    Raises:
+        DataError: a pattern matches nothing; names it.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        matches = [path for path in glob.glob(pattern, recursive=True) if Path(path).is_file()]
+        if not matches:
+            raise DataError(f"{pattern} matches no file")
+        found.update(matches)
+    return sorted(found)
+
+
+def open_table(path: str) -> TableFile:
+    """Reads a file's header.
+
+    Raises:
+        DataError: the file is empty, is no table or its header is not UTF-8; names it.
+    """
+    num_bytes = Path(path).stat().st_size
+    if num_bytes == 0:
+        raise DataError(f"{path} is empty: it has no header")
+    with Path(path).open("rb") as file:
+        start = file.read(4)
+    if start == b"PAR1":
+        return _open_parquet(path, num_bytes)
+    kind = "gzip" if start[:2] == b"\x1f\x8b" else "csv"
+    with open_records(path, kind) as content:
+        names, data_start = _read_header(content, path)
+    return TableFile(path, kind, num_bytes, tuple(names), data_start)
+
+
+def open_records(path: str, kind: str) -> IO[bytes]:
+    """An open CSV file, unpacked if it is gzipped."""
+    return cast(IO[bytes], gzip.open(path, "rb") if kind == "gzip" else Path(path).open("rb"))
+
+
+def gzip_errors() -> tuple[type[Exception], ...]:
+    """What reading a damaged gzip file raises."""
+    return (gzip.BadGzipFile, EOFError, zlib.error)
+
+
+def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None) -> Scan:
+    """Reads a plain CSV file once: its digest, and a cut at or after each target offset.
+
+    Args:
+        file: the file.
+        targets: offsets, rising.
+        max_rows: end after so many records.
+    """
+    digest, finder = hashlib.sha256(), RecordFinder()
+    waiting = [target for target in targets if target > file.data_start]
+    cuts = [Cut(file.data_start, 0)]
+    offset, num_rows, end = file.data_start, 0, None
+    with Path(file.path).open("rb") as content:
+        digest.update(content.read(file.data_start))
+        while chunk := content.read(BLOCK_BYTES):
+            digest.update(chunk)
+            ends = finder.ends(chunk)
+            while waiting and len(ends) and waiting[0] <= offset + int(ends[-1]) + 1:
+                place = int(ends.searchsorted(waiting[0] - offset - 1))
+                cuts.append(Cut(offset + int(ends[place]) + 1, num_rows + place + 1))
+                waiting = [target for target in waiting if target > cuts[-1].offset]
+            if max_rows is not None and end is None and num_rows + len(ends) >= max_rows:
+                end = Cut(offset + int(ends[max_rows - num_rows - 1]) + 1, max_rows)
+            num_rows += len(ends)
+            offset += len(chunk)
+    if finder.is_quoted:
+        raise DataError(f"{file.path}, row {num_rows + 1}: a quote is opened and never closed")
+    last = end or Cut(offset, num_rows + int(finder.has_rest()))
+    kept = [cut for cut in cuts if cut.offset < last.offset]
+    return Scan(digest.hexdigest(), (*kept, last))
+
+
+def count_gzip_rows(file: TableFile, most: int) -> int:
+    """The rows of a gzipped CSV file, or `most` if it has more."""
+    num_rows = 0
+    try:
+        with open_records(file.path, file.kind) as content:
+            content.seek(file.data_start)
+            for block in record_blocks(content, None, name=file.path):
+                num_rows += count_records(block)
+                if num_rows >= most:
+                    return most
+    except gzip_errors() as error:
+        raise damaged(file.path, error) from error
+    return num_rows
+
+
+def damaged(path: str, error: Exception) -> DataError:
+    """What to say of a gzip file that is cut short or damaged."""
+    return DataError(f"{path} is not a whole gzip file: {error}; get it again")
+
+
+def digest_of(file: TableFile) -> str:
+    """The SHA-256 of a file that is not scanned."""
+    return sha256_of(Path(file.path))
+
+
+def _read_header(content: IO[bytes], path: str) -> tuple[list[str], int]:
+    try:
+        start = content.readline(MAX_HEADER_BYTES)
+    except gzip_errors() as error:
+        raise damaged(path, error) from error
+    skipped = len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0
+    record = start[skipped:].rstrip(b"\r\n")
+    try:
+        names = header_names(record)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: its header is not UTF-8 ({start[:20]!r}); convert the file to UTF-8"
+        ) from error
+    separators = [sign for sign in OTHER_SEPARATORS if sign in "".join(names)]
+    if len(names) == 1 and separators:
+        raise DataError(
+            f"{path}: its columns are separated by {separators[0]!r}; only commas are read: "
+            "write the file anew as CSV with commas"
+        )
+    if not any(names):
+        raise DataError(f"{path}: its first line is blank; the names of the columns belong there")
+    return names, len(start)
+
+
+def _open_parquet(path: str, num_bytes: int) -> TableFile:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        metadata = parquet.read_metadata(path)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{path} is not a whole Parquet file: {error}") from error
+    names = metadata.schema.to_arrow_schema().names
+    groups = (metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
+    return TableFile(path, "parquet", num_bytes, tuple(names), group_rows=tuple(groups))

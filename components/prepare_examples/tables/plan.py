@@ -1,0 +1,167 @@
+"""Which records become which files: decided from the input alone, never from the workers."""
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from components.prepare_examples.tables.files import (
+    Scan,
+    TableFile,
+    count_gzip_rows,
+    digest_of,
+    scan,
+)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; `stop` -1 is its end."""
+
+    path: str
+    kind: str
+    columns: tuple[str, ...]
+    start: int
+    stop: int
+    first_row: int
+    max_rows: int = -1
+
+
+@dataclass
+class Part:
+    """What one call writes: one file of each split for each of `shards`."""
+
+    shards: list[int]
+    segments: list[Segment] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """Plain text, to travel through Beam."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Part":
+        """The inverse of `to_json`."""
+        content = json.loads(text)
+        segments = [Segment(**{**s, "columns": tuple(s["columns"])}) for s in content["segments"]]
+        return cls(shards=content["shards"], segments=segments)
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """The parts, and what is known of the input: digests by file, and the rows if known."""
+
+    parts: tuple[Part, ...]
+    digests: Mapping[str, str]
+    num_rows: int | None
+
+
+def plan_table(
+    files: Sequence[TableFile],
+    *,
+    columns: Mapping[str, Sequence[str]],
+    num_shards: int,
+    digest: Callable[[TableFile], str],
+    max_rows: int = 0,
+) -> TablePlan:
+    """Cuts the input into `num_shards` parts of about equal work, at the ends of records.
+
+    A gzipped file cannot be cut: where one covers several parts, it is one part that writes all
+    their files, dealing out its rows.
+
+    Args:
+        files: what to read, in order.
+        columns: the canonical names of each file's columns, by path.
+        num_shards: files for each split.
+        digest: the SHA-256 of a file that has not to be read for the plan.
+        max_rows: take the first so many rows of all; 0 takes all.
+    """
+    planner = _Planner(num_shards, sum(file.weight for file in files), max_rows or None)
+    digests = {}
+    for file in files:
+        names = tuple(columns[file.path])
+        if file.kind == "csv":
+            digests[file.path] = planner.add_csv(file, names)
+        else:
+            planner.add_whole(file, names)
+            digests[file.path] = digest(file)
+    return TablePlan(planner.parts(), digests, planner.num_rows)
+
+
+class _Planner:
+    def __init__(self, num_shards: int, total: int, rows_left: int | None) -> None:
+        self._total = max(total, 1)
+        self._segments: list[list[Segment]] = [[] for _ in range(num_shards)]
+        self._passed = 0
+        self._rows_left = rows_left
+        self.num_rows: int | None = 0
+
+    def add_csv(self, file: TableFile, columns: tuple[str, ...]) -> str:
+        """Cuts a plain CSV file; answers its digest."""
+        if self._rows_left == 0:
+            return digest_of(file)
+        first, last = self._part_at(0), self._part_at(file.weight - 1)
+        targets = [self._start_of(index) - self._passed for index in range(first + 1, last + 1)]
+        found: Scan = scan(file, targets, max_rows=self._rows_left)
+        places = [found.cuts[0], *(found.at(target) for target in targets), found.cuts[-1]]
+        for index, (cut, end) in enumerate(itertools.pairwise(places), start=first):
+            if end.offset > cut.offset:
+                segment = Segment(
+                    file.path, file.kind, columns, cut.offset, end.offset, cut.num_rows
+                )
+                self._segments[index].append(segment)
+        self._passed += file.weight
+        self._count(places[-1].num_rows)
+        return found.sha256
+
+    def add_whole(self, file: TableFile, columns: tuple[str, ...]) -> None:
+        """Takes a gzipped file as a whole and a Parquet file by its row groups."""
+        if file.kind == "gzip":
+            self._add_gzip(file, columns)
+        else:
+            self._add_groups(file, columns)
+        self._passed += file.weight
+
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that have something to read; the files of the others go to the one before."""
+        parts: list[Part] = []
+        for index, segments in enumerate(self._segments):
+            if segments or not parts:
+                parts.append(Part([index], segments))
+            else:
+                parts[-1].shards.append(index)
+        return tuple(parts)
+
+    def _add_gzip(self, file: TableFile, columns: tuple[str, ...]) -> None:
+        limit = -1 if self._rows_left is None else count_gzip_rows(file, self._rows_left)
+        segment = Segment(file.path, file.kind, columns, file.data_start, -1, 0, limit)
+        if limit:
+            self._segments[self._part_at(0)].append(segment)
+        if limit < 0:
+            self.num_rows = None
+        else:
+            self._count(limit)
+
+    def _add_groups(self, file: TableFile, columns: tuple[str, ...]) -> None:
+        first_row, total = 0, max(sum(file.group_rows), 1)
+        for group, num_rows in enumerate(file.group_rows):
+            limit = -1 if self._rows_left is None else min(self._rows_left, num_rows)
+            if limit:
+                at = self._part_at(file.weight * first_row // total)
+                segment = Segment(file.path, file.kind, columns, group, group + 1, first_row, limit)
+                self._segments[at].append(segment)
+            self._count(num_rows if limit < 0 else limit)
+            first_row += num_rows
+
+    def _count(self, num_rows: int) -> None:
+        if self._rows_left is not None:
+            self._rows_left -= num_rows
+        if self.num_rows is not None:
+            self.num_rows += num_rows
+
+    def _part_at(self, position: int) -> int:
+        part = (self._passed + position) * len(self._segments) // self._total
+        return min(part, len(self._segments) - 1)
+
+    def _start_of(self, part: int) -> int:
+        """The first position of a part."""
+        return -(-part * self._total // len(self._segments))

@@ -1,0 +1,201 @@
+"""Blocks of taxi records become typed columns; bad rows are set aside with a reason."""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from components.prepare_examples.tables.bad_rows import BadRows
+from components.prepare_examples.tables.columns import (
+    DERIVED,
+    FLOATS,
+    INTS,
+    KEYS,
+    STRINGS,
+)
+from components.prepare_examples.tables.times import NAME
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+NUMBERS = {*FLOATS, *INTS, "tips"} - {NAME}
+TEXTS = {*STRINGS, *KEYS, NAME}
+NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
+
+@dataclass
+class Block:
+    """A block of rows: typed columns, the rows that are bad, and those that were no rows at all.
+
+    Ragged rows (with too few or too many fields) are not in `table`; `numbers` says for each row of
+    the table which record of the block it is, starting with 0. `raw` is the table as it was read.
+    `zones` counts the times that were given in a time zone, by its name, and are wall time now;
+    `differing` the values of derived features in the input that are not those of the time.
+    """
+
+    table: "pa.Table"
+    raw: "pa.Table"
+    bad: BadRows
+    numbers: "NDArray[np.int64]"
+    ragged: list[tuple[int, str, str]]
+    zones: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def num_rows(self) -> int:
+        """All records, the bad and the ragged ones too."""
+        return len(self.numbers) + len(self.ragged)
+
+    def original(self, row: int) -> dict[str, Any]:
+        """A row as it was read, by column."""
+        found = self.raw.slice(row, 1)
+        return {name: _as_read(found[name].combine_chunks()) for name in found.column_names}
+
+    def head(self, num_rows: int) -> "Block":
+        """The first records."""
+        kept = self.numbers[self.numbers < num_rows]
+        reasons = {row: why for row, why in self.bad.reasons.items() if row < len(kept)}
+        return replace(
+            self,
+            table=self.table.slice(0, len(kept)).combine_chunks(),
+            raw=self.raw.slice(0, len(kept)),
+            bad=BadRows(reasons),
+            numbers=kept,
+            ragged=[item for item in self.ragged if item[0] < num_rows],
+        )
+
+
+def read_csv_block(block: bytes, columns: Sequence[str]) -> Block:
+    """Parses whole CSV records: fast if every value has its type, else value by value."""
+    import numpy as np
+    import pyarrow as pa
+
+    bad = BadRows()
+    try:
+        raw, ragged = _parse(block, columns, _types())
+        table = raw
+    except pa.ArrowInvalid:
+        raw, ragged = _parse(block, columns, dict.fromkeys(_types(), pa.binary()))
+        table = _repaired(raw, bad)
+    skipped = [number for number, _, _ in ragged]
+    numbers = np.delete(np.arange(len(table) + len(ragged)), skipped)
+    return Block(table=table, raw=raw, bad=bad, numbers=numbers, ragged=ragged)
+
+
+def _as_read(column: "pa.Array") -> Any:
+    """Return the one value of a column; a time as text, for Python has no nanoseconds."""
+    import pyarrow as pa
+
+    if not pa.types.is_timestamp(column.type) or not column[0].is_valid:
+        return column[0].as_py()
+    text = column.view(pa.timestamp(column.type.unit)).cast(pa.string())[0].as_py()
+    return f"{text} UTC" if column.type.tz else text
+
+
+def _types() -> "dict[str, pa.DataType]":
+    import pyarrow as pa
+
+    return {**dict.fromkeys(NUMBERS, pa.float64()), **dict.fromkeys(TEXTS, pa.string())}
+
+
+def _parse(
+    block: bytes, columns: Sequence[str], types: "dict[str, pa.DataType]"
+) -> "tuple[pa.Table, list[tuple[int, str, str]]]":
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    ragged: list[tuple[int, str, str]] = []
+
+    def skip(row: Any) -> str:
+        reason = f"{row.actual_columns} fields instead of {row.expected_columns}"
+        ragged.append((row.number - 1, reason, row.text))
+        return "skip"
+
+    wanted = [name for name in columns if name in types]
+    table = arrow_csv.read_csv(
+        pa.BufferReader(block),
+        read_options=arrow_csv.ReadOptions(
+            use_threads=False, column_names=list(columns), block_size=max(len(block), 1)
+        ),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=types,
+            include_columns=wanted,
+            null_values=[""],
+            strings_can_be_null=True,
+        ),
+    )
+    return table, ragged
+
+
+def _repaired(raw: "pa.Table", bad: BadRows) -> "pa.Table":
+    """The table with its types; values that do not have them are null, and their rows marked."""
+    import pyarrow as pa
+
+    columns = {
+        name: (parse_numbers if name in NUMBERS else parse_texts)(
+            raw[name].combine_chunks(), name, bad
+        )
+        for name in raw.column_names
+    }
+    return pa.table(columns)
+
+
+def parse_numbers(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
+    """Return binary texts as float64; others are null and marked, and nan in derived features."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.cast(pc.ascii_trim_whitespace(_utf8_or_null(column)), pa.binary())
+    is_number = pc.match_substring_regex(trimmed, NUMBER_PATTERN.decode())
+    is_right = pc.or_(column.is_null(), is_number.fill_null(False))
+    wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
+    kept = pc.if_else(is_number, trimmed, pa.scalar(None, pa.binary()))
+    numbers = kept.cast(pa.string()).cast(pa.float64())
+    if name in DERIVED:
+        return pc.if_else(is_right, numbers, math.nan)  # differs from any
+    bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not a number")
+    return numbers
+
+
+def parse_texts(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
+    """Return binary texts as texts; those that are not UTF-8 are null and marked."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    texts = _utf8_or_null(column)
+    lost = pc.and_(texts.is_null(), column.is_valid())
+    wrong = np.flatnonzero(lost.to_numpy(zero_copy_only=False))
+    bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not UTF-8")
+    return texts
+
+
+def _utf8_or_null(column: "pa.Array") -> "pa.Array":
+    import pyarrow as pa
+
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(value) for value in column.to_pylist()], pa.string())
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _shown(value: bytes) -> str:
+    return repr(value[:60].decode(errors="backslashreplace"))
+
+
+def header_names(record: bytes) -> list[str]:
+    """The fields of a file's first record."""
+    return next(csv.reader(io.StringIO(record.decode(), newline="")), [])

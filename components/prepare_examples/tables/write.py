@@ -1,0 +1,240 @@
+"""Writes one part of a table: its records become files of examples, and what is bad a side file."""
+
+import contextlib
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from components.prepare_examples.raw_data.files import digests_of
+from components.prepare_examples.statistics.duplicates import KEY, KeyCounts
+from components.prepare_examples.statistics.numbers import Numbers
+from components.prepare_examples.statistics.texts import Strings
+from components.prepare_examples.tables import features as taxi
+from components.prepare_examples.tables.columns import FEATURES, TIME_ZONE
+from components.prepare_examples.tables.plan import Part
+from components.prepare_examples.tables.read import blocks
+from components.prepare_examples.tables.rows import Block
+from components.prepare_examples.tfrecords.records import RecordFile, frame_records, record_file
+from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How rows become examples; the same for every part."""
+
+    key: tuple[str, ...]
+    ratios: Mapping[str, float]
+    num_shards: int
+    row_filter: str = "none"
+    compression: str = "GZIP"
+    has_keys: bool = False
+    time_zone: str = TIME_ZONE
+
+    def to_json(self) -> str:
+        """Plain text, to travel through Beam."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "TableOptions":
+        """The inverse of `to_json`."""
+        content = json.loads(text)
+        return cls(**{**content, "key": tuple(content["key"])})
+
+
+@dataclass
+class _Split:
+    """The open files of a split, to which rows are dealt in turn, and its statistics."""
+
+    files: list[RecordFile]
+    statistics: dict[str, Numbers | Strings] = field(default_factory=taxi.new_statistics)
+    num_examples: int = 0
+
+    def add(self, examples: "pa.Table") -> None:
+        if not examples.num_rows:
+            return
+        for name, statistic in self.statistics.items():
+            statistic.add(examples[name].combine_chunks())
+        records = taxi.encode(examples)
+        for place, file in enumerate(self.files):
+            first, step = (place - self.num_examples) % len(self.files), len(self.files)
+            file.write(frame_records(records[first::step]))
+        self.num_examples += examples.num_rows
+
+    def num_in(self, place: int) -> int:
+        """How many examples one of the files has."""
+        return len(range(place, self.num_examples, len(self.files)))
+
+
+@dataclass
+class _Tally:
+    """What becomes of the rows: all that are read are written, quarantined or filtered."""
+
+    read: int = 0
+    written: int = 0
+    filtered: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    missing: Counter[str] = field(default_factory=Counter)
+    zones: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
+    keys: KeyCounts = field(default_factory=KeyCounts)
+
+    def to_plain(self) -> Json:
+        return {
+            "read": self.read,
+            "written": self.written,
+            "filtered": self.filtered,
+            "quarantined": dict(self.quarantined),
+            "missing": dict(self.missing),
+            "zones": dict(self.zones),
+            "differing": dict(self.differing),
+        }
+
+
+def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
+    """Writes the files of one part; answers their entries, the statistics and the tally.
+
+    Raises:
+        DataError: a file is damaged, or has changed while it was read.
+    """
+    part, options = Part.from_json(part_json), TableOptions.from_json(options_json)
+    tally = _Tally()
+    paths = _paths(part, options, Path(output_dir))
+    side = Path(output_dir, f"quarantine-{part.shards[0]:05d}-of-{options.num_shards:05d}.jsonl")
+    with contextlib.ExitStack() as stack:
+        bad = stack.enter_context(_partial(side).open("w", encoding="utf-8"))
+        splits = [
+            _Split([stack.enter_context(_opened(path, options)) for path in paths[split]])
+            for split in SPLITS
+        ]
+        for segment in part.segments:
+            for first_row, block in blocks(segment, time_zone=options.time_zone):
+                _set_aside(block, (segment.path, first_row), bad, tally)
+                _write_block(block, splits, tally, options)
+    return {
+        "shards": [
+            _published(paths[name][place], file, split=name, num_examples=split.num_in(place))
+            for name, split in zip(SPLITS, splits, strict=True)
+            for place, file in enumerate(split.files)
+        ],
+        "quarantine": _published_side(side, tally),
+        "statistics": {
+            name: {feature: found.to_state() for feature, found in split.statistics.items()}
+            for name, split in zip(SPLITS, splits, strict=True)
+        },
+        "tally": tally.to_plain(),
+        "keys": tally.keys.to_state() if options.has_keys else None,
+    }
+
+
+def _opened(path: Path, options: TableOptions) -> contextlib.AbstractContextManager[RecordFile]:
+    return record_file(_partial(path), compression=options.compression)
+
+
+def _paths(part: Part, options: TableOptions, folder: Path) -> dict[str, list[Path]]:
+    return {
+        split: [
+            folder / shard_file(split, shard, options.num_shards, options.compression)
+            for shard in part.shards
+        ]
+        for split in SPLITS
+    }
+
+
+def _write_block(
+    block: Block, splits: Sequence[_Split], tally: _Tally, options: TableOptions
+) -> None:
+    good = _good_rows(block)
+    if options.has_keys:
+        tally.keys.add(good[KEY].combine_chunks())
+    examples = taxi.to_examples(good)
+    numbers = taxi.splits_of(good, key=options.key, ratios=options.ratios)
+    if options.row_filter == "complete":
+        complete = taxi.is_complete(examples).to_numpy(zero_copy_only=False)
+        for name in FEATURES:
+            tally.missing[name] += examples[name].null_count
+        numbers = numbers.copy()
+        numbers[~complete] = len(SPLITS)
+        tally.filtered += int((~complete).sum())
+    for number, split in enumerate(splits):
+        split.add(_rows(examples, numbers == number))
+    tally.written += int((numbers < len(SPLITS)).sum())
+
+
+def _good_rows(block: Block) -> "pa.Table":
+    import numpy as np
+
+    is_good = np.ones(block.table.num_rows, bool)
+    is_good[list(block.bad.reasons)] = False
+    return _rows(block.table, is_good)
+
+
+def _rows(table: "pa.Table", mask: "NDArray[np.bool_]") -> "pa.Table":
+    """The rows of a table where the mask is true, each column one array."""
+    import numpy as np
+
+    return table if mask.all() else table.take(np.flatnonzero(mask)).combine_chunks()
+
+
+def _set_aside(block: Block, place: tuple[str, int], side: IO[str], tally: _Tally) -> None:
+    """Writes the bad rows to the side file, a JSON object a line, in the file's order."""
+    path, first_row = place
+    entries: list[tuple[int, Json]] = [
+        (number, {"column": "", "reason": reason, "record": text})
+        for number, reason, text in block.ragged
+    ]
+    for row, (column, reason) in block.bad.reasons.items():
+        record = {name: _plain(value) for name, value in block.original(row).items()}
+        entry = {"column": column, "reason": reason, "record": record}
+        entries.append((int(block.numbers[row]), entry))
+    for number, entry in sorted(entries, key=lambda item: item[0]):
+        row_number = first_row + number + 1
+        side.write(json.dumps({"file": path, "row": row_number, **entry}) + "\n")
+        tally.quarantined[str(entry["column"])] += 1
+    tally.read += block.num_rows
+    tally.zones += block.zones
+    tally.differing += block.differing
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, int | float | str | None) else str(value)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")
+
+
+def _published(path: Path, file: RecordFile, *, split: str, num_examples: int) -> Json:
+    """Gives a file its name, now that it is whole; its entry for the manifest."""
+    os.replace(_partial(path), path)
+    return {
+        "split": split,
+        "file": path.name,
+        "num_examples": num_examples,
+        **file.digests(),
+    }
+
+
+def _published_side(path: Path, tally: _Tally) -> list[Json]:
+    num_rows = sum(tally.quarantined.values())
+    if not num_rows:
+        _partial(path).unlink()
+        return []
+    os.replace(_partial(path), path)
+    return [{"file": path.name, "num_rows": num_rows, **digests_of(path)}]

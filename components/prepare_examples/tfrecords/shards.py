@@ -1,0 +1,96 @@
+"""Which examples go into which file."""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.tfrecords.records import SUFFIXES
+
+SPLITS = ("train", "eval", "test")
+DEFAULT_NUM_SHARDS = {"train": 4, "eval": 1, "test": 2}
+
+
+ENTRY_FIELDS = ("file", "num_examples", "sha256", "crc32c")  # of a shard in the manifest
+
+
+def plan_num_shards(
+    num_bytes: int, *, num_workers: int, parallelism: int, target_bytes: int
+) -> int:
+    """How many files a split is best cut into.
+
+    Enough for `parallelism` readers on each of `num_workers` replicas, and for files of about
+    `target_bytes`; a multiple of the workers, so that each has as many files as the others.
+    """
+    wanted = max(num_workers * parallelism, math.ceil(num_bytes / target_bytes))
+    return math.ceil(wanted / num_workers) * num_workers
+
+
+class Rows(NamedTuple):
+    """Rows `start` to `stop` of a part of the raw data (MNIST: `train` or `t10k`)."""
+
+    part: str
+    start: int
+    stop: int
+
+
+class Shard(NamedTuple):
+    """One output file: its name, its split and the rows it is made of.
+
+    Flat and made of plain values: it travels through Beam, the data itself never does.
+    """
+
+    file: str
+    split: str
+    part: str
+    start: int
+    stop: int
+
+
+def limit_splits(splits: Mapping[str, Rows], max_examples: int) -> dict[str, Rows]:
+    """Keeps the first rows of each split, in proportion, `max_examples` in all (0: every row).
+
+    Raises:
+        DataError: a split is empty, or the limit leaves one so.
+    """
+    sizes = {name: rows.stop - rows.start for name, rows in splits.items()}
+    for name, size in sizes.items():
+        if size < 1:
+            raise DataError(f"the {name} split would be empty: the raw files hold too few examples")
+    if max_examples == 0 or max_examples >= sum(sizes.values()):
+        return dict(splits)
+    if max_examples < len(splits):
+        raise DataError(
+            f"max_examples is {max_examples}; allowed are 0 for all, or at least {len(splits)}, "
+            "one for each split"
+        )
+    total = sum(sizes.values())
+    kept = {name: max(1, size * max_examples // total) for name, size in sizes.items()}
+    kept["train"] = max_examples - sum(kept[name] for name in kept if name != "train")
+    return {name: rows._replace(stop=rows.start + kept[name]) for name, rows in splits.items()}
+
+
+def shard_file(split: str, index: int, count: int, compression: str = "GZIP") -> str:
+    """The name of a split's file."""
+    return f"{split}-{index:05d}-of-{count:05d}{SUFFIXES[compression]}"
+
+
+def plan_shards(
+    splits: Mapping[str, Rows], num_shards: Mapping[str, int], *, compression: str = "GZIP"
+) -> list[Shard]:
+    """Cuts each split into shards of equal size, give or take one; none is empty.
+
+    Raises:
+        DataError: a number of shards is not positive.
+    """
+    shards = []
+    for split, (part, start, stop) in splits.items():
+        count = num_shards.get(split, DEFAULT_NUM_SHARDS[split])
+        if count < 1:
+            raise DataError(f"the number of {split} shards is {count}; it must be at least 1")
+        count = min(count, stop - start)
+        cuts = [start + (stop - start) * index // count for index in range(count + 1)]
+        for index in range(count):
+            file = shard_file(split, index, count, compression)
+            shards.append(Shard(file, split, part, cuts[index], cuts[index + 1]))
+    return shards

@@ -1,0 +1,93 @@
+"""Creations that may be repeated: each chooses an id by which an earlier attempt is found."""
+
+import contextlib
+import re
+import secrets
+import uuid
+
+from components.labels import SUBMISSION_LABEL
+from components.vertex.api import Json, VertexApi, VertexError, finished
+
+DEPLOY_TIMEOUT_SECONDS = 1800
+MOST_READABLE = 48  # of the 63 characters of a model's id, which neither a digit nor "-" begins
+NUM_DEPLOYED_IDS = 9 * 10**9  # DeployedModel.id: up to ten digits
+
+
+def create_endpoint(api: VertexApi, body: Json) -> Json:
+    """Create an endpoint, one however often the request is sent; return the operation."""
+    endpoints = f"{api.parent}/endpoints"
+    endpoint_id = f"e{uuid.uuid4().hex}"
+    return api.post(
+        f"{endpoints}?endpointId={endpoint_id}",
+        body,
+        find=lambda: finished(api.find(f"{endpoints}/{endpoint_id}")),
+    )
+
+
+def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
+    """Deploy a model, once however often the request is sent; return the operation.
+
+    Where another model has the traffic, the new one gets none.
+
+    Args:
+        api: Where.
+        endpoint: Its resource name.
+        deployed_model: The DeployedModel of the request, without an id.
+    """
+    deployed_id = str(10**9 + secrets.randbelow(NUM_DEPLOYED_IDS))
+
+    def find() -> Json | None:
+        # An earlier attempt is not among the endpoint's models before its operation is done.
+        _await_operations(api, endpoint)
+        there = api.get(endpoint).get("deployedModels", [])
+        ours = next((one for one in there if one["id"] == deployed_id), None)
+        return finished(ours and {"deployedModel": ours})
+
+    request = {"deployedModel": {**deployed_model, "id": deployed_id}}
+    return api.post(f"{endpoint}:deployModel", request, find=find)
+
+
+def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:
+    """Upload a model, once however often the request is sent; return the operation.
+
+    Args:
+        api: Where.
+        model: The Model of the request.
+        parent: Resource name of the model that gets a version; "" for a new model.
+    """
+    submission = uuid.uuid4().hex
+    model_id = f"{_readable(model['displayName'])}-{submission[:12]}"
+    name = parent or f"{api.parent}/models/{model_id}"
+    mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
+
+    def find() -> Json | None:
+        _await_operations(api, name)
+        if not api.find(name):
+            return None
+        versions = list(api.list_resources(f"{name}:listVersions", filter=mine))
+        ours = next(iter(versions), None)
+        return finished(ours and {"model": name, "modelVersionId": str(ours["versionId"])})
+
+    labels = {**model.get("labels", {}), SUBMISSION_LABEL: submission}
+    which = {"parentModel": parent} if parent else {"modelId": model_id}
+    request = {"model": {**model, "labels": labels}, **which}
+    return api.post(f"{api.parent}/models:upload", request, find=find)
+
+
+def _readable(display_name: str) -> str:
+    """Return a display name in the characters of an id, of which the first is a letter."""
+    text = re.sub("[^a-z0-9]+", "-", display_name.lower()).strip("-")
+    return (text if text[:1].isalpha() else f"m-{text}")[:MOST_READABLE].rstrip("-")
+
+
+def _await_operations(api: VertexApi, name: str) -> None:
+    """Wait for the end of what is under way on a resource, whether it succeeds or fails."""
+    try:
+        operations = list(api.list_resources(f"{name}/operations"))
+    except VertexError as error:
+        if error.status != "NOT_FOUND":
+            raise
+        return
+    for operation in operations:
+        with contextlib.suppress(VertexError):
+            api.wait(operation, timeout_seconds=DEPLOY_TIMEOUT_SECONDS)

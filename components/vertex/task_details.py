@@ -1,0 +1,100 @@
+"""Reads the tasks of a pipeline run and their outputs from its PipelineJob."""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+from components.vertex.api import Json
+
+# Metadata of the endpoint that `ensure_endpoint` puts out: `yes` or `no`.
+SERVED_BEFORE = "servedBefore"
+NOT_RUN = "NOT_RUN"
+TASK_STATES = {"SKIPPED": "SUCCEEDED", "NOT_TRIGGERED": NOT_RUN}  # SKIPPED: from the cache
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskView:
+    """One pipeline task as a person would tell it: PENDING, RUNNING, SUCCEEDED, FAILED, NOT_RUN."""
+
+    name: str
+    state: str = NOT_RUN
+    seconds: float = 0.0
+    is_cached: bool = False
+    error: str = ""
+
+
+def details_by_name(job: Json) -> dict[str, Json]:
+    """Return the newest detail of each task of a PipelineJob, by the task's name in the graph."""
+    return {d["taskName"]: d for d in job.get("jobDetail", {}).get("taskDetails", [])}
+
+
+def outputs_of(detail: Json) -> dict[str, Any]:
+    """Return output parameters by name, and for each output artifact its metadata and address."""
+    metadata = detail.get("execution", {}).get("metadata", {})
+    outputs = {
+        key.removeprefix("output:"): value
+        for key, value in metadata.items()
+        if key.startswith("output:")
+    }
+    for name, artifacts in detail.get("outputs", {}).items():
+        for artifact in artifacts.get("artifacts", []):
+            outputs[name] = {"uri": artifact.get("uri", ""), **artifact.get("metadata", {})}
+    return outputs
+
+
+def outputs_by_task(job: Json, task_names: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the outputs of each task that has started, by display name."""
+    details = details_by_name(job)
+    return {s: outputs_of(details[key]) for key, s in task_names.items() if key in details}
+
+
+def task_views(job: Json, task_names: dict[str, str]) -> tuple[TaskView, ...]:
+    """Return the tasks in the order of `task_names`, under their display names."""
+    details = details_by_name(job)
+    return tuple(_task_view(shown, details.get(key, {})) for key, shown in task_names.items())
+
+
+def leaf_tasks(spec: Json) -> dict[str, str]:
+    """Names and display names of the tasks of a compiled pipeline that do something, in order."""
+    names: dict[str, str] = {}
+
+    def walk(dag: Json) -> None:
+        for name, task in _in_order(dag["tasks"]):
+            component = spec["components"][task["componentRef"]["name"]]
+            if "dag" in component:
+                walk(component["dag"])
+            else:
+                names[name] = task.get("taskInfo", {}).get("name", name)
+
+    walk(spec["root"]["dag"])
+    return names
+
+
+def _task_view(name: str, detail: Json) -> TaskView:
+    state = str(detail.get("state", NOT_RUN))
+    return TaskView(
+        name=name,
+        state=TASK_STATES.get(state, state),
+        seconds=_seconds(detail),
+        is_cached=state == "SKIPPED",
+        error=detail.get("error", {}).get("message", ""),
+    )
+
+
+def _seconds(detail: Json) -> float:
+    if "startTime" not in detail or "endTime" not in detail:
+        return 0.0
+    start, end = (
+        datetime.datetime.fromisoformat(detail[key]).timestamp() for key in ("startTime", "endTime")
+    )
+    return round(end - start, 2)
+
+
+def _in_order(tasks: Json) -> list[tuple[str, Json]]:
+    """Tasks such that each comes after those it depends on; exit tasks come last of their group."""
+    ordered: dict[str, Json] = {}
+    while len(ordered) < len(tasks):
+        for name, task in tasks.items():
+            if name not in ordered and set(task.get("dependentTasks", [])) <= set(ordered):
+                ordered[name] = task
+    return list(ordered.items())

@@ -1,0 +1,1 @@
+"""The commands of `trainyard`, a module for each noun."""

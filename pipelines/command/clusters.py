@@ -1,0 +1,166 @@
+"""`trainyard cluster`: what a cluster file means, in other words, and on hosts of your own."""
+
+import argparse
+import dataclasses
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.plan_training.cluster_file import SPELLINGS, ClusterFile
+from components.plan_training.explain import Training, explain
+from components.plan_training.findings import ClusterError
+from components.plan_training.prices import read_prices
+from components.plan_training.shape import Shape
+from components.plan_training.spellings.hosts import commands, made_up_hosts, tf_configs
+from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
+from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster_file
+from trainer.config.train_config import TrainConfig
+
+logger = logging.getLogger(__name__)
+
+PRICES = Path(__file__).resolve().parents[2] / "configs" / "prices.yaml"
+DEFAULT_WORKLOAD = "mnist"
+COMMANDS_HELP = """\
+Prints the command for each host of a cluster that you start by hand. Flags after -- are the
+trainer's. All hosts must see --examples-dir and --output-dir under the same name. TensorFlow's
+servers ask nobody for a password: let only these hosts reach the ports.
+
+  trainyard cluster commands configs/clusters/two_hosts.yaml --hosts 10.0.0.1:2222,10.0.0.2:2222 \\
+      -- --workload mnist --examples-dir /shared/examples --output-dir /shared/out
+"""
+
+
+def add_cluster_commands(commands_: Any) -> None:
+    """Adds `cluster explain` and `cluster commands`."""
+    text = "cluster files: explain, commands"
+    group = commands_.add_parser("cluster", help=text, description=text)
+    actions = group.add_subparsers(required=True, metavar="ACTION")
+    _add_explain(actions)
+    _add_commands(actions)
+
+
+def warn_of_gpus(cluster: Shape) -> None:
+    """Says that the GPUs of a cluster are not there when it runs on this machine."""
+    gpus = [str(pool.machine.accelerator) for pool in cluster.pools() if pool.machine.accelerator]
+    if gpus:
+        logger.warning(
+            "the cluster has %s in a replica; on this machine its replicas compute on the CPUs",
+            " and ".join(dict.fromkeys(gpus)),
+        )
+
+
+def warn_of_restarts(cluster: Shape) -> None:
+    """Says what a pipeline's training step cannot keep to."""
+    if cluster.restarts == "never":
+        logger.warning(
+            "restarts is 'never', but a pipeline's training step cannot forbid them: lost replicas"
+            " start again; a job of its own can"
+        )
+
+
+def _add_explain(actions: Any) -> None:
+    text = "a cluster file in words: pools, batches, cost, and what is wrong with it"
+    parser = actions.add_parser("explain", help=text, description=text)
+    parser.add_argument("file", type=Path, metavar="FILE", help="cluster file: configs/clusters")
+    parser.add_argument("--as", choices=SPELLINGS, dest="form", help="write it in another spelling")
+    parser.add_argument("--hosts", type=_hosts, default=[], help="host:port,… for TF_CONFIG")
+    parser.add_argument(
+        "--workload", choices=RUNS, default=DEFAULT_WORKLOAD, help="default: %(default)s"
+    )
+    parser.add_argument("--batch-size", type=int, metavar="N", help="default: that of the workload")
+    parser.add_argument("--examples-dir", type=Path, help="prepared examples, to count their files")
+    parser.add_argument(
+        "--prices", type=Path, default=PRICES, help="price table; default: configs/prices.yaml"
+    )
+    parser.set_defaults(command=_explain)
+
+
+def _add_commands(actions: Any) -> None:
+    parser = actions.add_parser(
+        "commands",
+        usage="trainyard cluster commands FILE --hosts HOST:PORT,… -- FLAGS OF THE TRAINER",
+        help="what to run on each of your own hosts",
+        description=COMMANDS_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="cluster file: configs/clusters")
+    parser.add_argument(
+        "--hosts", type=_hosts, required=True, metavar="HOST:PORT,…", help="chief, workers, ps"
+    )
+    parser.set_defaults(command=_commands, flags=[])
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    file = read_cluster_file(arguments.file)
+    try:
+        lines = _lines(file, arguments)
+    except ClusterError as error:
+        raise ConfigError(str(error)) from error
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {error.filename}: {error.strerror}; give another --prices or"
+            " --examples-dir"
+        ) from error
+    print("\n".join(lines))
+    return 0
+
+
+def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
+    if arguments.form == "tf_config":
+        hosts = arguments.hosts or file.hosts or made_up_hosts(file.spec)
+        return [json.dumps(tf_configs(file.spec, hosts), indent=2)]
+    if arguments.form:
+        values = SPELLINGS[arguments.form].write(file.spec)
+        return [yaml.safe_dump(values, sort_keys=False).rstrip()]
+    return explain(
+        file,
+        training=_training(arguments),
+        prices=read_prices(arguments.prices),
+        hosts=arguments.hosts or file.hosts,
+    )
+
+
+def _training(arguments: argparse.Namespace) -> Training:
+    run = named_run(arguments.workload)
+    batch_size = arguments.batch_size or _batch_size(run)
+    if batch_size < 1:
+        raise ConfigError(f"--batch-size is {batch_size}; it must be at least 1")
+    if not arguments.examples_dir:
+        where = "by default; --examples-dir counts them"
+        return Training(batch_size=batch_size, num_files=DEFAULT_NUM_SHARDS["train"], where=where)
+    path = arguments.examples_dir / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text())
+        num_files = len(manifest["splits"]["train"]["shards"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is not a manifest of examples: {error!r}") from error
+    return Training(batch_size=batch_size, num_files=num_files, where=str(arguments.examples_dir))
+
+
+def _batch_size(run: RunConfig) -> int:
+    default = next(f.default for f in dataclasses.fields(TrainConfig) if f.name == "batch_size")
+    return int(run.train.get("batch_size", default))
+
+
+def _commands(arguments: argparse.Namespace) -> int:
+    file = read_cluster_file(arguments.file)
+    try:
+        found = commands(file.spec, arguments.hosts, flags=arguments.flags)
+    except ClusterError as error:
+        raise ConfigError(str(error)) from error
+    for name, command in found.items():
+        print(f"# {name}{_place(name, arguments.hosts, list(found))}\n{command}")
+    return 0
+
+
+def _place(name: str, hosts: list[str], names: list[str]) -> str:
+    if name.startswith("evaluator"):
+        return ", on any host"
+    return f", on {hosts[names.index(name)].rpartition(':')[0] or hosts[names.index(name)]}"
+
+
+def _hosts(text: str) -> list[str]:
+    return [host.strip() for host in text.split(",") if host.strip()]

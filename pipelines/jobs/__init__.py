@@ -1,0 +1,1 @@
+"""Training jobs without a pipeline."""

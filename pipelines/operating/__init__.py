@@ -1,1 +1,0 @@
-"""Tools for whoever runs pipelines every night: facts of runs, differences, hints, alarms."""

@@ -1,0 +1,40 @@
+"""The image that steps, replicas and prediction servers share, and its name."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE_ROOT = Path(__file__).resolve().parents[2]
+IMAGE_REPOSITORY = "trainyard"
+# What the Dockerfile takes from here, and itself; .dockerignore lets the same through.
+SOURCES = ("Dockerfile", "components", "requirements-gpu.lock", "requirements.lock", "trainer")
+
+
+def default_image() -> str:
+    """The image that `make image` builds, named by a digest of the source.
+
+    A step's cache key covers its image's name but not what is in the image, so changed code must
+    change the name.
+    """
+    return f"{IMAGE_REPOSITORY}:{source_tag()}"
+
+
+def source_tag(*, accelerator: str = "cpu") -> str:
+    """The image's tag: `src-` and twelve hexadecimal digits, then `-gpu` for that one."""
+    return f"src-{source_digest(SOURCE_ROOT)}{'-gpu' if accelerator == 'gpu' else ''}"
+
+
+def source_digest(root: Path) -> str:
+    """Twelve hexadecimal digits of the SHA-256 of what the image takes from `root`."""
+    digest = hashlib.sha256()
+    for path in _files(root):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for name in SOURCES:
+        for path in sorted([root / name, *(root / name).rglob("*")]):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path

@@ -1,0 +1,1 @@
+"""Pipeline runs: submit, follow, summarize, resume, remove."""

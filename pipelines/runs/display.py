@@ -1,0 +1,116 @@
+"""Shows a run as it goes: live lines on a terminal, plain lines elsewhere."""
+
+import time
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from components.vertex.task_details import TaskView
+from pipelines.runs.view import TRAINING_TASK, RunView
+from trainer.runtime.progress import format_progress
+
+PLAIN_INTERVAL_SECONDS = 5.0
+MARKS = {"SUCCEEDED": "[green]✓[/]", "FAILED": "[red]✗[/]"}
+
+
+def display_for(console: Console) -> "LiveDisplay | PlainDisplay":
+    """Live lines where `console` is a terminal, else plain ones."""
+    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+
+
+class PlainDisplay:
+    """A line when a task starts, one when it ends, and training progress every few seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._states: dict[str, str] = {}
+        self._progress_at, self._progress = 0.0, ""
+        self._warnings: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def show(self, view: RunView) -> None:
+        """Prints what has changed since the last view."""
+        for task in view.tasks:
+            if self._states.get(task.name) != task.state:
+                self._states[task.name] = task.state
+                self._changed(task)
+        for warning in view.warnings:
+            if warning not in self._warnings:
+                text = f"      [yellow]warning: {escape(warning)}[/]"
+                self._console.print(text, highlight=False, soft_wrap=True)
+        self._warnings = view.warnings
+        self._training(view)
+
+    def _changed(self, task: TaskView) -> None:
+        if task.state == "RUNNING":
+            self._console.print(f"  … {task.name}", highlight=False)
+        elif task.state in MARKS:
+            self._console.print(ended_line(task), highlight=False)
+
+    def _training(self, view: RunView) -> None:
+        now = time.monotonic()
+        progress = format_progress(view.training) if view.training else ""
+        is_due = now - self._progress_at >= PLAIN_INTERVAL_SECONDS
+        if is_due and progress != self._progress:
+            self._progress_at, self._progress = now, progress
+            self._console.print(f"      {progress}", highlight=False, soft_wrap=True)
+
+
+class LiveDisplay(PlainDisplay):
+    """A spinner for each running task, with a bar and figures for training."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._live = Progress(
+            TextColumn(" "),
+            SpinnerColumn(finished_text=" "),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._rows: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._live.start()
+        except BaseException:  # Ctrl-C: it must not draw over the question that follows
+            self._live.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def _changed(self, task: TaskView) -> None:
+        if task.state == "RUNNING":
+            self._rows[task.name] = self._live.add_task(task.name, total=None, note="")
+        elif task.name in self._rows:
+            self._live.remove_task(self._rows.pop(task.name))
+        if task.state in MARKS:
+            self._console.print(ended_line(task), highlight=False)
+
+    def _training(self, view: RunView) -> None:
+        row = self._rows.get(TRAINING_TASK)
+        if row is not None and view.training:
+            self._live.update(
+                row,
+                completed=view.training.step,
+                total=view.training.total_steps,
+                note=format_progress(view.training),
+            )
+
+
+def ended_line(task: TaskView) -> str:
+    """One line for a task that has ended."""
+    took = "from the cache" if task.is_cached else f"{task.seconds:.1f} s"
+    return f"  {MARKS[task.state]} {task.name:<20} {took}"

@@ -1,0 +1,95 @@
+"""`--on-failure COMMAND`: runs the user's command when a run that was waited for ended badly."""
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+from components.run_summary.summary import SUMMARY_FILE, Summary
+from pipelines.target.places import Target
+from pipelines.vertex_checks import ConfigError
+
+TIMEOUT_SECONDS = 60.0
+HELP = (
+    "run this, without a shell, unless the run ends well (also if its metrics do not pass): facts "
+    "in TRAINYARD_HEADLINE, _RUN, _OUTCOME, _STATE, _VERDICT, _ERROR, _MODEL_VERSION and _SUMMARY "
+    "(a file), summary.json on stdin; it is ended after a minute. For a run that nobody waits for, "
+    "and for schedules: --set on_failure_url=https://…, which is sent summary.json"
+)
+
+
+def add_on_failure(parser: argparse.ArgumentParser) -> None:
+    """Adds the option."""
+    parser.add_argument("--on-failure", metavar="COMMAND", default="", help=HELP)
+
+
+def check_command(text: str, *, is_waiting: bool = True) -> list[str]:
+    """Return the words of a command, none of "".
+
+    Raises:
+        ConfigError: nobody waits for the run's end, or there is no such program.
+    """
+    if not text:
+        return []
+    if not is_waiting:
+        raise ConfigError(
+            "--on-failure needs --wait: the command runs here. For a run that nobody waits for "
+            "give --set on_failure_url=https://…"
+        )
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"--on-failure {text!r}: {error}") from error
+    if not words or not shutil.which(words[0]):
+        raise ConfigError(f"--on-failure {text!r}: there is no such program; give its path")
+    return words
+
+
+def tell(
+    command: list[str],
+    summary: Summary,
+    *,
+    target: Target,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> str:
+    """Run the command for a run that has ended badly; return what went wrong with it, or ""."""
+    if not command or summary.is_good or not summary.is_final:
+        return ""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            env={**os.environ, **_facts(summary, target)},
+            text=True,
+            start_new_session=True,  # so that its children are ended with it
+        )
+    except OSError as error:
+        return f"--on-failure: {command[0]} did not start: {error.strerror}"
+    try:
+        process.communicate(summary.to_json(), timeout=timeout_seconds)
+    except subprocess.TimeoutExpired:
+        return f"--on-failure: {command[0]} did not end within {timeout_seconds:g} s"
+    finally:
+        if process.poll() is None:  # late, or Ctrl-C
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode:
+        return f"--on-failure: {command[0]} ended with code {process.returncode}"
+    return ""
+
+
+def _facts(summary: Summary, target: Target) -> dict[str, str]:
+    path: Path | str = target.run_dir(summary.run) / SUMMARY_FILE
+    return {
+        "TRAINYARD_RUN": summary.run,
+        "TRAINYARD_OUTCOME": summary.outcome,
+        "TRAINYARD_HEADLINE": summary.headline,
+        "TRAINYARD_STATE": summary.state,
+        "TRAINYARD_VERDICT": summary.verdict,
+        "TRAINYARD_ERROR": summary.error,
+        "TRAINYARD_MODEL_VERSION": summary.model_version,
+        "TRAINYARD_SUMMARY": str(path) if Path(path).is_file() else "",
+    }

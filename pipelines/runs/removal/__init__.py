@@ -1,0 +1,1 @@
+"""Removes old runs of this machine, and what they have left."""

@@ -1,0 +1,216 @@
+"""What the runs of this machine have left: their folders, and the step cache that points there.
+
+The service caches the outputs of a step where its first run has written them, so the folder of one
+run may hold what others use. Whoever uses cached outputs holds a shared lock (flock) on the folder
+of each while the run goes on.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.labels import RUN_LABEL
+from components.vertex.api import Json, VertexApi, VertexError
+from pipelines.jobs.lifecycle import JOB
+from pipelines.resources import ResourceError, short_name
+from pipelines.runs.listing import RUN
+from pipelines.runs.request import RUN_NAME
+
+PACKAGE_FILE = "pipeline.yaml"
+LATEST = "latest"
+REMOVED_PREFIX = ".removed-"
+JOB_NAME = re.compile(r"customJobs/(\d+)")
+ARTIFACT = "__kfp_artifact__"
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """The files of one service's runs: `root` holds their folders, `cache_dir` the step cache."""
+
+    api: VertexApi
+    state_dir: Path
+
+    @property
+    def root(self) -> Path:
+        """The folder of all runs' folders."""
+        return self.state_dir / "runs"
+
+    @property
+    def cache_dir(self) -> Path:
+        """The step cache: a JSON file for each step, with the addresses of its outputs."""
+        return self.state_dir / "vertex" / "step_cache"
+
+    def folder_of(self, run: str) -> Path | None:
+        """Return the folder of a run; None if there is none, or it is a link."""
+        folder = self.root / run
+        is_ours = RUN_NAME.fullmatch(run) and folder.is_dir() and not folder.is_symlink()
+        return folder if is_ours else None
+
+    def names_without_record(self, known: set[str]) -> list[str]:
+        """Return the runs that the service does not know; `trainyard run` leaves a package."""
+        found = self.root.glob(f"*/{PACKAGE_FILE}")
+        names = sorted(path.parent.name for path in found if path.parent.name not in known)
+        return [name for name in names if self.folder_of(name)]
+
+    def latest(self) -> str:
+        """Return the run that `latest` points to."""
+        with contextlib.suppress(OSError):
+            return Path(os.readlink(self.root / LATEST)).name
+        return ""
+
+    def used_by(self, run: str) -> set[str]:
+        """Return the other runs whose files a run has used, by its tasks' inputs and outputs."""
+        try:
+            details = RUN.get(self.api, run).get("jobDetail", {})
+        except VertexError as error:
+            if error.status != "NOT_FOUND":
+                raise
+            return set()
+        return self._names_in(json.dumps(details, ensure_ascii=False)) - {run}
+
+    def jobs_by_run(self) -> dict[str, list[Json]]:
+        """Return the training jobs of each run."""
+        found: dict[str, list[Json]] = {}
+        for job in self.api.list_resources(JOB.collection):
+            if run := job.get("labels", {}).get(RUN_LABEL):
+                found.setdefault(run, []).append(job)
+        return found
+
+    def size_of(self, run: str, jobs: list[Json]) -> int:
+        """Return the bytes that a run takes: its folder, and what the service keeps of it."""
+        service = self.state_dir / "vertex"
+        folders = [service / "jobs" / short_name(job["name"]) for job in jobs]
+        return sum(map(_num_bytes, [self.root / run, service / "pipelines" / run, *folders]))
+
+    def remove(self, run: str, *, jobs: list[Json], has_record: bool = True) -> None:
+        """Remove all of a run that has ended: cache entries, folder, training jobs and record.
+
+        Raises:
+            ResourceError: a run that goes on uses its files.
+        """
+        names = {short_name(job["name"]) for job in jobs}
+        folder = self.folder_of(run)
+        removed = None
+        with _unused(folder):
+            for entry in self._entries_of(run, names):
+                entry.unlink(missing_ok=True)
+            if folder:  # renamed first: half a run is none
+                removed = Path(tempfile.mkdtemp(prefix=REMOVED_PREFIX, dir=self.root))
+                folder.rename(removed / run)
+            if self.latest() == run:
+                (self.root / LATEST).unlink(missing_ok=True)
+        for name in names:
+            self._delete(f"{JOB.collection}/{name}")
+        if has_record:
+            self._delete(f"{RUN.collection}/{run}")
+        if removed:
+            shutil.rmtree(removed, ignore_errors=True)
+
+    def keep_package(self, run: str) -> None:
+        """Mark the folder of a run as one, for when the service no longer knows the run."""
+        folder = self.folder_of(run)
+        if folder and not (folder / PACKAGE_FILE).exists():
+            spec = RUN.get(self.api, run)["pipelineSpec"]
+            (folder / PACKAGE_FILE).write_text(json.dumps(spec), encoding="utf-8")
+
+    def remove_leftovers(self) -> None:
+        """Remove what interrupted removals have left, and cache entries without their files."""
+        for folder in self.root.glob(f"{REMOVED_PREFIX}*"):
+            if not folder.is_symlink():
+                shutil.rmtree(folder, ignore_errors=True)
+        for entry in self.dangling_entries():
+            entry.unlink(missing_ok=True)
+
+    def dangling_entries(self) -> list[Path]:
+        """Return the cache entries that no step can be taken from: an output is gone."""
+        return [
+            entry
+            for entry in self._entries()
+            if any(not _is_there(artifact) for artifact in _artifacts(_read(entry)))
+        ]
+
+    def _entries_of(self, run: str, jobs: set[str]) -> list[Path]:
+        """Return the cache entries that point to a run's folder or training jobs."""
+        found = []
+        for entry in self._entries():
+            text = json.dumps(_read(entry), ensure_ascii=False)
+            if run in self._names_in(text) or jobs & set(JOB_NAME.findall(text)):
+                found.append(entry)
+        return found
+
+    def _entries(self) -> list[Path]:
+        return sorted(self.cache_dir.glob("*.json"))
+
+    def _names_in(self, text: str) -> set[str]:
+        root = json.dumps(str(self.root), ensure_ascii=False)[1:-1]
+        return set(re.findall(rf"{re.escape(root)}/({RUN_NAME.pattern})", text))
+
+    def _delete(self, path: str) -> None:
+        try:
+            operation = self.api.delete(f"{self.api.parent}/{path}")
+        except VertexError as error:
+            if error.status != "NOT_FOUND":
+                raise
+            return
+        self.api.wait(operation, timeout_seconds=60)
+
+
+@contextlib.contextmanager
+def _unused(folder: Path | None) -> Iterator[None]:
+    """Lock a run's folders, so that no run takes their files from the cache meanwhile.
+
+    Raises:
+        ResourceError: a run that goes on uses one.
+    """
+    with contextlib.ExitStack() as stack:
+        for path, _, _ in os.walk(folder) if folder else ():
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ResourceError(f"a run that goes on uses files in {path}") from None
+        yield
+
+
+def _read(entry: Path) -> Json:
+    """Return the outputs of a cache entry; none if it is damaged or gone."""
+    try:
+        content = json.loads(entry.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _artifacts(value: Any) -> Iterator[Json]:
+    """Yield the artifacts on this machine in the outputs of a cache entry."""
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict) and value.get(ARTIFACT):
+        if str(value.get("uri", "")).startswith("/"):
+            yield value
+        return
+    for one in values:
+        yield from _artifacts(one)
+
+
+def _is_there(artifact: Json) -> bool:
+    """Whether an artifact has its file, or is still to be written into its folder."""
+    path = Path(artifact["uri"])
+    return path.exists() or (bool(artifact.get("pending")) and path.parent.exists())
+
+
+def _num_bytes(folder: Path) -> int:
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(path, name)).st_size
+    return total

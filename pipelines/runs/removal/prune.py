@@ -1,0 +1,188 @@
+"""`trainyard prune`: which runs of this machine are removed, and why the others stay."""
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from components.vertex.api import Json
+from pipelines.jobs.lifecycle import JOB
+from pipelines.resources import ResourceError, Table, short_name
+from pipelines.runs.listing import RUN
+from pipelines.runs.removal.files import RunFiles
+
+# A run that `trainyard run` has just begun has a folder before the service knows it.
+JUST_BEGUN_SECONDS = 3600
+MEGABYTE = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class OldRun:
+    """A run that may be pruned; times in seconds since 1970, `ended` None while it goes on."""
+
+    name: str
+    state: str
+    created: float
+    ended: float | None
+    has_record: bool = True
+    is_elsewhere: bool = False
+    jobs: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What becomes of a run: `reason` says why it stays, and is empty if it goes."""
+
+    run: OldRun
+    reason: str
+    num_bytes: int
+
+
+def find_runs(files: RunFiles) -> list[OldRun]:
+    """Return all runs of this machine, the newest first."""
+    records = list(files.api.list_resources(RUN.collection))
+    known = {short_name(record["name"]) for record in records}
+    runs = [_recorded(record, files) for record in records]
+    runs += [_unrecorded(name, files) for name in files.names_without_record(known)]
+    jobs = files.jobs_by_run()
+    runs = [dataclasses.replace(run, jobs=tuple(jobs.get(run.name, ()))) for run in runs]
+    return sorted(runs, key=lambda run: run.created, reverse=True)
+
+
+def decide(
+    files: RunFiles, *, keep: int, older_than_seconds: int = 0, now: float | None = None
+) -> list[Decision]:
+    """Return what becomes of each run, the newest first; nothing is changed."""
+    now = time.time() if now is None else now
+    runs = find_runs(files)
+    reasons = {
+        run.name: _reason(
+            run,
+            is_newest=place < keep,
+            keep=keep,
+            is_latest=run.name == files.latest(),
+            age_seconds=now - (run.ended or now),
+            older_than_seconds=older_than_seconds,
+        )
+        for place, run in enumerate(runs)
+    }
+    for kept in [name for name, reason in reasons.items() if reason]:
+        for used in files.used_by(kept):
+            if not reasons.get(used, "-"):
+                reasons[used] = f"{kept} uses its files"
+    return [
+        Decision(
+            run=run,
+            reason=reasons[run.name],
+            num_bytes=files.size_of(run.name, list(run.jobs)),
+        )
+        for run in runs
+    ]
+
+
+def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:
+    """Remove the runs that go; yields each decision as it was carried out."""
+    for one in decisions:
+        if one.reason:
+            yield one
+            continue
+        try:
+            files.remove(one.run.name, jobs=list(one.run.jobs), has_record=one.run.has_record)
+        except ResourceError as error:  # a run began to use its files just now
+            yield Decision(run=one.run, reason=str(error), num_bytes=one.num_bytes)
+        else:
+            yield one
+    files.remove_leftovers()
+
+
+def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table:
+    """Return a row for each run: what becomes of it, its size, and why it stays."""
+    now = time.time() if now is None else now
+    rows: list[tuple[str, ...]] = [
+        (
+            one.run.name,
+            one.run.state,
+            "-" if one.run.ended is None else _age(now - one.run.ended),
+            f"{one.num_bytes / MEGABYTE:,.1f}",
+            "stays" if one.reason else "goes",
+            one.reason,
+        )
+        for one in decisions
+    ]
+    return Table(("RUN", "STATE", "ENDED", "MB", "", "WHY"), rows)
+
+
+def _reason(
+    run: OldRun,
+    *,
+    is_newest: bool,
+    keep: int,
+    is_latest: bool,
+    age_seconds: float,
+    older_than_seconds: int,
+) -> str:
+    """Return why a run stays by itself; empty if nothing speaks for it."""
+    may_have_begun = not run.has_record and age_seconds < JUST_BEGUN_SECONDS
+    reasons = {
+        "it goes on": run.ended is None,
+        "its training job goes on": not all(map(JOB.is_final, run.jobs)),
+        "its files are in another folder": run.is_elsewhere,
+        "it may have just begun": may_have_begun,
+        f"one of the newest {keep}": is_newest,
+        f"younger than {_age(older_than_seconds)}": age_seconds < older_than_seconds,
+        "latest points to it": is_latest,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def delete_run(files: RunFiles, name: str) -> str:
+    """Delete a run that has ended, with its files unless others use them; says which.
+
+    Raises:
+        ResourceError: it has not ended, or a run that goes on uses its files.
+    """
+    runs = {run.name: run for run in find_runs(files)}
+    run = runs.get(name)
+    if run is None or run.ended is None or run.is_elsewhere:
+        RUN.delete(files.api, name)  # raises if there is none, or if it has not ended
+        return ""
+    if not all(map(JOB.is_final, run.jobs)):
+        raise ResourceError(f"a training job of {name} goes on; trainyard jobs list shows it")
+    users = [other for other in runs if other != name and name in files.used_by(other)]
+    if not users:
+        files.remove(name, jobs=list(run.jobs), has_record=run.has_record)
+        return ""
+    files.keep_package(name)
+    RUN.delete(files.api, name)
+    verb = "uses" if len(users) == 1 else "use"
+    return f"its files stay: {', '.join(users)} {verb} them"
+
+
+def _recorded(record: Json, files: RunFiles) -> OldRun:
+    root = str(record.get("runtimeConfig", {}).get("gcsOutputDirectory", "")).rstrip("/")
+    ended = str(record.get("endTime") or record["createTime"])
+    return OldRun(
+        name=short_name(record["name"]),
+        state=RUN.state_of(record),
+        created=_seconds(record["createTime"]),
+        ended=_seconds(ended) if RUN.is_final(record) else None,
+        is_elsewhere=root != str(files.root),
+    )
+
+
+def _unrecorded(name: str, files: RunFiles) -> OldRun:
+    changed = (files.root / name).stat().st_mtime
+    return OldRun(name=name, state="-", created=changed, ended=changed, has_record=False)
+
+
+def _seconds(time_text: str) -> float:
+    return datetime.datetime.fromisoformat(time_text).timestamp()
+
+
+def _age(seconds: float) -> str:
+    """Return a time in its largest unit: `3d`, `5h`, `20m`."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"

@@ -1,0 +1,190 @@
+"""Runs and schedules as tables and lines that fit a terminal of 80 columns."""
+
+import json
+import textwrap
+from typing import Any
+
+from components.run_summary.summary import Summary
+from components.vertex.api import Json
+from pipelines.resources import Table
+from pipelines.runs.facts import changed_settings
+from trainer import paths
+
+WIDTH = 80
+INDENT = 18
+MOST_ERROR_LINES = 12
+DIGEST_DIGITS = 12
+
+
+def runs_table(runs: list[Summary]) -> Table:
+    """Return a row for each run: how it ended, its version, and the metric that gates it."""
+    rows: list[tuple[str, ...]] = [
+        (run.run, run.outcome, run.model_version or "-", metric_of(run) or "-", moment(run.created))
+        for run in runs
+    ]
+    return Table(("RUN", "RESULT", "VERSION", "METRIC", "CREATED"), rows)
+
+
+def run_lines(run: Summary, job: Json) -> list[str]:
+    """Return the facts of a run, a line each; long ones are wrapped."""
+    labels = job.get("labels", {})
+    facts = {
+        "run": run.run,
+        "result": ": ".join(filter(None, [run.outcome, "; ".join(run.reasons)])),
+        "state": run.state,
+        "model version": run.model_version + _as_before(run),
+        **{f"test {name}": _metric(run, name) for name in sorted(run.metrics)},
+        "settings": settings_text(run.settings),
+        "data": _digest(run.data_digest),
+        "code": run.code_digest,
+        "schedule": run.schedule,
+        "created": f"{moment(run.created, has_year=True)} UTC",
+        "ended": f"{moment(run.ended, has_year=True)} UTC, {run.seconds:.0f} s" * bool(run.ended),
+        "files": _run_folder(job),
+        "package": job.get("templateUri", ""),
+        "service account": job.get("serviceAccount", ""),
+        "labels": ", ".join(f"{key}={value}" for key, value in labels.items()),
+        **{f"warning {n}": text for n, text in enumerate(run.warnings, start=1)},
+        "error": _bounded(run.error, rest=f"trainyard runs show {run.run} --summary"),
+    }
+    return [line for name, fact in facts.items() if fact for line in _wrapped(name, str(fact))]
+
+
+def _run_folder(job: Json) -> str:
+    """Return the folder of a run below its pipeline root; Vertex AI puts the project between."""
+    root = str(job.get("runtimeConfig", {}).get("gcsOutputDirectory", "")).rstrip("/")
+    _, project, *_, run = job["name"].split("/")
+    between = f"/{project}" if paths.is_in_bucket(root) else ""
+    return f"{root}{between}/{run}" if root else ""
+
+
+def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:
+    """Return two lines or more for each schedule: how its last run ended, and what it is."""
+    headings = ("NAME", "STATE", "RUNS", "RESULT", "VERSION", "ENDED", "NEXT (UTC)")
+    rows = [_schedule_row(schedule, last) for schedule, last in schedules]
+    first, *others = aligned(Table(headings, rows))
+    lines = [first]
+    for line, (schedule, last) in zip(others, schedules, strict=True):
+        lines += [line, *_below(schedule, last)]
+    return lines
+
+
+def schedule_facts(schedule: Json, last: Summary | None) -> Json:
+    """Return the same as JSON; the last run's facts are those of its `summary.json`."""
+    keys = ("displayName", "state", "cron", "startedRunCount", "maxRunCount", "nextRunTime")
+    shown = {key: schedule[key] for key in keys if key in schedule}
+    settings = last.settings if last else {}
+    return {
+        **shown,
+        "lastScheduledRunResponse": schedule.get("lastScheduledRunResponse", {}),
+        "settings": settings,
+        "lastRun": json.loads(last.to_json()) if last else None,
+    }
+
+
+def aligned(table: Table) -> list[str]:
+    """Return the headings and rows as lines."""
+    rows = [table.headings, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def metric_of(run: Summary) -> str:
+    """Return the metric that failed the gate, or is nearest to it: `accuracy 0.9871`."""
+    margins = {
+        name: value - run.settings[f"thresholds.{name}"]
+        for name, value in run.metrics.items()
+        if f"thresholds.{name}" in run.settings
+    }
+    gating = sorted(margins, key=lambda name: margins[name])
+    names = gating or [name for name in run.metrics if not name.startswith("num_")]
+    return f"{names[0]} {run.metrics[names[0]]:.4f}" if names else ""
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Return the settings that are not the workload's own."""
+    changed = changed_settings(settings)
+    changed.pop("workload", None)
+    names = sorted(changed, key=lambda name: ("." not in name, name))  # those of groups first
+    return ", ".join(f"{name}={shown(changed[name])}" for name in names)
+
+
+def shown(value: Any) -> str:
+    """Return a value as `--set` takes it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def moment(stamp: str, *, has_year: bool = False) -> str:
+    """Return `11-21 09:30` of a time in UTC, or `2026-11-21 09:30:15`; "-" of none."""
+    if not stamp:
+        return "-"
+    return stamp[:19].replace("T", " ") if has_year else stamp[5:16].replace("T", " ")
+
+
+def _schedule_row(schedule: Json, last: Summary | None) -> tuple[str, ...]:
+    most = f" of {schedule['maxRunCount']}" if "maxRunCount" in schedule else ""
+    return (
+        schedule["displayName"],
+        schedule["state"],
+        f"{schedule.get('startedRunCount', 0)}{most}",
+        last.outcome if last else "-",
+        (last.model_version if last else "") or "-",
+        moment(last.ended if last else ""),
+        moment(schedule.get("nextRunTime", "")),
+    )
+
+
+def _below(schedule: Json, last: Summary | None) -> list[str]:
+    """Return what has no column: when it runs, its settings, and its last run."""
+    facts = [schedule["cron"]]
+    if last:
+        facts += [metric_of(last), settings_text(last.settings), last.run]
+    return textwrap.wrap(
+        "; ".join(filter(None, facts)),
+        WIDTH,
+        initial_indent="    ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _metric(run: Summary, name: str) -> str:
+    value = run.metrics[name]
+    text = f"{value}" if isinstance(value, int) else f"{value:.4f}"
+    least = run.settings.get(f"thresholds.{name}")
+    return text if least is None else f"{text} (at least {least:g} asked)"
+
+
+def _as_before(run: Summary) -> str:
+    return ", as before: the model is the same" * (run.outcome == "same-model")
+
+
+def _digest(text: str) -> str:
+    """Return the first digits of a digest."""
+    kind, colon, digits = text.rpartition(":")
+    return f"{kind}{colon}{digits[:DIGEST_DIGITS]}"
+
+
+def _bounded(error: str, *, rest: str) -> str:
+    """Return the first line of an error and the last ones; `rest` is how to see the others."""
+    first, *others = error.splitlines() or [""]
+    if len(others) < MOST_ERROR_LINES:
+        return error
+    left_out = len(others) - MOST_ERROR_LINES + 1
+    return "\n".join([first, f"… {left_out} lines more: {rest}", *others[left_out:]])
+
+
+def _wrapped(name: str, fact: str) -> list[str]:
+    lines = [
+        line
+        for part in fact.splitlines()
+        for line in textwrap.wrap(
+            part, WIDTH - INDENT, break_long_words=False, break_on_hyphens=False
+        )
+    ]
+    heads = [f"{name:<{INDENT}}", *[" " * INDENT] * len(lines)]
+    return [head + line for head, line in zip(heads, lines, strict=False)]

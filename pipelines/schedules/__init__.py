@@ -1,0 +1,1 @@
+"""Schedules, made equal to what schedule files say."""

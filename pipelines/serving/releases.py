@@ -1,0 +1,158 @@
+"""Puts model versions into service and takes them out, by hand: deploy, undeploy, roll back."""
+
+from contextlib import ExitStack
+from functools import partial
+
+from components.endpoint.deployments import (
+    traffic_of,
+    undeploy_version,
+    version_of,
+)
+from components.endpoint.ensure import ensure_endpoint
+from components.endpoint.release import released
+from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
+from components.model_version.golden import read_golden
+from components.model_version.registry import (
+    DEFAULT,
+    PREVIOUS,
+    VersionName,
+    list_versions,
+    set_default,
+    with_alias,
+)
+from components.vertex.api import Json, VertexApi
+from pipelines.resources import ResourceError, endpoint_of, model_name, short_name, version_called
+
+UNCHECKED = "its predictions are not checked: the version holds no golden.json"
+BY_HAND = "by-hand"  # the label of an endpoint that no run has created
+
+
+def deploy_version(
+    api: VertexApi, name: str, *, endpoint_name: str, percentage: int, machine: str
+) -> list[str]:
+    """Deploy MODEL@VERSION to an endpoint, which is created if it is not there, and check it.
+
+    Args:
+        api: Project and location.
+        name: `mnist@2` or `mnist@previous`.
+        endpoint_name: Display name or id; "" for the model's display name.
+        percentage: Share of the traffic, 0 to 100; the only deployed version gets all of it.
+        machine: Machine type of the prediction server.
+
+    Returns:
+        Lines that tell what was done.
+
+    Raises:
+        ResourceError: the name has no version.
+        ParityError: the predictions differ; the endpoint is as it was.
+    """
+    version = version_called(api, name)
+    found = api.get(version.name)
+    endpoint = ensure_endpoint(api, endpoint_name or found["displayName"], run=BY_HAND)
+    golden = read_golden(found)
+    move = partial(with_share, percentage=percentage)
+    with released(api, endpoint, version, golden=golden, machine=machine, move=move):
+        pass
+    split = _told_split(api.get(endpoint["name"]))
+    return [
+        f"{_called(found, version)} is deployed to {endpoint['displayName']}: {split}",
+        *_doubts(golden, percentage),
+    ]
+
+
+def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
+    """Undeploy MODEL@VERSION; the other deployed versions get its traffic.
+
+    Returns:
+        Lines that tell what was done.
+
+    Raises:
+        ResourceError: the version is not deployed there.
+    """
+    version = version_called(api, name)
+    found = api.get(version.name)
+    endpoint = endpoint_of(api, endpoint_name or found["displayName"])
+    if not undeploy_version(api, endpoint, version):
+        raise ResourceError(
+            f"{name} is not deployed to {endpoint['displayName']}; it serves "
+            f"{_told_split(endpoint)}"
+        )
+    split = _told_split(api.get(endpoint["name"]))
+    return [
+        f"{_called(found, version)} is undeployed from {endpoint['displayName']}: {split}",
+    ]
+
+
+def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
+    """Make a model's previous version the default again and serve it wherever the default serves.
+
+    Alias, deployment and traffic change together: the previous version is deployed, gets the
+    default's share of the traffic and must repeat its golden predictions; then the alias moves and
+    the former default is undeployed. If anything fails before, everything is as it was.
+
+    Returns:
+        Lines that tell what was done.
+
+    Raises:
+        ResourceError: there is no previous version.
+        ParityError: the previous version's predictions differ.
+    """
+    model = model_name(api, name)
+    versions = list_versions(api, model)
+    current, target = with_alias(versions, DEFAULT), with_alias(versions, PREVIOUS)
+    if current is None or target is None or current is target:
+        raise ResourceError(
+            f"{name} has no version with the alias {PREVIOUS}: nothing was promoted before the "
+            f"default; trainyard endpoints deploy {name}@VERSION serves any version"
+        )
+    former, version = VersionName.of(current), VersionName.of(target)
+    golden = read_golden(target)
+    endpoints = [one for one in api.list_resources("endpoints") if _share(one, former)]
+    with ExitStack() as stack:
+        for endpoint in endpoints:
+            move = partial(_hand_over, endpoint, former)
+            stack.enter_context(
+                released(api, endpoint, version, golden=golden, machine=machine, move=move)
+            )
+        set_default(api, version)
+    for endpoint in endpoints:
+        undeploy_version(api, api.get(endpoint["name"]), former)
+    places = ", ".join(one["displayName"] for one in endpoints)
+    where = f"served by {places}" if places else "and no endpoint served the former one"
+    return [
+        f"the default is {_called(target, version)} (before: {former.version}), {where}",
+        *(_doubts(golden, WHOLE) if places else []),
+    ]
+
+
+def _hand_over(endpoint: Json, former: VersionName, split: Split, deployed_id: str) -> Split:
+    """Return the split in which a deployed model has the shares of all those of a version."""
+    for one in endpoint["deployedModels"]:
+        if version_of(one) == former:
+            split = handed_over(split, one["id"], deployed_id)
+    return split
+
+
+def _share(endpoint: Json, version: VersionName) -> int:
+    split = traffic_of(endpoint)
+    deployed = endpoint.get("deployedModels", [])
+    return sum(split.get(one["id"], 0) for one in deployed if version_of(one) == version)
+
+
+def _told_split(endpoint: Json) -> str:
+    split = traffic_of(endpoint)
+    told = [
+        f"{short_name(one['model'])}@{one.get('modelVersionId', '?')} {split.get(one['id'], 0)} %"
+        for one in endpoint.get("deployedModels", [])
+    ]
+    return ", ".join(told) or "nothing"
+
+
+def _called(found: Json, version: VersionName) -> str:
+    return f"{found['displayName']}@{version.version}"
+
+
+def _doubts(golden: Json | None, percentage: int) -> list[str]:
+    if not percentage:
+        return ["it gets no traffic, so it cannot be asked"]
+    return [] if golden else [UNCHECKED]

@@ -1,0 +1,1 @@
+"""Where runs go: Vertex AI, or the service on this machine."""

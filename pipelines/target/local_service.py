@@ -1,0 +1,219 @@
+"""Finds this machine's Vertex AI service, or starts one that ends with its last user."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from components.vertex.api import EMULATOR_VARIABLE, VertexApi, VertexError
+from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
+
+# What takes long to import in a run's steps, replicas and prediction server; another list, or none,
+# is taken from the environment.
+PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
+PRELOAD_VARIABLE = "TRAINYARD_PRELOAD"
+SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--while-used"]
+START_TIMEOUT_SECONDS = 30
+ANSWER_TIMEOUT_SECONDS = 5
+REAP_TIMEOUT_SECONDS = 5
+
+
+class ServiceError(Exception):
+    """The service did not start or end; the message says what it wrote."""
+
+
+@contextlib.contextmanager
+def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterator["LocalService"]:
+    """Use the service over `root` for as long as the block lasts: the running one, or a new one.
+
+    With `mounts` it is one that runs containers, which see these folders.
+
+    Every client made inside the block finds it by `VERTEX_EMULATOR_HOST`. A service that a command
+    started ends with its last user, whoever that is, unless one of them called `keep()`.
+    """
+    with contextlib.ExitStack() as stack:
+        service = LocalService(root, mounts=mounts)
+        stack.callback(service.leave)
+        service.join()
+        stack.enter_context(_environment(EMULATOR_VARIABLE, service.host))
+        yield service
+
+
+class LocalService:
+    """The `vertex-local serve` process over a root folder, as one of its users sees it."""
+
+    def __init__(self, root: Path, *, mounts: Sequence[Path] | None = None) -> None:
+        self.root = root
+        self._mounts = mounts
+        self.url = ""
+        self._lease: Lease | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def host(self) -> str:
+        """`127.0.0.1:PORT`."""
+        return self.url.removeprefix("http://")
+
+    def join(self) -> None:
+        """Becomes a user of the service that `VERTEX_EMULATOR_HOST` names, or of that on the root.
+
+        Raises:
+            ServiceError: it does not answer, could not be started, or runs in another mode.
+        """
+        if host := os.environ.get(EMULATOR_VARIABLE):
+            self._use_named(host)
+            return
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._lease = Lease(self.root)
+            with starting(self.root):
+                self._find_or_start()
+        except LeaseError as error:
+            raise ServiceError(str(error)) from error
+
+    def leave(self) -> None:
+        """Ends the use; the last user waits until a service that nobody keeps has ended."""
+        if self._lease:
+            self._lease.close()
+        if self._process and service_pid(self.root) != self._process.pid:
+            self._process.kill()  # it has ended, unless we were interrupted while it was starting
+            self._process.wait(REAP_TIMEOUT_SECONDS)
+
+    def keep(self) -> None:
+        """Lets the service stay when its last user ends, whoever started it."""
+        if self._lease:
+            keep_service(self.root)
+
+    def _use_named(self, host: str) -> None:
+        self.url = f"http://{host}"
+        if not _answers(self.url):
+            raise ServiceError(
+                f"{EMULATOR_VARIABLE} names {host}, but nothing answers there; start it with "
+                "`vertex-local serve`, or unset the variable"
+            )
+        self._check_mode()
+
+    def _find_or_start(self) -> None:
+        """Waits for the service that runs, starts or ends on the root; if there is none, starts it.
+
+        One that a terminal has started meanwhile, and that made ours end, is as good.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self._find():
+            if service_pid(self.root) is None:
+                if self._process is None:
+                    self._start()
+                elif self._process.poll() is not None:
+                    raise ServiceError(
+                        f"the service did not start: {self._log.read_text().strip()}"
+                    )
+            if time.monotonic() > deadline:
+                if self._process:
+                    self._process.kill()
+                raise ServiceError(
+                    f"the service on {self.root} did not answer within {START_TIMEOUT_SECONDS} s; "
+                    f"see {self._log}, or end it: vertex-local stop --root {self.root}"
+                )
+            time.sleep(0.05)
+        self._check_mode()
+
+    def _find(self) -> bool:
+        record = self._recorded()
+        if not record or record["pid"] != service_pid(self.root):  # left by one that was killed
+            return False
+        self.url = record["url"]
+        return _answers(self.url)
+
+    @property
+    def _log(self) -> Path:
+        return self.root / "service.log"
+
+    def _start(self) -> None:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [*SERVE, "--root", str(self.root), *self._mode()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a Ctrl-C of the terminal is ours to handle, not its
+            )
+
+    def _mode(self) -> list[str]:
+        if self._mounts is None:
+            return _preload()
+        return ["--containers", *(f"--mount={folder}" for folder in self._mounts)]
+
+    def _check_mode(self) -> None:
+        if self._mounts is None:
+            return
+        record = self._recorded()
+        mounts = record.get("mounts") if record.get("url") == self.url else None
+        if mounts is None:
+            problem = "runs processes"
+        else:
+            unseen = [d for d in self._mounts if not any(d.is_relative_to(one) for one in mounts)]
+            if not unseen:
+                return
+            problem = f"runs containers that do not see {unseen[0]}"
+        raise ServiceError(
+            f"--containers: the service at {self.url} {problem}; end it first "
+            f"(vertex-local stop --root {self.root}), or leave --containers out"
+        )
+
+    def _recorded(self) -> dict[str, Any]:
+        try:
+            record: dict[str, Any] = json.loads((self.root / "server.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return record
+
+
+def _preload() -> list[str]:
+    modules = os.environ.get(PRELOAD_VARIABLE, PRELOAD)
+    return ["--preload", modules] if modules else []
+
+
+def _answers(url: str) -> bool:
+    """Return whether the service answers.
+
+    Raises:
+        ServiceError: it does, but serves another user.
+    """
+    with requests.Session() as session:
+        session.trust_env = False
+        api = VertexApi(
+            base_url=url,
+            logging_url=url,
+            parent="projects/local/locations/-",
+            session=session,
+            timeout_seconds=ANSWER_TIMEOUT_SECONDS,
+        )
+        try:
+            api.get(f"{api.parent}/models")
+        except VertexError as error:
+            if error.status == "PERMISSION_DENIED":
+                raise ServiceError(
+                    f"the service at {url} refuses this user: {error.message}"
+                ) from error
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,102 @@
+"""The check of a model before it is deployed: its own server is asked in every wire form."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import psutil
+import pytest
+
+from components.check_model.step import wire_requests
+
+pytestmark = pytest.mark.timeout(120)
+
+PROGRAM = """
+import sys
+from components.check_model.step import check_served_model
+print(check_served_model("mnist", model_dir=sys.argv[1], golden_path=sys.argv[2]))
+"""
+IMAGES = [np.full((28, 28), 7 * number, np.uint8) for number in range(3)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model that has not been trained, and its offline predictions."""
+    from trainer.serving.export import export_model, load_predictor
+    from trainer.workloads import load_workload
+
+    folder = tmp_path_factory.mktemp("model") / "model"
+    workload = load_workload("mnist")
+    export_model(workload.build_model(), workload, str(folder))
+    instances = [{"image": image.tolist()} for image in IMAGES]
+    predictions = load_predictor(str(folder)).predict(instances)
+    return folder, {"instances": instances, "predictions": predictions, "labels": ["0", "1", "2"]}
+
+
+def check(tmp_path, folder, golden) -> subprocess.CompletedProcess:
+    """Runs the check in a process of its own: one with TensorFlow at work must not fork."""
+    path = tmp_path / "golden.json"
+    path.write_text(json.dumps(golden))
+    command = [sys.executable, "-c", PROGRAM, str(folder), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    running = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    assert not any(str(path) in words for words in running), "the server has not ended"
+    return done
+
+
+def test_every_wire_form_is_answered_as_offline(tmp_path, model):
+    done = check(tmp_path, *model)
+
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == 3 * len(wire_requests("mnist", model[1]["instances"]))
+
+
+def test_another_answer_than_offline_names_the_form(tmp_path, model):
+    folder, golden = model
+    wrong = [{**one, "class": (one["class"] + 1) % 10} for one in golden["predictions"]]
+
+    done = check(tmp_path, folder, {**golden, "predictions": wrong})
+
+    assert done.returncode == 1
+    assert "ParityError: instances in the form 'object': instance 0" in done.stderr
+
+
+def test_a_model_that_cannot_be_loaded_is_told(tmp_path, model):
+    (tmp_path / "empty").mkdir()
+
+    done = check(tmp_path, tmp_path / "empty", model[1])
+
+    assert done.returncode == 1
+    assert "ServerError: the prediction server ended with code 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("workload", "instance", "forms"),
+    [
+        (
+            "mnist",
+            {"image": IMAGES[1].tolist()},
+            {"object", "rows", "flat", "base64", "png", "keyed"},
+        ),
+        (
+            "cifar10",
+            {"image": np.full((32, 32, 3), 9, np.uint8).tolist()},
+            {"object", "rows", "flat", "base64", "png", "keyed"},
+        ),
+        ("taxi", {"trip_miles": 2.5, "company": "Blue, Inc."}, {"object", "nulls", "keyed"}),
+    ],
+    ids=["mnist", "cifar10", "taxi"],
+)
+def test_all_forms_of_an_instance_mean_the_same(workload, instance, forms):
+    from trainer.workloads import load_workload
+
+    loaded = load_workload(workload)
+
+    found = wire_requests(workload, [instance])
+
+    assert set(found) == forms
+    expected = loaded.parse_instance(instance)
+    for [one] in found.values():
+        for name, value in loaded.parse_instance(one).items():
+            np.testing.assert_array_equal(value, expected[name])

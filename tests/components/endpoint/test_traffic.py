@@ -1,0 +1,47 @@
+import pytest
+
+from components.endpoint.traffic import all_to, handed_over, scaled, with_share, without
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize(
+    ("split", "percentage", "expected"),
+    [
+        pytest.param({}, 10, {"new": 100}, id="the only one gets all"),
+        pytest.param({"old": 0}, 10, {"new": 100}, id="an idle one has nothing to keep"),
+        pytest.param({"old": 100}, 10, {"old": 90, "new": 10}, id="canary"),
+        pytest.param({"old": 90, "new": 10}, 50, {"old": 50, "new": 50}, id="canary grows"),
+        pytest.param({"a": 75, "b": 25}, 20, {"a": 60, "b": 20, "new": 20}, id="by proportion"),
+        pytest.param({"a": 50, "b": 50}, 33, {"a": 34, "b": 33, "new": 33}, id="rounded"),
+        pytest.param({"old": 100}, 0, {"old": 100, "new": 0}, id="nothing"),
+    ],
+)
+def test_a_share_is_taken_from_the_others_by_proportion(split, percentage, expected):
+    found = with_share(split, "new", percentage=percentage)
+
+    assert found == expected
+    assert sum(found.values()) == 100
+
+
+@pytest.mark.parametrize(
+    ("split", "heir", "expected"),
+    [
+        pytest.param({"gone": 100}, "", {}, id="the last one"),
+        pytest.param({"gone": 100, "old": 0}, "old", {"old": 100}, id="an idle heir"),
+        pytest.param({"gone": 10, "a": 60, "b": 30}, "a", {"a": 67, "b": 33}, id="by proportion"),
+        pytest.param({"gone": 0, "a": 100}, "a", {"a": 100}, id="nothing to inherit"),
+    ],
+)
+def test_the_others_get_the_share_of_one_that_goes(split, heir, expected):
+    assert without(split, "gone", heir=heir) == expected
+
+
+def test_all_and_one_share_move():
+    assert all_to({"a": 60, "b": 40}, "b") == {"a": 0, "b": 100}
+    assert handed_over({"a": 60, "b": 40}, "b", "c") == {"a": 60, "b": 0, "c": 40}
+
+
+@pytest.mark.parametrize("total", range(1, 101))
+def test_whole_percentages_always_add_up(total):
+    assert sum(scaled({"a": 33, "b": 33, "c": 34}, total).values()) == total

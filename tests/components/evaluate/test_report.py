@@ -1,0 +1,164 @@
+import dataclasses
+import json
+import math
+import struct
+import zlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from kfp.dsl import ClassificationMetrics, Metrics
+
+from components.evaluate.held_out import HeldOut, choose_golden, find_mistakes
+from components.evaluate.pictures import png
+from components.evaluate.report import class_scores, render_report
+from components.evaluate.roc import draw_roc, log_roc, roc_curve
+from components.evaluate.step import golden_predictions, log_confusion, log_metrics
+from components.evaluate.thresholds import Judgement
+
+pytestmark = pytest.mark.fast
+
+LABELS = ["cat", "<dog>", "owl"]
+EVALUATION = SimpleNamespace(
+    num_examples=10,
+    metrics={"accuracy": 0.8, "loss": 0.5},
+    labels=LABELS,
+    confusion=[[4, 1, 0], [1, 4, 0], [0, 0, 0]],
+)
+
+
+def held_out(labels: list[int], predicted: list[int], sureness: list[float]) -> HeldOut:
+    probabilities = np.zeros((len(labels), 3), np.float32)
+    probabilities[np.arange(len(labels)), predicted] = sureness
+    images = np.arange(len(labels) * 4, dtype=np.uint8).reshape(-1, 2, 2)
+    return HeldOut(
+        labels=np.array(labels),
+        probabilities=probabilities,
+        rows={index: {"image": image} for index, image in enumerate(images)},
+        format_instance=lambda row: {name: value.tolist() for name, value in row.items()},
+    )
+
+
+class ConstantPredictor:
+    def predict(self, instances: list) -> list[dict]:
+        return [{"class": 1, "label": "<dog>", "probabilities": [0.1, 0.7, 0.2]}] * len(instances)
+
+
+def test_golden_examples_hold_each_class_once_and_fill_up():
+    labels = [index // 8 % 3 for index in range(100)]
+    assert choose_golden(labels, 10) == [0, 8, 16, 1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("labels", "chosen"),
+    [([1, 1], [0, 1]), ([2, 0, 1, 1], [1, 2, 0]), ([], [])],
+    ids=["few", "more classes than asked", "none"],
+)
+def test_a_small_test_split_gives_what_it_has(labels, chosen):
+    assert choose_golden(labels, 3) == chosen
+
+
+def test_golden_predictions_are_json_for_an_endpoint():
+    data = held_out([2], [1], [0.9])
+    golden = golden_predictions(data, ConstantPredictor(), LABELS)
+    assert json.loads(json.dumps(golden)) == {
+        "instances": [{"image": [[0, 1], [2, 3]]}],
+        "predictions": [{"class": 1, "label": "<dog>", "probabilities": [0.1, 0.7, 0.2]}],
+        "labels": ["owl"],
+    }
+
+
+def test_the_surest_mistakes_are_shown_first():
+    data = held_out([0, 1, 2, 0], [1, 1, 0, 2], [0.6, 0.9, 0.8, 0.7])
+    assert find_mistakes(data.labels, data.probabilities, 24) == [2, 3, 0]
+    assert find_mistakes(data.labels, data.probabilities, 2) == [2, 3]
+
+
+def test_class_scores_are_recall_and_precision():
+    scores = class_scores([[3, 1, 0], [0, 2, 0], [0, 0, 0]])
+    assert scores[:2] == [(0.75, 1.0), (1.0, pytest.approx(2 / 3))]
+    assert all(math.isnan(score) for score in scores[2])
+
+
+def test_the_report_is_one_escaped_page_that_needs_no_network():
+    page = render_report(
+        "mnist",
+        EVALUATION,
+        Judgement(is_passed=False, reasons=("accuracy 0.8 is below <1>",)),
+        held_out=held_out([0, 1], [1, 1], [0.75, 0.9]),
+        mistakes=[0],
+    )
+    for text in (
+        "failed",
+        "80.00%",
+        "&lt;dog&gt;",
+        "&lt;1&gt;",
+        "data:image/png;base64,",
+        "n/a",
+        "75.0%",
+    ):
+        assert text in page
+    for text in ("<dog>", "http://", "https://", "<script", 'src="/', "$"):
+        assert text not in page
+
+
+def test_a_mistake_without_a_picture_is_shown_with_its_fields():
+    data = held_out([0], [1], [0.75])
+    row = {"fare": np.float32(7.25), "firm": np.str_("<a>")}
+    data = dataclasses.replace(data, rows={0: row})
+    judgement = Judgement(is_passed=True, reasons=())
+    page = render_report("taxi", EVALUATION, judgement, held_out=data, mistakes=[0])
+    for text in ("fare</th><td>7.25<", "firm</th><td>&lt;a&gt;<"):
+        assert text in page
+
+
+def test_two_classes_have_a_roc_curve(tmp_path):
+    probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.6, 0.4], [0.1, 0.9]], np.float32)
+    data = dataclasses.replace(
+        held_out([0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]), probabilities=probabilities
+    )
+    curve = roc_curve(data)
+    assert curve.false_positive == [0, 0, 0.5, 0.5, 1]
+    assert curve.true_positive == [0, 0.5, 0.5, 1, 1]
+    assert "polyline" in draw_roc(curve)
+    artifact = ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion"))
+    log_roc(artifact, curve)
+    assert len(artifact.metadata["confidenceMetrics"]) == 5
+    json.dumps(artifact.metadata, allow_nan=False)
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [1, 1]], ids=["three classes", "one class"])
+def test_there_may_be_no_roc_curve(labels):
+    data = held_out(labels, [0, 0], [1, 1])
+    if labels == [1, 1]:
+        data = dataclasses.replace(data, probabilities=np.full((2, 2), 0.5, np.float32))
+    assert roc_curve(data) is None
+    assert draw_roc(None) == ""
+
+
+@pytest.mark.parametrize(("shape", "colour"), [((2, 3), 0), ((2, 3, 3), 2)], ids=["grey", "colour"])
+def test_a_png_holds_the_pixels(shape, colour):
+    image = np.arange(math.prod(shape), dtype=np.uint8).reshape(shape)
+    data = png(image)
+    width, height, depth, found_colour = struct.unpack(">IIBB", data[16:26])
+    assert (width, height, depth, found_colour) == (3, 2, 8, colour)
+    size = struct.unpack(">I", data[33:37])[0]
+    rows = zlib.decompress(data[41 : 41 + size])
+    assert rows == b"".join(b"\0" + row.tobytes() for row in image)
+
+
+def test_metrics_are_metadata_and_a_file(tmp_path):
+    artifact = Metrics(name="metrics", uri=str(tmp_path / "new" / "metrics"))
+    log_metrics(artifact, EVALUATION)
+    expected = {"accuracy": 0.8, "loss": 0.5, "num_examples": 10}
+    assert artifact.metadata == expected
+    assert json.loads((tmp_path / "new" / "metrics").read_text()) == expected
+
+
+def test_the_confusion_matrix_is_metadata_and_a_file(tmp_path):
+    artifact = ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion"))
+    log_confusion(artifact, EVALUATION)
+    logged = artifact.metadata["confusionMatrix"]
+    assert [row["row"] for row in logged["rows"]] == EVALUATION.confusion
+    assert [spec["displayName"] for spec in logged["annotationSpecs"]] == LABELS
+    assert json.loads((tmp_path / "confusion").read_text())["labels"] == LABELS

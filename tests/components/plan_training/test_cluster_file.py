@@ -1,0 +1,555 @@
+"""Cluster files: three spellings of one cluster, and every mistake named."""
+
+import contextlib
+import dataclasses
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+import yaml
+
+from components.plan_training.cluster_file import SPELLINGS, load_cluster, parse_cluster
+from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.findings import ClusterError
+from components.plan_training.machines import BUILT_IN_GPUS, MACHINES, Accelerator, gpu_counts
+from components.plan_training.plan import plan_training
+from components.plan_training.spellings.retired import MACHINES as RETIRED
+from components.plan_training.spellings.retired import TIERS
+
+pytestmark = pytest.mark.fast
+
+PS = "strategy: parameter_server\n"
+WORKERS = "strategy: multi_worker_mirrored\nworkers: 1\n"
+POOL = "machineSpec: {machineType: n1-standard-4}, replicaCount: 1"
+VERTEX = f"workerPoolSpecs: [{{{POOL}}}]\nscheduling: {{timeout: 60s}}\n"
+CUSTOM = "trainingInput:\n  scaleTier: CUSTOM\n  masterType: n1-standard-4\n"
+
+# (content, words of the message: the field, its value, what is allowed)
+SHORT_MISTAKES = {
+    "empty": ("", "it is empty; it must hold keys and values"),
+    "comment-only": ("# nothing\n", "it is empty"),
+    "list": ("- workers: 2\n", "it is a list; it must hold keys and values"),
+    "syntax": ("strategy: single\nworkers: [\n", "not YAML, line 3"),
+    "tab": ("strategy: single\nmachines:\n\tchief: m\n", "line 3: a tab; indent with spaces"),
+    "twice": (PS + "workers: 1\nworkers: 2\n", "line 3: workers is given twice, first in line 2"),
+    "unknown-key": ("wrokers: 2\n", "unknown key 'wrokers' in the cluster; did you mean 'workers'"),
+    "other-spelling-of-key": ("timeoutSeconds: 9\n", "did you mean 'timeout_seconds'"),
+    "key-is-number": ("1: 2\n", "unknown key 1 in the cluster"),
+    "strategy": ("strategy: paramter_server\n", "did you mean 'parameter_server'? allowed are"),
+    "strategy-list": ("strategy: [single]\n", r"strategy is \['single'\]; allowed are 'single'"),
+    "negative": (PS + "workers: -1\n", "workers is -1; it must be a whole number of at least 0"),
+    "too-many": (PS + "workers: 10000\n", "workers is 10000; at most 500 are allowed"),
+    "text-for-number": (PS + "workers: two\n", "workers is 'two'; it must be a whole number"),
+    "fraction": (PS + "workers: 1.5\n", "workers is 1.5"),
+    "bool-for-number": (PS + "workers: yes\n", "workers is True"),
+    "nothing-for-number": (PS + "workers:\n", "workers is None"),
+    "no-time": ("timeout_seconds: 0\n", "timeout_seconds is 0; it must be .* at least 1"),
+    "time-as-text": ("timeout_seconds: 60s\n", "timeout_seconds is '60s'"),
+    "spot": ("spot: often\n", "spot is 'often'; it must be true or false"),
+    "restarts": ("restarts: worker\n", "restarts is 'worker'; allowed are 'auto', 'replica'"),
+    "no-workers": (PS + "parameter_servers: 1\n", "workers is 0 and parameter_servers is 1"),
+    "no-servers": (PS + "workers: 1\n", "workers is 1 and parameter_servers is 0"),
+    "lone-workers": ("workers: 1\n", "'single' trains on the chief alone, but workers is 1"),
+    "two-chiefs": (WORKERS + "chief: 2\n", "chief is 2; it must be 1"),
+    "no-chief": ("chief: 0\n", "chief is 0, but strategy 'single' needs the chief"),
+    "alone-without-chief": (WORKERS + "chief: 0\n", "chief is 0 and workers is 1"),
+    "evaluators": ("evaluators: 2\n", "evaluators is 2; one measures all checkpoints"),
+    "machine": (
+        "machine: n1-standard-5\n",
+        "machine is 'n1-standard-5'; allowed are n1-standard-4",
+    ),
+    "machine-family": (
+        "machine: n1-stndard-4\n",
+        "machine is 'n1-stndard-4'; did you mean 'n1-standard-4'. allowed are",
+    ),
+    "machine-number": ("machine: 4\n", "machine is 4; name a machine type"),
+    "image": ("image: [a]\n", r"image is \['a'\]; name a container image"),
+    "gpu": (
+        "accelerator: {type: NVIDIA_TESLA_T5}\n",
+        "accelerator.type is 'NVIDIA_TESLA_T5'; did you mean 'NVIDIA_TESLA_T4'? allowed are",
+    ),
+    "gpu-spelling": ("accelerator: {type: nvidia-tesla-t4}\n", "did you mean 'NVIDIA_TESLA_T4'"),
+    "retired-gpu": ("accelerator: {type: NVIDIA_TESLA_K80}\n", "retired; use 'NVIDIA_TESLA_T4'"),
+    "gpu-count": (
+        "accelerator: {type: NVIDIA_TESLA_T4, count: 3}\n",
+        "accelerator.count is 3; n1-standard-4 takes 1 or 2 or 4 of NVIDIA_TESLA_T4",
+    ),
+    "gpu-without-type": ("accelerator: {count: 1}\n", "accelerator.type is missing"),
+    "gpu-text": ("accelerator: T4\n", "accelerator is 'T4'; it must hold keys and values"),
+    "gpu-on-e2": (
+        "machine: e2-standard-4\naccelerator: {type: NVIDIA_TESLA_T4}\n",
+        "accelerator.type is 'NVIDIA_TESLA_T4', but e2-standard-4 takes no GPU",
+    ),
+    "other-gpu-built-in": (
+        "machine: g2-standard-4\naccelerator: {type: NVIDIA_TESLA_T4}\n",
+        "but g2-standard-4 comes with 1 NVIDIA_L4",
+    ),
+    "built-in-gpu-left-out": ("machine: g2-standard-4\n", "accelerator is missing: g2-standard-4"),
+    "machines-role": (PS + "machines: {ps: n1-standard-4}\n", "unknown key 'ps' in machines"),
+    "machines-value": ("machines: {chief: 4}\n", "machines.chief is 4"),
+    "mixed": ("strategy: single\n" + VERTEX, "mixes spellings: strategy .* and workerPoolSpecs"),
+    "mixed-legacy": (VERTEX + CUSTOM, "workerPoolSpecs .* and trainingInput"),
+}
+VERTEX_MISTAKES = {
+    "no-pools": ("workerPoolSpecs: []\n", r"workerPoolSpecs is \[\]; it must be a list of 1 to 4"),
+    "five-pools": (f"workerPoolSpecs: [{','.join(5 * ['{' + POOL + '}'])}]\n", "a list of 1 to 4"),
+    "pool-is-text": ("workerPoolSpecs: [chief]\n", r"workerPoolSpecs\[0\] is 'chief'"),
+    "two-chiefs": (
+        VERTEX.replace("Count: 1", "Count: 2"),
+        r"workerPoolSpecs\[0\].replicaCount is 2; it must be 1",
+    ),
+    "no-machine": (
+        VERTEX.replace("machineType: n1-standard-4", ""),
+        r"workerPoolSpecs\[0\].machineSpec.machineType is missing",
+    ),
+    "machine-key": (VERTEX.replace("machineType", "machineTyp"), "did you mean 'machineType'"),
+    "both-cases": (
+        VERTEX.replace("replicaCount: 1", "replicaCount: 1, replica_count: 1"),
+        r"workerPoolSpecs\[0\].replicaCount is given twice, also as 'replica_count'",
+    ),
+    "count-text": (VERTEX.replace("Count: 1", "Count: one"), "replicaCount is 'one'"),
+    "timeout": (VERTEX.replace("60s", "60"), "scheduling.timeout is 60; write whole seconds"),
+    "spot": (
+        VERTEX.replace("timeout: 60s", "timeout: 60s, strategy: SPOTS"),
+        "scheduling.strategy is 'SPOTS'; did you mean 'SPOT'? allowed are STANDARD, SPOT",
+    ),
+    "gpu-count-alone": (
+        VERTEX.replace("n1-standard-4", "n1-standard-4, acceleratorCount: 1"),
+        "acceleratorCount is 1, but acceleratorType is missing",
+    ),
+    "ps-without-worker": (
+        VERTEX.replace("}]", f"}}, {{}}, {{{POOL}}}]"),
+        r"workerPoolSpecs\[1\].replicaCount is 0 and workerPoolSpecs\[2\].replicaCount is 1",
+    ),
+    "job-spec": ("jobSpec: {}\n", "give what is below it"),
+    "strategy-flag": (
+        VERTEX.replace("Count: 1", "Count: 1, containerSpec: {args: ['--strategy=horovod']}"),
+        "--strategy in containerSpec.args is 'horovod'; allowed are 'single'",
+    ),
+}
+LEGACY_MISTAKES = {
+    "no-tier": ("trainingInput: {masterType: standard}\n", "trainingInput.scaleTier is missing"),
+    "tier": (
+        "trainingInput: {scaleTier: STANDARD}\n",
+        "trainingInput.scaleTier is 'STANDARD'; did you mean 'STANDARD_1'? allowed are BASIC",
+    ),
+    "tier-at-top": ("scaleTier: BASIC\n", "it belongs below trainingInput"),
+    "not-a-mapping": ("trainingInput: CUSTOM\n", "trainingInput is 'CUSTOM'; it must hold keys"),
+    "no-master": (
+        "trainingInput: {scaleTier: CUSTOM}\n",
+        "trainingInput.masterType is missing; name a machine type",
+    ),
+    "machine": (
+        CUSTOM.replace("n1-standard-4", "complex_model_x_gpu"),
+        "trainingInput.masterType is 'complex_model_x_gpu'; did you mean 'complex_model_",
+    ),
+    "count-without-type": (CUSTOM + "  workerCount: 2\n", "trainingInput.workerType is missing"),
+    "ps-with-workers-not-counted": (
+        CUSTOM + "  workerType: standard\n  parameterServerType: standard\n"
+        "  parameterServerCount: 1\n",
+        "trainingInput.workerCount is 0 and trainingInput.parameterServerCount is 1",
+    ),
+    "count-in-words": (CUSTOM + "  workerCount: one\n", "workerCount is 'one'; it must be a whole"),
+    "count-as-fraction": (
+        CUSTOM + "  workerCount: 1.0\n",
+        "workerCount is 1.0; it must be a whole",
+    ),
+    "tab": (CUSTOM + "\tworkerCount: 1\n", "line 4: a tab; indent with spaces"),
+    "too-many": (CUSTOM + "  workerCount: 5000\n  workerType: standard\n", "workerCount is 5000"),
+    "negative": (CUSTOM + "  workerCount: -4\n", "trainingInput.workerCount is -4; it must be"),
+    "ps-without-worker": (
+        CUSTOM + "  parameterServerType: standard\n  parameterServerCount: 1\n",
+        "trainingInput.workerCount is 0 and trainingInput.parameterServerCount is 1",
+    ),
+    "tier-with-type": (
+        "trainingInput: {scaleTier: BASIC, workerCount: 2}\n",
+        "trainingInput.workerCount is 2, but scaleTier is 'BASIC'",
+    ),
+    "gpu-on-retired": (
+        CUSTOM.replace("n1-standard-4", "standard_gpu")
+        + "  masterConfig: {acceleratorConfig: {type: NVIDIA_TESLA_T4, count: 1}}\n",
+        "acceleratorConfig needs a machine type of Compute Engine, .* not 'standard_gpu'",
+    ),
+    "two-images": (
+        CUSTOM + "  masterConfig: {imageUri: a}\n  workerType: n1-standard-4\n  workerCount: 1\n"
+        "  workerConfig: {imageUri: b}\n",
+        "trainingInput.workerConfig.imageUri is 'b'; all replicas have one image",
+    ),
+    "chief-name": (CUSTOM + "  useChiefInTfConfig: maybe\n", "useChiefInTfConfig is 'maybe'"),
+    "key": (CUSTOM + "  workersCount: 1\n", "unknown key 'workersCount' in trainingInput; did you"),
+    "time": (
+        CUSTOM + "  scheduling: {maxRunningTime: 1h}\n",
+        "maxRunningTime is '1h'; write whole",
+    ),
+}
+TF_CONFIG_MISTAKES = {
+    "evaluator": (
+        '{"cluster": {"chief": ["a:1"], "worker": ["b:1"], "evaluator": ["c:1"]}}',
+        r"cluster.evaluator is \['c:1'\]; an evaluator is a task of the job, but never in cluster",
+    ),
+    "host": ('{"cluster": {"worker": ["a:1", "b"]}}', "cluster.worker: 'b' is not host:port"),
+    "key": ('{"cluster": {"worker": ["a:1"]}, "tasks": 1}', "unknown key 'tasks'"),
+    "ps-without-worker": (
+        '{"cluster": {"chief": ["a:1"], "ps": ["b:1"]}}',
+        "the number of cluster.worker is 0 and the number of cluster.ps is 1",
+    ),
+    "task": ('{"cluster": {}, "task": "chief"}', "task must be an object"),
+}
+MISTAKES = {
+    f"{spelling}-{name}": mistake
+    for spelling, mistakes in (
+        ("short", SHORT_MISTAKES),
+        ("vertex", VERTEX_MISTAKES),
+        ("legacy", LEGACY_MISTAKES),
+        ("tf_config", TF_CONFIG_MISTAKES),
+    )
+    for name, mistake in mistakes.items()
+}
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(content):
+        path = tmp_path / "cluster.yaml"
+        path.write_text(content)
+        return load_cluster(path)
+
+    return load
+
+
+@pytest.mark.parametrize(("content", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named_with_what_is_allowed(load, content, words):
+    with pytest.raises(ClusterError, match=words.replace("?", r"\?")):
+        load(content)
+
+
+@pytest.mark.parametrize("content", [PS + "workers: 1\nparameter_servers: 1\n", VERTEX, CUSTOM])
+def test_what_the_mistakes_are_made_in_is_right(load, content):
+    load(content)
+
+
+def test_all_mistakes_are_named_at_once(load):
+    with pytest.raises(ClusterError) as error:
+        load("wokers: 2\nmachine: n1-standard-5\nspot: often\ntimeout_seconds: -1\n")
+
+    assert len(error.value.problems) == 4
+    assert not any("trains on the chief alone" in problem for problem in error.value.problems)
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"[" * 50_000, b"#" * 200_000], ids=len)
+def test_what_is_no_text_file_is_refused(tmp_path, data):
+    path = tmp_path / "cluster.yaml"
+    path.write_bytes(data)
+
+    with pytest.raises(ClusterError):
+        load_cluster(path)
+
+
+def random_spec(random: Random) -> ClusterSpec:
+    strategy = random.choice(["single", "mirrored", "multi_worker_mirrored", "parameter_server"])
+    is_alone = strategy in ("single", "mirrored")
+    values = {
+        "strategy": strategy,
+        "workers": 0 if is_alone else random.randint(1, 6),
+        "parameter_servers": random.randint(1, 3) if strategy == "parameter_server" else 0,
+        "evaluators": random.randint(0, 1),
+        "timeout_seconds": random.randint(1, 10**6),
+        "image": random.choice(["", "image:1"]),
+        "spot": random.random() < 0.5,
+        "restarts": random.choice(["auto", "replica", "whole_job", "never"]),
+        **random_machine(random),
+    }
+    roles = [
+        "chief",
+        *(key for key in ("workers", "parameter_servers", "evaluators") if values[key]),
+    ]
+    values["machines"] = {
+        role: random_machine(random) for role in random.sample(roles, random.randint(0, len(roles)))
+    }
+    return ClusterSpec(**values)
+
+
+def random_machine(random: Random) -> dict:
+    machine = random.choice(sorted(MACHINES - set(BUILT_IN_GPUS)))
+    counts = gpu_counts(machine, "NVIDIA_TESLA_V100")
+    if not counts or random.random() < 0.5:
+        return {"machine": machine}
+    accelerator = {"type": "NVIDIA_TESLA_V100", "count": random.choice(counts)}
+    return {"machine": machine, "accelerator": accelerator}
+
+
+def meaning(spec: ClusterSpec, *, spelling: str) -> list:
+    """What a spelling can say."""
+    found = [spec.strategy, spec.pools(), spec.timeout_seconds, spec.image]
+    if spelling != "legacy":  # AI Platform had neither spot machines nor a choice of restarts
+        found += [spec.spot, spec.restarts_whole_job, spec.restarts == "never"]
+    return found
+
+
+@pytest.mark.parametrize("spelling", ["short", "vertex", "legacy"])
+@pytest.mark.parametrize("seed", range(60))
+def test_any_cluster_survives_being_written_and_read(seed, spelling, load):
+    spec = random_spec(Random(seed))
+
+    written = SPELLINGS[spelling].write(spec)
+    read = load(json.dumps(written))
+
+    assert meaning(read.spec, spelling=spelling) == meaning(spec, spelling=spelling)
+    assert read.spelling == spelling
+    assert SPELLINGS[spelling].write(read.spec) == written
+    assert ClusterSpec.from_json(read.spec.to_json()) == read.spec
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_tf_config_says_how_many_replicas_there_are(seed):
+    spec = random_spec(Random(seed))
+
+    read = parse_cluster(SPELLINGS["tf_config"].write(spec))
+
+    counts = {pool.role: pool.count for pool in spec.pools() if pool.role != "evaluator"}
+    assert {pool.role: pool.count for pool in read.spec.pools()} == counts
+    assert len(read.hosts) == sum(counts.values())
+
+
+def test_vertex_ai_calls_worker_0_chief_where_there_is_none():
+    spec = ClusterSpec(strategy="multi_worker_mirrored", chief=0, workers=3)
+
+    for spelling in ("vertex", "legacy"):
+        read = parse_cluster(SPELLINGS[spelling].write(spec)).spec
+        assert (read.chief, read.workers) == (1, 2)
+
+
+def test_snake_case_is_read_as_camel_case(load):
+    spec = ClusterSpec(strategy="multi_worker_mirrored", workers=2, spot=True)
+    camel = json.dumps(SPELLINGS["vertex"].write(spec))
+    snake = camel
+    for key in ("workerPoolSpecs", "machineSpec", "machineType", "replicaCount", "containerSpec"):
+        snake = snake.replace(key, "".join(f"_{c.lower()}" if c.isupper() else c for c in key))
+
+    assert snake != camel
+    assert load(snake).spec == load(camel).spec == spec
+
+
+@pytest.mark.parametrize("name", RETIRED)
+def test_a_retired_machine_becomes_one_of_today_and_says_so(load, name):
+    file = load(CUSTOM.replace("n1-standard-4", name))
+
+    today = RETIRED[name].today
+    assert today.type in MACHINES
+    assert file.spec.machine_of("chief") == today
+    assert [f"masterType: {name} (" in text for text in file.warnings].count(True) == 1
+    assert f"is now {today}" in file.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("tier", "shape"),
+    [
+        ("BASIC", "1 chief"),
+        ("BASIC_GPU", "1 chief"),
+        ("STANDARD_1", "1 chief + 4 worker + 3 ps"),
+        ("PREMIUM_1", "1 chief + 19 worker + 11 ps"),
+    ],
+)
+def test_a_scale_tier_is_the_cluster_that_it_named(load, tier, shape):
+    spec = load(f"trainingInput: {{scaleTier: {tier}}}\n").spec
+
+    assert str(spec) == shape
+    assert set(TIERS) == {"BASIC", "BASIC_GPU", "STANDARD_1", "PREMIUM_1"}
+
+
+def test_a_k80_becomes_as_many_t4_as_the_machine_takes(load):
+    config = "  masterConfig: {acceleratorConfig: {type: NVIDIA_TESLA_K80, count: 8}}\n"
+    file = load(CUSTOM + config)
+
+    assert file.spec.accelerator == Accelerator(type="NVIDIA_TESLA_T4", count=4)
+    assert "8 NVIDIA_TESLA_K80 is now 4 NVIDIA_TESLA_T4" in file.warnings[0]
+    assert file.spec.strategy == "mirrored"
+
+
+def test_gpus_that_would_do_nothing_are_named(load):
+    file = load(
+        PS + "workers: 1\nparameter_servers: 1\naccelerator: {type: NVIDIA_TESLA_T4, count: 2}"
+    )
+
+    assert ["each worker uses 1 of its 2 NVIDIA_TESLA_T4" in text for text in file.warnings] == [
+        True
+    ]
+
+
+def test_what_is_not_the_clusters_is_left_out_with_a_warning(load):
+    file = load(CUSTOM + "  pythonModule: trainer.task\n  args: [--train-steps, '5']\n")
+
+    assert any("trainingInput.pythonModule: left out" in text for text in file.warnings)
+    assert any("--train-steps 5" in text for text in file.warnings)
+
+
+def test_a_machine_of_another_family_is_taken_with_a_warning(load):
+    file = load("machine: z9-standard-4\n")
+
+    assert "'z9-standard-4' is not known here" in file.warnings[0]
+
+
+def test_a_type_without_a_count_means_none_and_says_so(load):
+    for role, shape in (("worker", "workers"), ("parameterServer", "parameter_servers")):
+        file = load(CUSTOM + f"  {role}Type: complex_model_m_gpu\n")
+
+        assert getattr(file.spec, shape) == 0
+        assert str(file.spec) == "1 chief"
+        [said] = [text for text in file.warnings if "scheduling" not in text]
+        assert said.startswith(f"trainingInput.{role}Type is 'complex_model_m_gpu' without")
+
+
+@pytest.mark.parametrize(
+    ("more", "shape", "num_warnings"),
+    [
+        pytest.param(
+            "  parameterServerType: standard\n  parameterServerCount: 0\n", "1 chief", 1, id="0"
+        ),
+        pytest.param(
+            "  workerType: n1-standard-4\n  workerCount: '0'\n", "1 chief", 1, id="text-0"
+        ),
+        pytest.param(
+            "  workerType: n1-standard-4\n  workerCount: '1'\n", "1 chief + 1 worker", 1, id="text"
+        ),
+        pytest.param("  evaluatorType: n1-standard-4\n", "1 chief", 2, id="evaluator"),
+        pytest.param("  workerType: n1-standard-4\n  workerCount:\n", "1 chief", 2, id="null"),
+        pytest.param(
+            "  parameterServerType: standard\n  parameterServerConfig: {imageUri: b}\n"
+            "  masterConfig: {imageUri: a}\n",
+            "1 chief",
+            3,
+            id="image-of-none",
+        ),
+    ],
+)
+def test_replicas_are_those_that_are_counted(load, more, shape, num_warnings):
+    file = load(CUSTOM + more)
+
+    assert str(file.spec) == shape
+    assert len(file.warnings) == num_warnings, file.warnings
+
+
+@pytest.mark.parametrize("indent", [None, 2, "\t"], ids=["line", "spaces", "tabs"])
+def test_json_is_read_however_it_is_indented_and_with_a_byte_order_mark(tmp_path, indent):
+    path = tmp_path / "cluster.json"
+    values = yaml.safe_load(CUSTOM + "  workerType: n1-standard-4\n  workerCount: 1\n")
+    path.write_text(json.dumps(values, indent=indent).replace("\n", "\r\n"), encoding="utf-8-sig")
+
+    assert str(load_cluster(path).spec) == "1 chief + 1 worker"
+
+
+OLD_FILES = sorted(Path(__file__).with_name("old_cluster_files").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", OLD_FILES, ids=lambda path: path.stem)
+def test_the_files_of_old_tutorials_are_the_synchronous_clusters_that_they_were(path):
+    file = load_cluster(path)
+
+    plan = plan_training("mnist", cluster=file.spec, train={}, image="i", examples_uri="/e")
+    assert file.spec.strategy == "multi_worker_mirrored"
+    assert [(pool.role, pool.count) for pool in file.spec.pools()] == [("chief", 1), ("worker", 1)]
+    gpus = [pool["machine_spec"].get("accelerator_count", 0) for pool in plan.worker_pool_specs]
+    assert gpus == ([4, 4] if path.stem == "cifar10-4-gpus" else [0, 0])
+    for pool in plan.worker_pool_specs:
+        assert "--strategy=multi_worker_mirrored" in pool["container_spec"]["args"]
+    has_uncounted = path.stem.startswith("cifar10")
+    said = [text.startswith("trainingInput.parameterServerType is") for text in file.warnings]
+    assert said.count(True) == has_uncounted
+    is_image = "mnist_classification_multiworker@sha256:11547159" in file.spec.image
+    assert is_image == (not has_uncounted)
+
+
+@pytest.mark.parametrize("old", OLD_FILES[:2], ids=lambda path: path.stem)
+def test_the_shipped_cifar10_files_are_the_old_clusters(old, pytestconfig):
+    names = {"cifar10-4-gpus": "cifar10_4_gpus", "cifar10-cpu": "cifar10_n1_standard_16"}
+    shipped_file = pytestconfig.rootpath / "configs/clusters" / f"{names[old.stem]}.yaml"
+
+    ours, theirs = load_cluster(shipped_file), load_cluster(old)
+    assert dataclasses.replace(ours.spec, timeout_seconds=1) == dataclasses.replace(
+        theirs.spec, timeout_seconds=1
+    )
+    assert not any("without" in text for text in ours.warnings)
+
+
+ODD_VALUES = [None, True, -1, 0, 2, 10**30, 3.5, float("nan"), "", "a", "1", b"x", [], ["b"], {}]
+
+
+def spoilt(random: Random, values):
+    """A cluster in which one value is another, or is gone, or has a neighbour."""
+    values = json.loads(json.dumps(values))
+    node = values
+    while True:
+        key = random.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        if isinstance(node[key], dict | list) and node[key] and random.random() < 0.8:
+            node = node[key]
+            continue
+        if isinstance(node, dict) and random.random() < 0.3:
+            del node[key]
+        elif isinstance(node, dict) and random.random() < 0.3:
+            node[f"{key}s"] = random.choice(ODD_VALUES)
+        else:
+            node[key] = random.choice(ODD_VALUES)
+        return values
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_whatever_is_wrong_is_an_error_with_words(spelling):
+    for seed in range(300):
+        random = Random(seed)
+        values = spoilt(random, SPELLINGS[spelling].write(random_spec(random)))
+        with contextlib.suppress(ClusterError):  # anything else is a mistake of ours
+            assert parse_cluster(values).spec.pools(), values
+
+
+def shipped(root: Path) -> list[Path]:
+    return sorted((root / "configs" / "clusters").glob("*.yaml"))
+
+
+def golden_pools(path: Path) -> str:
+    """What Vertex AI is told of a shipped file's cluster."""
+    cluster = load_cluster(path).spec
+    plan = plan_training("mnist", cluster=cluster, train={}, image="image:1", examples_uri="/e")
+    request = {
+        "worker_pool_specs": plan.worker_pool_specs,
+        "scheduling": {
+            "strategy": plan.scheduling_strategy,
+            "timeout": plan.timeout,
+            "restart_job_on_worker_restart": plan.restarts_whole_job,
+        },
+    }
+    return json.dumps(request, indent=2) + "\n"
+
+
+def golden_path(path: Path) -> Path:
+    return Path(__file__).parent / "golden" / f"{path.stem}.json"
+
+
+def test_shipped_files_become_the_golden_pools(pytestconfig):
+    files = shipped(pytestconfig.rootpath)
+
+    assert len(files) >= 7
+    for path in files:
+        accept = (
+            f"{path.name}; to accept: python tests/components/plan_training/test_cluster_file.py"
+        )
+        assert golden_pools(path) == golden_path(path).read_text(), accept
+
+
+def test_the_golden_pools_are_requests_that_vertex_ai_reads(pytestconfig):
+    from google.cloud import aiplatform_v1
+    from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import json_util
+
+    for path in shipped(pytestconfig.rootpath):
+        request = json.loads(golden_path(path).read_text())
+        pools = json_util.recursive_remove_empty(request["worker_pool_specs"])
+        sent = aiplatform_v1.CustomJobSpec({"worker_pool_specs": pools})
+        counts = [spec.replica_count for spec in sent.worker_pool_specs]
+        pooled = load_cluster(path).spec
+        assert sum(counts) == sum(pool.count for pool in pooled.pools()), path.name
+
+
+if __name__ == "__main__":
+    for path in shipped(Path.cwd()):
+        golden_path(path).parent.mkdir(exist_ok=True)
+        golden_path(path).write_text(golden_pools(path))

@@ -1,0 +1,203 @@
+import json
+
+import pytest
+
+from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.plan import plan_training, trainer_args, worker_pools
+
+pytestmark = pytest.mark.fast
+
+CONTAINER = {"image_uri": "image:1"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"strategy": "horovod"}, "strategy is 'horovod'", id="unknown-strategy"),
+        pytest.param({"workers": 1}, "trains on the chief alone", id="single-with-workers"),
+        pytest.param(
+            {"strategy": "parameter_server", "workers": 2}, "at least one worker", id="no-ps"
+        ),
+        pytest.param(
+            {"strategy": "mirrored", "workers": 1}, "'mirrored' trains on the chief", id="mirrored"
+        ),
+        pytest.param(
+            {"strategy": "multi_worker_mirrored"}, "needs at least one worker", id="no-worker"
+        ),
+        pytest.param(
+            {"strategy": "multi_worker_mirrored", "workers": 1, "parameter_servers": 1},
+            "has no parameter servers",
+            id="workers-with-ps",
+        ),
+        pytest.param({"evaluators": 2}, "one measures all", id="two-evaluators"),
+        pytest.param({"workers": -1}, "workers is -1", id="negative"),
+        pytest.param({"workers": 2.0}, "workers is 2.0", id="mangled-by-kfp"),
+        pytest.param({"timeout_seconds": 0}, "timeout_seconds is 0", id="no-time"),
+        pytest.param({"machine": ""}, "machine is ''", id="no-machine"),
+    ],
+)
+def test_a_shape_that_cannot_train_is_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        ClusterSpec(**values)
+
+
+def test_an_unknown_key_names_the_allowed_ones():
+    with pytest.raises(ValueError, match=r"unknown key 'worker'.*workers, parameter_servers"):
+        ClusterSpec.from_dict({"worker": 2})
+
+
+def test_a_spec_survives_the_trip_through_the_pipeline():
+    spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
+
+    assert ClusterSpec.from_json(spec.to_json()) == spec
+
+
+def test_pools_come_in_vertex_order_with_counts_as_strings():
+    spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1, machine="m")
+
+    assert worker_pools(spec, container=CONTAINER) == [
+        {"machine_spec": {"machine_type": "m"}, "replica_count": count, "container_spec": CONTAINER}
+        for count in ("1", "2", "1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [
+        ({}, [1, 0, 0, 1]),
+        ({"strategy": "multi_worker_mirrored", "workers": 2}, [1, 2, 0, 1]),
+        ({"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}, [1, 2, 1, 1]),
+    ],
+    ids=["single", "multi-worker", "parameter-server"],
+)
+def test_an_evaluator_stays_the_fourth_pool_through_googles_launcher(values, counts):
+    """What GCPC's own launcher drops and keeps, and what the SDK's client makes of it."""
+    from google.cloud import aiplatform_v1
+    from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import json_util
+
+    pools = worker_pools(ClusterSpec(evaluators=1, **values), container=CONTAINER)
+    job = {"display_name": "j", "job_spec": {"worker_pool_specs": pools}}
+    sent = aiplatform_v1.CustomJob(json_util.recursive_remove_empty(job))
+
+    specs = list(sent.job_spec.worker_pool_specs)
+    assert [spec.replica_count for spec in specs] == counts
+    empty = aiplatform_v1.WorkerPoolSpec()
+    assert all(spec == empty for spec in specs if not spec.replica_count)
+
+
+def test_a_single_process_is_one_pool():
+    assert len(worker_pools(ClusterSpec(), container=CONTAINER)) == 1
+
+
+def test_flags_are_spelt_as_the_trainer_reads_them():
+    flags = {"batch_size": 128, "fresh": True, "resume": False, "steps": None}
+
+    assert trainer_args(flags) == ["--batch-size=128", "--fresh"]
+
+
+def test_the_plan_passes_examples_strategy_and_settings_to_every_replica():
+    plan = plan_training(
+        "mnist",
+        cluster=ClusterSpec(timeout_seconds=60),
+        train={"epochs": 2},
+        image="image:1",
+        examples_uri="/data/examples",
+    )
+
+    assert plan.timeout == "60s"
+    assert plan.worker_pool_specs[0]["container_spec"] == {
+        "image_uri": "image:1",
+        "command": ["python", "-m", "trainer.task"],
+        "args": [
+            "--workload=mnist",
+            "--examples-dir=/data/examples",
+            "--strategy=single",
+            "--epochs=2",
+        ],
+    }
+    assert json.dumps({"epochs": 2}) in plan.explanation
+
+
+@pytest.mark.parametrize(
+    ("cluster", "restarts_whole_job"),
+    [
+        (ClusterSpec(), False),
+        (ClusterSpec(strategy="multi_worker_mirrored", workers=1), True),
+        (ClusterSpec(strategy="parameter_server", workers=1, parameter_servers=1), False),
+    ],
+    ids=lambda value: getattr(value, "strategy", value),
+)
+def test_only_a_synchronous_cluster_starts_again_as_a_whole(cluster, restarts_whole_job):
+    plan = plan_training("mnist", cluster=cluster, train={}, image="i", examples_uri="/e")
+
+    assert plan.restarts_whole_job is restarts_whole_job
+
+
+def planned(train=None, **cluster):
+    return plan_training(
+        "mnist", cluster=ClusterSpec(**cluster), train=train or {}, image="i", examples_uri="/e"
+    )
+
+
+@pytest.mark.parametrize("strategy", ["single", "parameter_server"])
+def test_spot_sets_scheduling_restarts_and_checkpoints_together(strategy):
+    counts = {} if strategy == "single" else {"workers": 1, "parameter_servers": 1}
+    plan = planned(spot=True, strategy=strategy, **counts)
+
+    assert plan.scheduling_strategy == "SPOT"
+    assert plan.restarts_whole_job
+    args = plan.worker_pool_specs[0]["container_spec"]["args"]
+    assert "--checkpoint-every-seconds=60" in args
+    assert planned().scheduling_strategy == "STANDARD"
+
+
+@pytest.mark.parametrize("flag", ["checkpoint_every_steps", "checkpoint_every_seconds"])
+def test_what_the_run_says_of_checkpoints_stays_on_spot(flag):
+    args = planned({flag: 7}, spot=True).worker_pool_specs[0]["container_spec"]["args"]
+
+    assert [arg for arg in args if "checkpoint" in arg] == [f"--{flag.replace('_', '-')}=7"]
+
+
+def test_restarts_can_be_chosen_against_the_switch():
+    assert not planned(spot=True, restarts="replica").restarts_whole_job
+    assert planned(restarts="whole_job").restarts_whole_job
+
+
+def test_gpus_and_machines_reach_their_pools_as_the_launcher_takes_them():
+    from google.cloud import aiplatform_v1
+
+    plan = planned(
+        strategy="parameter_server",
+        workers=1,
+        parameter_servers=1,
+        accelerator={"type": "NVIDIA_TESLA_T4", "count": 2},
+        machines={"parameter_servers": "n1-highmem-8"},
+    )
+    sent = aiplatform_v1.CustomJobSpec({"worker_pool_specs": plan.worker_pool_specs})
+
+    machines = [spec.machine_spec for spec in sent.worker_pool_specs]
+    assert [machine.machine_type for machine in machines] == [
+        *("n1-standard-4", "n1-standard-4", "n1-highmem-8")
+    ]
+    assert [machine.accelerator_count for machine in machines] == [0, 2, 0]
+    assert machines[1].accelerator_type.name == "NVIDIA_TESLA_T4"
+
+
+def test_one_machine_with_several_gpus_takes_those_that_are_there():
+    gpus = {"type": "NVIDIA_TESLA_T4", "count": 2}
+    args = planned(strategy="mirrored", accelerator=gpus).worker_pool_specs[0]["container_spec"]
+
+    assert "--strategy=auto" in args["args"]
+    bare = planned(strategy="mirrored").worker_pool_specs[0]["container_spec"]
+    assert "--strategy=mirrored" in bare["args"]
+
+
+def test_the_clusters_image_is_that_of_its_replicas():
+    plan = planned(image="mine:1")
+
+    assert plan.worker_pool_specs[0]["container_spec"]["image_uri"] == "mine:1"
+
+
+def test_only_a_job_that_says_so_is_never_started_again():
+    assert planned(restarts="never").disables_retries
+    assert not planned(spot=True).disables_retries

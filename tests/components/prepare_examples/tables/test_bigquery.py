@@ -1,0 +1,148 @@
+import datetime
+
+import pyarrow as pa
+import pytest
+from google.api_core.exceptions import Forbidden
+from pyarrow import parquet
+
+from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.tables import bigquery
+from components.prepare_examples.tables.bigquery import build_query, fetch_trips
+
+pytestmark = pytest.mark.fast
+
+QUERY = """\
+SELECT
+  unique_key,
+  tips,
+  fare,
+  trip_miles,
+  trip_seconds,
+  pickup_latitude,
+  pickup_longitude,
+  dropoff_latitude,
+  dropoff_longitude,
+  trip_start_timestamp,
+  pickup_community_area,
+  dropoff_community_area,
+  pickup_census_tract,
+  dropoff_census_tract,
+  payment_type,
+  company
+FROM `bigquery-public-data.chicago_taxi_trips.taxi_trips`
+WHERE trip_start_timestamp >= TIMESTAMP '2016-01-01'
+  AND trip_start_timestamp < TIMESTAMP '2017-01-01'
+ORDER BY unique_key
+LIMIT 1000"""
+
+
+class FakeClient:
+    """Answers every query with the same batches."""
+
+    def __init__(self, batches, error=None):
+        self.batches, self.error, self.queries = batches, error, []
+        self.modified = datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC)
+
+    def get_table(self, name):
+        assert name == bigquery.TABLE
+        return self
+
+    def query(self, text):
+        self.queries.append(text)
+        return self
+
+    def result(self):
+        if self.error:
+            raise self.error
+        return self
+
+    def to_arrow_iterable(self):
+        return iter(self.batches)
+
+
+@pytest.fixture
+def connect(monkeypatch):
+    def to(*batches, error=None):
+        client = FakeClient(batches, error)
+        monkeypatch.setattr(bigquery, "connect", lambda project: client)
+        return client
+
+    return to
+
+
+def batch(start, stop):
+    return pa.record_batch({"unique_key": [f"{number:04d}" for number in range(start, stop)]})
+
+
+def test_the_query_names_the_needed_columns_a_limit_and_the_days():
+    assert build_query(limit=1000, dates=("2016-01-01", "2016-12-31")) == QUERY
+    assert "WHERE" not in build_query(limit=5)
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [("2016-01-01",), ("2016-02-01", "2016-01-01"), ("a", "b"), ("2016-01-01' OR 1=1", "2017")],
+)
+def test_dates_that_are_no_range_are_refused(dates):
+    with pytest.raises(DataError, match="it must be the first and the last day"):
+        build_query(limit=1, dates=dates)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"source": "spanner"}, "source is 'spanner'; allowed are files, bigquery"),
+        ({"source": "bigquery", "project": "p"}, "limit is 0; BigQuery needs a number of rows"),
+        ({"source": "bigquery", "limit": 5}, "project is empty"),
+        ({"source": "bigquery", "limit": 5, "project": "p", "files": "/a"}, "leave one out"),
+        ({"limit": 5}, "limit is 5; it needs the source bigquery"),
+    ],
+)
+def test_wrong_requests_are_named(options, problem):
+    with pytest.raises(DataError, match=problem):
+        PrepareOptions(**options)
+
+
+def test_rows_are_kept_in_groups_of_one_size_and_asked_for_once(tmp_path, connect, monkeypatch):
+    monkeypatch.setattr(bigquery, "GROUP_ROWS", 10)
+    client = connect(batch(0, 3), batch(3, 3), batch(3, 24), batch(24, 31))
+    paths = [fetch_trips(tmp_path / "cache", project="p", query=QUERY) for _ in range(2)]
+    assert client.queries == [QUERY]
+    assert paths[0] == paths[1]
+    metadata = parquet.read_metadata(paths[0])
+    groups = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
+    assert groups == [10, 10, 10, 1]
+    assert parquet.read_table(paths[0])["unique_key"].to_pylist() == [f"{n:04d}" for n in range(31)]
+
+
+def test_rows_are_asked_for_again_when_the_table_has_changed(tmp_path, connect):
+    client = connect(batch(0, 3))
+    before = fetch_trips(tmp_path, project="p", query=QUERY)
+    client.modified += datetime.timedelta(seconds=1)
+    assert fetch_trips(tmp_path, project="p", query=QUERY) != before
+    assert client.queries == [QUERY, QUERY]
+
+
+def test_an_answer_without_rows_leaves_no_file(tmp_path, connect):
+    connect(batch(0, 0))
+    with pytest.raises(DataError, match="has no row"):
+        fetch_trips(tmp_path, project="p", query=QUERY)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_says_what_to_do(tmp_path, connect):
+    connect(error=Forbidden("billing is off"))
+    with pytest.raises(OSError, match="BigQuery, project p: 403 billing is off; check the project"):
+        fetch_trips(tmp_path, project="p", query=QUERY)
+
+
+def test_a_dry_run_prints_the_query_and_asks_nothing(tmp_path, connect, capsys):
+    client = connect()
+    flags = ["--source", "bigquery", "--project", "p", "--limit", "1000"]
+    dates = ["--dates", "2016-01-01,2016-12-31", "--dry-run"]
+    output = ["--workload", "taxi", "--output-dir", str(tmp_path / "out")]
+    assert main([*output, *flags, *dates]) == 0
+    assert capsys.readouterr().out.startswith(QUERY)
+    assert client.queries == []

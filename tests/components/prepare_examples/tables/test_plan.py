@@ -1,0 +1,226 @@
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from components.prepare_examples import publish
+from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.images import mnist
+from components.prepare_examples.images.beam_pipeline import merge_entries, write_manifest
+from components.prepare_examples.images.idx import open_idx
+from components.prepare_examples.statistics.images import ImageStatistics
+from components.prepare_examples.tfrecords.shards import Rows, limit_splits, plan_shards
+from trainer import paths
+
+pytestmark = pytest.mark.fast
+
+MNIST_SPLITS = {
+    "train": Rows("train", 0, 55_000),
+    "eval": Rows("train", 55_000, 60_000),
+    "test": Rows("t10k", 0, 10_000),
+}
+
+
+def sizes(splits: dict[str, Rows]) -> dict[str, int]:
+    return {name: rows.stop - rows.start for name, rows in splits.items()}
+
+
+def idx_file(tmp_path: Path, *, magic: bytes = b"\0\0\x08\x01", size: int = 3, data=b"abc") -> Path:
+    path = tmp_path / "labels"
+    path.write_bytes(magic + struct.pack(">I", size) + data)
+    return path
+
+
+def test_reads_a_range_of_rows(tmp_path):
+    rows = open_idx(idx_file(tmp_path), row_shape=()).read(1, 3)
+    assert rows.tobytes() == b"bc"
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ({"magic": b"\0\0\x08\x03"}, "starts with 00000803, .* starts with 00000801"),
+        ({"magic": b"\0\0\x0d\x01"}, "starts with 00000d01"),
+        ({"data": b"ab"}, "has 10 bytes, but its header announces 11"),
+        ({"data": b"abcd"}, "has 12 bytes, but its header announces 11"),
+        ({"size": 2**32 - 1}, "has 11 bytes, but its header announces 4294967303"),
+    ],
+    ids=["dimensions", "type", "short", "long", "absurd size"],
+)
+def test_a_wrong_idx_file_is_refused_by_name(tmp_path, file, problem):
+    with pytest.raises(DataError, match=f"labels: {problem}"):
+        open_idx(idx_file(tmp_path, **file), row_shape=())
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0", b"\0\0\x08\x01\0"], ids=["none", "two", "five"])
+def test_an_idx_file_cut_within_its_header_is_refused(tmp_path, content):
+    (tmp_path / "labels").write_bytes(content)
+    with pytest.raises(DataError, match=r"labels: (starts with|ends within its header)"):
+        open_idx(tmp_path / "labels", row_shape=())
+
+
+def test_images_of_another_size_are_refused(tmp_path):
+    path = tmp_path / "images"
+    path.write_bytes(struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 2, 2) + bytes(4))
+    with pytest.raises(DataError, match=r"shape \(2, 2\), expected \(28, 28\)"):
+        open_idx(path, row_shape=(28, 28))
+
+
+def test_mnist_is_split_by_the_given_order(tiny_mnist):
+    assert mnist.splits(tiny_mnist(num_train=60, num_test=20)) == {
+        "train": Rows("train", 0, 55),
+        "eval": Rows("train", 55, 60),
+        "test": Rows("t10k", 0, 20),
+    }
+
+
+def test_a_label_that_is_no_digit_is_refused(tiny_mnist):
+    folder = tiny_mnist(num_train=12, num_test=3)
+    labels = folder / "t10k-labels-idx1-ubyte"
+    labels.write_bytes(labels.read_bytes()[:-1] + b"\x0a")
+    with pytest.raises(
+        DataError, match="t10k-labels-idx1-ubyte: label 2 is 10; allowed are 0 to 9"
+    ):
+        mnist.splits(folder)
+
+
+def test_as_many_labels_as_images_are_required(tiny_mnist):
+    folder = tiny_mnist(num_train=12, num_test=3)
+    (folder / "train-labels-idx1-ubyte").write_bytes(
+        (folder / "t10k-labels-idx1-ubyte").read_bytes()
+    )
+    with pytest.raises(DataError, match="12 images, train-labels-idx1-ubyte 3 labels"):
+        mnist.splits(folder)
+
+
+def test_a_limit_keeps_the_proportions_and_the_exact_number():
+    limited = limit_splits(MNIST_SPLITS, 64)
+    assert sizes(limited) == {"train": 51, "eval": 4, "test": 9}
+    assert limited["eval"] == Rows("train", 55_000, 55_004)
+
+
+@pytest.mark.parametrize("max_examples", [0, 70_000, 10**9])
+def test_a_limit_beyond_the_data_takes_all(max_examples):
+    assert limit_splits(MNIST_SPLITS, max_examples) == MNIST_SPLITS
+
+
+def test_the_smallest_limit_leaves_no_split_empty():
+    assert sizes(limit_splits(MNIST_SPLITS, 3)) == {"train": 1, "eval": 1, "test": 1}
+
+
+@pytest.mark.parametrize("max_examples", [-1, 1, 2])
+def test_a_limit_that_empties_a_split_is_refused(max_examples):
+    with pytest.raises(DataError, match=f"max_examples is {max_examples}; allowed are 0"):
+        limit_splits(MNIST_SPLITS, max_examples)
+
+
+def test_an_empty_split_is_refused(tiny_mnist):
+    with pytest.raises(DataError, match="the eval split would be empty"):
+        limit_splits(mnist.splits(tiny_mnist(num_train=11, num_test=1)), 0)
+
+
+def test_shards_cover_each_split_once_in_order():
+    shards = plan_shards(MNIST_SPLITS, {"train": 3})
+    assert [shard.file for shard in shards] == [
+        "train-00000-of-00003.tfrecord.gz",
+        "train-00001-of-00003.tfrecord.gz",
+        "train-00002-of-00003.tfrecord.gz",
+        "eval-00000-of-00001.tfrecord.gz",
+        "test-00000-of-00002.tfrecord.gz",
+        "test-00001-of-00002.tfrecord.gz",
+    ]
+    assert [(shard.start, shard.stop) for shard in shards[:3]] == [
+        (0, 18_333),
+        (18_333, 36_666),
+        (36_666, 55_000),
+    ]
+
+
+def test_no_shard_is_empty():
+    shards = plan_shards({"test": Rows("t10k", 0, 1)}, {"test": 5})
+    assert [shard.file for shard in shards] == ["test-00000-of-00001.tfrecord.gz"]
+
+
+def test_a_number_of_shards_must_be_positive():
+    with pytest.raises(DataError, match="number of eval shards is 0"):
+        plan_shards(MNIST_SPLITS, {"eval": 0})
+
+
+def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
+    def entry(index):
+        statistics = ImageStatistics(num_channels=1)
+        images = np.full((5, 1, 4), 100 * index, np.uint8)
+        statistics.add((images, np.arange(5, dtype=np.uint8)))
+        return {
+            "split": "train",
+            "file": f"train-{index}",
+            "num_examples": 5,
+            "sha256": "x",
+            "crc32c": "y",
+            "statistics": statistics.to_state(),
+        }
+
+    result = merge_entries([entry(1), entry(0)])
+    write_manifest(result, header={"workload": "mnist"}, folder=tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["workload"] == "mnist"
+    assert manifest["splits"]["train"]["num_examples"] == 10
+    assert [shard["file"] for shard in manifest["splits"]["train"]["shards"]] == [
+        "train-0",
+        "train-1",
+    ]
+    assert manifest["splits"]["test"] == {"num_examples": 0, "shards": []}
+    train = json.loads((tmp_path / "statistics.json").read_text())["splits"]["train"]
+    assert train["num_examples"] == 10
+    assert train["pixels"] == {"mean": [50.0], "std": [50.0]}
+    assert train["features"]["label"]["top_values"] == [[label, 2] for label in range(5)]
+
+
+def test_a_bucket_is_read_where_vertex_mounts_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/")
+    assert publish.local_path("gs://bucket/raw") == tmp_path / "bucket" / "raw"
+    assert publish.local_path("raw") == Path("raw")
+
+
+def test_a_bucket_where_none_is_mounted_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/absent/")
+    with pytest.raises(DataError, match="gs://bucket/raw: buckets are reached through"):
+        publish.local_path("gs://bucket/raw")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["--workload", "mnits"],
+            "error: workload is 'mnits'; there is data for: cifar10, mnist, taxi",
+        ),
+        (["--workload", "mnist", "--max-examples", "-4"], "error: max_examples is -4"),
+        (["--workload", "mnist", "--train-shards", "0"], "error: the number of train shards is 0"),
+    ],
+    ids=["workload", "max-examples", "shards"],
+)
+def test_bad_arguments_end_with_two_and_one_line(tmp_path, tiny_mnist, capsys, arguments, problem):
+    places = ["--output-dir", str(tmp_path / "out"), "--data-dir", str(tiny_mnist())]
+    assert main([*arguments, *places, "--trust-files"]) == 2
+    assert problem in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_other_files_is_never_replaced(tmp_path, tiny_mnist, capsys):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    places = ["--output-dir", str(tmp_path), "--data-dir", str(tiny_mnist())]
+    assert main(["--workload", "mnist", *places, "--trust-files"]) == 2
+    assert "is no prepared example" in capsys.readouterr().err
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert "--max-examples 640" in text
+    assert "verified by SHA-256" in text

@@ -1,0 +1,30 @@
+import logging
+
+import pytest
+
+from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.errors import DataError, told_in_a_line
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DataError("data.csv is not whole;\nget it again"),
+        PermissionError(13, "no access", "data.csv"),
+    ],
+    ids=["data", "system"],
+)
+def test_a_step_ends_with_one_line_whatever_beam_says(tmp_path, caplog, error):
+    def work(_: int) -> dict:
+        raise error
+
+    caplog.set_level(logging.INFO)
+    with pytest.raises(SystemExit) as ended, told_in_a_line():
+        run_pipeline([1], work, lambda _: {}, flags=(), folder=tmp_path)
+
+    said = str(ended.value.code)
+    assert said.startswith("error: ")
+    assert "data.csv" in said
+    assert "while running" not in said
+    assert "\n" not in said
+    assert [record for record in caplog.records if record.exc_info] == []

@@ -1,0 +1,166 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from components.prepare_examples.beam.options import add_steps, pipeline_options
+from components.prepare_examples.beam.runner_flags import checked_flags, runner_flags
+from components.prepare_examples.command_line.cli import main
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.tfrecords.shards import plan_num_shards
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "num_workers", "expected"),
+    [(1, 1, 2), (1, 3, 6), (10_000, 3, 12), (100, 8, 16)],
+    ids=["tiny", "workers", "size, rounded up", "never fewer than workers"],
+)
+def test_there_are_files_for_every_worker_and_of_the_target_size(num_bytes, num_workers, expected):
+    found = plan_num_shards(num_bytes, num_workers=num_workers, parallelism=2, target_bytes=1000)
+    assert found == expected
+    assert found % num_workers == 0
+
+
+def test_a_number_that_is_asked_for_is_taken():
+    assert PrepareOptions(num_shards={"train": 7}, num_workers=4).planned_shards(10) == 7
+    assert PrepareOptions(num_workers=4).planned_shards(10) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[1]", "must be a JSON object"),
+        ("{", "prepare is not JSON"),
+        ('{"compresion": "none"}', "prepare has no 'compresion'; allowed are max_examples"),
+        ('{"ratios": {"train": 1}}', "give one for each of"),
+        ('{"ratios": {"train": 1, "eval": 0, "test": 1}}', "the eval split would be empty"),
+        ('{"drift_thresholds": {"kl": 1}}', "drift_thresholds is 'kl'; allowed are l_infinity"),
+        ('{"block_on": "all"}', "block_on is 'all'; allowed are error, warning, none"),
+        ('{"num_workers": 0}', "num_workers is 0; it must be a whole number, at least 1"),
+        ('{"files": ["trips.csv"]}', "prepare.files is 'trips.csv', a relative path"),
+        ('{"schema": "s.pbtxt"}', "prepare.schema is 's.pbtxt', a relative path"),
+        ('{"row_filter": "old"}', "row_filter is 'old'; allowed are none, complete"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_is_allowed(text, problem):
+    with pytest.raises(DataError, match=problem):
+        PrepareOptions.from_json(text)
+
+
+def test_whole_paths_are_taken_from_json():
+    files = ("/data/a.csv", "gs://bucket/b.csv")
+    assert PrepareOptions.from_json(json.dumps({"files": files})).files == files
+
+
+@pytest.mark.parametrize("workload", ["mnist", "cifar10"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("schema", "s.pbtxt"),
+        ("baseline", "earlier"),
+        ("block_on", "warning"),
+        ("drift_thresholds", {"psi": 0.5}),
+        ("files", ["a.csv"]),
+        ("ratios", {"train": 2, "eval": 1, "test": 1}),
+        ("split_key", ["unique_key"]),
+        ("row_filter", "complete"),
+        ("ignore_columns", ["weather"]),
+        ("source", "bigquery"),
+    ],
+)
+def test_what_is_for_tables_is_refused_for_images(tmp_path, workload, name, value):
+    more = {"project": "p", "limit": 5} if name == "source" else {}
+    options = PrepareOptions(**{name: value}, **more)
+    problem = f"{name} is .* leave it out for {workload}"
+    with pytest.raises(DataError, match=problem):
+        prepare(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
+    with pytest.raises(DataError, match=problem):
+        explain(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
+
+
+def test_thresholds_that_are_not_named_keep_their_defaults():
+    found = PrepareOptions(drift_thresholds={"psi": 0.5}).drift_thresholds
+    assert found == {"l_infinity": 0.1, "jensen_shannon": 0.05, "psi": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("psi", "drift-thresholds is 'psi'; write psi=0.25"),
+        ("kl=1", "drift_thresholds is 'kl'; allowed are l_infinity, jensen_shannon, psi"),
+    ],
+)
+def test_wrong_thresholds_are_named(tmp_path, capsys, text, problem):
+    arguments = ["--workload", "taxi", "--output-dir", str(tmp_path / "out")]
+    assert main([*arguments, "--drift-thresholds", text]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_the_runners_flags():
+    assert runner_flags("", num_workers=1, mode="multi_threading") == ()
+    assert runner_flags("FlinkRunner", num_workers=1, mode="x") == ("--runner=FlinkRunner",)
+    assert runner_flags("", num_workers=2, mode="multi_processing") == (
+        "--direct_num_workers=2",
+        "--direct_running_mode=multi_processing",
+    )
+
+
+DATAFLOW = ("--runner=DataflowRunner", "--project=p", "--region=r", "--sdk_container_image=i:1")
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (["--direct_num_wrokers=2"], "--direct_num_wrokers=2 is no flag .* --direct_num_workers"),
+        (["--direct_num_workers=two"], "argument --direct_num_workers: invalid int value: 'two'"),
+        (["--runner=Flink"], "runner is 'Flink'; allowed are DirectRunner, DataflowRunner, Flink"),
+        (DATAFLOW[:2], "DataflowRunner needs --region"),
+        (DATAFLOW[:3], "DataflowRunner needs an image .* --sdk_container_image"),
+        (DATAFLOW, "temp_location is ''; DataflowRunner stages in a bucket"),
+        ([*DATAFLOW, "--temp_location=/tmp"], "temp_location is '/tmp'; DataflowRunner stages"),
+    ],
+    ids=["unknown", "value", "runner", "region", "image", "no bucket", "no gs"],
+)
+def test_a_wrong_flag_of_beam_is_an_error_before_anything_starts(flags, problem):
+    with pytest.raises(DataError, match=problem):
+        checked_flags(flags, Path("out"))
+
+
+def test_dataflow_stages_in_the_bucket_of_the_output():
+    found = checked_flags(DATAFLOW, Path("/gcs/bucket/run/examples"))
+    assert found == (*DATAFLOW, "--temp_location=gs://bucket/dataflow")
+    given = (*DATAFLOW, "--temp_location=gs://other/x")
+    assert checked_flags(given, Path("/gcs/bucket/run/examples")) == given
+
+
+def test_dataflow_would_get_the_steps_and_the_workers_image():
+    from apache_beam import Pipeline
+    from apache_beam.runners.dataflow.internal import apiclient
+    from apache_beam.transforms.environments import DockerEnvironment
+
+    options = pipeline_options((*DATAFLOW, "--temp_location=gs://bucket/dataflow"))
+    assert options.get_all_options()["runner"] == "DataflowRunner"
+    pipeline = Pipeline(runner="DirectRunner", options=options)
+    add_steps(pipeline, ["a", "b"], len, list)
+    image = apiclient.get_container_image_from_options(options)
+    environment = DockerEnvironment.from_container_image(image)
+    graph = pipeline.to_runner_api(default_environment=environment).components
+    names = {step.unique_name for step in graph.transforms.values()}
+    assert {"Start", "Elements", "SpreadOverWorkers", "Work", "Collect", "Finish"} <= names
+    assert [b"i:1" in found.payload for found in graph.environments.values()] == [True]
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, taxi_rows, write_csv, capsys):
+    path = write_csv(taxi_rows(100))
+    arguments = ["--workload", "taxi", "--files", str(path), "--output-dir", str(tmp_path / "out")]
+    assert main([*arguments, "--dry-run", "--num-workers", "3", "--runner", "FlinkRunner"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("by a hash of trip_start_timestamp: train 0.8")
+    assert lines[1].startswith(f"shard 00000 of 6: {path}, bytes ")
+    assert lines[-1] == "Beam: --runner=FlinkRunner"
+    assert len(lines) == 8
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,227 @@
+"""The exit task at a run's end: `summary.json`, and the webhook of a bad end."""
+
+import json
+import queue
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+
+import pytest
+from kfp import dsl
+
+from components.run_summary.summary import summarize
+from components.run_summary.webhook import post_summary
+from components.teardown.component import teardown
+from tests.support.service import running_service
+from tests.vertex_local.pipelines.test_interrupted import kill_everything, kill_runner
+from tests.vertex_local.pipelines.test_pipelines import STEP, WHERE, Runs, hang
+
+pytestmark = [pytest.mark.usefixtures("temp_folder"), pytest.mark.timeout(120)]
+PRELOAD = ("--preload", "kfp.local,kfp.dsl.executor_main,components.teardown.ending")
+
+
+@dsl.component(**STEP)
+def evaluate(verdict: str, metrics: dsl.Output[dsl.Metrics]) -> NamedTuple(
+    "Outputs", [("verdict", str), ("reasons", str)]
+):
+    metrics.log_metric("accuracy", 0.25)
+    if verdict == "broken":
+        raise ValueError("the data is bad")
+    return (verdict, "accuracy 0.25 is below 0.9")
+
+
+@dsl.pipeline(name="nightly")
+def nightly(folder: str, verdict: str, on_failure_url: str = "", train: str = "{}"):
+    exit_task = teardown(
+        run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
+        keep_endpoint=False,
+        on_failure_url=on_failure_url,
+        **WHERE,
+    ).set_caching_options(False)
+    with dsl.ExitHandler(exit_task, name="run"):
+        judged = evaluate(verdict=verdict)
+        with dsl.If(judged.outputs["verdict"] == "hangs", name="if-hangs"):
+            hang(folder=folder)
+
+
+class Hook(ThreadingHTTPServer):
+    """A webhook; keeps what it is sent, and answers as `answer` says."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: str = "200") -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.told: queue.Queue[dict] = queue.Queue()
+        self.is_over = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/services/SECRET"
+
+    def take(self) -> dict:
+        return self.told.get(timeout=30)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Hook
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.told.put(json.loads(body))
+        if self.server.answer == "drips":  # a byte now and then, so that no read times out
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+            while not self.server.is_over.wait(0.2):
+                self.wfile.write(b"x")
+            return
+        self.send_response(int(self.server.answer))
+        self.send_header("Content-Length", "0")
+        self.send_header("Location", "http://127.0.0.1:1/")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Keeps quiet."""
+
+
+@contextmanager
+def hook(answer: str = "200"):
+    server = Hook(answer)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.is_over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def closed_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def warm_service(tmp_path_factory):
+    with running_service(tmp_path_factory.mktemp("warm") / "vertex", *PRELOAD) as running:
+        yield running
+
+
+@pytest.fixture
+def runs(warm_service, tmp_path):
+    return Runs(warm_service, tmp_path)
+
+
+def start(runs: Runs, verdict: str, **parameters: str) -> dict:
+    values = {"folder": str(runs.folder), "verdict": verdict, **parameters}
+    return runs.submit(nightly, parameterValues=values)
+
+
+def written(job: dict) -> dict:
+    """The summary of a run that has ended, beside its other outputs."""
+    [detail] = [d for d in job["jobDetail"]["taskDetails"] if d["taskName"] == "teardown"]
+    [artifact] = detail["outputs"]["summary"]["artifacts"]
+    root = job["runtimeConfig"]["gcsOutputDirectory"]
+    run = job["name"].rpartition("/")[2]
+    assert artifact["uri"] == f"{root}/{run}/summary.json"
+    with open(artifact["uri"], encoding="utf-8") as file:
+        return json.load(file)
+
+
+def assert_same(job: dict, found: dict) -> None:
+    """The file says what the API says now, but for the end of the run and of its exit task."""
+    now = json.loads(summarize(job).to_json())
+    assert found.pop("tasks")[:-1] == now.pop("tasks")[:-1]
+    for name in ("ended", "seconds"):
+        found.pop(name), now.pop(name)
+    assert found == now
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcome"),
+    [("failed", "gate-failed"), ("broken", "failed"), ("passed", "succeeded")],
+)
+def test_a_run_leaves_its_summary_and_tells_of_a_bad_end(runs, verdict, outcome):
+    with hook() as server:
+        job = runs.wait(start(runs, verdict, on_failure_url=server.url, train='{"epochs": 5}'))
+        found = written(job)
+        told = None if outcome == "succeeded" else server.take()
+
+        assert server.told.empty()
+    assert found["outcome"] == outcome
+    assert found["settings"]["train.epochs"] == 5
+    assert "SECRET" not in json.dumps(found)
+    if told:
+        assert told.pop("text").startswith(f"{found['run']}: {outcome}: ")
+        assert told == found
+    assert_same(job, found)
+
+
+def test_a_cancelled_run_leaves_its_summary_and_tells(runs):
+    with hook() as server:
+        job = start(runs, "hangs", on_failure_url=server.url)
+        runs.pids()
+        runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
+        job = runs.wait(job, timeout_seconds=60)
+
+        assert server.take()["outcome"] == "cancelled"
+    found = written(job)
+    assert found["outcome"] == "cancelled"
+    assert_same(job, found)
+
+
+@pytest.mark.parametrize("victim", ["runner", "everything"])
+def test_a_killed_run_leaves_its_summary_and_tells(tmp_path, temp_folder, victim):
+    with hook() as server, running_service(tmp_path / "vertex", *PRELOAD) as service:
+        runs = Runs(service, tmp_path)
+        job = start(runs, "hangs", on_failure_url=server.url)
+        runs.pids()
+        if victim == "runner":
+            kill_runner(runs, job)
+        else:
+            kill_everything(runs)
+            service.start()
+        job = runs.wait(job, timeout_seconds=60)
+
+        assert server.take()["outcome"] == "interrupted"
+    found = written(job)
+    assert found["outcome"] == "interrupted"
+    assert found["error"].startswith("interrupted: ")
+    assert found["metrics"] == {"accuracy": 0.25}
+    assert_same(job, found)
+
+
+@pytest.mark.parametrize("answer", ["dead", "drips", "500"])
+def test_a_webhook_that_cannot_be_told_fails_nothing_and_is_reported(runs, answer):
+    with hook(answer) as server:
+        url = f"http://127.0.0.1:{closed_port()}/SECRET" if answer == "dead" else server.url
+        job = runs.wait(start(runs, "failed", on_failure_url=url), timeout_seconds=60)
+
+    assert job["state"] == "PIPELINE_STATE_SUCCEEDED"
+    found = written(job)
+    [warning] = found["warnings"]
+    assert warning.startswith("the webhook http://127.0.0.1/… was not told of the run's end: ")
+    assert_same(job, found)
+
+
+@pytest.mark.parametrize("answer", ["drips", "silent"])
+def test_a_slow_webhook_holds_nobody_longer_than_its_time(answer):
+    with hook("drips") as server, socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/x" if answer == "silent" else server.url
+        began = time.monotonic()
+        problem = post_summary(url, "{}", timeout_seconds=0.5)
+        took = time.monotonic() - began
+
+    assert "did not answer within 0.5 s" in problem
+    assert took < 10
+
+
+def test_a_webhook_is_not_followed_elsewhere():
+    with hook("302") as server:
+        assert post_summary(server.url, "{}").endswith("it answered HTTP 302")
+        assert server.take() == {}

@@ -1,0 +1,257 @@
+import dataclasses
+import datetime
+import io
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+from components.labels import SCHEDULE_LABEL
+from components.run_summary.settings import settings_of
+from components.run_summary.summary import as_ended, summarize
+from pipelines.command.runs import tell_end
+from pipelines.config import named_run
+from pipelines.runs.ending import print_result
+from pipelines.runs.execute import RunResult
+from pipelines.runs.view import view_of
+from pipelines.target.places import Target
+
+pytestmark = pytest.mark.fast
+
+NAME = "projects/p/locations/l/pipelineJobs/m-1"
+VERSION = "projects/p/locations/l/models/5@3"
+STEPS = ("fingerprint-input", "evaluate", "promote", "serve-known", "teardown")
+
+
+def pipeline(*names: str) -> dict:
+    """A specification with these tasks, one after the other."""
+    tasks = {
+        name: {"componentRef": {"name": "comp"}, "dependentTasks": list(names[:place])}
+        for place, name in enumerate(names)
+    }
+    return {
+        "components": {"comp": {"executorLabel": "e"}},
+        "deploymentSpec": {
+            "executors": {"e": {"container": {"image": "r/trainyard:src-0123456789ab"}}}
+        },
+        "root": {
+            "dag": {"tasks": tasks},
+            "inputDefinitions": {
+                "parameters": {
+                    "workload": {"parameterType": "STRING"},
+                    "model_name": {"parameterType": "STRING", "defaultValue": "mnist"},
+                    "max_examples": {"parameterType": "NUMBER_INTEGER", "defaultValue": 0.0},
+                }
+            },
+        },
+    }
+
+
+def task(name: str, *, state: str = "SUCCEEDED", metrics: dict | None = None, **outputs) -> dict:
+    detail = {
+        "taskName": name,
+        "state": state,
+        "startTime": "2026-11-21T10:00:00Z",
+        "endTime": "2026-11-21T10:00:02.500000Z",
+        "execution": {"metadata": {f"output:{key}": value for key, value in outputs.items()}},
+    }
+    if metrics:
+        detail["outputs"] = {"metrics": {"artifacts": [{"uri": "/m", "metadata": metrics}]}}
+    return detail
+
+
+def job(*tasks: dict, state: str = "SUCCEEDED", error: str = "", **parameters) -> dict:
+    return {
+        "name": NAME,
+        "state": f"PIPELINE_STATE_{state}",
+        "createTime": "2026-11-21T10:00:00Z",
+        "endTime": "2026-11-21T10:01:00.250000Z",
+        "labels": {SCHEDULE_LABEL: "nightly"},
+        "pipelineSpec": pipeline(*STEPS),
+        "runtimeConfig": {"parameterValues": {"workload": "mnist", **parameters}},
+        "jobDetail": {"taskDetails": list(tasks)},
+        **({"error": {"message": error}} if error else {}),
+    }
+
+
+PASSED = task("evaluate", verdict="passed", reasons="accuracy is enough")
+FAILED = task("evaluate", verdict="failed", reasons="accuracy 0.1 is below 0.9")
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome", "version", "is_new"),
+    [
+        pytest.param(job(PASSED, task("promote", Output=VERSION)), "promoted", "mnist@3", True),
+        pytest.param(job(PASSED, task("serve-known", Output=VERSION)), "same-model", "mnist@3", 0),
+        pytest.param(job(FAILED), "gate-failed", "", False),
+        pytest.param(job(), "succeeded", "", False),
+        pytest.param(job(state="FAILED", error="boom"), "failed", "", False),
+        pytest.param(
+            job(state="FAILED", error="interrupted: the service stopped"), "interrupted", "", False
+        ),
+        pytest.param(job(FAILED, state="CANCELLED"), "cancelled", "", False),
+        pytest.param(job(PASSED, state="RUNNING"), "running", "", False),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_run_has_one_word_for_its_end(found, outcome, version, is_new):
+    summary = summarize(found)
+
+    assert (summary.outcome, summary.model_version) == (outcome, version)
+    assert summary.is_new_version is bool(is_new)
+    assert summary.is_final == (outcome != "running")
+    assert summary.is_good == (outcome in ("promoted", "same-model", "succeeded"))
+
+
+def test_a_version_that_the_teardown_promoted_counts():
+    """`promote` puts out nothing when it is killed; the teardown completes what it began."""
+    found = job(PASSED, state="FAILED", error="interrupted: the service stopped")
+    summary = summarize(found, exit_metadata={"promoted": VERSION, "warnings": "a\nb"})
+
+    assert summary.outcome == "interrupted"
+    assert summary.model_version == "mnist@3"
+    assert summary.warnings == ("a", "b")
+
+
+def test_the_facts_of_a_run_come_from_its_pipeline_job():
+    summary = summarize(
+        job(
+            task("fingerprint-input", Output="sha256:abc"),
+            task(
+                "evaluate",
+                state="SKIPPED",
+                metrics={"accuracy": 0.99, "num_examples": 10.0, "note": "x"},
+                verdict="failed",
+                reasons="one\ntwo",
+            ),
+            task("promote", state="NOT_TRIGGERED"),
+            train='{"epochs": 5, "batch_size": 64}',
+            thresholds='{"accuracy": 0.9}',
+            project="p",
+        )
+    )
+
+    assert (summary.run, summary.workload, summary.schedule) == ("m-1", "mnist", "nightly")
+    assert summary.metrics == {"accuracy": 0.99, "num_examples": 10}
+    assert (summary.verdict, summary.reasons) == ("failed", ("one", "two"))
+    assert (summary.data_digest, summary.code_digest) == ("sha256:abc", "0123456789ab")
+    assert summary.settings == {
+        "workload": "mnist",
+        "model_name": "mnist",
+        "max_examples": 0,
+        "train.batch_size": 64,
+        "train.epochs": 5,
+        "thresholds.accuracy": 0.9,
+    }
+    assert summary.seconds == 60.25
+    assert [one["name"] for one in summary.tasks] == list(STEPS)
+    assert summary.tasks[1] == {
+        "name": "evaluate",
+        "state": "SUCCEEDED",
+        "seconds": 2.5,
+        "cached": True,
+    }
+
+
+def test_what_the_exit_task_writes_is_what_is_read_after_the_end():
+    """Its own task has not ended while it writes; only its end and that of the run differ."""
+    running = {**task("teardown", state="RUNNING")}
+    del running["endTime"]
+    before = job(FAILED, running, state="RUNNING")
+    now = datetime.datetime(2026, 11, 21, 10, 1, tzinfo=datetime.UTC)
+
+    written = summarize(as_ended(before, state="SUCCEEDED", error="", now=now))
+    read = summarize(job(FAILED, task("teardown")))
+
+    assert written.tasks[-1]["state"] == "SUCCEEDED"
+    for name in ("ended", "seconds", "tasks"):
+        written = dataclasses.replace(written, **{name: getattr(read, name)})
+    assert written == read
+
+
+LINES = "the step exited with code 1. Last lines:\nTraceback\nerror: data.csv: no column 'tips'\n"
+
+
+def failed_with(words: str) -> dict:
+    return {**task("fingerprint-input", state="FAILED"), "error": {"message": words}}
+
+
+def test_a_line_that_a_step_ended_with_for_its_user_is_the_runs_error():
+    found = job(failed_with(LINES), state="FAILED", error=f"The DAG failed\n{LINES}")
+    assert summarize(found).error == "fingerprint-input: data.csv: no column 'tips'"
+    for words, error in (("Traceback\nKeyError: 7", "The DAG failed"), (LINES, "interrupted: x")):
+        assert summarize(job(failed_with(words), state="FAILED", error=error)).error == error
+
+
+def test_the_summary_has_what_is_said_of_the_data():
+    metadata = {"report": "report.html", "notes": "72 rows", "drift": "a: 1 %\nb: 2 %"}
+    prepared = task("prepare-examples")
+    prepared["outputs"] = {"examples": {"artifacts": [{"uri": "/e", "metadata": metadata}]}}
+    found = {**job(prepared), "pipelineSpec": pipeline("prepare-examples")}
+
+    summary = summarize(found)
+
+    assert (summary.data_report, summary.data_notes) == ("/e/report.html", ("72 rows",))
+    assert summary.drift == ("a: 1 %", "b: 2 %")
+
+
+def test_a_webhooks_path_is_not_shown():
+    shown = settings_of(job(on_failure_url="https://hooks.example/services/SECRET"))
+
+    assert shown["on_failure_url"] == "https://hooks.example/…"
+
+
+def test_latest_points_to_the_run_written_last(tmp_path):
+    for name in ("m-1", "m-2"):
+        summarize(job(FAILED)).write(tmp_path / name)
+
+    assert (tmp_path / "latest").resolve() == tmp_path / "m-2"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "m-1", "m-2"]
+    content = json.loads((tmp_path / "latest" / "summary.json").read_text())
+    assert content["outcome"] == "gate-failed"
+    assert list((tmp_path / "m-1").iterdir()) == [tmp_path / "m-1" / "summary.json"]
+
+
+def with_drift() -> dict:
+    """A run whose examples have moved in five features."""
+    prepared = {
+        "report": "report.html",
+        "notes": "72 rows: 71 examples, 1 quarantined (fare 1)",
+        "drift": "\n".join(f"f{number}: Mobile 0 → {number} %" for number in range(5, 0, -1)),
+    }
+    one = task("prepare-examples")
+    artifact = {"uri": "/runs/m-1/examples", "metadata": prepared}
+    found = job({**one, "outputs": {"examples": {"artifacts": [artifact]}}}, PASSED)
+    return {**found, "pipelineSpec": pipeline("prepare-examples", *STEPS)}
+
+
+@pytest.fixture
+def target(tmp_path) -> Target:
+    places = {"project": "p", "location": "l", "pipeline_root": "", "data_root": ""}
+    return Target(**places, state_dir=tmp_path)
+
+
+def test_a_summary_holds_all_drift_and_where_the_data_is_described():
+    summary = summarize(with_drift())
+    assert summary.data_report == "/runs/m-1/examples/report.html"
+    assert summary.data_notes == ("72 rows: 71 examples, 1 quarantined (fare 1)",)
+    assert len(summary.drift) == 5
+
+
+def test_the_end_of_a_submitted_run_names_the_worst_drift_and_the_report(target, capsys):
+    tell_end(summarize(with_drift()), target)
+    told = capsys.readouterr().out
+    assert re.findall(r"drift: (f\d): Mobile", told) == ["f5", "f4", "f3"]
+    assert "data report: /runs/m-1/examples/report.html" in told
+
+
+def test_the_end_of_a_run_names_the_worst_drift_and_the_report(target):
+    found, console = with_drift(), Console(file=io.StringIO(), width=200)
+    view = view_of(found, task_names={})
+    result = RunResult(summary=summarize(found), view=view, is_interrupted=False)
+    print_result(result, config=named_run("mnist"), target=target, is_kept=False, console=console)
+    told = console.file.getvalue()
+    assert re.findall(r"(f\d): Mobile", told) == ["f5", "f4", "f3"]
+    assert "2 more in the data report" in told
+    assert "data report       /runs/m-1/examples/report.html" in told

@@ -1,0 +1,370 @@
+"""The steps that find, promote and tear down, against the real service."""
+
+import json
+
+import pytest
+
+from components.endpoint.deployments import undeploy_idle
+from components.endpoint.ensure import ensure_endpoint
+from components.labels import BILLING_LABEL, CANDIDATE, RUN_LABEL, STATE_LABEL
+from components.model_version.registry import (
+    VersionName,
+    find_model,
+    is_candidate,
+    list_versions,
+    set_default,
+)
+from components.teardown.made import ENDPOINT, TRAIN, UPLOAD
+from components.teardown.teardown import teardown
+from components.vertex.api import EMULATOR_VARIABLE, VertexError, connect
+from vertex_local.api.database.store import Store
+
+LONG_JOB = {
+    "displayName": "sleeper",
+    "labels": {RUN_LABEL: "run-1"},
+    "jobSpec": {
+        "workerPoolSpecs": [
+            {
+                "replicaCount": "1",
+                "machineSpec": {"machineType": "n1-standard-4"},
+                "containerSpec": {"imageUri": "i", "command": ["python", "-c"]},
+            }
+        ]
+    },
+}
+LONG_JOB["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] = ["import time; time.sleep(60)"]
+MOST_CALLS = 10
+
+
+@pytest.fixture
+def api(service, monkeypatch):
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    _, project, _, location = service.parent.split("/")
+    return connect(project, location)
+
+
+@pytest.fixture
+def calls(api, monkeypatch):
+    """The calls that the API has been asked for since this list was cleared."""
+    made = []
+    request = api.session.request
+
+    def counted(method, url, **arguments):
+        made.append(f"{method} {url}")
+        return request(method, url, **arguments)
+
+    monkeypatch.setattr(api.session, "request", counted)
+    return made
+
+
+@pytest.fixture
+def version(upload):
+    """Uploads a version of a run, not promoted yet; returns its name."""
+
+    def do(*, run: str, parent: str = "", **labels: str) -> VersionName:
+        fields = {"parentModel": parent} if parent else {}
+        labels = {RUN_LABEL: run, STATE_LABEL: CANDIDATE, **labels}
+        answer = upload(labels=labels, **fields)
+        return VersionName(answer["model"].partition("@")[0], answer["modelVersionId"])
+
+    return do
+
+
+@pytest.fixture
+def deploy(api):
+    """Deploys a version with all traffic, as GCPC does: without a name or label of the run."""
+
+    def do(version: VersionName, endpoint: str) -> None:
+        body = {
+            "deployedModel": {
+                "model": version.name,
+                "dedicatedResources": {"machineSpec": {"machineType": "m"}, "minReplicaCount": 1},
+            },
+            "trafficSplit": {"0": 100},
+        }
+        api.wait(api.post(f"{endpoint}:deployModel", body), timeout_seconds=60)
+
+    return do
+
+
+@pytest.fixture
+def record_run(service, api):
+    """Stores a PipelineJob that has ended, with the outputs of its tasks; returns its billing id.
+
+    A task without outputs was interrupted.
+    """
+
+    def do(run: str, tasks: dict[str, dict | None]) -> str:
+        name = f"{api.parent}/pipelineJobs/{run}"
+        billing_id = f"bill-{run}"
+        job = {
+            "name": name,
+            "state": "PIPELINE_STATE_FAILED",
+            "createTime": "2026-01-01T00:00:00Z",
+            "labels": {BILLING_LABEL: billing_id},
+            "runtimeConfig": {"parameterValues": {"model_name": "tiny", "endpoint_name": "digits"}},
+        }
+        folder = service.root / "pipelines" / run
+        folder.mkdir(parents=True)
+        with (folder / "events.jsonl").open("w") as file:
+            for event in _events(tasks):
+                file.write(json.dumps(event) + "\n")
+        store = Store(service.root / "vertex.db")
+        store.insert(name, job)
+        store.close()
+        return billing_id
+
+    return do
+
+
+def _events(tasks):
+    moment = "2026-01-01T00:00:00Z"
+    for number, (name, outputs) in enumerate(tasks.items(), start=1):
+        task = {"id": number, "name": name, "unique_name": name, "display_name": name}
+        yield {"time": moment, "event": "task_started", **task}
+        if outputs is not None:
+            artifacts = {
+                key: [{"uri": "", "metadata": metadata}] for key, metadata in outputs.items()
+            }
+            ended = {"id": number, "state": "SUCCEEDED", "inputs": {}, "outputs": {}, "error": ""}
+            yield {
+                "time": moment,
+                "event": "task_ended",
+                **ended,
+                "input_artifacts": {},
+                "output_artifacts": artifacts,
+            }
+
+
+def endpoint_name(api, *, run: str = "run-1") -> str:
+    return ensure_endpoint(api, "digits", run=run)["name"]
+
+
+def promote(api, version: VersionName, endpoint: str) -> None:
+    set_default(api, version)
+    undeploy_idle(api, endpoint, keep=version)
+
+
+def aliases(api, model: str) -> dict[str, list[str]]:
+    return {v["versionId"]: v.get("versionAliases", []) for v in list_versions(api, model)}
+
+
+def deployed_versions(api, endpoint: str) -> list[str]:
+    return [model["modelVersionId"] for model in api.get(endpoint).get("deployedModels", [])]
+
+
+def test_a_model_is_found_by_its_display_name(api, version):
+    assert find_model(api, "tiny") == ""
+
+    first = version(run="run-1")
+
+    assert find_model(api, "tiny") == first.model
+
+
+def test_an_endpoint_is_made_once_and_then_reused(api):
+    first = ensure_endpoint(api, "digits", run="run-1")
+
+    assert ensure_endpoint(api, "digits", run="run-2")["name"] == first["name"]
+    assert api.get(first["name"])["labels"] == {RUN_LABEL: "run-1"}
+
+
+def test_promotion_moves_the_aliases_and_takes_down_what_it_replaces(api, version, deploy):
+    endpoint = endpoint_name(api)
+    first = version(run="run-1")
+    deploy(first, endpoint)
+    promote(api, first, endpoint)
+    second = version(run="run-2", parent=first.model)
+    deploy(second, endpoint)
+
+    promote(api, second, endpoint)
+
+    assert aliases(api, first.model) == {"1": ["previous"], "2": ["default"]}
+    assert deployed_versions(api, endpoint) == ["2"]
+    assert not any(is_candidate(one) for one in list_versions(api, first.model))
+
+
+def test_a_version_that_was_not_promoted_never_becomes_previous(api, version):
+    first = version(run="run-1")  # its model's default, as the first one
+    second = version(run="run-2", parent=first.model)
+
+    set_default(api, second)
+
+    assert aliases(api, first.model) == {"1": [], "2": ["default"]}
+
+
+def test_teardown_after_a_failure_leaves_nothing_of_the_run(api, version, deploy):
+    job = api.post(f"{api.parent}/customJobs", LONG_JOB)
+    endpoint = endpoint_name(api)
+    first = version(run="run-1")
+    deploy(first, endpoint)
+
+    teardown(api, run="run-1")
+
+    assert api.get(job["name"])["state"] == "JOB_STATE_CANCELLED"
+    assert list(api.list_resources("models")) == []
+    assert list(api.list_resources("endpoints")) == []
+
+
+def test_teardown_after_a_failure_gives_traffic_and_default_back(api, version, deploy):
+    endpoint = endpoint_name(api)
+    first = version(run="run-1")
+    deploy(first, endpoint)
+    set_default(api, first)
+    second = version(run="run-2", parent=first.model)
+    deploy(second, endpoint)
+    api.post(f"{second.name}:mergeVersionAliases", {"versionAliases": ["default"]})
+
+    teardown(api, run="run-2")
+
+    assert aliases(api, first.model) == {"1": ["default"]}
+    assert deployed_versions(api, endpoint) == ["1"]
+    assert set(api.get(endpoint)["trafficSplit"].values()) == {100}
+
+
+def test_teardown_after_success_keeps_the_version(api, version, deploy):
+    endpoint = endpoint_name(api)
+    first = version(run="run-1")
+    deploy(first, endpoint)
+    set_default(api, first)
+
+    teardown(api, run="run-1")
+
+    assert aliases(api, first.model) == {"1": ["default"]}
+    with pytest.raises(VertexError, match="NOT_FOUND"):
+        api.get(endpoint)
+
+
+def test_teardown_keeps_an_endpoint_that_was_asked_for(api, version, deploy):
+    endpoint = endpoint_name(api)
+    first = version(run="run-1")
+    deploy(first, endpoint)
+    set_default(api, first)
+
+    teardown(api, run="run-1", keep_endpoint=True)
+
+    assert deployed_versions(api, endpoint) == ["1"]
+
+
+@pytest.mark.parametrize("served", ["yes", "no"])
+def test_an_endpoint_that_served_before_serves_the_promoted_version_after(
+    api, version, deploy, record_run, served
+):
+    endpoint = endpoint_name(api, run="run-0")
+    first = version(run="run-1")
+    deploy(first, endpoint)
+    set_default(api, first)
+    record_run(
+        "run-1",
+        {
+            UPLOAD: {"model": {"resourceName": first.name}},
+            ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": served}},
+        },
+    )
+
+    teardown(api, run="run-1")
+
+    assert deployed_versions(api, endpoint) == (["1"] if served == "yes" else [])
+
+
+def test_a_promotion_that_was_interrupted_is_completed(api, version, deploy, record_run):
+    endpoint = endpoint_name(api, run="run-0")
+    first = version(run="run-1")
+    deploy(first, endpoint)
+    set_default(api, first)
+    second = version(run="run-2", parent=first.model)
+    deploy(second, endpoint)
+    labels = {**api.get(second.name)["labels"], STATE_LABEL: "promoted"}
+    api.patch(f"{second.name}?updateMask=labels", {"labels": labels})
+    record_run(
+        "run-2",
+        {
+            UPLOAD: {"model": {"resourceName": second.name}},
+            ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": "yes"}},
+        },
+    )
+
+    teardown(api, run="run-2")
+    teardown(api, run="run-2")
+
+    assert aliases(api, first.model) == {"1": ["previous"], "2": ["default"]}
+    assert deployed_versions(api, endpoint) == ["2"]
+
+
+def test_a_version_that_was_rolled_back_is_left_alone(api, version, record_run):
+    first = version(run="run-1")
+    set_default(api, first)
+    second = version(run="run-2", parent=first.model)
+    set_default(api, second)
+    set_default(api, first)
+    record_run("run-2", {UPLOAD: {"model": {"resourceName": second.name}}})
+
+    teardown(api, run="run-2")
+
+    assert aliases(api, first.model) == {"1": ["default"], "2": ["previous"]}
+
+
+def test_teardown_twice_is_harmless(api, version):
+    version(run="run-1")
+
+    teardown(api, run="run-1")
+    teardown(api, run="run-1")
+
+    assert list(api.list_resources("models")) == []
+
+
+@pytest.fixture
+def crowd(service, api):
+    """Stores 500 models of other people, and 200 endpoints."""
+    store = Store(service.root / "vertex.db")
+    moment = "2026-01-01T00:00:00Z"
+    times = {"createTime": moment, "updateTime": moment}
+    with store.atomic():
+        for number in range(500):
+            name = f"{api.parent}/models/m{number}"
+            one = {"versionId": "1", "versionAliases": ["default"]}
+            record = {"name": name, "folder": f"m{number}", "displayName": f"other {number}"}
+            more = {"labels": {}, "lastVersion": 1, "versions": [one]}
+            store.insert(name, {**record, **times, **more})
+        for number in range(200):
+            name = f"{api.parent}/endpoints/e{number}"
+            store.insert(name, {"name": name, "displayName": f"other {number}", **times})
+    store.close()
+
+
+@pytest.mark.parametrize("ends", ["promoted", "failed", "interrupted while uploading"])
+@pytest.mark.usefixtures("crowd")
+def test_teardown_takes_ten_calls_whatever_else_is_there(  # noqa: PLR0917
+    api, calls, version, deploy, record_run, ends
+):
+    endpoint = endpoint_name(api)
+    first = version(run="run-1", **{BILLING_LABEL: "bill-run-1"})
+    made = {"model": {"resourceName": first.name}}
+    served = {"endpoint": {"resourceName": endpoint, "servedBefore": "no"}}
+    if ends == "promoted":
+        set_default(api, first)
+    if ends != "interrupted while uploading":
+        deploy(first, endpoint)
+        record_run("run-1", {TRAIN: {}, UPLOAD: made, ENDPOINT: served})
+    else:
+        api.delete(endpoint)
+        record_run("run-1", {TRAIN: {}, UPLOAD: None})
+    calls.clear()
+
+    teardown(api, run="run-1")
+
+    assert len(calls) <= MOST_CALLS, calls
+    assert len(list(api.list_resources("models"))) == (501 if ends == "promoted" else 500)
+    assert len(list(api.list_resources("endpoints"))) == 200
+
+
+@pytest.mark.usefixtures("crowd")
+def test_an_interrupted_training_is_found_by_its_label(api, calls, record_run):
+    billing_id = record_run("run-1", {TRAIN: None})
+    job = api.post(f"{api.parent}/customJobs", {**LONG_JOB, "labels": {BILLING_LABEL: billing_id}})
+    calls.clear()
+
+    teardown(api, run="run-1")
+
+    assert api.get(job["name"])["state"] == "JOB_STATE_CANCELLED"
+    waiting = [call for call in calls if call == f"GET {api.base_url}/v1/{job['name']}"]
+    assert len(calls) - len(waiting) < MOST_CALLS

@@ -1,0 +1,259 @@
+"""`trainyard jobs|models|endpoints` against the real service."""
+
+import datetime
+import json
+import time
+
+import pytest
+
+from components.vertex.api import EMULATOR_VARIABLE
+from pipelines.cli import main
+from pipelines.jobs.log import worker_pool_task
+from pipelines.resources import ResourceError
+from pipelines.target.places import LOCAL_PROJECT
+
+JOBS = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1/customJobs"
+TALK = "import os, time; print('I am', os.environ['TF_CONFIG'], flush=True); time.sleep(60)"
+POOL = {
+    "replicaCount": 1,
+    "machineSpec": {"machineType": "m"},
+    "containerSpec": {"imageUri": "i", "command": ["python", "-c", TALK]},
+}
+
+
+@pytest.fixture
+def trainyard(service, monkeypatch, tmp_path, capsys):
+    """Runs a command; answers its exit code, output and error output."""
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, "--state-dir", str(tmp_path / "state")])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def job_id(service) -> str:
+    body = {"displayName": "talker", "jobSpec": {"workerPoolSpecs": [POOL, POOL]}}
+    return service.do("POST", JOBS, body)["name"].rpartition("/")[2]
+
+
+def logs(trainyard, job_id: str, *arguments: str) -> str:
+    """The job's log, once its replicas have said something."""
+    deadline = time.monotonic() + 20
+    while True:
+        code, output, _ = trainyard("jobs", "logs", job_id, *arguments)
+        assert code == 0
+        if output:
+            return output
+        assert time.monotonic() < deadline, "the replicas wrote nothing within 20 s"
+
+
+def test_a_job_is_listed_shown_read_and_cancelled(trainyard, job_id):
+    assert logs(trainyard, job_id, "--replica", "worker/0").count("I am") == 1
+    code, output, _ = trainyard("jobs", "list")
+    assert code == 0
+    assert [line.split()[:2] for line in output.splitlines()] == [
+        ["JOB_ID", "STATUS"],
+        [job_id, "RUNNING"],
+    ]
+    shown = json.loads(trainyard("jobs", "show", job_id, "--json")[1])
+    assert shown["displayName"] == "talker"
+
+    code, _, error = trainyard("jobs", "delete", job_id)
+    assert code == 2
+    assert f"job {job_id} is RUNNING; end it first: trainyard jobs cancel {job_id}" in error
+    assert trainyard("jobs", "wait", job_id, "--timeout", "1s")[0] == 124
+
+    assert trainyard("jobs", "cancel", job_id)[:2] == (0, f"asked job {job_id} to end\n")
+
+    assert trainyard("jobs", "wait", job_id, "--timeout", "20s")[0] == 1
+    said = f"job {job_id} has ended already: CANCELLED\n"
+    assert trainyard("jobs", "cancel", job_id)[:2] == (0, said)
+    assert trainyard("jobs", "delete", job_id)[:2] == (0, f"deleted {job_id}\n")
+    assert trainyard("jobs", "show", job_id)[0] == 1
+
+
+def test_show_tells_how_each_replica_fares(trainyard, job_id):
+    def rows():
+        shown = trainyard("jobs", "show", job_id)[1].splitlines()
+        table = shown[shown.index("") + 1 :]
+        return [dict(zip(table[0].split(), line.split(), strict=False)) for line in table[1:]]
+
+    logs(trainyard, job_id, "--replica", "worker/0")
+    running = rows()[1]
+    assert (running["REPLICA"], running["STATE"]) == ("worker/0", "RUNNING")
+    assert float(running["CPU"]) >= 0
+    assert "I am" in trainyard("jobs", "show", job_id)[1]
+
+    trainyard("jobs", "cancel", job_id)
+    trainyard("jobs", "wait", job_id, "--timeout", "20s")
+    ended = rows()[1]
+    assert (ended["STATE"], ended["EXIT"], ended["RESTARTS"]) == ("ENDED", "143", "0")
+
+
+def test_a_followed_log_ends_with_the_job(service, trainyard):
+    talk = "import time; print('begins', flush=True); time.sleep(1); print('ends')"
+    container = {"imageUri": "i", "command": ["python", "-c", talk]}
+    pool = {**POOL, "containerSpec": container}
+    job = {"displayName": "short", "jobSpec": {"workerPoolSpecs": [pool]}}
+    job_id = service.do("POST", JOBS, job)["name"].rpartition("/")[2]
+
+    code, output, _ = trainyard("jobs", "logs", job_id, "--follow")
+
+    assert (code, output.splitlines()) == (0, ["chief/0 begins", "chief/0 ends"])
+    timed = trainyard("jobs", "logs", job_id, "--timestamps")[1].splitlines()
+    moments = [datetime.datetime.fromisoformat(line.split()[0]) for line in timed]
+    assert len(moments) == 2
+    assert moments[0] < moments[1]
+    assert trainyard("jobs", "wait", job_id, "--timeout", "20s")[0] == 0
+
+
+def test_a_job_past_its_timeout_says_which(service, trainyard):
+    scheduling = {"timeout": "1s"}
+    spec = {"workerPoolSpecs": [POOL], "scheduling": scheduling}
+    job = service.do("POST", JOBS, {"displayName": "late", "jobSpec": spec})
+    code, _, error = trainyard("jobs", "wait", job["name"].rpartition("/")[2], "--timeout", "20s")
+
+    assert code == 1
+    assert "the job's timeout of 1 s passed; chief/0 was still running" in error
+
+
+def test_the_default_version_is_set_by_hand_and_back(service, trainyard):
+    models = JOBS.replace("customJobs", "models")
+    model = {"displayName": "digits", "containerSpec": {"imageUri": "i"}}
+    first = service.do("POST", f"{models}:upload", {"model": model})["model"]
+    service.do("POST", f"{models}:upload", {"model": model, "parentModel": first})
+
+    def aliases():
+        rows = trainyard("models", "list")[1].splitlines()[1:]
+        return [line.split()[2].strip(",") for line in rows]
+
+    said = trainyard("models", "set-default", "digits@2")[:2]
+    assert said == (0, "the default is digits@2\n")
+    assert aliases() == ["previous", "default"]
+    said = trainyard("models", "set-default", "digits@previous")[:2]
+    assert said == (0, "the default is digits@1\n")
+    assert aliases() == ["default", "previous"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        pytest.param(["jobs", "show", "77"], 1, "NOT_FOUND", id="no-job"),
+        pytest.param(["models", "show", "m@2"], 1, "NOT_FOUND", id="no-model"),
+        pytest.param(["models", "set-default", "m"], 2, "write MODEL@VERSION", id="no-version"),
+        pytest.param(["endpoints", "delete", "e"], 1, "no endpoint 'e'; there: none", id="no-ep"),
+        pytest.param(
+            ["endpoints", "predict", "e", "--instances", "/no/file"], 2, "/no/file", id="no-file"
+        ),
+    ],
+)
+def test_what_is_not_there_is_one_line(trainyard, arguments, code, message):
+    answered, output, error = trainyard(*arguments)
+
+    assert (answered, output) == (code, "")
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("replica", "task"), [("chief/0", "workerpool0-0"), ("ps/12", "workerpool2-12")]
+)
+def test_a_replica_is_called_by_vertex_ais_name(replica, task):
+    assert worker_pool_task(replica) == task
+
+
+@pytest.mark.parametrize("replica", ["worker", "boss/0", "worker/x", "worker/"])
+def test_a_replica_that_cannot_be_is_refused(replica):
+    with pytest.raises(ResourceError, match="write it as one of chief/0"):
+        worker_pool_task(replica)
+
+
+def test_endpoints_are_listed_with_the_states_of_their_servers(trainyard, service, upload):
+    parent = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1"
+    for name in ("idle", "busy"):
+        endpoint = service.do("POST", f"{parent}/endpoints", {"displayName": name})["name"]
+    model = upload()["model"]
+    body = {"deployedModel": {"model": model}}
+    service.do("POST", f"/v1/{endpoint}:deployModel", body)
+    code, output, _ = trainyard("endpoints", "list")
+    assert code == 0
+    heads, idle, busy = (line.split() for line in output.splitlines())
+    assert heads == ["ENDPOINT", "ID", "SERVES", "STATUS"]
+    assert idle[2:] == ["-", "-"]
+    assert busy[2:] == ["tiny@1", "100%", "RUNNING"]
+    second = upload(parentModel=model)["model"]
+    split = {"deployedModel": {"model": f"{second}@2"}, "trafficSplit": {"0": 10}}
+    [deployed] = service.do("GET", f"/v1/{endpoint}")["deployedModels"]
+    split["trafficSplit"][deployed["id"]] = 90
+    service.do("POST", f"/v1/{endpoint}:deployModel", split)
+    output = trainyard("endpoints", "list")[1]
+    assert "tiny@1 90%, tiny@2 10%" in output
+    [_, found] = json.loads(trainyard("endpoints", "list", "--json")[1])
+    assert [(one["version"], one["traffic"]) for one in found["serves"]] == [
+        ("tiny@1", 90),
+        ("tiny@2", 10),
+    ]
+
+
+@pytest.fixture
+def endpoint(service, upload):
+    """Deploys the tiny server, which answers with a class, or doubles numbers; returns the name."""
+    parent = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1"
+
+    def deploy(*words: str) -> str:
+        name = service.do("POST", f"{parent}/endpoints", {"displayName": "tiny"})["name"]
+        body = {"deployedModel": {"model": upload(*words)["model"]}, "trafficSplit": {"0": 100}}
+        service.do("POST", f"/v1/{name}:deployModel", body)
+        return "tiny"
+
+    return deploy
+
+
+def test_instances_one_a_line_are_answered_by_a_table(trainyard, endpoint, tmp_path):
+    endpoint("classes")
+    file = tmp_path / "digits.jsonl"
+    file.write_text('{"x": 1}\r\n\r\n{"x": 2}\r\n')
+    ask = ["endpoints", "predict", "tiny"]
+
+    code, output, _ = trainyard(*ask, "--json-instances", str(file))
+    assert code == 0
+    heads, *rows = (line.split() for line in output.splitlines())
+    assert heads == ["CLASS", "LABEL", "PROBABILITIES"]
+    assert rows == [["0", "a", "[0.75,", "0.25]"]] * 2
+    code, output, _ = trainyard(*ask, "--json-instances", str(file), "--format", "json")
+    assert len(json.loads(output)) == 2
+
+    document = tmp_path / "request.json"
+    document.write_text('{"instances": [{"x": 1}]}')
+    code, output, _ = trainyard(*ask, "--json-request", str(document))
+    assert json.loads(output) == [{"class": 0, "label": "a", "probabilities": [0.75, 0.25]}]
+    code, output, _ = trainyard(*ask, "--instances", str(document), "--format", "table")
+    assert output.splitlines()[0].split() == heads
+
+
+def test_an_instance_that_the_server_refuses_is_named_by_its_line(trainyard, endpoint, tmp_path):
+    endpoint()
+    file = tmp_path / "numbers.jsonl"
+    for content, message in (
+        ('1\n"2"\n', f"{file}, line 1 to 2: instances[0]: not a number"),
+        ("1\n{\n", f"{file}, line 2: not JSON"),
+    ):
+        file.write_text(content)
+        code, output, error = trainyard(
+            "endpoints", "predict", "tiny", "--json-instances", str(file)
+        )
+        assert (code > 0, output, len(error.splitlines())) == (True, "", 1)
+        assert message in error
+
+
+def test_a_request_of_columns_is_named_with_what_to_write(service):
+    path = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1/endpoints"
+    name = service.do("POST", path, {"displayName": "e"})["name"]
+
+    refused = service.call("POST", f"/v1/{name}:predict", {"inputs": [[1]]})
+
+    assert refused.status_code == 400
+    assert 'write {"instances": [...]}' in refused.json()["error"]["message"]

@@ -1,0 +1,226 @@
+"""`trainyard submit|runs` against the real service, with a pipeline of one small step."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import pytest
+from kfp import compiler, dsl
+
+from components.vertex.api import EMULATOR_VARIABLE
+from pipelines.cli import main
+
+pytestmark = pytest.mark.timeout(120)
+WAIT_SECONDS = 60
+
+
+@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+def nap(seconds: float, text: str):
+    import time
+
+    print(f"I say {text}", flush=True)  # noqa: T201
+    time.sleep(seconds)
+
+
+@dsl.pipeline(name="napping")
+def napping(seconds: float = 0.0, text: str = "hello"):
+    nap(seconds=seconds, text=text)
+
+
+@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+def evaluate(
+    verdict: str,
+) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str)]):
+    return verdict, "accuracy 0.1 is below 0.9"
+
+
+@dsl.pipeline(name="judging")
+def judging(verdict: str):
+    evaluate(verdict=verdict)
+
+
+@dsl.container_component
+def shell():
+    return dsl.ContainerSpec(image="alpine", command=["echo"])
+
+
+@dsl.pipeline(name="in-containers")
+def in_containers():
+    shell()
+    shell().set_display_name("again")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    path = tmp_path_factory.mktemp("package") / "napping.yaml"
+    compiler.Compiler().compile(napping, str(path))
+    return str(path)
+
+
+@pytest.fixture
+def trainyard(service, monkeypatch, tmp_path, capsys):
+    """Runs a command; answers its exit code, output and error output."""
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(list(arguments))
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def waiting(package, **arguments):
+    """`submit --wait` of a step that would sleep for ten minutes, as a process."""
+    command = [sys.executable, "-m", "pipelines.cli", "submit", package, "--wait"]
+    return subprocess.Popen(
+        [*command, "--name", "nap-1", "--set", "seconds=600"], text=True, **arguments
+    )
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} not within {WAIT_SECONDS} s"
+        time.sleep(0.1)
+
+
+def state(trainyard):
+    lines = trainyard("runs", "list")[1].splitlines()
+    return next((line.split()[1] for line in lines if line.startswith("nap-1")), "")
+
+
+def test_a_run_is_submitted_waited_for_shown_read_and_deleted(trainyard, package):
+    code, output, errors = trainyard(
+        *("submit", package, "--wait", "--name", "nap-1"),
+        *("--set", "text=123", "--set", "labels.team=vision"),
+    )
+    assert (code, errors) == (0, "")
+    assert output.splitlines()[0] == "nap-1"
+    assert "page: http://127.0.0.1" in output
+    assert "run nap-1 is SUCCEEDED" in output
+
+    assert state(trainyard) == "succeeded"
+    shown = trainyard("runs", "show", "nap-1")[1]
+    assert "team=vision" in shown
+    assert "trainyard_run=nap-1" in shown
+    log = trainyard("runs", "logs", "nap-1", "--task", "nap", "--follow")[1]
+    assert "nap  I say 123" in log.splitlines()
+    code, _, errors = trainyard("runs", "logs", "nap-1", "--task", "naps")
+    assert code == 2
+    assert "did you mean 'nap'? it has nap" in errors
+    assert "ended already: SUCCEEDED" in trainyard("runs", "cancel", "nap-1")[1]
+    assert trainyard("runs", "delete", "nap-1") == (0, "deleted nap-1\n", "")
+    code, _, errors = trainyard("runs", "show", "nap-1")
+    assert code == 1
+    assert "NOT_FOUND" in errors
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("passed", 0), ("failed", 3)])
+def test_a_run_whose_metrics_do_not_pass_has_an_exit_code_of_its_own(
+    trainyard, tmp_path, verdict, code
+):
+    path = tmp_path / "judging.yaml"
+    compiler.Compiler().compile(judging, str(path))
+
+    found, output, _ = trainyard("submit", str(path), "--wait", "--set", f"verdict={verdict}")
+
+    assert found == code, output
+    assert ("did not pass: accuracy 0.1 is below 0.9" in output) is bool(code)
+
+
+def test_without_a_terminal_an_interrupted_wait_leaves_the_run(trainyard, package):
+    process = waiting(package, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_for(lambda: state(trainyard) == "running", "running")
+    code, _, errors = trainyard("runs", "delete", "nap-1")
+    assert code == 2
+    assert "end it first: trainyard runs cancel nap-1" in errors
+
+    process.send_signal(signal.SIGINT)
+
+    assert "trainyard runs cancel nap-1 ends it" in process.communicate(timeout=WAIT_SECONDS)[1]
+    assert process.returncode == 130
+    assert state(trainyard) == "running"
+    assert trainyard("runs", "cancel", "nap-1")[1] == "asked run nap-1 to end\n"
+    wait_for(lambda: state(trainyard) == "cancelled", "cancelled")
+
+
+def test_at_a_terminal_ctrl_c_asks_whether_to_cancel(trainyard, package):
+    ours, theirs = pty.openpty()
+    process = waiting(package, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    shown = ""
+
+    def says(text: str) -> bool:
+        nonlocal shown
+        if select.select([ours], [], [], 0)[0]:
+            shown += os.read(ours, 65536).decode(errors="replace")
+        return text in shown
+
+    try:
+        wait_for(lambda: state(trainyard) == "running" and says("nap"), "the step shown")
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: says("Cancel run nap-1? [y/N]"), "the question")
+        os.write(ours, b"y\n")
+        wait_for(lambda: says("run nap-1 is CANCELLED"), "the end")
+        assert process.wait(WAIT_SECONDS) == 1
+    finally:
+        process.kill()
+        process.wait(WAIT_SECONDS)
+        os.close(ours)
+
+
+def test_a_run_of_that_name_is_not_started_twice(trainyard, package):
+    assert trainyard("submit", package, "--name", "nap-1")[0] == 0
+
+    code, _, errors = trainyard("submit", package, "--name", "nap-1")
+
+    assert code == 1
+    assert "ALREADY_EXISTS" in errors
+
+
+def test_what_is_wrong_is_named_and_nothing_is_sent(trainyard, package):
+    for wrong, message in (
+        (["--set", "seconds=long"], "parameter seconds is 'long'; it must be a number"),
+        (["--set", "second=1"], "did you mean 'seconds'? it has seconds, text"),
+        (["--name", "Nap"], "the name 'Nap' is not allowed"),
+    ):
+        code, _, errors = trainyard("submit", package, *wrong)
+        assert code == 2
+        assert message in errors
+    assert trainyard("runs", "list")[1].split() == ["RUN", "RESULT", "VERSION", "METRIC", "CREATED"]
+
+
+def test_what_the_service_cannot_run_is_refused_with_each_task_and_no_run_is_left(
+    trainyard, tmp_path
+):
+    path = tmp_path / "containers.yaml"
+    compiler.Compiler().compile(in_containers, str(path))
+
+    code, _, errors = trainyard("submit", str(path))
+
+    assert code == 1
+    for task in ("shell", "shell-2"):
+        assert f"\n  {task}: it runs the image alpine" in errors
+    assert "Traceback" not in errors
+    assert trainyard("runs", "list")[1].split() == ["RUN", "RESULT", "VERSION", "METRIC", "CREATED"]
+
+
+@pytest.mark.parametrize("command", [["--help"], ["runs", "list"]], ids=" ".join)
+def test_who_reads_no_further_gets_no_traceback(trainyard, monkeypatch, command):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    reader, writer = os.pipe()
+    os.close(reader)
+    call = [sys.executable, "-m", "pipelines.cli", *command]
+    try:
+        done = subprocess.run(
+            call, stdout=writer, stderr=subprocess.PIPE, timeout=WAIT_SECONDS, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")

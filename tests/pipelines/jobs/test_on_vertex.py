@@ -1,0 +1,230 @@
+"""`trainyard jobs --on vertex`: what is sent, against the paths of Vertex AI's REST API.
+
+https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.customJobs
+https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
+"""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+import requests
+
+from components.labels import SUBMISSION_LABEL
+from components.vertex.api import VertexApi
+from pipelines import cli
+from pipelines.command import jobs_submit, models_endpoints
+
+pytestmark = pytest.mark.fast
+
+VERTEX = "https://us-central1-aiplatform.googleapis.com"
+JOBS = "/v1/projects/p/locations/us-central1/customJobs"
+LOGS = "https://logging.googleapis.com/v2/entries:list"
+DONE = "operations/1"
+
+
+@dataclass
+class FakeVertex:
+    """Answers as Vertex AI does and keeps what it was asked."""
+
+    states: list[str] = field(default_factory=lambda: ["SUCCEEDED"])
+    entries: list[list[dict]] = field(default_factory=list)
+    asked: list[tuple[str, str, object]] = field(default_factory=list)
+
+    def request(self, method, url, *, json=None, params=None, **_):
+        self.asked.append((method, url.removeprefix(VERTEX), json or params or None))
+        code, answer = self._answer(method, url, json)
+        response = requests.Response()
+        response.status_code, response._content = code, answer.encode()
+        return response
+
+    def _answer(self, method, url, body):
+        if url == LOGS:
+            newest = body["orderBy"].endswith("desc")
+            page = [entry(9, "the end")] if newest else self.entries.pop(0) if self.entries else []
+            return 200, json.dumps({"entries": page} if page else {})
+        if method == "DELETE":
+            return 200, json.dumps({"name": DONE, "done": True, "response": {}})
+        if url.endswith("/replicas"):
+            return 404, "<html>Error 404 (Not Found)!!1</html>"
+        if url.endswith(":cancel"):
+            return 200, "{}"
+        if method == "GET" and url.endswith("/customJobs"):
+            return 200, json.dumps({"customJobs": [self._job()]})
+        return 200, json.dumps(self._job())
+
+    def _job(self):
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        pools = [{"replicaCount": "1"}, {"replicaCount": "2"}]
+        return {
+            "name": f"{JOBS.removeprefix('/v1/')}/7",
+            "displayName": "n",
+            "state": f"JOB_STATE_{state}",
+            "createTime": "2026-01-31T12:00:00Z",
+            "jobSpec": {"workerPoolSpecs": pools},
+        }
+
+
+def entry(number, text, task="workerpool0-0"):
+    return {
+        "timestamp": f"2026-01-31T12:00:0{number}Z",
+        "insertId": f"i{number}",
+        "resource": {"type": "ml_job", "labels": {"task_name": task, "job_id": "7"}},
+        "jsonPayload": {"message": text},
+    }
+
+
+@pytest.fixture
+def vertex():
+    return FakeVertex()
+
+
+@pytest.fixture
+def trainyard(vertex, monkeypatch, tmp_path, capsys):
+    """Runs `trainyard jobs … --on vertex`; answers exit code, output and error output."""
+
+    def connect(project, location):
+        parent = f"projects/{project}/locations/{location}"
+        logging_url = LOGS.removesuffix("/v2/entries:list")
+        return VertexApi(base_url=VERTEX, logging_url=logging_url, parent=parent, session=vertex)
+
+    for module in (models_endpoints, jobs_submit):
+        monkeypatch.setattr(module, "connect", connect)
+    monkeypatch.setattr("pipelines.jobs.log.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("pipelines.jobs.lifecycle.POLL_SECONDS", 0.01)
+
+    def run(*arguments):
+        where = ["--on", "vertex", "--project", "p", "--state-dir", str(tmp_path)]
+        cut = arguments.index("--") if "--" in arguments else len(arguments)
+        code = cli.main(["jobs", *arguments[:cut], *where, *arguments[cut:]])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("command", "requests_"),
+    [
+        pytest.param(["list"], [("GET", JOBS)], id="list"),
+        pytest.param(["show", "7", "--json"], [("GET", f"{JOBS}/7")], id="show"),
+        pytest.param(
+            ["wait", "7"], [("GET", f"{JOBS}/7"), ("GET", f"{JOBS}/7/replicas")], id="wait"
+        ),
+        pytest.param(["delete", "7"], [("GET", f"{JOBS}/7"), ("DELETE", f"{JOBS}/7")], id="delete"),
+        pytest.param(["logs", "7"], [("GET", f"{JOBS}/7"), ("POST", LOGS)], id="logs"),
+        pytest.param(["cancel", "7"], [("GET", f"{JOBS}/7")], id="cancel-one-that-has-ended"),
+    ],
+)
+def test_commands_ask_vertex_ai(trainyard, vertex, command, requests_):
+    code, _, error = trainyard(*command)
+
+    assert (code, error) == (0, "")
+    assert [(method, path) for method, path, _ in vertex.asked] == requests_
+
+
+def test_cancel_posts_and_delete_refuses_while_a_job_runs(trainyard, vertex):
+    vertex.states = ["RUNNING"]
+
+    assert trainyard("cancel", "7")[:2] == (0, "asked job 7 to end\n")
+    assert vertex.asked[-1] == ("POST", f"{JOBS}/7:cancel", None)
+    code, _, error = trainyard("delete", "7")
+    assert code == 2
+    assert "job 7 is RUNNING; end it first: trainyard jobs cancel 7" in error
+    assert "DELETE" not in [method for method, _, _ in vertex.asked]
+
+
+def test_submit_posts_a_custom_job(trainyard, vertex):
+    flags = ["--examples-dir", "gs://b/e", "--pipeline-root", "gs://b/r", "--name", "first"]
+    code, output, _ = trainyard("submit", "mnist", "--timeout", "30m", *flags, "--", "--steps=5")
+
+    assert code == 0
+    assert output.startswith("job 7 (first): 1 chief + 2 worker + 1 ps, output in gs://b/r/first")
+    [(method, path, body)] = vertex.asked
+    assert (method, path) == ("POST", JOBS)
+    spec = body["jobSpec"]
+    assert body["displayName"] == "first"
+    assert spec["baseOutputDirectory"] == {"outputUriPrefix": "gs://b/r/first"}
+    assert spec["scheduling"]["timeout"] == "1800s"
+    args = spec["workerPoolSpecs"][1]["containerSpec"]["args"]
+    assert {"--examples-dir=gs://b/e", "--steps=5"} <= set(args)
+    assert not any(arg.startswith("--epochs") for arg in args)
+
+
+def test_a_dry_run_prints_what_would_be_sent(trainyard, vertex):
+    flags = ["--examples-dir", "gs://b/e", "--pipeline-root", "gs://b/r", "--name", "first"]
+    code, output, error = trainyard("submit", "taxi", *flags, "--image", "i", "--dry-run")
+    assert (code, vertex.asked, error) == (0, [], f"POST {JOBS}\n")
+
+    trainyard("submit", "taxi", *flags, "--image", "i")
+    [(method, path, sent)] = vertex.asked
+    assert sent.pop("labels").keys() == {SUBMISSION_LABEL}  # another one each time
+    assert (method, path, sent) == ("POST", JOBS, json.loads(output))
+
+
+def test_a_followed_log_goes_on_where_it_was_and_ends_with_the_job(trainyard, vertex):
+    vertex.states = ["RUNNING", "RUNNING", "SUCCEEDED"]
+    first, second = entry(1, "chief/0 begins"), entry(2, "a step", "workerpool1-1")
+    vertex.entries = [[first], [first, second], [second, entry(3, "done")]]
+
+    code, output, _ = trainyard("logs", "7", "--follow", "--timestamps")
+
+    assert code == 0
+    assert [" ".join(line.split()) for line in output.splitlines()] == [
+        "2026-01-31T12:00:01Z chief/0 begins",
+        "2026-01-31T12:00:02Z worker/1 a step",
+        "2026-01-31T12:00:03Z chief/0 done",
+    ]
+    filters = [body["filter"] for _, path, body in vertex.asked if path == LOGS]
+    assert [text.partition(" AND timestamp")[2] for text in filters] == [
+        "",
+        '>="2026-01-31T12:00:01Z"',
+        '>="2026-01-31T12:00:02Z"',
+    ]
+
+
+def test_show_tells_of_each_replica_what_vertex_ai_knows(trainyard):
+    code, output, _ = trainyard("show", "7")
+
+    assert code == 0
+    shown = [line.split() for line in output.splitlines()]
+    assert [line[0] for line in shown[-3:]] == ["chief/0", "worker/0", "worker/1"]
+    assert all(line[-2:] == ["the", "end"] for line in shown[-3:])
+
+
+def test_submit_says_what_it_needs(trainyard):
+    code, _, error = trainyard("submit", "mnist", "--pipeline-root", "gs://b/r")
+    assert code == 2
+    assert "needs --examples-dir gs://BUCKET/FOLDER" in error
+
+    code, _, error = trainyard("submit", "mnist", "--examples-dir", "gs://b/e")
+    assert code == 2
+    assert "needs a bucket" in error
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "said"),
+    [
+        (["RUNNING", "SUCCEEDED"], 0, "job 7 is SUCCEEDED"),
+        (["RUNNING", "FAILED"], 1, "job 7 is FAILED"),
+        (["CANCELLED"], 1, "job 7 is CANCELLED"),
+        (["RUNNING"], 124, "job 7 is RUNNING after 1 s; it goes on"),
+    ],
+)
+def test_wait_tells_the_end_by_its_exit_code(trainyard, vertex, states, code, said):
+    vertex.states = states
+
+    answered, output, error = trainyard("wait", "7", "--timeout", "1s")
+
+    assert answered == code
+    assert said in output + error
+
+
+def test_wait_that_is_interrupted_leaves_the_job(trainyard, vertex, monkeypatch):
+    vertex.states = ["RUNNING"]
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupt)
+    assert trainyard("wait", "7")[0] == 130
+    assert [method for method, _, _ in vertex.asked] == ["GET"]

@@ -1,0 +1,228 @@
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.plan import plan_training
+from components.prepare_examples.raw_data.sources import SOURCES
+from pipelines.cli import main
+from pipelines.command.durations import seconds
+from pipelines.config import ConfigError, named_run, read_cluster
+from pipelines.jobs.cores import warn_of_cores
+from pipelines.jobs.examples import examples_of
+from pipelines.jobs.request import job_request, with_flags
+from pipelines.target.places import local_target, vertex_target
+from vertex_local.api.protos import parse
+from vertex_local.jobs import cores
+from vertex_local.pipelines.gcpc.requests import Launch, create_custom_job
+
+pytestmark = pytest.mark.fast
+
+WHERE = {"examples_uri": "/examples", "output_uri": "/out"}
+
+
+def sent_by_the_pipeline(config):
+    """The body that CustomTrainingJobOp makes of the plan: its own template, filled in."""
+    from google_cloud_pipeline_components.v1.custom_job import component
+
+    spec = component.custom_training_job.component_spec
+    args = spec.implementation.container.args
+    payload = args[args.index("--payload") + 1]
+    plan = plan_training(
+        config.workload,
+        cluster=config.cluster,
+        train=config.train,
+        image="i",
+        examples_uri="/examples",
+    )
+    given = {
+        "display_name": "n",
+        "worker_pool_specs": plan.worker_pool_specs,
+        "base_output_directory": "/out",
+        "timeout": plan.timeout,
+        "restart_job_on_worker_restart": plan.restarts_whole_job,
+        "strategy": plan.scheduling_strategy,
+        "persistent_resource_id": "",
+    }
+    for name, known in spec.inputs.items():
+        value = given.get(name, known.default)
+        text = value if isinstance(value, str) else json.dumps(value)
+        payload = payload.replace(f"{{{{$.inputs.parameters['{name}']}}}}", text)
+    launch = Launch(
+        type="CustomJob", project="p", location="l", payload=payload, gcp_resources="/tmp/r"
+    )
+    return create_custom_job(launch)
+
+
+@pytest.mark.parametrize(
+    "name", ["mnist_parameter_server", "mnist_multi_worker_mirrored", "spot_gpus"]
+)
+def test_a_job_is_the_same_request_as_the_pipelines(name):
+    cluster = read_cluster(Path(f"configs/clusters/{name}.yaml"))
+    config = dataclasses.replace(named_run("mnist"), cluster=cluster)
+    piped = sent_by_the_pipeline(config)
+    ours = job_request(config, name="n", image="i", **WHERE)
+
+    assert piped.method == "POST"
+    theirs = {key: value for key, value in piped.body.items() if key != "labels"}
+    assert parse("CustomJob", ours) == parse("CustomJob", theirs)
+
+
+def test_a_job_can_forbid_restarts():
+    config = named_run("mnist")
+    config = dataclasses.replace(
+        config, cluster=dataclasses.replace(config.cluster, restarts="never")
+    )
+    request = job_request(config, name="n", image="i", **WHERE)
+
+    assert parse("CustomJob", request)["jobSpec"]["scheduling"]["disableRetries"] is True
+
+
+@pytest.mark.parametrize("workload", ["mnist", "taxi", "cifar10"])
+def test_every_job_has_a_timeout(workload):
+    request = job_request(named_run(workload), name="n", image="i", **WHERE)
+
+    assert int(request["jobSpec"]["scheduling"]["timeout"].removesuffix("s")) > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "train"),
+    [
+        pytest.param([], {"epochs": 3, "batch_size": 128}, id="none"),
+        pytest.param(["--epochs=5"], {"epochs": 5, "batch_size": 128}, id="one-changed"),
+        pytest.param(["--steps", "9"], {"steps": 9, "batch_size": 128}, id="steps-not-epochs"),
+        pytest.param(
+            ["--fresh", "--batch-size", "128"],
+            {"epochs": 3, "batch_size": 128, "fresh": True},
+            id="as-by-default",
+        ),
+    ],
+)
+def test_flags_after_the_dashes_win(flags, train):
+    assert with_flags(named_run("mnist"), flags).train == train
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--bogus"], "unrecognized arguments: --bogus"),
+        (["--batch-size=x"], "use a whole number of at least 1"),
+        (["--batch-size=0"], "--batch-size: 0 is not allowed"),
+        (["--workload=taxi"], "--workload after --: the job sets it"),
+        (["--output-dir=/x"], "--output-dir after --: the job sets it"),
+        (["--steps=1", "--epochs=1"], "cannot both be given"),
+    ],
+)
+def test_a_wrong_flag_is_one_line(flags, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        with_flags(named_run("mnist"), flags)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("90s", 90), ("30m", 1800), ("2h", 7200)]
+)
+def test_a_time(text, expected):
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "2w", "h"])
+def test_a_time_that_is_none(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not allowed; give a whole number"):
+        seconds(text)
+
+
+PREPARED = {
+    "workload": "taxi",
+    "settings": {},
+    "sources": [{"file": file.name, "sha256": file.sha256} for file in SOURCES["taxi"].files],
+}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"workload": "mnist"},
+        {"settings": {"max_examples": 100}},
+        {"sources": [{"file": "data.csv", "sha256": "0"}]},
+        {"sources": []},
+        {"settings": None},
+    ],
+    ids=["workload", "settings", "data", "no-data", "older"],
+)
+def test_other_examples_in_their_place_are_not_used(tmp_path, other):
+    folder = tmp_path / "examples" / "taxi"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({**PREPARED, **other}))
+    assert examples_of(named_run("taxi"), local_target(tmp_path), given=None).command
+
+
+def test_examples_are_prepared_once(tmp_path):
+    target = local_target(tmp_path)
+    examples = examples_of(named_run("taxi"), target, given=None)
+    assert "--workload=taxi" in examples.command
+    folder = tmp_path / "examples" / "taxi"
+    assert examples.uri == str(folder)
+
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps(PREPARED))
+    assert examples_of(named_run("taxi"), target, given=None).command == ()
+
+
+@pytest.mark.parametrize(
+    ("on", "given", "message"),
+    [
+        ("vertex", None, "needs --examples-dir gs://"),
+        ("vertex", "/folder", "cannot read; copy it to a bucket"),
+        ("local", "gs://bucket/folder", "give --on vertex"),
+        ("local", "/no/such", "make it with: python -m components.prepare_examples"),
+    ],
+)
+def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, message):
+    bucket = {"project": "p", "location": None, "pipeline_root": "gs://b"}
+    target = local_target(tmp_path) if on == "local" else vertex_target(tmp_path, **bucket)
+
+    with pytest.raises(ConfigError, match=message):
+        examples_of(named_run("mnist"), target, given=given)
+
+
+@pytest.mark.parametrize(("workers", "is_warned"), [(2, False), (3, True)])
+def test_more_workers_than_cores_are_named(monkeypatch, caplog, workers, is_warned):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    shape = {"strategy": "parameter_server", "workers": workers, "parameter_servers": 1}
+    warn_of_cores(ClusterSpec(**shape))
+
+    assert ("3 replicas compute on the 2 cores of this machine" in caplog.text) is is_warned
+
+
+def test_a_job_that_measures_asks_for_cores_in_each_container():
+    request = job_request(named_run("mnist"), name="n", image="i", is_pinned=True, **WHERE)
+
+    pools = parse("CustomJob", request)["jobSpec"]["workerPoolSpecs"]
+    assert [pool["containerSpec"]["env"] for pool in pools] == [
+        [{"name": cores.PIN_VARIABLE, "value": "1"}]
+    ] * 3
+
+
+OLD_FILES = sorted(
+    (Path(__file__).parents[2] / "components/plan_training/old_cluster_files").glob("*.yaml")
+)
+
+
+@pytest.mark.parametrize("command", [["jobs", "submit"], ["submit"]], ids=["job", "pipeline"])
+@pytest.mark.parametrize("file", OLD_FILES, ids=lambda path: path.stem)
+def test_an_old_cluster_file_is_taken_by_jobs_and_pipelines(file, command, tmp_path, capsys):
+    where = ["--cluster", str(file), "--state-dir", str(tmp_path)]
+    assert main([*command, "mnist", "--dry-run", *where]) == 0
+
+    sent = json.loads(capsys.readouterr().out)
+    if command == ["submit"]:
+        cluster = json.loads(sent["runtimeConfig"]["parameterValues"]["cluster"])
+        assert (cluster["strategy"], cluster["workers"]) == ("multi_worker_mirrored", 1)
+        assert "parameter_servers" not in cluster
+    else:
+        pools = sent["jobSpec"]["workerPoolSpecs"]
+        assert [pool["replicaCount"] for pool in pools] == ["1", "1"]

@@ -1,0 +1,214 @@
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+from google.protobuf import json_format
+from kfp.pipeline_spec import pipeline_spec_pb2
+
+from components.image import IMAGE
+from components.teardown import made
+from pipelines.cli import main
+from pipelines.config import RUNS, RunConfig, mnist
+from pipelines.package.compile import compile_pipeline
+from pipelines.package.image import SOURCES, default_image
+from pipelines.runs.view import leaf_tasks
+
+TEST_IMAGE = "trainyard:golden"
+SIDE_EFFECTS = {"find-version", "model-upload", "ensure-endpoint", "model-deploy"} | {
+    "fingerprint-input",
+    "predict",
+    "promote",
+    "serve-known",
+    "teardown",
+}
+NUM_TASKS_WITH_A_PLACE = 8
+UPDATE = "to accept: python tests/pipelines/package/test_compile.py"
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> str:
+    return compile_pipeline(TEST_IMAGE, config=mnist())
+
+
+@pytest.fixture(scope="module")
+def tasks(pipeline) -> dict:
+    """Every task of the compiled pipeline, by name."""
+    spec = yaml.safe_load(pipeline)
+    dags = [spec["root"]["dag"], *(c["dag"] for c in spec["components"].values() if "dag" in c)]
+    return {name: task for dag in dags for name, task in dag["tasks"].items()}
+
+
+def golden_path(root):
+    return root / "tests" / "pipelines" / "package" / "golden" / "mnist.yaml"
+
+
+def without_host(pipeline: str) -> str:
+    """The pipeline without the registry that GCPC's own image comes from."""
+    return re.sub(r"image: [^/\s]+/ml-pipeline/", "image: ", pipeline)
+
+
+def test_the_pipeline_is_the_golden_one(pipeline, pytestconfig):
+    assert without_host(pipeline) == golden_path(pytestconfig.rootpath).read_text(), UPDATE
+
+
+def test_the_pipeline_is_valid_by_the_pipeline_spec_proto(pipeline):
+    spec = pipeline_spec_pb2.PipelineSpec()
+
+    json_format.ParseDict(yaml.safe_load(pipeline), spec)
+
+    assert spec.pipeline_info.name == "train-and-deploy-mnist"
+
+
+def test_tasks_run_in_this_order(pipeline):
+    assert list(leaf_tasks(yaml.safe_load(pipeline)).values()) == [
+        "fingerprint-input",
+        "prepare-examples",
+        "plan-training",
+        "train",
+        "evaluate",
+        "check-model",
+        "find-version",
+        "upload-model",
+        "ensure-endpoint",
+        "deploy-model",
+        "predict",
+        "promote",
+        "serve-known",
+        "teardown",
+    ]
+
+
+def test_side_effects_are_never_cached_and_the_rest_is(tasks):
+    cached = {n for n, t in tasks.items() if t.get("cachingOptions", {}).get("enableCache")}
+
+    assert not cached & SIDE_EFFECTS
+    assert {"prepare-examples", "plan-training", "custom-training-job", "evaluate"} <= cached
+    assert "check-model" in cached
+
+
+def test_the_teardown_knows_the_tasks_by_their_names(tasks):
+    assert {made.TRAIN, made.UPLOAD, made.ENDPOINT} <= set(tasks)
+
+
+def test_only_a_passed_verdict_deploys_and_only_a_new_model_is_registered(tasks):
+    gates = [t["triggerPolicy"].get("condition") for t in tasks.values() if "triggerPolicy" in t]
+    known = "inputs.parameter_values['pipelinechannel--find-version-known_version']"
+
+    assert {gate for gate in gates if gate} == {
+        "inputs.parameter_values['pipelinechannel--evaluate-verdict'] == 'passed'",
+        f"{known} == ''",
+        f"!({known} == '')",
+    }
+
+
+def test_a_model_is_deployed_without_traffic_once_it_was_checked(tasks):
+    assert tasks["find-version"]["dependentTasks"] == ["check-model"]
+    assert "traffic_split" not in tasks["model-deploy"]["inputs"]["parameters"]
+    assert "model-deploy" in tasks["predict"]["dependentTasks"]
+    assert "predict" in tasks["promote"]["dependentTasks"]
+
+
+def test_nothing_cached_knows_the_run(tasks):
+    for name in ("prepare-examples", "plan-training", "custom-training-job", "evaluate"):
+        assert "pipeline_job_name" not in str(tasks[name]["inputs"]), name
+
+
+def test_every_container_of_ours_has_the_image(pipeline):
+    assert IMAGE not in pipeline
+    images = set(re.findall(r"^ +image: (\S+:\S+)$", pipeline, flags=re.MULTILINE))
+    others = images - {TEST_IMAGE}
+    assert TEST_IMAGE in images
+    assert all("/google-cloud-pipeline-components:2.22.0" in image for image in others)
+
+
+def test_every_parameter_is_typed_described_and_defaulted(pipeline):
+    inputs = yaml.safe_load(pipeline)["root"]["inputDefinitions"]["parameters"]
+
+    assert all(one["parameterType"] and one["description"] for one in inputs.values())
+    assert all("defaultValue" in one for one in inputs.values())
+
+
+def test_project_and_location_are_the_runs_own(pipeline, tasks):
+    spec = yaml.safe_load(pipeline)
+    assert not {"project", "location"} & set(spec["root"]["inputDefinitions"]["parameters"])
+    places = [
+        (task["inputs"]["parameters"]["project"], task["inputs"]["parameters"]["location"])
+        for task in tasks.values()
+        if "project" in task.get("inputs", {}).get("parameters", {})
+    ]
+    assert len(places) == NUM_TASKS_WITH_A_PLACE
+    for project, location in places:
+        assert project["runtimeValue"]["constant"] == "{{$.pipeline_google_cloud_project_id}}"
+        assert location["runtimeValue"]["constant"] == "{{$.pipeline_google_cloud_location}}"
+
+
+@pytest.mark.parametrize("workload", RUNS)
+def test_a_package_has_its_workloads_defaults_and_is_otherwise_the_same(pipeline, workload):
+    spec = yaml.safe_load(compile_pipeline(TEST_IMAGE, config=RUNS[workload]()))
+    other = yaml.safe_load(pipeline)
+    inputs = spec["root"].pop("inputDefinitions")["parameters"]
+    defaults = {name: one["defaultValue"] for name, one in inputs.items() if "defaultValue" in one}
+
+    assert RunConfig.from_parameters(defaults) == RUNS[workload]()
+    assert spec.pop("pipelineInfo")["name"] == f"train-and-deploy-{workload}"
+    del other["root"]["inputDefinitions"], other["pipelineInfo"]
+    assert spec == other
+
+
+@pytest.mark.timeout(120)
+def test_nothing_of_this_machine_is_compiled_in(tmp_path, pytestconfig):
+    """Another folder, user, home, time zone and environment; and the clock goes on meanwhile."""
+    copy = tmp_path / "elsewhere" / "copy"
+    for package in ("components", "pipelines", "trainer"):
+        shutil.copytree(
+            pytestconfig.rootpath / package, copy / package, ignore=shutil.ignore_patterns("*.pyc")
+        )
+    for file in set(SOURCES) - {"components", "trainer"}:
+        shutil.copy(pytestconfig.rootpath / file, copy / file)
+    strange = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "USER": "somebody",
+        "LOGNAME": "somebody",
+        "TZ": "Pacific/Chatham",
+        "LANG": "C",
+        "PYTHONHASHSEED": "7",
+        "PYTHONPATH": str(copy),
+        "TMPDIR": str(tmp_path),
+        "GOOGLE_CLOUD_PROJECT": "private-project",
+        "TRAINYARD_DIR": str(tmp_path / "state"),
+    }
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder, cwd, environment in (
+        (here, pytestconfig.rootpath, dict(os.environ)),
+        (there, copy, strange),
+    ):
+        command = [sys.executable, "-m", "pipelines.cli", "compile", "--output-dir", folder]
+        subprocess.run(command, check=True, timeout=100, cwd=cwd, env=environment)
+
+    for workload in RUNS:
+        name = f"{workload}.yaml"
+        assert (here / name).read_bytes() == (there / name).read_bytes()
+        assert "private-project" not in (there / name).read_text()
+
+
+def test_the_image_is_named_by_the_source():
+    assert re.fullmatch(r"trainyard:src-[0-9a-f]{12}", default_image())
+    assert default_image() == default_image()
+
+
+def test_the_command_writes_the_packages_asked_for(tmp_path, capsys):
+    assert main(["compile", "taxi", "--output-dir", str(tmp_path / "d"), "--image", "i:1"]) == 0
+
+    assert capsys.readouterr().out.split() == [str(tmp_path / "d" / "taxi.yaml")]
+    assert "image: i:1" in (tmp_path / "d" / "taxi.yaml").read_text()
+
+
+if __name__ == "__main__":
+    from pathlib import Path
+
+    golden_path(Path.cwd()).write_text(without_host(compile_pipeline(TEST_IMAGE, config=mnist())))

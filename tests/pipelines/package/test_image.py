@@ -1,0 +1,131 @@
+"""The image: its name follows from its source; built, it holds what three uses need and no more."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.package.image import SOURCE_ROOT, SOURCES, default_image, source_digest
+from tests.support.docker_command import docker
+
+MAX_BYTES = 3e9
+NUM_SOURCE_LAYERS = 3  # trainer, components, what is compiled of both
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A small tree that has each of SOURCES."""
+    for name in SOURCES:
+        if (SOURCE_ROOT / name).is_dir():
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "step.py").write_text("x = 1\n")
+        else:
+            (tmp_path / name).write_text("a==1\n")
+    return tmp_path
+
+
+def run(image: str, *command: str) -> str:
+    """What a command in a new container prints."""
+    return docker("run", "--rm", "--network=none", image, *command)
+
+
+def layers(image: str) -> list[str]:
+    """Digests of its layers, the lowest first."""
+    found: list[str] = json.loads(
+        docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", image)
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_digest_changes_with_each_source(source: Path, name: str) -> None:
+    before = source_digest(source)
+    path = source / name
+    changed = path / "step.py" if path.is_dir() else path
+    changed.write_text(changed.read_text() + "# more\n")
+    assert source_digest(source) != before
+
+
+def test_digest_changes_with_a_name(source: Path) -> None:
+    before = source_digest(source)
+    (source / "trainer/training/step.py").rename(source / "trainer/other.py")
+    assert source_digest(source) != before
+
+
+def test_digest_is_the_same_whatever_else_changes(source: Path) -> None:
+    before = source_digest(source)
+    (source / "README.md").write_text("new")
+    (source / "tests").mkdir()
+    (source / "tests/test_step.py").write_text("new")
+    (source / "trainer/__pycache__").mkdir()
+    (source / "trainer/__pycache__/step.pyc").write_text("new")
+    assert source_digest(source) == before
+
+
+def test_build_gets_what_the_digest_covers() -> None:
+    let_through = re.findall(r"^!(\S+)", (SOURCE_ROOT / ".dockerignore").read_text(), re.M)
+    copied = re.findall(r"^COPY (.+) \S+$", (SOURCE_ROOT / "Dockerfile").read_text(), re.M)
+    assert sorted(let_through) == sorted(" ".join(copied).split())
+    assert sorted(["Dockerfile", *let_through]) == sorted(SOURCES)
+
+
+def test_command_prints_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["image"]) == 0
+    assert capsys.readouterr().out == f"{default_image()}\n"
+    assert main(["image", "--repository", "host/p/r/trainyard", "--accelerator", "gpu"]) == 0
+    tag = default_image().partition(":")[2]
+    assert capsys.readouterr().out == f"host/p/r/trainyard:{tag}-gpu\n"
+
+
+def test_image_is_small_and_its_user_is_not_root(container_image: str) -> None:
+    assert int(docker("image", "inspect", "--format", "{{.Size}}", container_image)) < MAX_BYTES
+    assert run(container_image, "id", "-u").strip() == "1000"
+
+
+def test_image_holds_the_versions_of_the_lock_and_no_tools(container_image: str) -> None:
+    has = run(container_image, "pip", "list", "--format=freeze").split()
+    locked = re.findall(
+        r"^([\w.-]+==[\w.]+)", (SOURCE_ROOT / "requirements.lock").read_text(), re.M
+    )
+    assert {_plain(one) for one in locked} <= {_plain(one) for one in has}
+    assert not [one for one in has if one.startswith(("pytest==", "mypy==", "ruff=="))]
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        ("kfp.dsl.executor_main", "--component_module_path"),
+        ("trainer.task", "--examples-dir"),
+        ("trainer.serve", "AIP_STORAGE_URI"),
+    ],
+    ids=["step", "replica", "server"],
+)
+def test_image_starts_each_use(container_image: str, module: str, says: str) -> None:
+    assert says in run(container_image, "python3", "-m", module, "--help")
+
+
+def test_changed_code_leaves_the_layers_of_packages_as_they_are(
+    container_image: str, tmp_path: Path
+) -> None:
+    base = docker("history", "--quiet", container_image).split()[-1]
+    if base == "<missing>":
+        pytest.skip("BuildKit made the image: what it was made from is not known")
+    for name in (*SOURCES, ".dockerignore"):
+        copy = shutil.copytree if (SOURCE_ROOT / name).is_dir() else shutil.copy
+        copy(SOURCE_ROOT / name, tmp_path / name)
+    (tmp_path / "trainer/new.py").write_text("NEW = 1\n")
+    built = docker("build", "--quiet", "--build-arg", f"BASE={base}", str(tmp_path)).strip()
+    try:
+        assert "NEW" in run(built, "python3", "-c", "import trainer.new; print(dir(trainer.new))")
+        before, after = layers(container_image), layers(built)
+        same = [one for one, other in zip(before, after, strict=True) if one == other]
+        assert len(before) - len(same) == NUM_SOURCE_LAYERS
+    finally:
+        docker("rmi", built)
+
+
+def _plain(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", requirement).lower()

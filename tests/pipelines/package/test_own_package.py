@@ -1,0 +1,74 @@
+"""Packages of `trainyard compile`, by whoever has but the file: no parameter needs a value."""
+
+import time
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+
+from pipelines.config import RUNS
+from pipelines.package.compile import write_packages
+from tests.vertex_local.pipelines.test_foreign_pipelines import await_end
+
+LOCATION = "us-central1"
+START_TIMEOUT_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    return write_packages(tmp_path_factory.mktemp("dist"), image="trainyard:test")
+
+
+@pytest.fixture
+def sdk(service):
+    """The official SDK as somebody has it who names project, location and service once."""
+    from google.cloud import aiplatform
+
+    aiplatform.init(
+        project="demo",
+        location=LOCATION,
+        api_endpoint=service.url,
+        api_transport="rest",
+        credentials=AnonymousCredentials(),
+    )
+    return aiplatform
+
+
+@pytest.mark.parametrize("workload", RUNS)
+def test_the_sdk_schedules_a_package_without_a_value(sdk, packages, tmp_path, workload):
+    [path] = [one for one in packages if one.stem == workload]
+    job = sdk.PipelineJob(
+        display_name=workload, template_path=str(path), pipeline_root=str(tmp_path / "root")
+    )
+
+    schedule = job.create_schedule(display_name=workload, cron="TZ=UTC 0 3 1 1 *")
+
+    assert schedule.state.name == "ACTIVE"
+    request = schedule.gca_resource.create_pipeline_job_request.pipeline_job
+    assert not dict(request.runtime_config.parameter_values)
+
+
+@pytest.mark.timeout(120)
+def test_the_sdk_runs_a_package_without_a_value_and_its_tasks_know_where_they_are(
+    sdk, packages, tmp_path, service
+):
+    [path] = [one for one in packages if one.stem == "mnist"]
+    job = sdk.PipelineJob(
+        display_name="mnist",
+        template_path=str(path),
+        pipeline_root=str(tmp_path / "root"),
+        job_id="mnist-1",
+    )
+    job.submit()
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while "jobDetail" not in service.call("GET", f"/v1/{job.resource_name}").json():
+        assert time.monotonic() < deadline, f"no task has started in {START_TIMEOUT_SECONDS} s"
+        time.sleep(0.05)
+    job.cancel()
+
+    record = await_end(service, job.resource_name, timeout_seconds=100)
+
+    assert record["state"] == "PIPELINE_STATE_CANCELLED"
+    tasks = {one["taskName"]: one for one in record["jobDetail"]["taskDetails"]}
+    said = tasks["teardown"]["execution"]["metadata"]
+    assert (said["input:project"], said["input:location"]) == ("demo", LOCATION)
+    assert tasks["teardown"]["state"] == "SUCCEEDED"

@@ -1,0 +1,239 @@
+"""`trainyard prune` and `runs delete` against the real service: what goes, and what stays."""
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from kfp import compiler, dsl
+
+from components.vertex.api import EMULATOR_VARIABLE, connect
+from pipelines.cli import main
+from pipelines.runs.removal.files import RunFiles
+from pipelines.runs.removal.prune import decide
+from tests.support.service import running_service
+
+pytestmark = pytest.mark.timeout(180)
+DAY = 86_400
+WAIT_SECONDS = 60
+
+
+@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+def make(text: str, made: dsl.Output[dsl.Artifact]):
+    with open(made.path, "w") as file:
+        file.write(text)
+
+
+@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+def use(made: dsl.Input[dsl.Artifact], seconds: float) -> str:
+    import time
+
+    time.sleep(seconds)
+    with open(made.path) as file:
+        return file.read()
+
+
+@dsl.pipeline(name="making")
+def making(text: str = "a", seconds: float = 0.0):
+    use(made=make(text=text).outputs["made"], seconds=seconds).set_caching_options(False)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    path = tmp_path_factory.mktemp("package") / "making.yaml"
+    compiler.Compiler().compile(making, str(path))
+    return str(path)
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    """The folder of all local state, with a service that runs."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    with running_service(folder / "vertex") as service:
+        monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+        monkeypatch.setenv("TRAINYARD_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def trainyard(state, capsys):
+    """Runs a command, which must succeed; returns its output."""
+
+    def run(*arguments: str) -> str:
+        assert main(list(arguments)) == 0, capsys.readouterr()
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def submit(trainyard, package):
+    """Starts runs by name, and waits for the end of each; returns their tasks' states."""
+
+    def start(*names: str, text: str = "a") -> dict[str, str]:
+        for name in names:
+            given = ["--name", name, "--set", f"text={text}"]
+            trainyard("submit", package, "--wait", *given)
+        details = json.loads(trainyard("runs", "show", names[-1], "--json"))["jobDetail"]
+        return {one["taskName"]: one["state"] for one in details["taskDetails"]}
+
+    return start
+
+
+def folders(state: Path) -> set[str]:
+    return {path.name for path in (state / "runs").iterdir()}
+
+
+def records(trainyard) -> set[str]:
+    return {line.split()[0] for line in trainyard("runs", "list").splitlines()[1:]}
+
+
+def fate(output: str) -> dict[str, str]:
+    """`stays` or `goes`, with the reason, by run."""
+    rows = [line.split(maxsplit=4) for line in output.splitlines()[1:-1]]
+    return {row[0]: row[4].strip() for row in rows}
+
+
+def test_old_runs_go_and_what_they_did_is_done_anew(trainyard, submit, state):
+    submit("one", "two")
+    submit("three", text="b")
+
+    output = trainyard("prune", "--keep", "1")
+
+    assert fate(output) == {"three": "stays  one of the newest 1", "two": "goes", "one": "goes"}
+    assert output.splitlines()[-1].startswith("removed: 2 of 3 runs, 0.")
+    assert folders(state) == records(trainyard) == {"three"}
+    assert [path.name for path in (state / "vertex" / "pipelines").iterdir()] == ["three"]
+    assert submit("four") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
+    assert submit("five", text="b") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+
+
+def test_files_that_a_kept_run_has_taken_from_the_cache_stay(trainyard, submit, state):
+    submit("one")
+    submit("two")
+    submit("three", text="b")
+
+    output = trainyard("prune", "--keep", "2")
+
+    assert fate(output)["one"] == "stays  two uses its files"
+    assert folders(state) == records(trainyard) == {"one", "two", "three"}
+    assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+
+
+def test_a_dry_run_changes_nothing(trainyard, submit, state):
+    submit("one", "two")
+    before = sorted(map(str, (state / "runs").rglob("*")))
+
+    output = trainyard("prune", "--keep", "0", "--dry-run")
+
+    assert set(fate(output).values()) == {"goes"}
+    assert output.splitlines()[-1].startswith("would go: 2 of 2 runs")
+    assert sorted(map(str, (state / "runs").rglob("*"))) == before
+    assert records(trainyard) == {"one", "two"}
+    assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+
+
+def test_young_runs_and_the_latest_stay(trainyard, submit, state):
+    submit("one", "two")
+    (state / "runs" / "latest").symlink_to("one")
+    output = trainyard("prune", "--keep", "0", "--older-than", "30d")
+    assert set(fate(output).values()) == {"stays  younger than 30d"}
+
+    files = RunFiles(connect("local", "us-central1"), state)
+    later = decide(files, keep=0, older_than_seconds=30 * DAY, now=time.time() + 31 * DAY)
+    assert {one.run.name: one.reason for one in later} == {"two": "", "one": "latest points to it"}
+
+
+def test_a_run_that_goes_on_keeps_itself_and_what_it_uses(trainyard, submit, package, state):
+    submit("one")
+    trainyard("submit", package, "--name", "two", "--set", "seconds=600")
+    await_task(trainyard, "two", "use")
+
+    output = trainyard("prune", "--keep", "0")
+
+    assert fate(output) == {"two": "stays  it goes on", "one": "stays  two uses its files"}
+    trainyard("runs", "cancel", "two")
+
+
+def await_task(trainyard, run, task):
+    deadline = time.monotonic() + WAIT_SECONDS
+    while task not in trainyard("runs", "show", run, "--json").partition("jobDetail")[2]:
+        assert time.monotonic() < deadline, f"{task} did not start within {WAIT_SECONDS} s"
+        time.sleep(0.1)
+
+
+def test_a_run_that_begins_to_use_files_meanwhile_keeps_them(trainyard, submit, state):
+    submit("one", "two")
+    lock = os.open(state / "runs" / "one" / "make", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)  # as the service's runs do
+
+    output = trainyard("prune", "--keep", "0")
+
+    assert fate(output)["one"].startswith("stays  a run that goes on uses files in ")
+    assert (state / "runs" / "one" / "make" / "made").exists()
+    assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+    os.close(lock)
+
+
+def test_only_folders_of_runs_are_removed(trainyard, submit, state, tmp_path):
+    submit("one")
+    runs, strange = state / "runs", tmp_path / "strange"
+    for folder in (strange, runs / "notes", runs / "forgotten", runs / "begun", runs / "Other"):
+        folder.mkdir()
+        (folder / "file").write_text("precious")
+    for name in ("forgotten", "begun", "Other"):
+        (runs / name / "pipeline.yaml").write_text("root:")
+    (strange / "pipeline.yaml").write_text("root:")
+    (runs / "link").symlink_to(strange)
+    (runs / "one" / "out").symlink_to(strange)
+    os.utime(runs / "forgotten", (time.time() - DAY,) * 2)
+
+    output = trainyard("prune", "--keep", "0")
+
+    assert fate(output) == {
+        "one": "goes",
+        "begun": "stays  it may have just begun",
+        "forgotten": "goes",
+    }
+    assert folders(state) == {"notes", "begun", "Other", "link"}
+    assert (strange / "file").read_text() == "precious"
+
+
+def test_what_an_interrupted_removal_has_left_goes(trainyard, submit, state):
+    submit("one")
+    (state / "runs" / ".removed-x" / "zero").mkdir(parents=True)
+    cache = state / "vertex" / "step_cache"
+    (entry,) = cache.glob("*.json")
+    (cache / "gone.json").write_text(entry.read_text().replace("/make/made", "/make/gone"))
+    (cache / "damaged.json").write_text("{")
+
+    trainyard("prune")
+
+    assert folders(state) == {"one"}
+    assert {path.name for path in cache.glob("*.json")} == {entry.name, "damaged.json"}
+    assert submit("two") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+
+
+def test_a_deleted_run_takes_its_files_along_unless_another_uses_them(trainyard, submit, state):
+    submit("one", "two", "three")
+    (state / "runs" / "latest").symlink_to("three")
+
+    assert trainyard("runs", "delete", "three") == "deleted three\n"
+    assert folders(state) == {"one", "two"}
+    assert trainyard("runs", "delete", "one") == "deleted one; its files stay: two uses them\n"
+    assert folders(state) == {"one", "two"}
+    assert records(trainyard) == {"two"}
+    assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+
+    os.utime(state / "runs" / "one", (time.time() - DAY,) * 2)
+    assert fate(trainyard("prune", "--keep", "0")) == {"four": "goes", "two": "goes", "one": "goes"}
+    assert folders(state) == set()
+    assert submit("five") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
+
+
+def test_prune_is_for_this_machine(state, capsys):
+    assert main(["prune", "--on", "vertex", "--project", "p"]) == 2
+    assert "lifecycle rule" in capsys.readouterr().err

@@ -1,0 +1,168 @@
+"""`trainyard runs resume` against the real service, with a plan and a training of a few lines."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from kfp import compiler, dsl
+
+from components.labels import RUN_LABEL
+from components.vertex.api import EMULATOR_VARIABLE
+from pipelines.cli import main
+from pipelines.package.image import default_image
+from tests.support.service import PARENT
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@dsl.component(install_kfp_package=False, base_image=default_image())
+def plan_training(folder: str, model: dsl.Output[dsl.Model]) -> NamedTuple(
+    "Plan", [("base_output_directory", str)]
+):
+    model.uri = f"{folder}/model"
+    return (folder,)
+
+
+@dsl.component(install_kfp_package=False, base_image=default_image())
+def train(folder: str, seconds: float):
+    import os
+    import time
+
+    time.sleep(seconds)
+    if not os.path.exists(f"{folder}/may-end"):
+        raise SystemExit("killed at step 1200")
+    with open(f"{folder}/model", "w") as file:
+        file.write("weights")
+
+
+@dsl.pipeline(name="training")
+def training(folder: str, seconds: float = 0.0):
+    plan = plan_training(folder=folder)
+    train(folder=plan.outputs["base_output_directory"], seconds=seconds)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """The output folder of the training."""
+    path = tmp_path / "output"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    path = tmp_path_factory.mktemp("package") / "training.yaml"
+    compiler.Compiler().compile(training, str(path))
+    return path
+
+
+@pytest.fixture
+def trainyard(service, monkeypatch, tmp_path, capsys):
+    """Runs a command; returns its exit code, output and error output."""
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(list(arguments))
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def failed(trainyard, package, folder):
+    """Starts the run `one`, which fails in its training."""
+
+    def start(*arguments: str) -> None:
+        given = ["--name", "one", "--set", f"folder={folder}", "--set", "labels.team=vision"]
+        assert trainyard("submit", str(package), "--wait", *given, *arguments)[0] == 1
+
+    return start
+
+
+def shown(trainyard, run):
+    return json.loads(trainyard("runs", "show", run, "--json")[1])
+
+
+def states(trainyard, run):
+    details = shown(trainyard, run)["jobDetail"]["taskDetails"]
+    return {detail["taskName"]: detail["state"] for detail in details}
+
+
+def test_a_run_goes_on_from_the_last_whole_checkpoint_with_the_same_plan(trainyard, failed, folder):
+    failed()
+    for step in (600, 1200, 1800):
+        (folder / "checkpoints" / f"step-{step:010d}").mkdir(parents=True)
+        if step < 1800:  # the last one was interrupted
+            (folder / "checkpoints" / f"step-{step:010d}" / "checkpoint.json").write_text("{}")
+    (folder / "may-end").touch()
+
+    code, output, errors = trainyard("runs", "resume", "one", "--wait")
+
+    assert (code, errors) == (0, "")
+    first, name, *_ = output.splitlines()
+    assert re.match(r"training goes on from step 1200, ", first)
+    assert name == "one-r2"
+    assert states(trainyard, name) == {"plan-training": "SKIPPED", "train": "SUCCEEDED"}
+    labels = shown(trainyard, name)["labels"]
+    assert (labels["team"], labels[RUN_LABEL]) == ("vision", name)
+
+    code, _, errors = trainyard("runs", "resume", name)
+    assert code == 2
+    assert "run one-r2 has succeeded; there is nothing to resume" in errors
+
+
+def test_names_go_on_counting_and_a_run_without_a_checkpoint_says_so(trainyard, failed):
+    failed()
+    output = trainyard("runs", "resume", "one", "--wait")[1]
+    assert output.startswith("training starts at step 0: there is no checkpoint in ")
+    assert trainyard("runs", "resume", "one", "--wait")[1].splitlines()[1] == "one-r3"
+    assert trainyard("runs", "resume", "one-r2", "--wait")[1].splitlines()[1] == "one-r4"
+
+
+def test_a_run_without_cache_starts_anew_and_says_so(trainyard, failed):
+    failed("--no-cache")
+    code, output, _ = trainyard("runs", "resume", "one", "--wait")
+    assert code == 1
+    assert output.startswith("one was started with --no-cache: every step starts anew")
+    assert states(trainyard, "one-r2")["plan-training"] == "SUCCEEDED"
+
+
+def test_a_run_that_goes_on_is_not_resumed(trainyard, package, folder):
+    given = ["--name", "one", "--set", f"folder={folder}", "--set", "seconds=600"]
+    assert trainyard("submit", str(package), *given)[0] == 0
+    code, _, errors = trainyard("runs", "resume", "one")
+    assert code == 2
+    assert re.search(r"run one is (PENDING|RUNNING) and goes on by itself", errors)
+    assert trainyard("runs", "resume", "two")[0] == 1
+
+
+def test_a_run_of_another_source_is_not_resumed(trainyard, package, folder, tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text(package.read_text().replace(default_image(), "trainyard:src-000000000000"))
+    given = ["--name", "one", "--set", f"folder={folder}"]
+    assert trainyard("submit", str(other), "--wait", *given)[0] == 1
+    code, _, errors = trainyard("runs", "resume", "one")
+    assert code == 2
+    assert "was started from another source (trainyard:src-000000000000; this is" in errors
+
+
+def test_two_runs_of_one_plan_do_not_train_into_one_folder(service, trainyard, package, folder):
+    """The second has its own plan; here both name one folder, which the first one holds."""
+    given = ["--set", f"folder={folder}", "--set", "seconds=600"]
+    for name in ("one", "two"):
+        trainyard("submit", str(package), "--name", name, *given)
+        await_training(trainyard, name)
+    assert states(trainyard, "two")["plan-training"] == "SUCCEEDED", "not from the cache"
+    for name in ("one", "two"):
+        service.do("POST", f"/v1/{PARENT.replace('demo', 'local')}/pipelineJobs/{name}:cancel", {})
+
+
+def await_training(trainyard, run):
+    deadline = time.monotonic() + 60
+    while "jobDetail" not in shown(trainyard, run) or "train" not in states(trainyard, run):
+        assert time.monotonic() < deadline, "training did not start"
+        time.sleep(0.1)

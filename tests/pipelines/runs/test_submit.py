@@ -1,0 +1,320 @@
+import json
+from pathlib import Path
+
+import pytest
+from google.auth.exceptions import DefaultCredentialsError
+from kfp import compiler, dsl
+
+from components.vertex.api import EMULATOR_VARIABLE
+from pipelines.cli import main
+from pipelines.command import runs as run_cli
+from pipelines.config import ConfigError, RunConfig, mnist, with_settings
+from pipelines.package.spec import (
+    check_images,
+    check_parameters,
+    read_package,
+    read_package_file,
+    with_image,
+)
+from pipelines.runs.request import run_request
+from pipelines.runs.submit import (
+    RunOptions,
+    config_of,
+    package_of,
+    parameters_of,
+    plan_run,
+    run_prefix,
+)
+from pipelines.target.places import local_target, vertex_target
+
+pytestmark = pytest.mark.fast
+
+ACCOUNT = "trainer@demo.iam.gserviceaccount.com"
+DEFINITIONS = {
+    "project": {"parameterType": "STRING"},
+    "count": {"parameterType": "NUMBER_INTEGER"},
+    "share": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.5},
+    "is_dry": {"parameterType": "BOOLEAN", "defaultValue": False},
+    "names": {"parameterType": "LIST", "isOptional": True},
+    "note": {"parameterType": "STRING", "defaultValue": ""},
+}
+
+
+def package(definitions=None, image="r.example/i:1"):
+    spec = {
+        "pipelineInfo": {"name": "tiny-one"},
+        "root": {
+            "dag": {"tasks": {"a": {"componentRef": {"name": "comp-a"}}}},
+            "inputDefinitions": {"parameters": definitions or DEFINITIONS},
+        },
+        "components": {"comp-a": {"executorLabel": "exec-a"}},
+        "deploymentSpec": {"executors": {"exec-a": {"container": {"image": image}}}},
+    }
+    return read_package(json.dumps(spec), source="tiny.yaml")
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A package with the parameters of this repository's pipeline and mnist's defaults."""
+    kinds = {str: "STRING", int: "NUMBER_INTEGER", bool: "BOOLEAN"}
+    values = parameters_of(mnist(), local_target(tmp_path))
+    return package(
+        {name: {"parameterType": kinds[type(v)], "defaultValue": v} for name, v in values.items()},
+        image="trainyard:src-1",
+    )
+
+
+@pytest.fixture
+def vertex(tmp_path):
+    return vertex_target(tmp_path, project="p", location=None, pipeline_root="gs://b/r")
+
+
+def plan(package_, target, **arguments):
+    options = {"run": "r-1", "config": None, "options": RunOptions(), **arguments}
+    return plan_run(package_, target=target, **options)
+
+
+def values_of(submission):
+    return submission.request["runtimeConfig"]["parameterValues"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param({"counts": 1}, r"tiny.yaml has no parameter 'counts'.*count", id="renamed"),
+        pytest.param({"count": "three"}, "count is 'three'; it must be a whole number", id="text"),
+        pytest.param({"count": 1.5}, "count is 1.5; it must be a whole number", id="fraction"),
+        pytest.param({"count": True}, "count is True", id="bool-as-number"),
+        pytest.param({"share": "x"}, "share is 'x'; it must be a number", id="double"),
+        pytest.param({"is_dry": "yes"}, "is_dry is 'yes'; it must be true or false", id="bool"),
+        pytest.param({"names": "a"}, "names is 'a'; it must be a list", id="list"),
+        pytest.param({}, r"parameter project \(STRING\) of tiny.yaml has no default", id="missing"),
+    ],
+)
+def test_a_wrong_parameter_is_named(values, message):
+    with pytest.raises(ConfigError, match=message):
+        check_parameters(package(), values)
+
+
+def test_what_a_package_asks_of_kubernetes_is_named(tmp_path):
+    @dsl.component(base_image="python:3.11")
+    def step(folder: str):
+        pass
+
+    config = dsl.PipelineConfig(workspace=dsl.WorkspaceConfig(size="1Gi"))
+
+    @dsl.pipeline(name="with-workspace", pipeline_config=config)
+    def with_workspace():
+        step(folder=dsl.WORKSPACE_PATH_PLACEHOLDER)
+
+    compiler.Compiler().compile(with_workspace, str(tmp_path / "w.yaml"))
+    with pytest.raises(ConfigError, match=r"w.yaml asks kubernetes .*pipeline \(workspace\)"):
+        read_package_file(tmp_path / "w.yaml")
+    secrets = {"kubernetes": {"deploymentSpec": {"executors": {"exec-a": {"secretAsEnv": []}}}}}
+    text = f"{json.dumps(package().spec)}\n---\n{json.dumps({'platforms': secrets})}"
+    with pytest.raises(ConfigError, match=r"exec-a \(secretAsEnv\)"):
+        read_package(text, source="tiny.yaml")
+
+
+def test_right_parameters_pass():
+    check_parameters(package(), {"project": "p", "count": 3.0, "names": [], "share": 1})
+
+
+@pytest.mark.parametrize(
+    ("image", "is_allowed"),
+    [
+        ("us-docker.pkg.dev/p/r/i:1", True),
+        ("localhost:5000/i", True),
+        ("trainyard:src-1", False),
+        ("library/python", False),
+        ("", False),
+    ],
+)
+def test_vertex_must_be_able_to_pull_every_image(image, is_allowed):
+    if is_allowed:
+        check_images(package(image=image))
+    else:
+        with pytest.raises(ConfigError, match=r"image of exec-a is .*give --image"):
+            check_images(package(image=image))
+
+
+def test_an_image_takes_the_place_of_the_one_named_by_the_source(own):
+    changed = with_image(own, "r.example/i:2")
+
+    check_images(changed)
+    assert "trainyard:src" not in changed.text
+    with pytest.raises(ConfigError, match="was compiled with images of its own"):
+        with_image(changed, "r.example/i:3")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("a: [", "cannot be read: it is not YAML", id="broken"),
+        pytest.param("a: 1", "is not a compiled pipeline", id="other"),
+        pytest.param("", "is not a compiled pipeline", id="empty"),
+    ],
+)
+def test_what_is_no_package_is_named(text, message, tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=f"{path} {message}"):
+        package_of(str(path))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        pytest.param("no/p.yaml", "cannot read the package no/p.yaml: No such file", id="file"),
+        pytest.param(
+            "mnits", r"unknown workload 'mnits'; did you mean 'mnist'\? there are", id="workload"
+        ),
+        pytest.param("https://x.org/p", "not a package's address", id="address"),
+    ],
+)
+def test_a_source_that_is_not_there_is_named(source, message):
+    with pytest.raises(ConfigError, match=message):
+        package_of(source)
+
+
+def test_the_settings_change_the_packages_defaults(own, tmp_path):
+    settings = ["train.epochs=7", "cluster.spot=true", "labels.team=vision"]
+    config = config_of(own, settings=settings, cluster=None)
+
+    submission = plan(own, local_target(tmp_path), config=config)
+
+    values = values_of(submission)
+    assert json.loads(values["train"]) == {"epochs": 7, "batch_size": 128}
+    assert json.loads(values["cluster"])["spot"] is True
+    assert submission.request["labels"] == {"team": "vision", "trainyard_run": "r-1"}
+    assert "serviceAccount" not in submission.request
+    assert run_prefix(own) == "mnist"
+
+
+def test_what_a_run_on_vertex_can_be_told_reaches_the_request(own, vertex):
+    settings = [
+        f"service_account={ACCOUNT}",
+        "network=projects/12/global/networks/vpc",
+        "tensorboard=projects/p/locations/us-central1/tensorboards/5",
+        "cluster.timeout_seconds=600",
+        "cluster.accelerator={type: NVIDIA_TESLA_T4, count: 1}",
+    ]
+    image = with_image(own, "r.example/i:2")
+    config = config_of(image, settings=settings, cluster=None)
+
+    request = plan(image, vertex, config=config).request
+
+    values = request["runtimeConfig"]["parameterValues"]
+    assert request["serviceAccount"] == values["service_account"] == ACCOUNT
+    assert values["network"].endswith("/vpc")
+    assert values["tensorboard"].endswith("/5")
+    cluster = json.loads(values["cluster"])
+    assert cluster["timeout_seconds"] == 600
+    assert cluster["accelerator"]["type"] == "NVIDIA_TESLA_T4"
+
+
+def test_a_package_older_than_the_source_is_named(own, tmp_path):
+    definitions = dict(own.definitions)
+    definitions["machine"] = definitions.pop("serving_machine")
+    older = package(definitions)
+
+    with pytest.raises(ConfigError, match=r"no parameter 'serving_machine'.*compile it again"):
+        plan(
+            older,
+            local_target(tmp_path),
+            config=config_of(older, settings=[], cluster=None),
+        )
+
+
+def test_an_image_that_cannot_be_pulled_is_named_before_anything_is_sent(own, vertex):
+    with pytest.raises(ConfigError, match="image of exec-a is trainyard:src-1"):
+        plan(own, vertex, config=mnist())
+
+
+def test_any_pipeline_can_be_submitted(vertex):
+    other = package()
+    settings = ["count=3", "names=[a]", "note=3", "labels.team=vision"]
+
+    assert config_of(other, settings=settings, cluster=None) is None
+    submission = plan(other, vertex, settings=settings)
+
+    assert values_of(submission) == {"project": "p", "count": 3, "names": ["a"], "note": "3"}
+    assert submission.request["labels"]["team"] == "vision"
+    with pytest.raises(ConfigError, match="no parameter for a cluster"):
+        config_of(other, settings=[], cluster=Path("c.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        pytest.param("service_account=me@x.org", "service_account is 'me@x.org'", id="account"),
+        pytest.param("network=default", r"network is 'default'.*number", id="network"),
+        pytest.param("tensorboard=5", "tensorboard is '5'", id="tensorboard"),
+        pytest.param("on_failure_url=hooks.example/x", "must be a web address", id="webhook"),
+        pytest.param("on_failure_url=ftp://h/x", "must be a web address", id="webhook-scheme"),
+        pytest.param("labels.Team=a", "labels.Team: the name", id="label-name"),
+        pytest.param("labels.team=A", "labels.team is 'A'", id="label-value"),
+        pytest.param("labels.trainyard_run=x", "is the run's own", id="label-own"),
+    ],
+)
+def test_a_setting_that_vertex_would_refuse_is_named(setting, message):
+    with pytest.raises(ConfigError, match=message):
+        with_settings(mnist(), [setting])
+
+
+def test_a_tensorboard_without_an_account_is_named():
+    config = with_settings(mnist(), ["tensorboard=projects/p/locations/l/tensorboards/5"])
+
+    with pytest.raises(ConfigError, match="tensorboard needs service_account"):
+        config.parameters()
+
+
+def test_a_run_is_known_by_its_parameters():
+    config = with_settings(mnist(), ["train.epochs=4", "cluster.spot=true", "max_examples=9"])
+
+    assert RunConfig.from_parameters({**config.parameters(), "max_examples": 9.0}) == config
+
+
+def test_a_run_anew_leaves_the_package_as_it_was():
+    request = run_request(
+        package(), run="r", pipeline_root="gs://b", parameters={}, use_cache=False
+    )
+
+    assert request["pipelineSpec"]["root"]["dag"]["tasks"]["a"]["cachingOptions"] == {
+        "enableCache": False
+    }
+    assert "cachingOptions" not in package().spec["root"]["dag"]["tasks"]["a"]
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "answer", "expected"),
+    [(True, "y", True), (True, "", False), (False, "y", False)],
+)
+def test_only_a_person_at_a_terminal_cancels(monkeypatch, is_terminal, answer, expected):
+    monkeypatch.setattr(run_cli.sys.stdin, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: answer)
+
+    assert run_cli._wants_cancel("r-1") is expected
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["runs", "list"], id="rest"),
+        pytest.param(
+            ["upload", "mnist", "--repository", "https://us-kfp.pkg.dev/p/r"], id="registry"
+        ),
+    ],
+)
+def test_who_is_not_logged_in_is_told_how(arguments, monkeypatch, capsys):
+    def no_login(**_):
+        raise DefaultCredentialsError("no credentials")
+
+    monkeypatch.delenv(EMULATOR_VARIABLE, raising=False)
+    monkeypatch.setattr("google.auth.default", no_login)
+    place = {"runs": ["--on", "vertex", "--project", "p"], "upload": ["--image", "r.example/i:1"]}
+
+    assert main([*arguments, *place[arguments[0]]]) == 1
+
+    assert "gcloud auth application-default login" in capsys.readouterr().err

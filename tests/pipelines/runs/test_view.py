@@ -1,0 +1,133 @@
+import pytest
+import yaml
+
+from components.vertex.api import VertexError
+from pipelines.runs import view as watch
+from pipelines.runs.execute import summary_of
+from pipelines.runs.view import NOT_RUN, follow, leaf_tasks, view_of
+
+pytestmark = pytest.mark.fast
+
+PIPELINE = """\
+components:
+  comp-exit: {executorLabel: e}
+  comp-body:
+    dag:
+      tasks:
+        second: {componentRef: {name: comp-step}, dependentTasks: [first]}
+        first: {componentRef: {name: comp-step}, taskInfo: {name: The first}}
+        if-passed: {componentRef: {name: comp-if}, dependentTasks: [second]}
+  comp-if:
+    dag:
+      tasks:
+        third: {componentRef: {name: comp-step}}
+  comp-step: {executorLabel: e}
+root:
+  dag:
+    tasks:
+      teardown: {componentRef: {name: comp-exit}, dependentTasks: [body]}
+      body: {componentRef: {name: comp-body}}
+"""
+JOB = {
+    "state": "PIPELINE_STATE_FAILED",
+    "error": {"code": 9, "message": "promote failed"},
+    "jobDetail": {
+        "taskDetails": [
+            {"taskName": "body", "state": "SUCCEEDED"},
+            {
+                "taskName": "evaluate",
+                "state": "SKIPPED",
+                "startTime": "2026-11-21T10:00:00Z",
+                "endTime": "2026-11-21T10:00:02.500000Z",
+                "execution": {"metadata": {"input:workload": "m", "output:verdict": "passed"}},
+                "outputs": {
+                    "metrics": {
+                        "artifacts": [{"uri": "/m", "metadata": {"accuracy": 0.99, "note": "x"}}]
+                    }
+                },
+            },
+            {"taskName": "promote", "state": "FAILED", "error": {"message": "boom"}},
+            {"taskName": "predict", "state": "NOT_TRIGGERED"},
+        ]
+    },
+}
+PROGRESS = "chief/0 step 1/2 loss 0.5 accuracy 0.5 10 examples/s 5.0 ms/step 0:01 left"
+TASKS = {name: name for name in ("evaluate", "predict", "promote", "teardown")}
+
+
+def test_tasks_of_a_pipeline_come_in_the_order_they_run_without_their_groups():
+    names = leaf_tasks(yaml.safe_load(PIPELINE))
+
+    assert list(names) == ["first", "second", "third", "teardown"]
+    assert names["first"] == "The first"
+    assert names["second"] == "second"
+
+
+def test_a_view_tells_each_task_apart():
+    view = view_of(JOB, task_names=TASKS)
+
+    evaluate, predict, promote, teardown = view.tasks
+    assert view.is_final
+    assert (evaluate.state, evaluate.is_cached, evaluate.seconds) == ("SUCCEEDED", True, 2.5)
+    assert (promote.state, promote.error) == ("FAILED", "boom")
+    assert predict.state == teardown.state == NOT_RUN
+
+
+class FakeApi:
+    """A run that trains, evaluates and ends; its job has a warning."""
+
+    parent = "projects/p/locations/l"
+
+    def __init__(self, *, error: VertexError | None = None) -> None:
+        self.num_asked = 0
+        self._error = error
+        states = [{"train": "RUNNING"}, {"train": "RUNNING"}, {"train": "SUCCEEDED"}]
+        self._jobs = [*({"state": "PIPELINE_STATE_RUNNING", **details(one)} for one in states)]
+        self._jobs.append({"state": "PIPELINE_STATE_SUCCEEDED", **details(states[-1])})
+
+    def get(self, name: str) -> dict:
+        if not name.endswith("/replicas"):
+            return self._jobs.pop(0)
+        self.num_asked += 1
+        if self._error:
+            raise self._error
+        return {"replicas": [], "warnings": ["open to the network"]}
+
+    def list_resources(self, path: str, *, filter: str = ""):
+        yield {"name": f"{self.parent}/{path}/7"}
+
+    def log_entries(self, filter: str, *, page_token: str = ""):
+        return [{"textPayload": PROGRESS}], ""
+
+
+def details(states: dict[str, str]) -> dict:
+    tasks = [{"taskName": name, "state": state} for name, state in states.items()]
+    return {"jobDetail": {"taskDetails": tasks}}
+
+
+@pytest.fixture
+def is_quick(monkeypatch):
+    monkeypatch.setattr(watch, "LEAST_DELAY_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("is_quick")
+def test_a_warning_of_the_training_job_is_asked_for_once_and_stays():
+    api = FakeApi()
+
+    views = list(follow(api, run="m-1", task_names={"train": "train"}))
+
+    assert {view.warnings for view in views} == {("open to the network",)}
+    assert api.num_asked == 1
+    summary = summary_of(views[-1], {}, run="m-1")
+    assert summary.warnings == ("open to the network",)
+
+
+@pytest.mark.usefixtures("is_quick")
+@pytest.mark.parametrize("code", [404, 503], ids=["vertex-ai", "bad-moment"])
+def test_a_run_is_followed_to_its_end_where_its_warnings_cannot_be_read(code):
+    api = FakeApi(error=VertexError(code=code, status="S", message="m"))
+
+    views = list(follow(api, run="m-1", task_names={"train": "train"}))
+
+    assert views[-1].state == "PIPELINE_STATE_SUCCEEDED"
+    assert views[-1].warnings == ()

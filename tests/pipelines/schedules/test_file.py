@@ -1,0 +1,295 @@
+"""Schedule files: what they say, what is wrong with them, and what has to be done about them."""
+
+import datetime
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipelines.cli import main
+from pipelines.schedules.differences import (
+    REQUEST,
+    SCHEDULE_LABEL,
+    Wanted,
+    differences,
+    plan_schedule,
+    run_request_of,
+    schedule_request,
+)
+from pipelines.schedules.file import read_schedule, read_schedules
+from pipelines.target.places import local_target
+from pipelines.vertex_checks import ConfigError
+
+pytestmark = pytest.mark.fast
+
+ROOT = Path(__file__).resolve().parents[3]
+GOLDEN = Path(__file__).with_name("golden") / "schedule.json"
+NOW = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+PARENT = "projects/p/locations/l"
+GOOD = {"workload": "taxi", "cron": "0 3 * * *"}
+FULL = {
+    **GOOD,
+    "time_zone": "Europe/Berlin",
+    "start": "2026-12-01",
+    "end": "2027-01-01T06:00:00+00:00",
+    "max_runs": 30,
+    "concurrency": 2,
+    "queue": True,
+}
+RUN = {
+    "displayName": "nightly",
+    "pipelineSpec": {"pipelineInfo": {"name": "train"}},
+    "runtimeConfig": {"gcsOutputDirectory": "gs://b/r", "parameterValues": {"train": "{}"}},
+    "labels": {"team": "vision", "trainyard_run": "nightly"},
+}
+
+
+@pytest.fixture
+def refused(write, tmp_path, monkeypatch, capsys):
+    """Applies a wrong file; answers what is said of it, once it is sure that nothing was sent."""
+
+    def do(values: dict) -> str:
+        monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+        path = write(values)
+        assert main(["schedule", "apply", str(tmp_path)]) == 2
+        assert not (tmp_path / "state").exists()
+        said = capsys.readouterr().err
+        assert f"{path}: " in said
+        return said
+
+    return do
+
+
+@pytest.fixture
+def write(tmp_path):
+    def do(values: object, name: str = "nightly.yaml") -> Path:
+        (tmp_path / name).write_text(yaml.safe_dump(values))
+        return tmp_path / name
+
+    return do
+
+
+def request_of(path: Path, run: dict = RUN) -> dict:
+    return schedule_request(read_schedule(path), run, parent=PARENT)
+
+
+def test_the_shipped_files_can_be_read():
+    assert [one.name for one in read_schedules(ROOT / "configs" / "schedules")] == [
+        "mnist-weekly",
+        "taxi-nightly",
+    ]
+
+
+def test_the_request_is_the_golden_one(write):
+    assert request_of(write(FULL)) == json.loads(GOLDEN.read_text())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cron": "0 0 3 * * *"}, r"cron: '0 0 3 \* \* \*' has 6 fields"),
+        ({"cron": "TZ=Europe/Berlin 0 3 * * *"}, "cron: .* the time zone in time_zone"),
+        ({"cron": "0 25 * * *"}, "cron: '0 25 .*Bad hour"),
+        ({"cron": "0 3 L * *"}, "cron: 'L' in"),
+        ({"cron": 3}, "cron: 3 is not allowed; write five fields"),
+        ({"cron": None}, "cron: is missing"),
+        ({"time_zone": "Europe/Berln"}, "time_zone: 'Europe/Berln' is unknown"),
+        ({"start": "2026-12-02", "end": "2026-12-01"}, "end: 2026-12-01 is not after start"),
+        ({"start": "soon"}, "start: 'soon' is no time"),
+        (
+            {"workload": "taxy"},
+            r"workload: 'taxy' is unknown; did you mean 'taxi'\? write one of mnist",
+        ),
+        ({"package": "p.yaml"}, "give either workload or package"),
+        ({"workload": None}, "give either workload or package"),
+        ({"workload": None, "package": "gone.yaml"}, "package: there is no file .*gone.yaml"),
+        ({"max_runs": 0}, "max_runs: 0 is not allowed; write a whole number from 1"),
+        ({"concurrency": True}, "concurrency: True is not allowed"),
+        ({"paused": "yes"}, "paused: 'yes' is not allowed; write true or false"),
+        ({"crom": "0 3 * * *"}, r"crom: unknown key; did you mean 'cron'\? allowed are workload"),
+        ({"parameters": {"train.epoch": 1}}, "parameters: .*unknown key 'train.epoch'"),
+        ({"parameters": {"train.epochs": "x"}}, "parameters: .*epochs"),
+        ({"parameters": ["train.epochs=1"]}, "parameters: .* is not allowed; write settings"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_mistake_names_file_and_field_and_nothing_is_sent(refused, change, message):
+    assert re.search(message, said := refused({**GOOD, **change})), said
+
+
+@pytest.mark.parametrize(
+    ("parameters", "keeps"),
+    [({}, True), ({"keep_endpoint": False}, False), ({"keep_endpoint": True}, True)],
+    ids=["default", "no", "yes"],
+)
+def test_a_schedules_runs_keep_the_endpoint_unless_told_otherwise(
+    write, tmp_path, parameters, keeps
+):
+    file = read_schedule(write({**GOOD, "parameters": parameters}))
+
+    job = plan_schedule(file, target=local_target(tmp_path)).body[REQUEST]["pipelineJob"]
+
+    assert job["runtimeConfig"]["parameterValues"]["keep_endpoint"] is keeps
+
+
+def test_all_files_with_mistakes_are_named(write, tmp_path):
+    write({**GOOD, "max_runs": 0}, "one.yaml")
+    write({**GOOD, "cron": "x"}, "two.yaml")
+    write(GOOD, "Three.yaml")
+
+    with pytest.raises(ConfigError) as caught:
+        read_schedules(tmp_path)
+
+    assert [name in str(caught.value) for name in ("one.yaml", "two.yaml", "Three.yaml")] == 3 * [
+        True
+    ]
+
+
+def test_a_package_is_named_from_the_files_folder(write, tmp_path):
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "p.yaml").write_text("a: 1")
+
+    found = read_schedule(write({"package": "dist/p.yaml", "cron": "0 3 * * *"}))
+
+    assert found.source == str(tmp_path / "dist" / "p.yaml")
+
+
+def test_a_file_that_is_no_package_is_told(write, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+    (tmp_path / "schedules").mkdir()
+    (tmp_path / "p.yaml").write_text("a: 1")
+    file = tmp_path / "schedules" / "nightly.yaml"
+    file.write_text(yaml.safe_dump({"package": "../p.yaml", "cron": "0 3 * * *"}))
+
+    assert main(["schedule", "apply", str(file.parent)]) == 2
+
+    assert f"{file}: package: " in capsys.readouterr().err
+
+
+def test_an_image_that_vertex_ai_cannot_pull_is_told(write, tmp_path, capsys):
+    path = write(GOOD)
+    where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs"]
+
+    assert main(["schedule", "apply", str(tmp_path), *where]) == 2
+
+    assert f"{path}: workload: image of " in capsys.readouterr().err
+
+
+def test_there_must_be_a_folder(tmp_path, capsys):
+    assert main(["schedule", "apply", str(tmp_path / "none")]) == 2
+
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def wanted(body: dict, *, is_paused: bool = False, catch_up: bool = False) -> Wanted:
+    return Wanted(body=body, is_paused=is_paused, catch_up=catch_up)
+
+
+def there(body: dict, **fields: object) -> dict:
+    """The schedule as Vertex AI answers it."""
+    return {"startTime": "2026-11-01T00:00:00Z", **body, "name": "s/1", "state": "ACTIVE", **fields}
+
+
+@pytest.fixture
+def body(write) -> dict:
+    return request_of(write({**GOOD, "max_runs": 3}))
+
+
+def only(changes: list) -> tuple:
+    [change] = changes
+    return change.action, change.reasons
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "expected"),
+    [
+        ({}, {}, ("keep", ())),
+        ({"maxRunCount": "3", "catchUp": False}, {}, ("keep", ())),
+        (
+            {"cron": "TZ=UTC 0 4 * * *"},
+            {},
+            ("update", ("cron: TZ=UTC 0 4 * * * → TZ=UTC 0 3 * * *",)),
+        ),
+        (
+            {"endTime": "2027-01-01T00:00:00Z"},
+            {},
+            ("replace", ("endTime: 2027-01-01T00:00:00Z → none",)),
+        ),
+        ({"allowQueueing": True}, {}, ("update", ("allowQueueing: true → none",))),
+        ({"state": "COMPLETED"}, {}, ("keep", ())),
+        ({"state": "COMPLETED", "maxRunCount": "2"}, {}, ("replace", ("maxRunCount: 2 → 3",))),
+        ({"state": "PAUSED"}, {}, ("resume", ("paused: true → false",))),
+        ({}, {"is_paused": True}, ("pause", ("paused: false → true",))),
+        ({}, {"catch_up": True}, ("catch-up", ("catch_up: false → true",))),
+        ({"state": "PAUSED"}, {"is_paused": True, "catch_up": True}, ("keep", ())),
+    ],
+    ids=str,
+)
+def test_what_has_to_be_done(body, fields, options, expected):
+    assert (
+        only(differences([wanted(body, **options)], [there(body, **fields)], now=NOW)) == expected
+    )
+
+
+def test_changed_parameters_are_told(body, write):
+    run = {**RUN, "runtimeConfig": {"parameterValues": {"train": '{"epochs": 5}'}}}
+    changed = request_of(write({**GOOD, "max_runs": 3}), run)
+
+    assert only(differences([wanted(changed)], [there(body)], now=NOW)) == (
+        "update",
+        ('train: {} → {"epochs": 5}',),
+    )
+
+
+def test_a_changed_webhook_is_told_without_its_secret(write):
+    path, bodies = write(GOOD), []
+    for secret in ("ABC", "DEF"):
+        url = f"https://hooks.example/services/{secret}"
+        config = {"runtimeConfig": {"parameterValues": {"on_failure_url": url}}}
+        bodies.append(request_of(path, {**RUN, **config}))
+
+    action, [reason] = only(differences([wanted(bodies[1])], [there(bodies[0])], now=NOW))
+
+    assert action == "update"
+    assert reason.count("https://hooks.example/…") == 2
+    before, after = reason.split(" → ")
+    assert before.partition("(")[2] != after.partition("(")[2]
+    assert "ABC" not in reason
+    assert "DEF" not in reason
+
+
+def test_a_changed_pipeline_is_told(body, write):
+    changed = request_of(write({**GOOD, "max_runs": 3}), {**RUN, "pipelineSpec": {"root": {}}})
+
+    assert only(differences([wanted(changed)], [there(body)], now=NOW)) == (
+        "update",
+        ("the pipeline itself",),
+    )
+
+
+def test_what_no_file_says_and_what_is_there_twice_is_deleted(body):
+    twice = [there(body), there(body, name="s/2"), there(body, name="s/3", displayName="old")]
+
+    changes = differences([wanted(body)], twice, now=NOW)
+
+    done = [(change.action, change.name, (change.there or {})["name"]) for change in changes]
+    assert done == [
+        ("delete", "nightly", "s/2"),
+        ("keep", "nightly", "s/1"),
+        ("delete", "old", "s/3"),
+    ]
+
+
+def test_one_that_has_ended_is_not_created(body):
+    with pytest.raises(ConfigError, match="nightly: end: 2026-01-01T00:00:00Z has passed"):
+        differences([wanted({**body, "endTime": "2026-01-01T00:00:00Z"})], [], now=NOW)
+
+
+def test_a_run_at_once_is_labelled_as_such(body):
+    run = run_request_of(body, run="nightly-1")
+
+    assert run["displayName"] == run["labels"]["trainyard_run"] == "nightly-1"
+    assert run["labels"][SCHEDULE_LABEL] == "nightly"
+    assert run["runtimeConfig"] == body[REQUEST]["pipelineJob"]["runtimeConfig"]

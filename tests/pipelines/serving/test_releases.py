@@ -1,0 +1,258 @@
+"""`trainyard endpoints deploy|undeploy` and `models rollback|delete` against the real service."""
+
+import json
+
+import pytest
+
+from components.endpoint.deployments import moved_traffic
+from components.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
+from components.model_version.golden import GOLDEN_FILE, write_golden
+from components.model_version.registry import VersionName, set_default
+from components.model_version.same_model import find_promoted, model_digest
+from components.vertex.api import EMULATOR_VARIABLE, VertexError, connect
+from pipelines.cli import main
+from pipelines.target.places import LOCAL_PROJECT
+from tests.support.service import container_spec
+
+RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
+WRONG = {**RIGHT, "probabilities": [0.5, 0.5]}
+
+
+@pytest.fixture
+def api(service, monkeypatch):
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    return connect(LOCAL_PROJECT, "us-central1")
+
+
+@pytest.fixture
+def version(api, tmp_path):
+    """Uploads a version of `tiny` that is right, or wrong by its golden prediction."""
+
+    def do(*, is_right: bool = True, words: tuple[str, ...] = ("classes",)) -> VersionName:
+        folder = tmp_path / "artifact"
+        folder.mkdir(exist_ok=True)
+        (folder / "saved_model.pb").write_bytes(b"model")
+        prediction = RIGHT if is_right else WRONG
+        write_golden(
+            str(folder), {"instances": [{"x": 1}], "predictions": [prediction], "labels": ["a"]}
+        )
+        model = {
+            "displayName": "tiny",
+            "artifactUri": str(folder),
+            "containerSpec": container_spec(*words),
+        }
+        parents = [one["name"] for one in api.list_resources("models")]
+        body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
+        answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
+        return VersionName(answer["model"], answer["modelVersionId"])
+
+    return do
+
+
+@pytest.fixture
+def trainyard(api, tmp_path, capsys):
+    """Runs a command; returns its exit code, output and error output."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, "--state-dir", str(tmp_path / "state")])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def shares(api) -> dict[str, int]:
+    """The share of each deployed version of the endpoint `tiny`, by its number."""
+    [endpoint] = api.list_resources("endpoints")
+    split = endpoint.get("trafficSplit", {})
+    deployed = endpoint.get("deployedModels", [])
+    return {one["modelVersionId"]: split.get(one["id"], 0) for one in deployed}
+
+
+def aliases(api) -> dict[str, list[str]]:
+    [model] = api.list_resources("models")
+    versions = api.list_resources(f"{model['name'].partition('@')[0]}:listVersions")
+    return {one["versionId"]: one["versionAliases"] for one in versions}
+
+
+def test_versions_are_deployed_with_a_share_and_undeployed(api, version, trainyard):
+    version()
+    version()
+
+    assert trainyard("endpoints", "deploy", "tiny@1")[0] == 0
+    assert shares(api) == {"1": 100}
+    assert trainyard("endpoints", "deploy", "tiny@2", "--traffic", "10")[0] == 0
+    assert shares(api) == {"1": 90, "2": 10}
+    assert trainyard("endpoints", "deploy", "tiny@2", "--traffic", "60")[0] == 0
+    assert shares(api) == {"1": 40, "2": 60}
+    assert trainyard("endpoints", "undeploy", "tiny@1")[0] == 0
+    assert shares(api) == {"2": 100}
+    code, _, error = trainyard("endpoints", "undeploy", "tiny@1")
+    assert code == 2
+    assert "tiny@1 is not deployed to tiny" in error
+
+
+def test_a_version_that_fails_its_check_changes_nothing(api, version, trainyard):
+    version()
+    version(is_right=False)
+    trainyard("endpoints", "deploy", "tiny@1")
+
+    code, _, error = trainyard("endpoints", "deploy", "tiny@2")
+
+    assert code == 1
+    assert "offline" in error
+    assert len(error.splitlines()) == 1
+    assert shares(api) == {"1": 100}
+
+
+def test_a_version_without_traffic_or_golden_predictions_is_deployed_and_said_so(
+    api, version, trainyard, service
+):
+    first = version()
+    assert trainyard("endpoints", "deploy", "tiny@1")[0] == 0
+    version()
+
+    code, output, _ = trainyard("endpoints", "deploy", "tiny@2", "--traffic", "0")
+    assert (code, shares(api)) == (0, {"1": 100, "2": 0})
+    assert "cannot be asked" in output
+
+    (service.root / "models" / first.model.rpartition("/")[2] / "1" / GOLDEN_FILE).unlink()
+    trainyard("endpoints", "undeploy", "tiny@1")
+    code, output, _ = trainyard("endpoints", "deploy", "tiny@1")
+    assert (code, shares(api)) == (0, {"2": 0, "1": 100})
+    assert GOLDEN_FILE in output
+
+
+def test_a_rollback_moves_alias_deployment_and_traffic(api, version, trainyard):
+    first, second = version(), version()
+    set_default(api, first)
+    set_default(api, second)
+    trainyard("endpoints", "deploy", "tiny@2")
+
+    code, output, _ = trainyard("models", "rollback", "tiny")
+
+    assert code == 0
+    assert "the default is tiny@1 (before: 2)" in output
+    assert aliases(api) == {"1": ["default"], "2": ["previous"]}
+    assert shares(api) == {"1": 100}
+    assert trainyard("models", "rollback", "tiny")[0] == 0, "and forward again"
+    assert (aliases(api)["2"], shares(api)) == (["default"], {"2": 100})
+
+
+def test_a_rollback_hands_over_the_share_that_the_default_has(api, version, trainyard):
+    first, second = version(), version()
+    version()
+    set_default(api, first)
+    set_default(api, second)
+    trainyard("endpoints", "deploy", "tiny@3")
+    trainyard("endpoints", "deploy", "tiny@2", "--traffic", "30")
+
+    assert trainyard("models", "rollback", "tiny")[0] == 0
+
+    assert shares(api) == {"3": 70, "1": 30}
+
+
+@pytest.mark.parametrize("fault", ["wrong predictions", "does not start"])
+def test_a_rollback_that_fails_changes_nothing(api, version, trainyard, fault):
+    words = ("crash",) if fault == "does not start" else ("classes",)
+    first = version(is_right=fault != "wrong predictions", words=words)
+    second = version()
+    set_default(api, first)
+    set_default(api, second)
+    trainyard("endpoints", "deploy", "tiny@2")
+
+    code, _, error = trainyard("models", "rollback", "tiny")
+
+    assert code == 1
+    assert error
+    assert aliases(api) == {"1": ["previous"], "2": ["default"]}
+    assert shares(api) == {"2": 100}
+
+
+def test_a_rollback_needs_a_previous_version(api, version, trainyard):
+    version()
+
+    code, _, error = trainyard("models", "rollback", "tiny")
+
+    assert code == 2
+    assert "previous" in error
+
+
+def test_the_default_version_and_several_at_once_are_not_deleted_by_accident(
+    api, version, trainyard
+):
+    version()
+    version()
+
+    code, _, error = trainyard("models", "delete", "tiny@1")
+    assert code == 2
+    assert "default" in error
+    code, _, error = trainyard("models", "delete", "tiny")
+    assert code == 2
+    assert "--all" in error
+    assert sorted(aliases(api)) == ["1", "2"]
+
+    assert trainyard("models", "delete", "tiny@2")[0] == 0
+    assert sorted(aliases(api)) == ["1"]
+    code, _, error = trainyard("models", "delete", "tiny@1")
+    assert code == 2
+    assert "models delete tiny" in error
+    version()
+    assert trainyard("models", "delete", "tiny", "--all")[0] == 0
+    assert list(api.list_resources("models")) == []
+
+
+def test_traffic_goes_back_when_the_block_fails(api, version, trainyard):
+    version()
+    second = version()
+    trainyard("endpoints", "deploy", "tiny@1")
+    trainyard("endpoints", "deploy", "tiny@2", "--traffic", "0")
+    [endpoint] = api.list_resources("endpoints")
+
+    def fail() -> None:
+        with moved_traffic(api, endpoint["name"], second) as share:
+            assert (share, shares(api)) == (100, {"1": 0, "2": 100})
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+
+    assert shares(api) == {"1": 100, "2": 0}
+
+
+def test_traffic_cannot_go_to_a_version_that_is_not_deployed(api, version, trainyard):
+    version()
+    second = version()
+    trainyard("endpoints", "deploy", "tiny@1")
+    [endpoint] = api.list_resources("endpoints")
+
+    with (
+        pytest.raises(VertexError, match="NOT_FOUND"),
+        moved_traffic(api, endpoint["name"], second),
+    ):
+        pass
+
+
+def test_the_same_model_is_known_by_its_files_but_not_while_it_is_a_candidate(api, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "weights").write_bytes(b"1")
+    digest = model_digest(folder)
+    model = {"displayName": "tiny", "labels": {MODEL_LABEL: digest, STATE_LABEL: CANDIDATE}}
+    body = {"model": {**model, "containerSpec": {"imageUri": "i"}}}
+    name = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)["model"]
+
+    assert find_promoted(api, name, digest) == ""
+    set_default(api, VersionName(name, "1"))
+    assert find_promoted(api, name, digest) == f"{name}@1"
+    assert find_promoted(api, name, "0" * 32) == ""
+
+
+def test_the_digest_covers_names_and_bytes_but_not_the_golden_predictions(tmp_path):
+    (tmp_path / "a").write_bytes(b"1")
+    before = model_digest(tmp_path)
+
+    write_golden(str(tmp_path), {"instances": []})
+    assert model_digest(tmp_path) == before
+    assert json.loads((tmp_path / GOLDEN_FILE).read_text()) == {"instances": []}
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert model_digest(tmp_path) != before

@@ -1,0 +1,281 @@
+"""`trainyard models upload` against the real service."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from components.labels import MODEL_LABEL, STATE_LABEL
+from components.model_version import saved_model
+from components.model_version.saved_model import SavedModelError, check_saved_model
+from components.model_version.upload import upload_version
+from components.plan_training.plan import serving_container
+from components.prepare_examples.raw_data.buckets import Object
+from components.vertex.api import EMULATOR_VARIABLE, connect
+from pipelines.cli import main
+from pipelines.package.image import default_image
+from pipelines.resources import ResourceError
+from pipelines.serving import upload as upload_module
+from pipelines.serving.upload import upload
+from pipelines.target.places import LOCAL_PROJECT
+from tests.support.service import running_service
+
+WAIT_SECONDS = 20
+DESCRIBED = '{"workload": "mnist", "facts": {}}'
+TRAIN = f"""
+import os, pathlib
+folder = pathlib.Path(os.environ["AIP_MODEL_DIR"])
+folder.mkdir(parents=True)
+(folder / "saved_model.pb").write_bytes(b"graph")
+(folder / "workload.json").write_text('{DESCRIBED}')
+"""
+
+
+@pytest.fixture
+def api(service, monkeypatch):
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    return connect(LOCAL_PROJECT, "us-central1")
+
+
+@pytest.fixture
+def trainyard(api, tmp_path, capsys):
+    """Runs a command; returns its exit code, output and error output."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, "--state-dir", str(tmp_path / "state")])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def job(api, tmp_path):
+    """Starts a job of one replica that runs a program, and waits for a state; returns its id."""
+
+    def start(code=TRAIN, *, state="SUCCEEDED", name="mnist-1", output=True) -> str:
+        container = {"imageUri": "registry.example/job:1", "command": ["python", "-c", code]}
+        pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+        spec = {"workerPoolSpecs": [pool]}
+        if output:
+            spec["baseOutputDirectory"] = {"outputUriPrefix": str(tmp_path / name)}
+        created = api.post(f"{api.parent}/customJobs", {"displayName": name, "jobSpec": spec})
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not (found := api.get(created["name"]))["state"].endswith(state):
+            assert time.monotonic() < deadline, f"{found} was not {state} in time"
+            time.sleep(0.05)
+        return created["name"].rpartition("/")[2]
+
+    return start
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Writes a folder with these files below it, empty but for workload.json."""
+
+    def write(*names: str, under="model"):
+        (tmp_path / under).mkdir(exist_ok=True)
+        for name in names:
+            path = tmp_path / under / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(DESCRIBED if name == "workload.json" else "")
+        return str(tmp_path / under)
+
+    return write
+
+
+def versions(api) -> dict[str, dict]:
+    """The versions of the only model, by number."""
+    [model] = api.list_resources("models")
+    found = api.list_resources(f"{model['name'].partition('@')[0]}:listVersions")
+    return {one["versionId"]: one for one in found}
+
+
+def aliases(api) -> dict[str, list[str]]:
+    return {number: sorted(one["versionAliases"]) for number, one in versions(api).items()}
+
+
+def test_a_jobs_model_becomes_the_version_that_the_pipeline_would_upload(api, job, trainyard):
+    job_id = job()
+    code, output, _ = trainyard("models", "upload", job_id, "--name", "mnist")
+
+    assert code == 0
+    assert output.splitlines()[0].startswith("mnist@1 (default) is uploaded: a mnist model of")
+    assert "trainyard endpoints deploy mnist@1 " in output
+    [version] = versions(api).values()
+    assert version["containerSpec"] == serving_container(default_image())
+    assert len(version["labels"][MODEL_LABEL]) == 32
+    assert STATE_LABEL not in version["labels"], "no run has uploaded it, none is to promote it"
+
+
+def test_further_versions_have_the_aliases_that_they_are_given(api, job, trainyard, folder):
+    job()
+    model = folder("saved_model.pb", "workload.json")
+    put = ["models", "upload", "--name", "mnist"]
+
+    assert trainyard(*put, "mnist-1")[0] == 0
+    code, output, _ = trainyard(*put, model, "--version-alias", "candidate")
+    assert (code, aliases(api)) == (0, {"1": ["default"], "2": ["candidate"]})
+    assert "trainyard models set-default mnist@2 " in output
+    put_default = [*put, model, "--version-alias", "default", "--version-alias", "best"]
+    assert trainyard(*put_default)[0] == 0
+    assert aliases(api) == {"1": ["previous"], "2": ["candidate"], "3": ["best", "default"]}
+    assert trainyard("models", "set-default", "mnist@2")[0] == 0
+    assert aliases(api)["2"] == ["candidate", "default"]
+
+
+def test_the_newest_job_of_a_name_counts_and_a_folder_has_a_slash(
+    job, trainyard, folder, monkeypatch
+):
+    job()
+    job("raise SystemExit(1)", state="FAILED")
+    model = folder("saved_model.pb", "workload.json", under="mnist-1")
+    monkeypatch.chdir(Path(model).parent)
+
+    code, _, error = trainyard("models", "upload", "mnist-1", "--name", "mnist")
+    assert (code, "is FAILED" in error) == (2, True)
+    assert trainyard("models", "upload", "./mnist-1", "--name", "mnist")[0] == 0
+    folder("saved_model.pb", "workload.json", under="exported")
+    assert trainyard("models", "upload", "exported", "--name", "mnist")[0] == 0
+    assert trainyard("models", "upload", f"file://{model}/", "--name", "mnist")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "ending", "message"),
+    [
+        (
+            "import time; time.sleep(60)",
+            {"state": "RUNNING"},
+            "wait for its end: trainyard jobs wait",
+        ),
+        (
+            "raise SystemExit(1)",
+            {"state": "FAILED"},
+            "with --name mnist-1 it goes on from its last",
+        ),
+        ("pass", {}, "mnist-1/model does not exist"),
+        ("pass", {"output": False}, "has no baseOutputDirectory; give the folder"),
+    ],
+    ids=["running", "failed", "no-model", "no-output"],
+)
+def test_a_job_without_a_finished_model_is_refused(job, trainyard, code, ending, message):
+    job_id = job(code, **ending)
+
+    answered, said, error = trainyard("models", "upload", job_id, "--name", "mnist")
+
+    assert (answered, said, len(error.splitlines())) == (2, "", 1)
+    assert message in error
+    trainyard("jobs", "cancel", job_id)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ([], "holds no saved_model.pb, so it is no SavedModel: it is empty"),
+        (["notes.txt"], "holds no saved_model.pb, so it is no SavedModel"),
+        (["model/saved_model.pb"], "did you mean .*/model/model?"),
+        (["1550/saved_model.pb", "1660/saved_model.pb"], "did you mean .*/model/1660?"),
+        (["m.keras"], r"write one: keras.models.load_model\('.*m.keras'\).export\(DIR\)"),
+        (["checkpoint", "ckpt-1.index"], "it holds checkpoints: export the model"),
+        (["saved_model.pb", "variables/variables.index"], "variables.data-00000-of-00001, which"),
+        (["saved_model.pb", "variables/variables.data-00000-of-00001"], "variables.index, which"),
+        (
+            [
+                *("saved_model.pb", "variables/variables.index"),
+                "variables/variables.data-00001-of-00002",
+            ],
+            "holds no variables/variables.data-00000-of-00002, which",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_folder_without_a_whole_model_is_refused(folder, files, message):
+    with pytest.raises(SavedModelError, match=message):
+        check_saved_model(folder(*files))
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", '{"workload": "iris", "facts": {}}', '{"workload": "mnist"}']
+)
+def test_a_model_that_the_server_could_not_load_is_refused(folder, tmp_path, content):
+    path = folder("saved_model.pb", "workload.json")
+    (tmp_path / "model" / "workload.json").write_text(content)
+
+    with pytest.raises(SavedModelError, match="does not describe a model"):
+        check_saved_model(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["77", "--name", "mnist"], "neither a job nor a folder '77'"),
+        (["/no/folder", "--name", "mnist"], "/no/folder does not exist"),
+        (["{file}", "--name", "mnist"], "is a file; give its folder"),
+        (["gs://b/m", "--name", "mnist"], "which the service of this machine cannot read"),
+        (["/x", "--name", "a@2"], "--name 'a@2' is not allowed"),
+        (["/x", "--name", "m", "--version-alias", "v"], "--version-alias 'v' is not allowed"),
+        (["/x", "--name", "m", "--version-alias", "1a"], "--version-alias '1a' is not allowed"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_wrong_argument_is_one_line(trainyard, tmp_path, arguments, message):
+    file = tmp_path / "saved_model.pb"
+    file.touch()
+    words = [word.replace("{file}", str(file)) for word in arguments]
+
+    code, output, error = trainyard("models", "upload", *words)
+
+    assert (code, output, len(error.splitlines())) == (2, "", 1)
+    assert message in error
+
+
+def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch):
+    sent = {}
+
+    def fake(api, **arguments):
+        sent.update(arguments)
+        return upload_version(api, **{**arguments, "artifact_uri": ""})
+
+    names = ["saved_model.pb", "workload.json"]
+    objects = [Object(f"gs://b/m/{name}", 1, 1) for name in names]
+    monkeypatch.setattr(saved_model, "find_objects", lambda pattern: objects)
+    monkeypatch.setattr(upload_module, "upload_version", fake)
+    with pytest.raises(ResourceError, match="Vertex AI cannot pull it; give --image"):
+        upload(api, "gs://b/m", name="m", is_remote=True)
+    with pytest.raises(ResourceError, match="gcloud storage cp -r /x gs://BUCKET/FOLDER"):
+        upload(api, "/x", name="m", is_remote=True)
+    objects.pop()
+    objects.insert(0, Object("gs://b/m/variables/variables.index", 1, 1))
+    with pytest.raises(ResourceError, match=r"variables\.data-00000-of-00001"):
+        upload(api, "gs://b/m/", name="m", image="r.example/i:1", is_remote=True)
+    objects[:] = [Object(f"gs://b/m/{name}", 1, 1) for name in names]
+
+    upload(api, "gs://b/m/", name="m", image="r.example/i:1", is_remote=True)
+    assert (sent["artifact_uri"], sent["image"]) == ("gs://b/m", "r.example/i:1")
+    source = upload_module.find_source(api, job())
+    assert source.job_image == "registry.example/job:1"
+
+
+def test_an_upload_whose_answer_is_lost_is_made_once(tmp_path, monkeypatch, folder):
+    path = folder("saved_model.pb", "workload.json")
+    faults = "POST:reset=0.5,503=0.2;seed=3"
+    with running_service(tmp_path / "bad", "--faults", faults) as service:
+        monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+        api = connect(LOCAL_PROJECT, "us-central1")
+        for _ in range(8):
+            upload_version(api, display_name="m", artifact_uri=path, image="i", labels={})
+        assert list(versions(api)) == [str(number) for number in range(1, 9)]
+        assert "reset after" in (service.root / "serve.log").read_text()
+
+
+@pytest.mark.parametrize("name", ["mnist", "2nd model", "_x.Y" * 30, "é", "Ä-1"])
+def test_a_new_models_id_is_readable_and_allowed(api, folder, name):
+    model = upload_version(
+        api,
+        display_name=name,
+        artifact_uri=folder("saved_model.pb", "workload.json"),
+        image="i",
+        labels={},
+    ).model
+
+    assert api.get(model)["displayName"] == name
+    assert name != "mnist" or model.rpartition("/")[2].startswith("mnist-")

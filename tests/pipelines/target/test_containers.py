@@ -1,0 +1,102 @@
+"""`trainyard … --containers`: what is checked before anything starts; no engine is needed."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.package.image import default_image
+from pipelines.target.containers import mounts_of
+from pipelines.target.local_service import LocalService
+from pipelines.target.places import local_target
+from tests.support.service import running_service
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def docker(tmp_path, monkeypatch):
+    """Puts a `docker` that does this onto PATH."""
+
+    def put(script):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "docker").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "docker").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    return put
+
+
+@pytest.mark.parametrize("command", ["run", "submit", "jobs submit"])
+def test_an_image_that_is_not_there_is_named(docker, tmp_path, examples_dir, capsys, command):
+    docker("echo No such image: it >&2; exit 1")
+    data = ["--examples-dir", str(examples_dir)] if command == "jobs submit" else []
+    where = ["--state-dir", str(tmp_path / "state"), *data]
+
+    code = main([*command.split(), "mnist", "--containers", *where])
+
+    assert code == 2
+    error = capsys.readouterr().err
+    assert f"the image {default_image()} is not on this machine" in error
+    assert "make image" in error
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.fixture
+def examples_dir(tmp_path):
+    (tmp_path / "manifest.json").write_text("{}")
+    return tmp_path
+
+
+def test_a_running_service_whose_containers_see_too_little_is_not_used(docker, tmp_path, capsys):
+    docker("exit 0")
+    with running_service(tmp_path / "vertex", "--containers", f"--mount={tmp_path}/bin") as service:
+        code = main(["run", "mnist", "--containers", "--state-dir", str(tmp_path)])
+
+    assert code == 1
+    error = capsys.readouterr().err
+    assert f"the service at {service.url} runs containers that do not see {tmp_path};" in error
+
+
+def test_a_running_service_of_processes_is_not_used(docker, service, capsys):
+    docker("exit 0")
+
+    code = main(["run", "mnist", "--containers", "--state-dir", str(service.root.parent)])
+
+    assert code == 1
+    error = capsys.readouterr().err
+    assert f"the service at {service.url} runs processes" in error
+    assert f"vertex-local stop --root {service.root}" in error
+
+
+def test_without_docker_the_service_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    code = main(["run", "mnist", "--containers", "--state-dir", str(tmp_path / "state")])
+
+    assert code == 1
+    assert "there is no `docker` on PATH; install it" in capsys.readouterr().err
+
+
+def test_vertex_runs_containers_anyway(capsys):
+    where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://bucket/runs"]
+    image = ["--image", "us-docker.pkg.dev/p/r/trainyard:1"]
+
+    assert main(["run", "mnist", "--containers", *where, *image]) == 2
+    assert "--containers is for this machine" in capsys.readouterr().err
+
+
+def test_containers_see_the_local_state_and_the_data_that_is_given():
+    target = local_target(Path("/state"))
+    arguments = argparse.Namespace(data_dir="/data", examples_dir=None)
+
+    mounts = mounts_of(arguments, target)
+
+    assert mounts == [Path("/state"), Path("/data")]
+    assert LocalService(Path("/state/vertex"), mounts=mounts)._mode() == [
+        "--containers",
+        "--mount=/state",
+        "--mount=/data",
+    ]

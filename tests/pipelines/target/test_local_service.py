@@ -1,0 +1,260 @@
+"""How long a service lasts that commands share: as long as one of them uses it."""
+
+import fcntl
+import json
+import os
+import signal
+import stat
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kfp import compiler, dsl
+
+from components.vertex.api import EMULATOR_VARIABLE, connect
+from pipelines.target import lease
+from pipelines.target.lease import Lease, LeaseError, end_service, service_pid
+from pipelines.target.local_service import (
+    PRELOAD_VARIABLE,
+    LocalService,
+    ServiceError,
+    local_service,
+)
+from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
+from tests.support.forks import Fork, forks_with
+
+pytestmark = pytest.mark.timeout(180)
+WAIT_SECONDS = 60
+NUM_FIRST_COMMANDS, NUM_ROUNDS = 5, 4
+
+
+@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+def wait_for_file(path: str):
+    import os
+    import time
+
+    while not os.path.exists(path):
+        time.sleep(0.05)
+
+
+@dsl.pipeline(name="waiting")
+def waiting(path: str):
+    wait_for_file(path=path)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("package") / "waiting.yaml"
+    compiler.Compiler().compile(waiting, str(path))
+    return str(path)
+
+
+class Commands:
+    """`trainyard` commands as processes that share one state folder."""
+
+    def __init__(self, state_dir: Path, package: str) -> None:
+        self.root = state_dir / "vertex"
+        self._state_dir, self._package = state_dir, package
+
+    def start(self, *words: str, log: str) -> Fork:
+        environ = {STATE_DIR_VARIABLE: str(self._state_dir), PRELOAD_VARIABLE: ""}
+        return forks_with("pipelines.cli", "pipelines.command.runs").start(
+            ["python", "-m", "pipelines.cli", *words],
+            log_path=self._state_dir.with_name(f"{log}.log"),
+            **environ,
+        )
+
+    def submit(self, run: str, *options: str) -> Fork:
+        """Starts a run that ends once `release` is called for it."""
+        file = self._state_dir.with_name(f"{run}.end")
+        words = ("submit", self._package, "--name", run, "--set", f"path={file}", *options)
+        return self.start(*words, log=run)
+
+    def release(self, run: str) -> None:
+        self._state_dir.with_name(f"{run}.end").touch()
+
+    def log(self, name: str) -> str:
+        return self._state_dir.with_name(f"{name}.log").read_text()
+
+    def state(self, run: str) -> str:
+        """The state of a run, "" while there is none."""
+        try:
+            url = json.loads((self.root / "server.json").read_text())["url"]
+        except (FileNotFoundError, ValueError):
+            return ""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(EMULATOR_VARIABLE, url.removeprefix("http://"))
+            api = connect(LOCAL_PROJECT, DEFAULT_LOCATION)
+        runs = {job["name"].rpartition("/")[2]: job for job in api.list_resources("pipelineJobs")}
+        return runs[run]["state"].removeprefix("PIPELINE_STATE_") if run in runs else ""
+
+    def wait_until_running(self, run: str) -> int:
+        """Returns the service's pid once the run is at work."""
+        wait_for(lambda: self.state(run) == "RUNNING", f"{run} running")
+        return service_pid(self.root)
+
+
+def wait_for(condition, what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS} s"
+        time.sleep(0.05)
+
+
+def has_open(pid: int, path: Path) -> bool:
+    links = Path(f"/proc/{pid}/fd").iterdir()
+    return any(os.path.realpath(link) == str(path) for link in links)
+
+
+@pytest.fixture
+def commands(tmp_path, package, monkeypatch):
+    monkeypatch.delenv(EMULATOR_VARIABLE, raising=False)
+    found = Commands(tmp_path / "state", package)
+    yield found
+    end_service(found.root)
+
+
+@pytest.mark.parametrize("end", ["ends", "is-killed"])
+def test_the_service_goes_on_for_the_others_when_its_starter(commands, end):
+    first = commands.submit("first", "--wait")
+    pid = commands.wait_until_running("first")
+    second = commands.submit("second", "--wait")
+    commands.wait_until_running("second")
+
+    if end == "ends":
+        commands.release("first")
+        assert first.wait(WAIT_SECONDS) == 0, commands.log("first")
+    else:
+        first.kill()
+        first.wait(WAIT_SECONDS)
+    assert service_pid(commands.root) == pid
+    commands.release("second")
+
+    assert second.wait(WAIT_SECONDS) == 0, commands.log("second")
+    assert service_pid(commands.root) is None, "the last user returned before the service had ended"
+
+
+def test_the_service_ends_by_itself_when_all_its_users_are_killed(commands):
+    first = commands.submit("first", "--wait")
+    pid = commands.wait_until_running("first")
+    second = commands.submit("second", "--wait")
+    commands.wait_until_running("second")
+
+    for one in (first, second):
+        one.kill()
+
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the service's end")
+
+
+def test_of_many_first_commands_one_starts_the_service_and_all_use_it(commands):
+    for number in range(NUM_ROUNDS):
+        logs = [f"list-{number}-{one}" for one in range(NUM_FIRST_COMMANDS)]
+        users = [commands.start("models", "list", log=log) for log in logs]
+
+        codes = [user.wait(WAIT_SECONDS) for user in users]
+
+        assert codes == [0] * NUM_FIRST_COMMANDS, "".join(map(commands.log, logs))
+        assert service_pid(commands.root) is None
+    assert stat.S_IMODE(commands.root.parent.stat().st_mode) == 0o700
+
+
+def test_any_user_can_keep_the_service(commands):
+    first = commands.submit("first", "--wait")
+    pid = commands.wait_until_running("first")
+    left = commands.submit("left")
+    assert left.wait(WAIT_SECONDS) == 0, commands.log("left")
+
+    commands.release("first")
+    assert first.wait(WAIT_SECONDS) == 0, commands.log("first")
+
+    commands.release("left")
+    wait_for(lambda: commands.state("left") == "SUCCEEDED", "the run that was left")
+    assert service_pid(commands.root) == pid
+
+
+def test_a_command_waits_for_the_end_of_a_service_that_is_ending(commands):
+    commands.root.mkdir(parents=True)
+    with (commands.root / lease.USERS_FILE).open("a") as ending:
+        fcntl.flock(ending, fcntl.LOCK_EX)  # as the service holds it until its process has gone
+        user = commands.start("models", "list", log="list")
+        wait_for(lambda: has_open(user.pid, commands.root / lease.USERS_FILE), "the command's look")
+        assert not (commands.root / lease.START_FILE).exists()
+
+    assert user.wait(WAIT_SECONDS) == 0, commands.log("list")
+
+
+def test_the_address_that_a_killed_service_left_is_not_used(commands, service):
+    """Another service has its port by now."""
+    commands.root.mkdir(parents=True)
+    record = {"pid": service.process.pid, "url": service.url, "mounts": None}
+    (commands.root / "server.json").write_text(json.dumps(record))
+
+    with local_service(commands.root) as ours:
+        assert ours.url != service.url
+
+
+def test_a_service_that_somebody_started_by_hand_is_used_and_left(service):
+    with local_service(service.root) as found:
+        assert found.url == service.url
+
+    assert service.process.poll() is None
+
+
+def test_a_user_inside_a_user_is_not_the_last_one(commands, monkeypatch):
+    monkeypatch.setenv(PRELOAD_VARIABLE, "")
+    with local_service(commands.root) as outer:
+        pid = service_pid(commands.root)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv(EMULATOR_VARIABLE)
+            with local_service(commands.root) as inner:
+                assert inner.url == outer.url
+        assert service_pid(commands.root) == pid
+    assert service_pid(commands.root) is None
+
+
+def test_a_service_that_does_not_answer_is_named(commands, service, monkeypatch):
+    monkeypatch.setattr("pipelines.target.local_service.START_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("pipelines.target.local_service.ANSWER_TIMEOUT_SECONDS", 0.5)
+    os.kill(service.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ServiceError, match="did not answer within 1 s"):
+            LocalService(service.root).join()
+    finally:
+        os.kill(service.process.pid, signal.SIGCONT)
+    assert service.process.poll() is None
+
+
+def test_an_interrupt_while_the_service_starts_leaves_no_process(commands, monkeypatch):
+    service = LocalService(commands.root)
+
+    def interrupt(self: LocalService) -> bool:
+        if self._process:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(LocalService, "_find", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        service.join()
+    service.leave()
+
+    assert service._process.returncode is not None
+    assert service_pid(commands.root) is None
+
+
+@pytest.mark.parametrize("num_users", [2, 8])
+def test_exactly_one_of_the_users_that_end_is_the_last(tmp_path, num_users):
+    with ExitStack() as stack:
+        leases = [Lease(tmp_path) for _ in range(num_users)]
+        for one in leases:
+            stack.callback(one._file.close)
+
+        assert [one._is_last() for one in leases] == [False] * (num_users - 1) + [True]
+
+
+def test_a_wait_for_a_lock_says_what_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "LOCK_TIMEOUT_SECONDS", 0.1)
+    with (tmp_path / lease.USERS_FILE).open("a") as ending:
+        fcntl.flock(ending, fcntl.LOCK_EX)
+        with pytest.raises(LeaseError, match=f"the service on {tmp_path} to end"):
+            Lease(tmp_path)

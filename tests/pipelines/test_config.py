@@ -1,0 +1,229 @@
+import json
+
+import pytest
+
+from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.plan import trainer_args
+from pipelines.command.clusters import warn_of_gpus, warn_of_restarts
+from pipelines.config import (
+    ConfigError,
+    RunConfig,
+    mnist,
+    named_run,
+    read_cluster,
+    with_settings,
+)
+from trainer.config.train_config import TrainConfig, parse_flags
+
+pytestmark = pytest.mark.fast
+
+
+def test_an_unknown_workload_names_the_known_ones():
+    with pytest.raises(
+        ConfigError,
+        match=r"unknown workload 'mnits'; did you mean 'mnist'\? there are mnist, cifar10, taxi",
+    ):
+        named_run("mnits")
+
+
+def test_settings_reach_every_group():
+    config = with_settings(
+        mnist(),
+        [
+            "train.epochs=5",
+            "thresholds.accuracy=0.9",
+            "cluster.workers=3",
+            "model_name=digits",
+            "prepare.num_shards={train: 8}",
+        ],
+    )
+
+    assert config.train["epochs"] == 5
+    assert config.thresholds == {"accuracy": 0.9}
+    assert config.cluster.workers == 3
+    assert config.model_name == "digits"
+    assert json.loads(config.parameters()["prepare"]) == {"num_shards": {"train": 8}}
+    assert mnist().train["epochs"] == 3, "settings change a copy"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        pytest.param("train.epoch=5", r"unknown key 'train.epoch'.*train.epochs", id="typo"),
+        pytest.param("workload=taxi", "unknown key 'workload'", id="not-settable"),
+        pytest.param("train.epochs", "has no value", id="no-value"),
+        pytest.param("prepare.compression=zip", "allowed are gzip, none", id="prepare-choice"),
+        pytest.param("prepare.ratios=0.5", "must be numbers by name", id="prepare-type"),
+        pytest.param("prepare.files={a: 1}", "must be a list of texts", id="prepare-list"),
+        pytest.param("prepare.trust_files=true", "unknown key", id="prepare-apart"),
+        pytest.param("cluster.workers=two", "workers is 'two'", id="wrong-type"),
+        pytest.param("cluster.strategy=single", "trains on the chief alone", id="contradiction"),
+        pytest.param("thresholds.accuracy=high", "must be a number", id="threshold-text"),
+        pytest.param("train.batch_size=0", "--batch-size: 0 is not allowed", id="bad-flag"),
+        pytest.param("model_name=[a", "model_name", id="not-yaml"),
+        pytest.param("train.optimizer=amda", "did you mean 'adam'", id="optimizer"),
+        pytest.param("train.momentum=0.9", "adam has none", id="no-momentum"),
+        pytest.param("train.crosses=fare:company", "mnist has no such setting", id="not-its-own"),
+    ],
+)
+def test_a_wrong_setting_is_named(setting, message):
+    with pytest.raises(ConfigError, match=message):
+        with_settings(mnist(), [setting])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        pytest.param("train.learning_rate=1e-3", 0.001, id="no-dot"),
+        pytest.param("train.learning_rate=2E-2", 0.02, id="capital"),
+        pytest.param("train.learning_rate=.5", 0.5, id="no-zero"),
+        pytest.param("train.learning_rate=1", 1, id="whole"),
+        pytest.param("train.batch_size=1e3", 1000, id="whole-by-exponent"),
+        pytest.param("train.batch_size=0100", 100, id="not-octal"),
+        pytest.param("thresholds.accuracy=9e-1", 0.9, id="threshold"),
+        pytest.param("prepare.ratios={train: 9e-1, eval: 5e-2, test: 5e-2}", None, id="inside"),
+        pytest.param("max_examples=2e3", 2000, id="of-the-run"),
+        pytest.param("model_name=2026", "2026", id="text-of-digits"),
+        pytest.param("model_name=1e3", "1e3", id="text-like-a-number"),
+        pytest.param("model_name=yes", "yes", id="text-like-a-boolean"),
+        pytest.param("model_name='2026'", "2026", id="quoted"),
+        pytest.param("labels.team=7", "7", id="label"),
+        pytest.param("keep_endpoint=true", True, id="boolean"),
+        pytest.param("train.epochs=null", None, id="none"),
+    ],
+)
+def test_a_value_is_read_by_the_type_of_its_setting(setting, value):
+    config = with_settings(mnist(), [setting])
+
+    group, _, name = setting.partition("=")[0].rpartition(".")
+    if group == "prepare":
+        assert config.prepare[name] == {"train": 0.9, "eval": 0.05, "test": 0.05}
+        return
+    found = getattr(config, group)[name] if group else getattr(config, name)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("setting", "meant"),
+    [
+        ("train.epoch=5", "train.epochs"),
+        ("train.learningrate=5", "train.learning_rate"),
+        ("cluster.worker=2", "cluster.workers"),
+        ("keep-endpoint=true", "keep_endpoint"),
+        ("threshold.accuracy=1", "thresholds.accuracy"),
+        ("prepare.num_shard=1", "prepare.num_shards"),
+    ],
+)
+def test_a_mistyped_key_is_recognized(setting, meant):
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        with_settings(mnist(), [setting])
+
+
+def test_a_webhook_is_a_parameter_only_where_one_is_set():
+    """So that packages that were compiled before it was one can still be run."""
+    assert "on_failure_url" not in mnist().parameters()
+    told = with_settings(mnist(), ["on_failure_url=https://hooks.example/x"])
+    assert told.parameters()["on_failure_url"] == "https://hooks.example/x"
+
+
+@pytest.mark.parametrize(
+    ("settings", "args"),
+    [
+        (["train.hidden_units=128,64"], ["--hidden-units=128,64"]),
+        (["train.hidden_units=[128, 64]"], ["--hidden-units=128,64"]),
+        (["train.hidden_units=64"], ["--hidden-units=64"]),
+        (["train.batch_norm=true", "train.crosses=none"], ["--batch-norm", "--crosses=none"]),
+        (
+            ["train.crosses=[payment_type:fare, fare:company]", "train.linear_optimizer=ftrl"],
+            ["--crosses=payment_type:fare,fare:company", "--linear-optimizer=ftrl"],
+        ),
+        (["train.schedule_steps=900"], ["--schedule-steps=900"]),
+    ],
+)
+def test_settings_of_the_model_become_flags_of_the_trainer(settings, args):
+    config = with_settings(named_run("taxi"), settings)
+    again = RunConfig.from_parameters(config.parameters())
+    flags = trainer_args({"workload": "taxi", "examples_dir": "-", **again.train})
+    assert set(args) <= set(flags)
+    assert parse_flags(flags) == TrainConfig(workload="taxi", examples_dir="-", **config.train)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_settings_that_need_each_other_come_in_any_order(reverse):
+    settings = ["train.optimizer=sgd", "train.momentum=0.5", "train.epochs=null", "train.steps=5"]
+    config = with_settings(mnist(), settings[::-1] if reverse else settings)
+    assert (config.train["momentum"], config.train["steps"]) == (0.5, 5)
+    with pytest.raises(ConfigError, match=r"^--set train\.momentum=2: "):
+        with_settings(mnist(), ["train.momentum=2", "train.optimizer=sgd"])
+
+
+def test_structures_travel_as_json_text():
+    parameters = mnist().parameters()
+
+    assert json.loads(parameters["train"]) == mnist().train
+    assert json.loads(parameters["cluster"])["workers"] == 2
+
+
+def test_shipped_cluster_files_are_valid(pytestconfig):
+    files = sorted((pytestconfig.rootpath / "configs" / "clusters").glob("*.yaml"))
+
+    assert files
+    for path in files:
+        read_cluster(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("workers: [", "is not YAML", id="not-yaml"),
+        pytest.param("- 1", "must hold keys", id="a-list"),
+        pytest.param("workers: 2", "trains on the chief alone", id="bad-shape"),
+    ],
+)
+def test_a_bad_cluster_file_is_named(tmp_path, text, message):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=message):
+        read_cluster(path)
+
+
+def test_a_missing_cluster_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read the cluster file .*nowhere\.yaml"):
+        read_cluster(tmp_path / "nowhere.yaml")
+
+
+def test_the_warnings_of_a_cluster_file_are_said(tmp_path, caplog):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("trainingInput: {scaleTier: BASIC_GPU}\n")
+
+    cluster = read_cluster(path)
+    warn_of_gpus(cluster)
+
+    assert (
+        "standard_gpu (8 vCPUs, 1 K80) is now n1-standard-8 with 1 NVIDIA_TESLA_T4" in caplog.text
+    )
+    assert "the cluster has 1 NVIDIA_TESLA_T4 in a replica; on this machine" in caplog.text
+
+
+def test_restarts_that_a_pipeline_cannot_forbid_are_said(caplog):
+    warn_of_restarts(ClusterSpec())
+    assert caplog.text == ""
+    warn_of_restarts(ClusterSpec(restarts="never"))
+    assert "cannot forbid them" in caplog.text
+
+
+def test_every_mistake_of_a_cluster_file_is_named(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("workers: -1\nspot: maybe\n")
+
+    with pytest.raises(ConfigError, match=r"has 2 mistakes:\n  - workers is -1.*\n  - spot is"):
+        read_cluster(path)
+
+
+def test_a_setting_may_be_an_accelerator():
+    setting = "cluster.accelerator={type: NVIDIA_TESLA_T4, count: 2}"
+
+    assert str(with_settings(mnist(), [setting]).cluster.accelerator) == "2 NVIDIA_TESLA_T4"
+    with pytest.raises(ConfigError, match=r"accelerator\.count is 3"):
+        with_settings(mnist(), [setting.replace("2", "3")])

@@ -1,0 +1,208 @@
+"""Each request the project sends is the one that Google's SDK sends for the same purpose."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parents[1]))  # this is also run as a script
+
+from components.endpoint import deployments  # noqa: E402
+from components.endpoint.ensure import ensure_endpoint  # noqa: E402
+from components.labels import SUBMISSION_LABEL  # noqa: E402
+from components.model_version import registry  # noqa: E402
+from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
+from components.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
+from pipelines import resources  # noqa: E402
+from pipelines.config import mnist  # noqa: E402
+from pipelines.jobs import lifecycle as jobs  # noqa: E402
+from pipelines.jobs import log as job_log  # noqa: E402
+from pipelines.jobs.request import job_request  # noqa: E402
+from pipelines.package.spec import read_package  # noqa: E402
+from pipelines.runs import listing as runs  # noqa: E402
+from pipelines.runs.facts import newest_runs  # noqa: E402
+from pipelines.runs.request import create_run, run_request  # noqa: E402
+from pipelines.schedules import differences as schedules  # noqa: E402
+from pipelines.serving.instances import Instance, predict  # noqa: E402
+from tests.support.recorder import PARENT, recording  # noqa: E402
+from tests.support.sdk_requests import (  # noqa: E402
+    ACCOUNT,
+    INSTANCES,
+    LABELS,
+    PACKAGE,
+    ROOT,
+    SCHEDULE,
+    UPDATED,
+    VALUES,
+    record,
+)
+
+GOLDEN = FOLDER / "golden" / "requests.json"
+UPDATE = "to accept: python tests/pipelines/test_requests.py"
+RUN, JOB = f"{PARENT}/pipelineJobs/run-1", f"{PARENT}/customJobs/7"
+MODEL, ENDPOINT = f"{PARENT}/models/5", f"{PARENT}/endpoints/9"
+
+
+def custom_job():
+    """A job with everything that a cluster file can ask for."""
+    cluster = ClusterSpec(
+        strategy="multi_worker_mirrored",
+        workers=2,
+        machine="n1-standard-8",
+        accelerator={"type": "NVIDIA_TESLA_T4", "count": 1},
+        spot=True,
+    )
+    return job_request(
+        dataclasses.replace(mnist(), cluster=cluster, train={"epochs": 1}),
+        name="job",
+        image="r.example/i:1",
+        examples_uri="gs://bucket/examples",
+        output_uri="gs://bucket/out",
+        service_account=ACCOUNT,
+    )
+
+
+def submit(api, **options):
+    """The run of the golden requests."""
+    labels = {name: value for name, value in LABELS.items() if name == "team"}
+    request = run_request(
+        read_package(json.dumps(PACKAGE), source="tiny"),
+        run="run-1",
+        pipeline_root=ROOT,
+        parameters=VALUES,
+        labels=labels,
+        **options,
+    )
+    create_run(api, request, run="run-1")
+
+
+def apply(api, action, **options):
+    """A change of the schedule of the golden requests."""
+    wanted = schedules.Wanted(body=SCHEDULE, is_paused=False, catch_up=False)
+    there = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
+    change = schedules.Change(action=action, name="nightly", wanted=wanted, there=there, **options)
+    schedules.apply_change(api, change)
+
+
+def instances() -> list[Instance]:
+    return [
+        Instance(value=value, place=f"line {number}", num_bytes=len(json.dumps(value)))
+        for number, value in enumerate(INSTANCES, start=1)
+    ]
+
+
+# By the name of the golden request: what sends it here. Others may be sent as well.
+OURS = {
+    "submit": submit,
+    "submit_anew": lambda api: submit(api, use_cache=False, service_account=ACCOUNT),
+    "runs_list": lambda api: newest_runs(api, limit=20),
+    "run_get": lambda api: runs.RUN.get(api, "run-1"),
+    "run_cancel": lambda api: api.post(f"{RUN}:cancel", {}),
+    "run_delete": lambda api: runs.RUN.delete(api, "run-1"),
+    "job_create": lambda api: jobs.create_job(api, custom_job()),
+    "jobs_list": jobs.jobs_table,
+    "jobs_of_a_run": lambda api: list(
+        api.list_resources("customJobs", filter='labels.trainyard_run="run-1"')
+    ),
+    "job_get": lambda api: jobs.JOB.get(api, "7"),
+    "job_cancel": lambda api: api.post(f"{JOB}:cancel", {}),
+    "job_delete": lambda api: jobs.JOB.delete(api, "7"),
+    "schedule_create": lambda api: apply(api, "create"),
+    "schedules_list": schedules.ours,
+    "schedule_update": lambda api: apply(api, "update", fields=UPDATED),
+    "schedule_pause": lambda api: schedules.pause(api, {"name": f"{PARENT}/schedules/4"}),
+    "schedule_resume": lambda api: schedules.resume(
+        api, {"name": f"{PARENT}/schedules/4"}, catch_up=True
+    ),
+    "schedule_delete": lambda api: schedules.delete(api, {"name": f"{PARENT}/schedules/4"}),
+    "models_list": resources.models_table,
+    "models_named": lambda api: registry.find_model(api, "mnist"),
+    "model_get": lambda api: resources.get_model(api, "mnist@2"),
+    "model_versions": lambda api: registry.list_versions(api, MODEL),
+    "model_alias": lambda api: registry.add_alias(api, registry.VersionName(MODEL, "2"), "default"),
+    "model_delete": lambda api: resources.delete_model(api, "mnist", with_all=lambda count: True),
+    "version_delete": lambda api: resources.delete_model(
+        api, "mnist@2", with_all=lambda count: False
+    ),
+    "endpoints_list": resources.list_endpoints,
+    "endpoints_named": lambda api: ensure_endpoint(api, "mnist", run="run-1"),
+    "endpoint_create": lambda api: api.wait(
+        api.post(
+            f"{PARENT}/endpoints",
+            {"displayName": "mnist", "labels": {"trainyard_run": "run-1"}},
+        ),
+        timeout_seconds=10,
+    ),
+    "endpoint_get": lambda api: resources.delete_endpoint(api, "mnist"),
+    "undeploy": lambda api: deployments.undeploy(api, ENDPOINT, deployed_id="3", split={}),
+    "endpoint_delete": lambda api: resources.delete_endpoint(api, "mnist"),
+    "predict": lambda api: predict(api, "mnist", instances()),
+    "job_log": lambda api: list(job_log.log_lines(api, "7")),
+    "replica_log": lambda api: list(job_log.log_lines(api, "7", replica="worker/1")),
+    "last_line": lambda api: job_log.last_line(api, "7", "worker/1"),
+}
+
+
+@pytest.fixture(scope="module")
+def golden():
+    return json.loads(GOLDEN.read_text())
+
+
+@pytest.fixture(scope="module")
+def server():
+    with recording() as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_ours_is_the_sdks_request(server, golden, monkeypatch, name):
+    monkeypatch.setenv(EMULATOR_VARIABLE, server.host)
+    server.taken()
+
+    OURS[name](connect("demo", "us-central1"))
+
+    sent = [normal(one) for one in server.taken()]
+    for expected in golden[name]:
+        assert normal(expected) in sent, UPDATE
+
+
+@pytest.mark.timeout(200)
+def test_the_golden_requests_are_what_the_installed_sdk_sends(golden, tmp_path):
+    path = tmp_path / "requests.json"
+
+    subprocess.run([sys.executable, __file__, path], check=True, timeout=180)
+
+    assert json.loads(path.read_text()) == golden, UPDATE
+
+
+def test_every_golden_request_is_held_against_ours(golden):
+    assert set(golden) == set(OURS)
+
+
+def normal(request):
+    """The request with enums by name, an empty body as none, and of a change what the mask says."""
+    body = request["body"] or None
+    if mask := request["query"].get("updateMask"):
+        body = {field: body[field] for field in mask.split(",")}
+    if request["path"].endswith("/customJobs") and request["method"] == "POST":
+        from google.cloud.aiplatform_v1.types import CustomJob
+
+        body = CustomJob.to_dict(CustomJob.from_json(json.dumps(body)))
+        body["labels"].pop(SUBMISSION_LABEL, None)
+    return {**request, "body": body}
+
+
+def write_golden(path: Path) -> None:
+    """Records what the SDK sends."""
+    with recording() as recorder, tempfile.TemporaryDirectory() as folder:
+        found = record(recorder, Path(folder), custom_job())
+    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    write_golden(Path(sys.argv[1]) if len(sys.argv) > 1 else GOLDEN)

@@ -1,0 +1,91 @@
+import os
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.vertex_checks import ConfigError
+from pipelines.vertex_setup import Setup, steps_of
+
+pytestmark = pytest.mark.fast
+
+ARGUMENTS = ["vertex-setup", "--project", "my-project", "--bucket", "my-bucket"]
+FAKE = """#!/bin/sh
+printf '%s\\n' "$*" >> "$GCLOUD_LOG"
+case "$*" in
+  *"buckets describe"*) exit 0 ;;
+  *describe*) exit 1 ;;
+  *FAILS*) echo "denied" >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def gcloud(tmp_path, monkeypatch):
+    """A gcloud that keeps its arguments; the bucket is there already, nothing else is."""
+    program = tmp_path / "bin" / "gcloud"
+    program.parent.mkdir()
+    program.write_text(FAKE)
+    program.chmod(0o755)
+    log = tmp_path / "log"
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("GCLOUD_LOG", str(log))
+    return lambda: log.read_text().splitlines() if log.exists() else []
+
+
+def test_without_yes_it_only_prints(gcloud, capsys):
+    assert main(ARGUMENTS) == 0
+
+    output = capsys.readouterr().out
+    assert gcloud() == []
+    assert "gcloud services enable aiplatform.googleapis.com" in output
+    assert "export TRAINYARD_PIPELINE_ROOT=gs://my-bucket/runs" in output
+    assert "trainyard@my-project.iam.gserviceaccount.com" in output
+
+
+def test_with_yes_it_makes_what_is_missing(gcloud, capsys):
+    assert main([*ARGUMENTS, "--yes"]) == 0
+
+    ran = gcloud()
+    made = [line for line in ran if " create " in f" {line} "]
+    assert not any("buckets create" in line for line in ran), "it is there already"
+    assert [line.split()[0] for line in made] == ["artifacts", "artifacts", "iam"]
+    assert any("--repository-format=kfp" in line for line in made)
+    assert "there already: the bucket" in capsys.readouterr().out
+
+
+def test_a_command_that_fails_ends_it_and_is_named(gcloud, capsys):
+    assert main([*ARGUMENTS, "--member", "user:FAILS@x.org", "--yes"]) == 1
+
+    assert "user:FAILS@x.org" in (error := capsys.readouterr().err)
+    assert "denied" in error
+
+
+def test_without_gcloud_it_says_where_to_get_it(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert main([*ARGUMENTS, "--yes"]) == 1
+    assert "gcloud is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("project", "My Project", id="project"),
+        pytest.param("bucket", "gs://b", id="bucket"),
+        pytest.param("location", "us", id="location"),
+        pytest.param("account", "a;rm -rf /", id="account"),
+        pytest.param("member", "me", id="member"),
+    ],
+)
+def test_a_bad_name_is_refused(name, value):
+    with pytest.raises(ConfigError, match=f"--{name} is"):
+        Setup(**{"project": "my-project", "bucket": "my-bucket", name: value})
+
+
+def test_whoever_starts_runs_may_act_as_the_account():
+    setup = Setup(project="my-project", bucket="my-bucket", member="user:me@x.org")
+
+    commands = [step.command for step in steps_of(setup)]
+
+    assert any("--member=user:me@x.org" in command for command in commands)
+    assert all(command[0] == "gcloud" for command in commands)

@@ -1,0 +1,169 @@
+"""Two hosts with addresses of their own, connected by a cable: what `cluster commands` prints."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from components.plan_training.cluster_file import load_cluster
+from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.spellings.hosts import commands
+from tests.support.forks import Fork, forks_with
+from trainer.errors import EXIT_RESTART
+
+pytestmark = pytest.mark.timeout(240)
+
+Process = subprocess.Popen | Fork
+LEFT, RIGHT = "10.213.7.1", "10.213.7.2"
+TWO = [f"{LEFT}:2222", f"{RIGHT}:2222"]
+
+
+class TwoHosts:
+    """Two network namespaces and the pair of interfaces that connects them."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.names = [f"trainyard-{os.getpid()}-{side}" for side in "ab"]
+        self.started: list[Process] = []
+
+    def connect(self) -> None:
+        """Skips the test where the system refuses it."""
+        if not shutil.which("ip"):
+            pytest.skip("there is no `ip` command (iproute2) to make hosts with")
+        left, right = self.names
+        cable = ["cable", "netns", left, "type", "veth", "peer", "name", "cable", "netns", right]
+        for words in (["netns", "add", left], ["netns", "add", right], ["link", "add", *cable]):
+            try:
+                ip(*words)
+            except subprocess.CalledProcessError as error:
+                pytest.skip(f"`ip {' '.join(words[:2])}` is refused: {error.stderr.strip()}")
+        for name, host in zip(self.names, (LEFT, RIGHT), strict=True):
+            ip("-n", name, "address", "add", f"{host}/30", "dev", "cable")
+            ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", name, "link", "set", "cable", "up")
+
+    def set_cable(self, state: str) -> None:
+        """`down` cuts the hosts off from each other without a word to either."""
+        ip("-n", self.names[1], "link", "set", "cable", state)
+
+    def start(self, command: str, *, host: int, is_new: bool) -> tuple[Process, Path]:
+        """Runs a command on a host, in a shell or as that would; returns its process and log."""
+        log_path = self.folder / f"{len(self.started)}.log"
+        begin = self._in_a_shell if is_new else self._as_a_fork
+        self.started.append(begin(command, self.names[host], log_path))
+        return self.started[-1], log_path
+
+    def _in_a_shell(self, command: str, name: str, log_path: Path) -> Process:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        with log_path.open("w") as log:
+            return subprocess.Popen(
+                ["ip", "netns", "exec", name, "sh", "-c", command],
+                env={**os.environ, "PATH": path, "TF_CONFIG": ""},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _as_a_fork(self, command: str, name: str, log_path: Path) -> Process:
+        variable, *words = shlex.split(command)
+        key, _, value = variable.partition("=")
+        forks = forks_with("tensorflow", "trainer.loop")
+        return forks.start(words, log_path=log_path, network=name, **{key: value})
+
+    def close(self) -> None:
+        """Ends what runs and takes the hosts away."""
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=10)
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    two = TwoHosts(tmp_path)
+    try:
+        two.connect()
+        yield two
+    finally:
+        two.close()
+
+
+@pytest.fixture
+def start(hosts, examples_dir, tmp_path):
+    """Starts a cluster as `cluster commands` says, on the hosts that have its addresses."""
+
+    def start_cluster(cluster, addresses, *flags: object, is_new: bool = False):
+        out = tmp_path / cluster.strategy
+        given = ["--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", out]
+        given += ["--batch-size", 32, "--steps-per-call", 5, "--log-every-steps", 5, *flags]
+        printed = commands(cluster, addresses, flags=list(map(str, given)))
+        return {
+            name: hosts.start(command, host=int(address.startswith(RIGHT)), is_new=is_new)
+            for (name, command), address in zip(printed.items(), addresses, strict=True)
+        }
+
+    return start_cluster
+
+
+@pytest.fixture
+def two_workers(pytestconfig):
+    """The shipped cluster of two hosts."""
+    return load_cluster(pytestconfig.rootpath / "configs" / "clusters" / "two_hosts.yaml").spec
+
+
+def wait_for(pattern: str, replica: tuple[Process, Path], *, after: int = 0) -> int:
+    """Returns how long the log is when the pattern is in what follows its first characters."""
+    process, log_path = replica
+    deadline = time.monotonic() + 120
+    while not re.search(pattern, log_path.read_text()[after:]):
+        assert process.poll() is None, log_path.read_text()
+        assert time.monotonic() < deadline, f"{pattern} is not in {log_path.read_text()}"
+        time.sleep(0.1)
+    return len(log_path.read_text())
+
+
+def test_a_host_that_is_cut_off_is_named_and_nobody_hangs(hosts, start, two_workers):
+    servers = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
+    left_ports = [f"{LEFT}:{port}" for port in (2231, 2232, 2233)]
+    flags = ["--steps", 1_000_000, "--checkpoint-every-steps", 50]
+    both = start(two_workers, TWO, *flags)
+    others = start(servers, [*left_ports[:2], f"{RIGHT}:2231", left_ports[2]], *flags)
+    wait_for(" eval: ", both["worker/0"])
+    wait_for("/1000000 loss", others["chief/0"])
+    hosts.set_cable("down")
+
+    # In step with each other: both end.
+    for name, gone in (("worker/0", "worker/1"), ("worker/1", "worker/0")):
+        process, log_path = both[name]
+        assert process.wait(90) == EXIT_RESTART, log_path.read_text()
+        log = log_path.read_text()
+        assert f"{gone} ({TWO[int(gone[-1])]}) has been unreachable for" in log
+        assert "Traceback" not in log
+    # Each at its own pace: those that see the chief go on.
+    so_far = wait_for("worker/1 is gone; 1 workers go on", others["chief/0"])
+    for _ in range(3):
+        so_far = wait_for("/1000000 loss", others["chief/0"], after=so_far)
+
+
+def test_a_host_that_cannot_be_reached_at_the_start_is_named(hosts, start, two_workers):
+    hosts.set_cable("down")
+    flags = ["--steps", 10, "--start-timeout-seconds", 3]
+    started = start(two_workers, TWO, *flags, is_new=True)
+    for process, log_path in started.values():
+        assert process.wait(90) != 0, log_path.read_text()
+        log = log_path.read_text()
+        assert "Traceback" not in log
+        assert "waited 3 s for worker/" in log, log

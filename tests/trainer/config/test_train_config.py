@@ -1,0 +1,242 @@
+"""The trainer's settings and their flags."""
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainer.config.model_settings import OPTIMIZERS
+from trainer.config.train_config import ConfigError, TrainConfig, parse_flags, resolve_folders
+from trainer.workloads import WORKLOADS, load_workload
+
+pytestmark = pytest.mark.fast
+
+REQUIRED = ["--workload", "mnist", "--examples-dir", "examples"]
+
+
+def config(**settings):
+    return TrainConfig(workload="mnist", examples_dir="examples", **settings)
+
+
+def test_every_field_is_a_flag(capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse_flags(["--help"])
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    for field in dataclasses.fields(TrainConfig):
+        assert "--" + field.name.replace("_", "-") in shown
+    assert "TF_CONFIG" in shown
+    assert "example:" in shown
+
+
+def test_flags_become_the_configuration():
+    flags = ["--steps", "7", "--batch-size", "32", "--learning-rate", "0.01", "--fresh"]
+    expected = config(steps=7, batch_size=32, learning_rate=0.01, fresh=True)
+    assert parse_flags(REQUIRED + flags) == expected
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "allowed"),
+    [
+        ("--epochs", "0", "at least 1"),
+        ("--epochs", "many", "at least 1"),
+        ("--epochs", "1.5", "at least 1"),
+        ("--batch-size", "-4", "at least 1"),
+        ("--learning-rate", "nan", "above 0"),
+        ("--learning-rate", "0", "above 0"),
+        ("--seed", "-1", "at least 0"),
+        ("--strategy", "mirror", "auto, single, mirrored, multi_worker_mirrored, parameter_server"),
+        ("--workload", "mnits", "mnist"),
+        ("--examples-dir", "", "give a value"),
+        ("--label-smoothing", "1.0", "at least 0 and below 1"),
+        ("--clip-norm", "inf", "at least 0"),
+        ("--schedule", "step", "one_cycle, cosine, constant, linear"),
+        ("--warmup", "1", "at least 0 and below 1"),
+        ("--model", "resnet21", "cnn"),
+        ("--profile-steps", "9", "FIRST-LAST"),
+        ("--profile-steps", "9-5", "FIRST-LAST"),
+        ("--profile-steps", "0-5", "from 1"),
+        ("--profile-steps", "a-b", "whole"),
+        ("--micro-batches", "3", "--batch-size 128"),
+        ("--optimizer", "amda", "adam, sgd, adagrad, rmsprop; did you mean 'adam'?"),
+        ("--optimizer", "ftrl", "adam, sgd, adagrad, rmsprop"),
+        ("--momentum", "0.9", "--momentum: adam has none; sgd and rmsprop have it"),
+        ("--momentum", "1", "at least 0 and below 1"),
+        ("--schedule-steps", "0", "at least 1"),
+        ("--hidden-units", "64", "mnist has no such setting; of its model it has --optimizer,"),
+        ("--linear-optimizer", "ftrl", "it has --optimizer, --momentum"),
+    ],
+)
+def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, value, allowed):
+    with pytest.raises(SystemExit) as stop:
+        parse_flags([*REQUIRED, flag, value])
+    assert stop.value.code == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert flag in message
+    if "has no" not in allowed and "it has" not in allowed and "has none" not in allowed:
+        assert repr(value) in message or value in message
+    assert allowed in message
+
+
+def test_flags_change_the_models_own_recipe():
+    own = TrainConfig(workload="cifar10", examples_dir="-", model="resnet32").recipe()
+    assert (own.optimizer, own.learning_rate, own.label_smoothing) == ("sgd", 0.1, 0.0)
+    changed = TrainConfig(workload="cifar10", examples_dir="-", learning_rate=0.5, weight_decay=0)
+    expected = dataclasses.replace(
+        TrainConfig(workload="cifar10", examples_dir="-").recipe(),
+        learning_rate=0.5,
+        weight_decay=0,
+    )
+    assert changed.recipe() == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "warmup"),
+    [
+        ({}, 0.15),
+        ({"schedule": "cosine"}, 0.0),
+        ({"schedule": "linear", "warmup": 0.1}, 0.1),
+        ({"warmup": 0.3}, 0.3),
+    ],
+    ids=["the model's own", "only one_cycle has one", "unless given", "given for one_cycle"],
+)
+def test_the_share_of_warmup_follows_the_schedule(settings, warmup):
+    assert config(**settings).recipe().warmup == warmup
+
+
+def test_steps_and_epochs_together_are_refused():
+    with pytest.raises(ConfigError, match="--steps and --epochs"):
+        config(steps=5, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("epochs", 2.0), ("batch_size", True), ("batch_size", "128"), ("fresh", 1)],
+)
+def test_a_field_of_the_wrong_type_is_refused(name, value):
+    with pytest.raises(ConfigError, match=name.replace("_", "-")):
+        config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_examples", "steps"),
+    [
+        ({}, 55_000, 1290),
+        ({"epochs": 1}, 128, 1),
+        ({"epochs": 1}, 129, 2),
+        ({"epochs": 1}, 1, 1),
+        ({"steps": 9}, 55_000, 9),
+    ],
+)
+def test_total_steps(settings, num_examples, steps):
+    assert config(**settings).total_steps(num_examples) == steps
+
+
+def test_folders_come_from_the_output_folder_or_from_vertex():
+    assert resolve_folders("out/", {}).model == "out/model"
+    names = {
+        "AIP_MODEL_DIR": "/m/",
+        "AIP_CHECKPOINT_DIR": "/c",
+        "AIP_TENSORBOARD_LOG_DIR": "gs://b/l/",
+    }
+    folders = resolve_folders("", names)
+    assert (folders.model, folders.checkpoints, folders.logs) == ("/m", "/c", "gs://b/l")
+
+
+def test_without_any_folder_the_error_says_what_to_give():
+    with pytest.raises(ConfigError, match=r"--output-dir.*AIP_CHECKPOINT_DIR"):
+        resolve_folders("", {"AIP_MODEL_DIR": "/m", "AIP_TENSORBOARD_LOG_DIR": "/l"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "tf_config", "code"),
+    [
+        (["--help"], "", 0),
+        (["--workload", "mnits"], "", 2),
+        ([*REQUIRED, "--output-dir", "out"], "{", 2),
+        (REQUIRED, "", 2),
+    ],
+    ids=["help", "bad flag", "bad TF_CONFIG", "no folder"],
+)
+def test_help_and_errors_come_without_importing_tensorflow(flags, tf_config, code, tmp_path):
+    # A tensorflow that cannot be imported, in front of the real one.
+    (tmp_path / "tensorflow.py").write_text("raise SystemExit('tensorflow was imported')\n")
+    root = Path(__file__).parents[3]
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{root}"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "trainer.task", *flags],
+        env={**environ, "TF_CONFIG": tf_config},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "tensorflow was imported" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"hidden_units": "64,x"}, "--hidden-units: '64,x'"),
+        ({"hidden_units": "64,,32"}, "whole numbers"),
+        ({"hidden_units": 0}, "whole numbers"),
+        ({"crosses": "payment_typ:company"}, "did you mean 'payment_type'"),
+        ({"crosses": "fare:tips"}, "'tips' in 'fare:tips' is no column; there are trip_miles"),
+        ({"crosses": "fare"}, "two or more different columns"),
+        ({"crosses": "fare:fare"}, "two or more different columns"),
+        ({"crosses": "fare:company,fare:company"}, "there twice"),
+        (
+            {"crosses": "company:pickup_community_area:dropoff_community_area"},
+            "up to 6,253,482 combinations",
+        ),
+        ({"embedding_size": 0}, "--embedding-size"),
+        ({"batch_norm": "yes"}, "--batch-norm"),
+        ({"linear_optimizer": "frtl"}, "did you mean 'ftrl'"),
+        ({"linear_learning_rate": 0.1}, "needs --linear-optimizer"),
+    ],
+)
+def test_a_wrong_setting_of_the_wide_and_deep_model_is_named(settings, named):
+    with pytest.raises(ConfigError, match=re.escape(named)):
+        TrainConfig(workload="taxi", examples_dir="-", **settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "hidden_units"),
+    [("128,64", (128, 64)), (" 128, 64 ", (128, 64)), (64, (64,)), ([128, 64], (128, 64))],
+    ids=["text", "spaces", "one number", "list"],
+)
+def test_settings_reach_the_model_in_every_spelling(given, hidden_units):
+    crosses = ["payment_type:fare", "company:trip_start_day:trip_start_hour"]
+    config = TrainConfig(workload="taxi", examples_dir="-", hidden_units=given, crosses=crosses)
+    taxi = config.chosen_workload()
+    assert taxi.hidden_units == hidden_units
+    assert taxi.crosses == tuple(tuple(cross.split(":")) for cross in crosses)
+    again = TrainConfig(workload="taxi", examples_dir="-", **taxi.changed_options())
+    assert again.chosen_workload() == taxi
+    none = TrainConfig(workload="taxi", examples_dir="-", crosses="none").chosen_workload()
+    assert (none.crosses, none.changed_options()) == ((), {"crosses": "none"})
+
+
+def test_without_settings_the_model_is_the_workloads_own():
+    for name in WORKLOADS:
+        chosen = TrainConfig(workload=name, examples_dir="-").chosen_workload()
+        assert chosen == load_workload(name)
+        assert chosen.changed_options() == {}
+
+
+def test_another_optimizer_brings_its_learning_rate_and_keeps_the_decay_of_a_step():
+    own = TrainConfig(workload="taxi", examples_dir="-").recipe()
+    other = TrainConfig(workload="taxi", examples_dir="-", optimizer="adagrad").recipe()
+    assert (other.optimizer, other.learning_rate) == ("adagrad", OPTIMIZERS["adagrad"])
+    step_decay = own.learning_rate * own.weight_decay
+    assert other.learning_rate * other.weight_decay == pytest.approx(step_decay)
+    assert TrainConfig(workload="taxi", examples_dir="-", optimizer="adam").recipe() == own
+    given = TrainConfig(workload="cifar10", examples_dir="-", momentum=0.5).recipe()
+    assert (given.optimizer, given.momentum) == ("sgd", 0.5)

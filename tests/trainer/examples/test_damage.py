@@ -1,0 +1,138 @@
+"""Shards that are cut short or damaged: named, or left out up to a number."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from trainer.errors import InputError
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.workloads import load_workload
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+
+from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
+from trainer.examples.tables import Decoder, SplitChunks, read_table, whole  # noqa: E402
+
+pytestmark = pytest.mark.timeout(60)
+SHARD = "train-00001-of-00003.tfrecord.gz"
+
+
+@pytest.fixture(params=["cut short", "flipped byte", "no gzip"])
+def damaged(request, examples_dir, tmp_path):
+    """A copy of the examples whose second of three train shards (171 of 512) is damaged."""
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    data = (folder / SHARD).read_bytes()
+    middle = len(data) // 2
+    changed = {
+        "cut short": data[:middle],
+        "flipped byte": data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+        "no gzip": b"x" * 50,
+    }
+    (folder / SHARD).write_bytes(changed[request.param])
+    return read_manifest(str(folder), workload="mnist")
+
+
+def test_file_and_record_are_named(damaged):
+    with pytest.raises(InputError, match=rf"{SHARD} is damaged from record \d+ on .*allows 0 more"):
+        checked_split(damaged, "train")
+
+
+def test_some_examples_may_be_left_out(damaged, caplog):
+    with pytest.raises(InputError, match="--skip-corrupt allows 3 more"):
+        checked_split(damaged, "train", skip_corrupt=3)
+    split = checked_split(damaged, "train", skip_corrupt=171)
+    assert 512 - 171 <= split.num_examples < 512
+    assert f"going on without {512 - split.num_examples} examples" in caplog.text
+    features, labels = read_table(split, load_workload("mnist"), compression="GZIP")
+    assert len(labels) == len(features["image"]) == split.num_examples
+
+
+def test_another_file_in_its_place_is_never_taken(examples_dir, tmp_path):
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    shutil.copy(folder / "train-00000-of-00003.tfrecord.gz", folder / SHARD)
+    with pytest.raises(InputError, match="differs from the manifest's sha256"):
+        checked_split(read_manifest(str(folder), workload="mnist"), "train", skip_corrupt=512)
+
+
+def image_example(num_bytes=784, num_images=1, label=3):
+    example = tf.train.Example()
+    images = [bytes([7]) * num_bytes] * num_images
+    example.features.feature["image"].bytes_list.value.extend(images)
+    example.features.feature["label"].int64_list.value.append(label)
+    return example.SerializeToString()
+
+
+@pytest.fixture
+def foreign(tmp_path):
+    """Writes two files of 1,500 records, the given ones in the second; answers the split."""
+
+    def write(records, *, at=1200, num_more=0):
+        shards = []
+        for number in range(2):
+            path = tmp_path / f"test-{number}.tfrecord"
+            content = [image_example()] * 1500
+            if number:
+                content[at : at + len(records)] = records
+                content += [image_example()] * num_more
+            with tf.io.TFRecordWriter(str(path)) as writer:
+                for record in content:
+                    writer.write(record)
+            shards.append(Shard(path=str(path), num_examples=1500, sha256=""))
+        return Split(name="test", num_examples=3000, shards=tuple(shards))
+
+    return write
+
+
+def read_whole(split, decoder):
+    return decoder.read(whole(split), num_expected=split.num_examples)
+
+
+def read_chunks(split, decoder):
+    return list(SplitChunks(split, decoder))
+
+
+BAD_RECORDS = {
+    "short": (image_example(783), r"an image does not have 784 bytes.*image: 783 bytes, label: 3"),
+    "long": (image_example(3072), r"an image does not have 784 bytes.*image: 3072 bytes"),
+    "empty": (image_example(0), r"an image does not have 784 bytes.*image: 0 bytes"),
+    "two images": (image_example(num_images=2), "image: 2 values, label: 3"),
+    "no image": (image_example(num_images=0), "image: 0 values"),
+    "another label": (image_example(label=12), "a label is not below 10.*label: 12"),
+    "nothing": (b"", "its 0 bytes are a tf.train.Example without a feature"),
+    "a text": (b"1,2,3\n", "its 6 bytes are no tf.train.Example"),
+}
+
+
+@pytest.mark.parametrize(("record", "reason"), BAD_RECORDS.values(), ids=BAD_RECORDS)
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["table", "chunks"])
+def test_a_record_that_is_no_image_of_this_size_is_named(foreign, record, reason, is_streamed):
+    split = foreign([record])
+    decoder = Decoder(workload=load_workload("mnist"), compression="")
+    expected = rf"test-1\.tfrecord, record 1200 \(the first is 0\): .*{reason}"
+    read = read_chunks if is_streamed else read_whole
+    with pytest.raises(InputError, match=expected):
+        read(split, decoder)
+
+
+def test_colour_images_of_another_size_are_refused(foreign):
+    decoder = Decoder(workload=load_workload("cifar10"), compression="")
+    reason = r"test-0\.tfrecord, record 0 .*an image does not have 3072 bytes.*image: 784 bytes"
+    with pytest.raises(InputError, match=reason):
+        decoder.read(whole(foreign([])), num_expected=3000)
+
+
+@pytest.mark.parametrize("read", [read_whole, read_chunks])
+@pytest.mark.parametrize("num_more", [-2, 1, 30])
+def test_the_file_with_another_number_of_examples_is_named(foreign, num_more, read):
+    split = foreign([], num_more=max(num_more, 0))
+    if num_more < 0:
+        first, second = split.shards
+        more = replace(second, num_examples=1500 - num_more)
+        split = replace(split, shards=(first, more), num_examples=3000 - num_more)
+    decoder = Decoder(workload=load_workload("mnist"), compression="")
+    reason = r"test-1\.tfrecord (holds more examples than the 1500|is damaged from record 1500 on)"
+    with pytest.raises(InputError, match=reason):
+        read(split, decoder)

@@ -1,0 +1,198 @@
+"""Examples that do not fit in memory: blocks of a stream, each example once per epoch."""
+
+import json
+import shutil
+import threading
+from random import Random
+
+import numpy as np
+import pytest
+
+from trainer.cluster.tf_config import Cluster
+from trainer.config.train_config import ConfigError, TrainConfig, resolve_folders
+from trainer.errors import InputError
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.workloads import load_workload
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+
+from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
+from trainer.examples.stream import BlockTables, Stream, plan_blocks  # noqa: E402
+from trainer.examples.tables import Decoder, SplitChunks, batch_rows, read_table  # noqa: E402
+from trainer.loop import train_in_step  # noqa: E402
+from trainer.training.job import check_batch_size, make_job  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+DECODER = Decoder(workload=load_workload("mnist"), compression="GZIP")
+# Blocks of ten steps of 32 digits: 28 * 28 pixels and a label of 8 bytes.
+TEN_STEPS = {"cache": "stream", "cache_gb": 3 * 10 * 32 * 792 / 1e9, "batch_size": 32}
+
+
+def make_stream(random, *, seed):
+    """A stream of any number of files, some of them empty, batches and blocks."""
+    sizes = [random.choice([0, 1, random.randint(1, 40)]) for _ in range(random.randint(1, 7))]
+    sizes[0] += 1
+    shards = tuple(
+        Shard(path=str(number), num_examples=size, sha256="") for number, size in enumerate(sizes)
+    )
+    return Stream(
+        split=Split(name="train", num_examples=sum(sizes), shards=shards),
+        batch_size=random.randint(1, 30),
+        steps_per_block=random.choice([0, 1, random.randint(1, 12)]),
+        seed=seed,
+    )
+
+
+def used_examples(stream, start, stop, *, random):
+    """The (file, record) of each example of steps start … stop - 1, cut in any number of parts."""
+    size, tables, used = stream.batch_size, {}, []
+    order = batch_rows(
+        tf.range(start, stop),
+        batch_size=size,
+        num_examples=stream.split.num_examples,
+        seed=stream.seed,
+        steps_per_block=stream.steps_per_block,
+    ).numpy()
+    everything = [
+        (shard.path, record)
+        for shard in stream.split.shards
+        for record in range(shard.num_examples)
+    ]
+    for step in range(start, stop):
+        table = everything
+        if stream.steps_per_block:
+            block = step // stream.steps_per_block
+            table = tables[block] if block in tables else read_names(stream, block)
+            tables = {block: table}
+        num_parts = random.randint(1, size)
+        for part in range(num_parts):
+            taken = slice(size * part // num_parts, size * (part + 1) // num_parts)
+            used += [table[row] for row in order[step - start, taken]]
+    return used
+
+
+def read_names(stream, block):
+    return [
+        (part.shard.path, record)
+        for part in stream.slices(block)
+        for record in range(part.skip, part.skip + part.take)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_example_comes_once_per_epoch(seed):
+    """For any number of files, examples, batch and block sizes, replicas and resumes."""
+    random, num_epochs = Random(seed), 3
+    stream = make_stream(random, seed=seed)
+    size = stream.split.num_examples
+    stop = -(-num_epochs * size // stream.batch_size)
+    resumes = sorted(random.randint(0, stop) for _ in range(random.randint(0, 3)))
+    used = []
+    for first, last in zip([0, *resumes], [*resumes, stop], strict=True):
+        used += used_examples(stream, first, last, random=random)
+    epochs = [used[epoch * size : (epoch + 1) * size] for epoch in range(num_epochs)]
+    for epoch in epochs:
+        assert len(set(epoch)) == len(epoch) == size
+    if size > 30:
+        assert epochs[0] != epochs[1], "an epoch has an order of its own"
+
+
+def test_a_block_is_read_as_it_was_planned(examples_dir):
+    manifest = read_manifest(str(examples_dir), workload="mnist")
+    split = checked_split(manifest, "train")
+    images, labels = read_table(split, DECODER.workload, compression="GZIP")
+    first_rows = {
+        shard.path: sum(s.num_examples for s in split.shards[:i])
+        for i, shard in enumerate(split.shards)
+    }
+    stream = Stream(split=split, batch_size=30, steps_per_block=7, seed=1)
+    tables = BlockTables(stream, DECODER)
+    for step in (15, 20, 21, 28):
+        features, read_labels = tables.at(step, stop=30)
+        rows = [first_rows[path] + record for path, record in read_names(stream, step // 7)]
+        np.testing.assert_array_equal(features["image"], images["image"].numpy()[rows])
+        np.testing.assert_array_equal(read_labels, labels.numpy()[rows])
+
+
+@pytest.mark.parametrize(
+    ("cache", "gigabytes", "steps"),
+    [
+        ("memory", 1e-9, 0),
+        ("auto", 512 * 792 / 1e9, 0),
+        ("auto", 511 * 792 / 1e9, 5),
+        ("stream", 1e-9, 1),
+        ("stream", 4.0, 16),
+    ],
+)
+def test_flags_and_examples_alone_say_how_they_are_read(examples_dir, cache, gigabytes, steps):
+    split = read_manifest(str(examples_dir), workload="mnist").splits["train"]
+    config = TrainConfig(
+        workload="mnist", examples_dir="-", cache=cache, cache_gb=gigabytes, batch_size=32
+    )
+    assert plan_blocks(config, split, DECODER) == steps
+    assert plan_blocks(config, split, DECODER, most_steps=3) == min(3, steps)
+
+
+def prepare(examples_dir, out, **settings):
+    config = TrainConfig(workload="mnist", examples_dir=str(examples_dir), **settings)
+    return make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
+
+
+def train(job):
+    train_in_step(job, ["/device:CPU:0"])
+    with open(f"{job.folders.logs}/metrics.jsonl", encoding="utf-8") as file:
+        return [line for line in map(json.loads, file) if line["split"] == "eval"]
+
+
+def test_a_stream_is_learnt_from(examples_dir, tmp_path):
+    job = prepare(examples_dir, tmp_path, epochs=4, **TEN_STEPS)
+    assert job.stream.steps_per_block == 10
+    assert train(job)[-1]["accuracy"] > 0.8
+
+
+def test_a_split_in_pieces_is_the_split(examples_dir, monkeypatch):
+    monkeypatch.setattr("trainer.examples.tables.CHUNK_SIZE", 33)
+    split = read_manifest(str(examples_dir), workload="mnist").splits["eval"]
+    _, labels = read_table(split, DECODER.workload, compression="GZIP")
+    pieces = [piece.numpy() for _, piece in SplitChunks(split, DECODER)]
+    assert [len(piece) for piece in pieces] == [33, 33, 33, 1]
+    np.testing.assert_array_equal(np.concatenate(pieces), labels)
+    fewer = Split(name="eval", num_examples=99, shards=split.shards)
+    with pytest.raises(InputError, match="hold 100 examples, but the manifest says 99"):
+        list(SplitChunks(fewer, DECODER))
+
+
+def test_damage_that_comes_while_training_is_named_and_can_be_skipped(examples_dir, tmp_path):
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    job = prepare(folder, tmp_path / "out", epochs=2, **TEN_STEPS)
+    shard = folder / "train-00001-of-00003.tfrecord.gz"
+    shard.write_bytes(shard.read_bytes()[:-3000])
+    with pytest.raises(InputError, match=rf"{shard.name} is damaged from record (\d+) on .*") as it:
+        train(job)
+    assert "start again with --skip-corrupt " in str(it.value)
+    job = prepare(folder, tmp_path / "out", epochs=2, skip_corrupt=100, **TEN_STEPS)
+    assert job.train.num_examples < 512
+    assert train(job)[-1]["step"] == job.total_steps
+
+
+@pytest.mark.parametrize(
+    ("settings", "num_devices", "message"),
+    [
+        ({"batch_size": 3}, 4, r"--batch-size: 3 examples .* 4 devices; .* at least 4"),
+        ({"batch_size": 8, "micro_batches": 4}, 3, r"--batch-size: 8 .* --micro-batches 4;.* 12"),
+    ],
+)
+def test_a_batch_with_too_few_examples_is_refused(settings, num_devices, message):
+    config = TrainConfig(workload="mnist", examples_dir="-", **settings)
+    with pytest.raises(ConfigError, match=message):
+        check_batch_size(config, num_devices=num_devices)
+    check_batch_size(config, num_devices=1)
+
+
+def test_it_is_refused_before_anything_is_read(start, tmp_path):
+    flags = ["--workload", "mnist", "--examples-dir", tmp_path, "--output-dir", tmp_path / "out"]
+    replica = start("small", *flags, "--batch-size", 2, "--cpu-devices", 3)
+    assert replica.wait() == 2
+    assert "--batch-size: 2 examples cannot be divided over 3 devices" in replica.log

@@ -1,0 +1,64 @@
+"""The wide-and-deep settings in clusters of real processes: trained, stopped, resumed, exported."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.trainer.workloads.test_taxi import write_trips
+from trainer.serving.evaluate import evaluate
+from trainer.training.checkpoint import list_checkpoints
+
+pytestmark = pytest.mark.timeout(300)
+SIZES = {
+    "parameter_server": {"num_workers": 2, "num_ps": 2},
+    "multi_worker_mirrored": {"num_chiefs": 0, "num_workers": 2, "num_ps": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def trips_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trips")
+    random = np.random.default_rng(5)
+    splits = {name: write_trips(folder, name, 300, random) for name in ("train", "eval", "test")}
+    manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def flags(trips_dir, out, *, steps):
+    return [
+        *("--workload", "taxi", "--examples-dir", trips_dir, "--output-dir", out),
+        *("--batch-size", 32, "--steps-per-call", 10, "--steps", steps, "--schedule-steps", 300),
+        *("--optimizer", "rmsprop", "--momentum", 0.5, "--linear-optimizer", "ftrl"),
+        *("--hidden-units", "16,8", "--embedding-size", 4, "--batch-norm"),
+        *("--crosses", "payment_type:company,payment_type:fare:trip_start_hour"),
+    ]
+
+
+@pytest.mark.parametrize("strategy", SIZES)
+def test_a_cluster_trains_and_goes_on_with_every_setting(
+    start_cluster, trips_dir, tmp_path, strategy
+):
+    out = tmp_path / "out"
+    for steps in (150, 300):
+        replicas = start_cluster(*flags(trips_dir, out, steps=steps), **SIZES[strategy])
+        codes = {name: replica.wait() for name, replica in replicas.items()}
+        logs = "\n".join(replica.log for replica in replicas.values())
+        assert set(codes.values()) == {0}, logs
+    assert "resuming from step 150" in logs
+    assert "learning rate of step" not in logs
+    saved = list_checkpoints(str(out / "checkpoints"))[-1]
+    assert saved.step == 300
+    snapshot = saved.load()
+    assert snapshot["state"].shape == (2 * (16 + 8),)
+    assert np.abs(snapshot["state"].numpy()[:16]).max() > 0
+    size = snapshot["weights"].shape[0]
+    linear = snapshot["linear_accumulator"].shape[0]
+    assert snapshot["mean_square"].shape == (size - linear,)
+    assert snapshot["linear_accumulator"].numpy().max() > 0.11, "FTRL has counted gradients"
+    lines = map(json.loads, (out / "logs/metrics.jsonl").read_text().splitlines())
+    measured = [line for line in lines if line["split"] == "eval"][-1]
+    metrics = evaluate(str(out / "model"), str(trips_dir), split="eval").metrics
+    assert metrics["loss"] == pytest.approx(measured["loss"], rel=1e-3)
+    assert metrics["auc"] > 0.95

@@ -1,0 +1,128 @@
+"""Parameter-server clusters as real processes: a whole run, and the death of each role."""
+
+import json
+import shutil
+import signal
+
+import pytest
+
+from trainer.errors import EXIT_RESTART
+from trainer.serving.evaluate import evaluate
+from trainer.training.checkpoint import list_checkpoints
+
+pytestmark = pytest.mark.timeout(120)
+# Blocks of ten steps; a step is 32 digits of 792 bytes.
+STREAM = ("--cache", "stream", "--cache-gb", 3 * 10.5 * 32 * 792 / 1e9)
+
+
+@pytest.fixture
+def flags(examples_dir, tmp_path):
+    return [
+        *("--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", tmp_path / "out"),
+        *("--batch-size", 32, "--steps-per-call", 10, "--log-every-steps", 20),
+    ]
+
+
+def test_four_processes_train_exactly_their_steps_and_all_end(
+    start_cluster, flags, examples_dir, tmp_path, expect_own_predictions
+):
+    replicas = start_cluster(*flags, "--steps", 151, "--profile-steps", "33-60")
+    codes = {name: replica.wait() for name, replica in replicas.items()}
+    logs = "\n".join(replica.log for replica in replicas.values())
+    assert set(codes.values()) == {0}, logs
+    assert "step 151/151" in replicas["chief/0"].log
+    assert "the job has ended: training is done" in replicas["worker/1"].log
+    out = tmp_path / "out"
+    lines = (out / "logs/metrics.jsonl").read_text().splitlines()
+    assert max(json.loads(line)["step"] for line in lines) == 151
+    assert "a trace up to step 60 is in" in replicas["chief/0"].log
+    # Of the chief and of each worker.
+    assert len(list(out.glob("logs/plugins/profile/*/*.xplane.pb"))) == 3
+    # Every update was counted by the servers: the last checkpoint carries the step.
+    assert (out / "checkpoints/step-0000000151/checkpoint.json").exists()
+    expect_own_predictions(out)
+    evaluation = evaluate(str(out / "model"), str(examples_dir))
+    assert evaluation.metrics["accuracy"] > 0.9
+
+
+def test_a_checkpoint_of_a_cluster_goes_on_with_other_servers_after_sigterm(
+    start_cluster, start, flags
+):
+    steps = ["--steps", 100_000, "--learning-rate", 0.001]
+    replicas = start_cluster(*flags, *steps, num_workers=1, num_ps=2)
+    replicas["chief/0"].wait_for("step 10/100000")
+    replicas["chief/0"].process.send_signal(signal.SIGTERM)
+    codes = {name: replica.wait(20) for name, replica in replicas.items()}
+    assert set(codes.values()) == {EXIT_RESTART}, replicas["chief/0"].log
+    alone = start("alone", *flags, *steps)
+    alone.wait_for("resuming from step ")
+    alone.wait_for("/100000 loss")
+
+
+@pytest.mark.parametrize("victim", ["worker/0", "ps/0", "chief/0"])
+def test_the_death_of_a_replica_ends_all_others_and_is_named(start_cluster, flags, victim):
+    wait = ["--replace-worker-seconds", 2]
+    replicas = start_cluster(*flags, *wait, "--steps", 100_000, num_workers=1)
+    replicas["chief/0"].wait_for("step 10/100000")
+    replicas.pop(victim).kill()
+    for replica in replicas.values():
+        assert replica.wait(30) == EXIT_RESTART, replica.log
+    witness = replicas.get("chief/0") or replicas["worker/0"]
+    assert f"{victim} (127.0.0.1:" in witness.log
+    assert "has been unreachable for" in witness.log
+    assert "Traceback" not in witness.log
+
+
+@pytest.mark.parametrize(("total", "more"), [(5001, ()), (1501, STREAM)], ids=["memory", "stream"])
+def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(
+    start_cluster, flags, total, more, tmp_path
+):
+    steps = ["--steps", total, "--learning-rate", 0.001]
+    replicas = start_cluster(*flags, *steps, *more, "--checkpoint-every-steps", 100)
+    chief = replicas["chief/0"]
+    chief.wait_for(f"step 10/{total}")
+    replicas["worker/0"].kill()
+    chief.wait_for("worker/0 is gone; 1 workers go on")
+    replicas["worker/0"] = replicas["worker/0"].start_again()
+    codes = {name: replica.wait() for name, replica in replicas.items()}
+    assert set(codes.values()) == {0}, chief.log
+    assert "worker/0 is back" in chief.log
+    assert f"step {total}/{total}" in chief.log
+    assert "Traceback" not in chief.log
+    # The servers' own count: neither a repeated nor a forgotten update.
+    saved = list_checkpoints(str(tmp_path / "out/checkpoints"))[-1]
+    assert saved.step == total
+    assert saved.extra == {"unfinished": [[total, -1]]}
+
+
+def test_a_file_that_is_damaged_while_it_is_streamed_is_named(
+    start_cluster, flags, examples_dir, tmp_path
+):
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    more = ["--examples-dir", folder, *STREAM, "--steps", 100_000, "--learning-rate", 0.001]
+    replicas = start_cluster(*flags, *more, num_workers=1)
+    replicas["chief/0"].wait_for("step 10/100000")
+    shard = folder / "train-00001-of-00003.tfrecord.gz"
+    shard.write_bytes(shard.read_bytes()[:-3000])
+    codes = {name: replica.wait(30) for name, replica in replicas.items()}
+    assert set(codes.values()) == {1}, replicas["chief/0"].log
+    assert f"{shard.name} is damaged from record " in replicas["chief/0"].log
+    assert "Traceback" not in replicas["chief/0"].log
+
+
+@pytest.mark.parametrize("victim", ["chief/0", "ps/0"])
+def test_a_job_goes_on_from_the_last_checkpoint(start_cluster, flags, tmp_path, victim):
+    flags += ["--learning-rate", 0.001, "--checkpoint-every-steps", 20, "--steps", 303]
+    replicas = start_cluster(*flags)
+    folder = tmp_path / "out/checkpoints"
+    replicas["ps/0"].wait_for("serving at")
+    replicas["chief/0"].wait_for("/303 loss")
+    replicas[victim].kill()
+    for replica in replicas.values():
+        replica.wait(30)
+    replicas = {name: replica.start_again() for name, replica in replicas.items()}
+    codes = {name: replica.wait() for name, replica in replicas.items()}
+    assert set(codes.values()) == {0}, replicas["chief/0"].log
+    saved = list_checkpoints(str(folder))[-1]
+    assert saved.step == 303
+    assert saved.extra == {"unfinished": [[303, -1]]}

@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from trainer import paths
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize(
+    ("address", "uri", "bucket"),
+    [
+        pytest.param("gs://b/x/y", "gs://b/x/y", "gs://b", id="bucket"),
+        pytest.param("/gcs/b/x/y", "gs://b/x/y", "gs://b", id="mounted"),
+        pytest.param(Path("/gcs/b"), "gs://b", "gs://b", id="mounted-path"),
+        pytest.param("/data/x", "/data/x", "", id="local"),
+        pytest.param("file:///data/x", "/data/x", "", id="file"),
+        pytest.param("/gcsfuse/x", "/gcsfuse/x", "", id="looks-alike"),
+    ],
+)
+def test_each_address_has_one_form_for_tensorflow_and_google(address, uri, bucket):
+    assert paths.uri(address) == uri
+    assert paths.bucket_of(address) == bucket
+    assert paths.is_in_bucket(address) == bool(bucket)
+    assert paths.is_bucket_uri(address) == (address == uri and bool(bucket))
+
+
+def test_a_bucket_is_opened_where_it_is_mounted(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/")
+
+    assert paths.local_path("gs://b/x") == tmp_path / "b" / "x"
+    assert paths.local_path("file:///data/x") == Path("/data/x")
+    assert paths.local_path("x") == Path("x")
+
+
+def test_a_bucket_that_is_not_mounted_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/absent/")
+
+    with pytest.raises(ValueError, match="gs://b/x: buckets are reached through"):
+        paths.local_path("gs://b/x")

@@ -1,0 +1,86 @@
+"""The trainer on one machine, as a user starts it."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from trainer.runtime.progress import parse_progress
+from trainer.serving.evaluate import evaluate
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def flags(examples_dir, tmp_path):
+    return [
+        *("--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", tmp_path / "out"),
+        *("--batch-size", 32, "--steps-per-call", 10, "--log-every-steps", 20),
+    ]
+
+
+def measurements(out, split):
+    lines = (out / "logs/metrics.jsonl").read_text().splitlines()
+    return [line for line in map(json.loads, lines) if line["split"] == split]
+
+
+def test_trains_exports_and_evaluates_then_only_exports_again(start, flags, examples_dir, tmp_path):
+    out = tmp_path / "out"
+    first = start("first", *flags, "--epochs", 8, is_new=True)
+    assert first.wait() == 0, first.log
+    progress = [parse_progress(line) for line in first.log.splitlines()]
+    steps = [line.step for line in progress if line]
+    assert steps[0] > 0
+    assert steps[-1] == 128
+    assert all(line.startswith("chief/0 ") for line in first.log.splitlines()), first.log
+    assert measurements(out, "train")[-1]["step"] == 128
+    assert {"step", "loss", "accuracy", "examples_per_second", "time"} <= set(
+        measurements(out, "train")[0]
+    )
+    assert list(out.glob("logs/train/events*"))
+    assert list(out.glob("logs/eval/events*"))
+    evaluation = evaluate(str(out / "model"), str(examples_dir), split="eval")
+    assert evaluation.num_examples == 100
+    assert evaluation.metrics["accuracy"] > 0.9
+    assert np.sum(evaluation.confusion) == 100
+    # The exported model is the trainer's: its own last measurement of the same examples.
+    last = measurements(out, "eval")[-1]
+    assert evaluation.metrics["accuracy"] == pytest.approx(last["accuracy"])
+    assert evaluation.metrics["loss"] == pytest.approx(last["loss"], rel=1e-4)
+
+    (out / "model" / "workload.json").unlink()
+    again = start("again", *flags, "--epochs", 8)
+    assert again.wait() == 0, again.log
+    assert "resuming from step 128" in again.log
+    assert (out / "model" / "workload.json").exists()
+    assert not list(out.glob("model.*"))
+
+
+def test_sigterm_saves_a_checkpoint_from_which_the_next_start_goes_on(start, flags, tmp_path):
+    steps = ["--steps", 100_000, "--learning-rate", 0.001]
+    replica = start("stopped", *flags, *steps)
+    replica.wait_for("step 10/100000")
+    replica.process.send_signal(signal.SIGTERM)
+    assert replica.wait(20) == 143, replica.log
+    assert "is saved, start again to resume" in replica.log
+    assert not (tmp_path / "out/model").exists()
+
+    resumed = start("resumed", *flags, *steps)
+    resumed.wait_for("resuming from step ")
+    resumed.wait_for("/100000 loss")
+    resumed.process.send_signal(signal.SIGTERM)
+    assert resumed.wait(20) == 143, resumed.log
+
+
+def test_a_damaged_shard_is_named_without_a_traceback(start, flags, examples_dir, tmp_path):
+    copy = tmp_path / "damaged"
+    copy.mkdir()
+    for path in examples_dir.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    shard = copy / "train-00001-of-00003.tfrecord.gz"
+    shard.write_bytes(shard.read_bytes()[:-100])
+    replica = start("damaged", *flags, "--examples-dir", copy)
+    assert replica.wait() == 1
+    assert f"{shard} is damaged from record 17" in replica.log
+    assert "Traceback" not in replica.log

@@ -1,0 +1,182 @@
+"""Killed at any moment and started again, training ends as if it had never been killed."""
+
+import random
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from trainer.errors import DivergedError, TrainerError
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.training.checkpoint import Checkpoints, list_checkpoints
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+
+pytestmark = pytest.mark.timeout(180)
+STEPS = 200
+# Blocks of 12 steps; a step is 30 digits of 792 bytes.
+STREAM = ("--cache", "stream", "--cache-gb", 3 * 12.5 * 30 * 792 / 1e9)
+
+
+@pytest.fixture
+def flags(examples_dir):
+    return [
+        *("--workload", "mnist", "--examples-dir", examples_dir, "--learning-rate", 0.001),
+        *("--batch-size", 30, "--steps-per-call", 7, "--checkpoint-every-steps", 11),
+        *("--steps", STEPS),
+    ]
+
+
+def last_weights(out):
+    saved = list_checkpoints(str(out / "checkpoints"))[-1]
+    assert saved.step == STEPS
+    return {name: value.numpy() for name, value in saved.load().items()}
+
+
+def kill_at_random_steps(start_all, out, *, seed, times):
+    """Kills one of the replicas soon after some checkpoint, then starts them all again."""
+    chooser = random.Random(seed)
+    for _ in range(times):
+        before = set(out.glob("checkpoints/step-*"))
+        replicas = start_all()
+        wanted, new = chooser.randint(2, 4), set()
+        deadline = time.monotonic() + 60
+        while len(new) < wanted and all(one.process.poll() is None for one in replicas):
+            new |= set(out.glob("checkpoints/step-*")) - before
+            assert time.monotonic() < deadline, replicas[0].log
+            time.sleep(0.005)
+        time.sleep(chooser.random() * 0.1)
+        chooser.choice(replicas).kill()
+        for replica in replicas:
+            replica.wait(30)
+    replicas = start_all()
+    for replica in replicas:
+        assert replica.wait() == 0, replica.log
+    return replicas[0]
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--cpu-devices", 2), STREAM], ids=["single", "mirrored", "stream"]
+)
+def test_a_killed_replica_ends_with_the_same_bits(start, flags, tmp_path, more):
+    whole = start("whole", *flags, *more, "--output-dir", tmp_path / "whole")
+    out = tmp_path / "killed"
+
+    def start_all():
+        return [start("killed", *flags, *more, "--output-dir", out)]
+
+    last = kill_at_random_steps(start_all, out, seed=len(more), times=1 if more else 2)
+    assert "resuming from step " in last.log
+    assert whole.wait() == 0, whole.log
+    expect_same_bits(last_weights(tmp_path / "whole"), last_weights(out))
+
+
+@pytest.mark.parametrize("more", [(), STREAM], ids=["memory", "stream"])
+def test_killed_multi_worker_training_ends_with_the_same_bits(start_cluster, flags, more, tmp_path):
+    def start_all(out):
+        sizes = {"num_chiefs": 0, "num_ps": 0, "num_workers": 2}
+        return list(start_cluster(*flags, *more, "--output-dir", out, **sizes).values())
+
+    whole = start_all(tmp_path / "whole")
+    for replica in whole:
+        assert replica.wait() == 0, replica.log
+    out = tmp_path / "killed"
+    last = kill_at_random_steps(lambda: start_all(out), out, seed=5, times=1)
+    assert "resuming from step " in last.log
+    expect_same_bits(last_weights(tmp_path / "whole"), last_weights(out))
+
+
+def expect_same_bits(one, other):
+    assert set(one) == set(other) >= {"weights", "momentum", "velocity", "global_step"}
+    for name, value in one.items():
+        assert value.tobytes() == other[name].tobytes(), name
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(str(tmp_path), keep=2, best_metric="accuracy")
+
+
+def snapshot(step, value=1.0):
+    return {
+        "global_step": tf.constant(step, tf.int64),
+        "weights": tf.fill([10], value),
+        "state": tf.zeros([0]),
+    }
+
+
+def steps_in(folder):
+    return [saved.step for saved in list_checkpoints(str(folder))]
+
+
+def test_the_last_ones_and_the_best_are_kept(checkpoints, tmp_path):
+    for step, accuracy in [(1, 0.5), (2, 0.9), (3, 0.7), (4, float("nan")), (5, 0.8)]:
+        checkpoints.save(snapshot(step), metrics={"accuracy": accuracy})
+    checkpoints.save(snapshot(6))
+    checkpoints.wait()
+    assert steps_in(tmp_path) == [2, 5, 6]
+    assert checkpoints.latest().step == 6
+
+
+@pytest.mark.parametrize("damage", ["no info", "short file", "no file", "half info"])
+def test_a_half_written_checkpoint_is_ignored_and_removed(checkpoints, tmp_path, damage):
+    checkpoints.save(snapshot(1, 1.0), extra={"unfinished": [[1, -1]]})
+    checkpoints.save(snapshot(2, 2.0))
+    checkpoints.wait()
+    folder = tmp_path / "step-0000000002"
+    data = folder / "state.data-00000-of-00001"
+    if damage == "no info":
+        (folder / "checkpoint.json").unlink()
+    elif damage == "short file":
+        data.write_bytes(data.read_bytes()[:-1])
+    elif damage == "no file":
+        data.unlink()
+    else:
+        (folder / "checkpoint.json").write_text('{"step": 2, "fi')
+    latest = checkpoints.latest()
+    assert latest.step == 1
+    assert latest.extra == {"unfinished": [[1, -1]]}
+    assert not folder.exists()
+    np.testing.assert_array_equal(latest.load()["weights"], np.ones(10))
+    checkpoints.save(snapshot(2, 3.0))
+    checkpoints.wait()
+    np.testing.assert_array_equal(checkpoints.latest().load()["weights"], np.full(10, 3.0))
+
+
+def test_a_damaged_checkpoint_says_what_to_delete(checkpoints, tmp_path):
+    checkpoints.save(snapshot(1))
+    checkpoints.wait()
+    data = tmp_path / "step-0000000001/state.data-00000-of-00001"
+    data.write_bytes(bytes(len(data.read_bytes())))
+    with pytest.raises(TrainerError, match=r"step-0000000001 cannot be read .*delete that folder"):
+        checkpoints.latest().load()
+
+
+def test_what_is_not_finite_is_never_saved(checkpoints, tmp_path):
+    with pytest.raises(DivergedError, match="step 3: the weights are not finite"):
+        checkpoints.save(snapshot(3, float("nan")))
+    assert steps_in(tmp_path) == []
+
+
+def test_a_failed_write_is_told_at_the_next_save(checkpoints, tmp_path):
+    shutil.rmtree(tmp_path)
+    tmp_path.write_text("a file in the place of the folder")
+    checkpoints.save(snapshot(1))
+    with pytest.raises(tf.errors.OpError):
+        checkpoints.save(snapshot(2))
+
+
+def test_a_loss_that_explodes_ends_training_with_advice(start, flags, tmp_path):
+    wild = ["--learning-rate", 1e18, "--output-dir", tmp_path]
+    replica = start("wild", *flags, *wild)
+    assert replica.wait() == 1
+    last = replica.log.splitlines()[-1]
+    assert "step " in last
+    assert "the loss " in last
+    assert "a lower --learning-rate (now 1e+18)" in last
+    assert "Traceback" not in replica.log
+    for saved in list_checkpoints(str(tmp_path / "checkpoints")):
+        assert np.isfinite(saved.load()["weights"]).all()

@@ -1,0 +1,96 @@
+"""What a job leaves for TensorBoard: scalars, the graph, histograms, and a trace of steps."""
+
+import threading
+from collections import defaultdict
+
+import pytest
+
+from trainer.cluster.tf_config import Cluster
+from trainer.config.train_config import ConfigError, TrainConfig, resolve_folders
+from trainer.runtime.tensorflow_logs import import_tensorflow
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
+from tensorflow.tsl.profiler.protobuf import xplane_pb2  # noqa: E402
+
+from trainer.loop import train_in_step  # noqa: E402
+from trainer.training.job import make_job  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def settings(examples_dir):
+    return {"workload": "mnist", "examples_dir": str(examples_dir), "batch_size": 32}
+
+
+def new_job(out, **settings):
+    folders = resolve_folders(str(out), {})
+    return make_job(TrainConfig(**settings), Cluster(), folders, threading.Event())
+
+
+@pytest.fixture(scope="module")
+def logs(settings, tmp_path_factory):
+    """Those of two epochs of 16 steps."""
+    out = tmp_path_factory.mktemp("seen")
+    settings = {**settings, "epochs": 2, "histograms": True, "profile_steps": "5-20"}
+    train_in_step(new_job(out, **settings, steps_per_call=4), ["/device:CPU:0"])
+    return out / "logs"
+
+
+@pytest.fixture(scope="module")
+def events(logs):
+    everything = {"histograms": 0, "tensors": 0}
+    accumulator = EventAccumulator(str(logs / "train"), size_guidance=everything)
+    return accumulator.Reload()
+
+
+def test_the_graph_is_there_once_with_the_models_layers(logs, events):
+    names = {
+        node.name
+        for node in tf.compat.v1.GraphDef.FromString(events.Graph().SerializeToString()).node
+    }
+    assert any("/dense" in name and name.endswith("/MatMul") for name in names), names
+    files = [str(path) for path in (logs / "train").glob("events*")]
+    all_events = [event for path in files for event in tf.compat.v1.train.summary_iterator(path)]
+    assert sum(event.HasField("graph_def") for event in all_events) == 1
+
+
+def test_the_weights_of_each_layer_are_there_for_each_epoch(events):
+    found = defaultdict(list)
+    for tag in events.Tags()["tensors"]:
+        if events.SummaryMetadata(tag).plugin_data.plugin_name == "histograms":
+            found[tag] = [event.step for event in events.Tensors(tag)]
+    assert len(found) == 8
+    assert sum(tag.endswith("/kernel") for tag in found) == 4
+    assert all("conv2d" in tag or "dense" in tag for tag in found)
+    assert all(steps == [16, 32] for steps in found.values()), found
+
+
+def test_the_trace_covers_the_steps(logs):
+    (path,) = logs.glob("plugins/profile/*/*.xplane.pb")
+    trace = xplane_pb2.XSpace.FromString(path.read_bytes())
+    # The first of each call of four steps.
+    assert sorted(set(traced_steps(trace))) == [5, 9, 13, 17]
+    operations = {event.name for plane in trace.planes for event in plane.event_metadata.values()}
+    assert any("Conv2D" in name for name in operations)
+
+
+def traced_steps(trace):
+    for plane in trace.planes:
+        steps = {key for key, stat in plane.stat_metadata.items() if stat.name == "step_num"}
+        for line in plane.lines:
+            for event in line.events:
+                if plane.event_metadata[event.metadata_id].name.startswith("train"):
+                    yield from (
+                        stat.int64_value or stat.uint64_value
+                        for stat in event.stats
+                        if stat.metadata_id in steps
+                    )
+
+
+def test_steps_to_profile_that_never_come_are_refused(settings, tmp_path):
+    with pytest.raises(ConfigError, match=r"--profile-steps: 5-33 is past the last step, 32"):
+        new_job(tmp_path, **settings, epochs=2, profile_steps="5-33")

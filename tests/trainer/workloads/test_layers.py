@@ -1,0 +1,78 @@
+"""The layers of the fast net, and what it takes from the train split."""
+
+import json
+
+import numpy as np
+import pytest
+
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.workloads import load_workload
+
+import_tensorflow()
+
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from trainer.workloads.layers import (  # noqa: E402
+    Normalization,
+    PassingOn,
+    Whitening,
+    whitening_kernel,
+)
+
+pytestmark = pytest.mark.timeout(120)
+RANDOM = np.random.default_rng(3)
+
+
+def smooth_images(count=64):
+    """Images of mean 0 whose neighbouring pixels and channels are much alike."""
+    rough = RANDOM.normal(size=(count, 12, 12, 3)) + RANDOM.normal(size=(count, 12, 12, 1))
+    return (rough[:, :-1, :-1] + rough[:, 1:, 1:] + rough[:, 1:, :-1]).astype(np.float32)
+
+
+def test_whitened_patches_are_uncorrelated_and_of_equal_spread():
+    images = smooth_images()
+    kernel = whitening_kernel(images)
+    outputs = Whitening(kernel)(images).numpy()
+    assert outputs.shape == (64, 10, 10, 24)
+    flat = outputs[..., :12].reshape(-1, 12)
+    np.testing.assert_allclose(flat.T @ flat / len(flat), np.eye(12), atol=0.01)
+    np.testing.assert_allclose(outputs[..., 12:], -outputs[..., :12], atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_normalization_is_that_of_keras_without_a_scale(policy):
+    ours = Normalization(momentum=0.5, dtype=policy)
+    theirs = keras.layers.BatchNormalization(momentum=0.5, scale=False, epsilon=1e-3)
+    inputs = tf.cast(smooth_images() * 3 + 1, "bfloat16" if policy != "float32" else "float32")
+    # The fused operation's variance is that of a sample: a little larger where there are few.
+    tolerance = 1e-3 if policy == "float32" else 0.05
+    for training in (True, True, False):
+        expected = theirs(tf.cast(inputs, tf.float32), training=training)
+        answer = tf.cast(ours(inputs, training=training), tf.float32)
+        np.testing.assert_allclose(answer, expected, atol=tolerance)
+    ours.trainable_variables[0].assign([0.5, 0.0, -0.5])
+    moved = tf.reduce_mean(tf.cast(ours(inputs, training=True), tf.float32), axis=[0, 1, 2])
+    np.testing.assert_allclose(moved, [4.0, 0.0, -4.0], atol=0.05)
+
+
+def test_a_convolution_begins_as_one_that_passes_its_inputs_on():
+    images = smooth_images()
+    begun = keras.layers.Conv2D(5, 3, padding="same", kernel_initializer=PassingOn())(images)
+    np.testing.assert_allclose(begun[..., :3], images, atol=1e-5)
+    assert np.asarray(begun[..., 3:]).std() > 0.01
+    assert PassingOn()((3, 3, 5, 3)).shape == (3, 3, 5, 3)
+
+
+def test_the_fast_net_whitens_as_its_facts_say_and_trains_no_filter_of_it():
+    images = (smooth_images(8).repeat(3, 1).repeat(3, 2)[:, :32, :32] * 20 + 128).clip(0, 255)
+    adapted = load_workload("cifar10").adapt({"image": images.astype(np.uint8)})
+    again = load_workload("cifar10").with_facts(json.loads(json.dumps(adapted.facts())))
+    assert again == adapted
+    model = again.build_model("fast")
+    fixed = [v for v in model.non_trainable_variables if v.path.endswith("kernel")]
+    expected = np.reshape(adapted.whitening, (2, 2, 3, 12))
+    np.testing.assert_allclose(fixed[0][..., :12], expected, rtol=1e-5)
+    logits = model(again.preprocess({"image": images.astype(np.uint8)}), training=False)
+    assert logits.shape == (8, 10)
+    assert np.isfinite(logits).all()

@@ -1,0 +1,167 @@
+"""Taxi from examples to a judged model, whose answers another process repeats."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from kfp.dsl import ClassificationMetrics, Metrics
+
+from components.evaluate.held_out import read_held_out
+from components.evaluate.step import evaluate_model
+from components.predict.parity import check_parity
+from trainer.cluster.tf_config import Cluster
+from trainer.config.train_config import TrainConfig, resolve_folders
+from trainer.errors import InputError
+from trainer.runtime.tensorflow_logs import import_tensorflow
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+
+from trainer.examples.manifest import read_manifest  # noqa: E402
+from trainer.examples.tables import read_table  # noqa: E402
+from trainer.loop import train_in_step  # noqa: E402
+from trainer.training.facts import find_facts  # noqa: E402
+from trainer.training.job import make_job  # noqa: E402
+from trainer.workloads import load_workload  # noqa: E402
+from trainer.workloads.taxi import Taxi  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+PREDICT = """
+import json, sys
+from trainer.runtime.tensorflow_logs import import_tensorflow
+import_tensorflow()
+from trainer.serving.export import load_predictor
+instances = json.load(open(sys.argv[2]))["instances"]
+print(json.dumps(load_predictor(sys.argv[1]).predict(instances)))
+"""
+
+
+@pytest.fixture(scope="module")
+def trips_dir(tmp_path_factory):
+    """Trips whose tip is big when they are paid by card, but not to a company of no name."""
+    folder = tmp_path_factory.mktemp("trips")
+    random = np.random.default_rng(5)
+    splits = {name: write_trips(folder, name, 300, random) for name in ("train", "eval", "test")}
+    manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def write_trips(folder, name, count, random):
+    path = folder / f"{name}-00000-of-00001.tfrecord.gz"
+    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+        for _ in range(count):
+            writer.write(make_trip(random))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    shard = {"file": path.name, "num_examples": count, "sha256": digest}
+    return {"num_examples": count, "shards": [shard]}
+
+
+def make_trip(random):
+    is_card, has_company = random.random() < 0.5, random.random() < 0.7
+    feature = {"payment_type": tf.train.Feature(bytes_list={"value": [b"Cash"]})}
+    if is_card:
+        feature["payment_type"] = tf.train.Feature(bytes_list={"value": [b"Credit Card"]})
+    if has_company:
+        feature["company"] = tf.train.Feature(bytes_list={"value": ["Café Cabs".encode()]})
+    feature["fare"] = tf.train.Feature(float_list={"value": [random.gamma(2, 6)]})
+    feature["trip_start_hour"] = tf.train.Feature(int64_list={"value": [random.integers(24)]})
+    label = [int(is_card and has_company)]
+    feature["big_tipper"] = tf.train.Feature(int64_list={"value": label})
+    return tf.train.Example(features={"feature": feature}).SerializeToString()
+
+
+def test_a_model_is_trained_judged_and_repeated_by_another_process(trips_dir, tmp_path):
+    config = TrainConfig(workload="taxi", examples_dir=str(trips_dir), batch_size=32, epochs=20)
+    folders = resolve_folders(str(tmp_path), {})
+    job = make_job(config, Cluster(), folders, threading.Event())
+    train_in_step(job, ["/device:CPU:0"])
+    judgement = evaluate_model(
+        "taxi",
+        thresholds='{"auc": 0.95, "accuracy": 0.9}',
+        examples_dir=str(trips_dir),
+        model_dir=folders.model,
+        metrics=Metrics(name="metrics", uri=str(tmp_path / "metrics")),
+        confusion=ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion")),
+        golden_path=str(tmp_path / "golden"),
+        report_path=str(tmp_path / "report.html"),
+    )
+    assert judgement.verdict == "passed", judgement.reasons
+    golden = json.loads((tmp_path / "golden").read_text(), parse_constant=pytest.fail)
+    assert {"small tip", "big tip"} == set(golden["labels"])
+    assert "company" not in min(golden["instances"], key=len)
+    done = subprocess.run(
+        [sys.executable, "-c", PREDICT, folders.model, tmp_path / "golden"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    check_parity(json.loads(done.stdout), golden["predictions"], golden["labels"])
+
+
+def test_what_is_kept_of_a_held_out_split_is_found_in_its_pieces(trips_dir, monkeypatch):
+    taxi = load_workload("taxi")
+    split = read_manifest(str(trips_dir), workload="taxi").splits["test"]
+    table, labels = read_table(split, taxi, compression="GZIP", raw=True)
+
+    def answer(features):
+        share = 1 / (1 + features["fare"].numpy())
+        return {"probabilities": np.stack([share, 1 - share], axis=1)}
+
+    monkeypatch.setattr("trainer.examples.tables.CHUNK_SIZE", 33)
+    found = read_held_out(str(trips_dir), SimpleNamespace(workload=taxi, answer=answer))
+
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_array_equal(found.probabilities, answer(table)["probabilities"])
+    assert 24 <= len(found.rows) <= 24 + 10
+    assert max(found.rows) > 33
+    for index, row in found.rows.items():
+        np.testing.assert_equal(
+            row, {name: column.numpy()[index] for name, column in table.items()}
+        )
+
+
+def make_taxi_job(examples_dir, out, **settings):
+    config = TrainConfig(workload="taxi", examples_dir=str(examples_dir), steps=4, **settings)
+    return make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
+
+
+def test_a_resumed_job_has_the_very_same_facts_and_examples(trips_dir, tmp_path, monkeypatch):
+    first = make_taxi_job(trips_dir, tmp_path / "out", cache="stream", cache_gb=1e-5)
+    train_in_step(first, ["/device:CPU:0"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Taxi, "adapt", lambda *_: pytest.fail("facts were found anew"))
+        again = make_taxi_job(trips_dir, tmp_path / "out")
+    assert again.workload == first.workload
+    assert again.workload.vocabularies["company"] == ["Café Cabs"]
+
+    others = tmp_path / "others"
+    others.mkdir()
+    splits = {
+        name: write_trips(others, name, 300, np.random.default_rng(6)) for name in ("train", "eval")
+    }
+    manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
+    (others / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(
+        InputError, match=r"--examples-dir: the train .*/others are not those .*out"
+    ):
+        make_taxi_job(others, tmp_path / "out")
+    assert make_taxi_job(others, tmp_path / "out", fresh=True).workload != first.workload
+
+
+def test_facts_of_many_examples_are_those_of_some_from_all_over(trips_dir, monkeypatch):
+    monkeypatch.setattr("trainer.training.facts._MOST_EXAMPLES", 100)
+    taxi, split = (
+        load_workload("taxi"),
+        read_manifest(str(trips_dir), workload="taxi").splits["train"],
+    )
+    columns, _ = read_table(split, taxi, compression="GZIP", raw=True)
+    every_third = {name: column.numpy()[::3] for name, column in columns.items()}
+    assert find_facts(taxi, split, compression="GZIP") == taxi.adapt(every_third)

@@ -1,0 +1,164 @@
+"""Each workload: from examples to the exported model's answers, in every form of request."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.workloads import WORKLOADS, load_workload
+
+import_tensorflow()
+
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from trainer.serving.export import InstanceError, export_model, load_predictor  # noqa: E402
+from trainer.workloads.images import flip, move  # noqa: E402
+from trainer.workloads.lookups import bucketize, make_boundaries, number_terms  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+TRIPS = [
+    {"fare": 7.25, "trip_miles": 1.5, "payment_type": "Cash", "pickup_community_area": 8},
+    {"fare": 30.0, "trip_miles": 17.0, "trip_seconds": 1500.0, "payment_type": "Credit Card"},
+    {"payment_type": "never seen", "trip_start_hour": 23, "company": "Rosé Cabs"},
+    {},
+]
+
+
+def make_example(features, **more):
+    """A tf.train.Example of lists by name."""
+    example = tf.train.Example()
+    for name, value in {**features, **more}.items():
+        feature = example.features.feature[name]
+        if isinstance(value, str | bytes):
+            feature.bytes_list.value.append(value.encode() if isinstance(value, str) else value)
+        elif isinstance(value, int):
+            feature.int64_list.value.append(value)
+        else:
+            feature.float_list.value.append(value)
+    return example.SerializeToString()
+
+
+def image_examples(workload):
+    random = np.random.default_rng(2)
+    images = random.integers(0, 256, (4, *workload.shape)).astype(np.uint8)
+    return [make_example({"image": image.tobytes()}, key=f"k{i}") for i, image in enumerate(images)]
+
+
+@pytest.fixture(scope="module", params=sorted(WORKLOADS))
+def exported(request, tmp_path_factory):
+    """A model that has not been trained: (workload, Keras model, predictor, Examples)."""
+    workload = load_workload(request.param)
+    if request.param == "taxi":
+        examples = [make_example(trip, key=f"k{i}") for i, trip in enumerate(TRIPS)]
+        features, _ = workload.parse(tf.constant(examples * 9))
+        workload = workload.adapt({name: column.numpy() for name, column in features.items()})
+    else:
+        examples = image_examples(workload)
+    keras.utils.set_random_seed(1)
+    model = workload.build_model()
+    folder = tmp_path_factory.mktemp("model") / "model"
+    export_model(model, workload, str(folder))
+    return workload, model, load_predictor(str(folder)), examples
+
+
+def test_arrays_examples_and_instances_get_the_models_own_answer(exported):
+    workload, model, predictor, examples = exported
+    features, labels = workload.parse(tf.constant(examples))
+    assert set(labels.numpy()) == {-1}
+    logits = model(workload.preprocess(workload.encode(features)), training=False)
+    expected = tf.nn.softmax(logits).numpy()
+    of_arrays = predictor.answer(features)
+    of_examples = predictor.answer_examples(examples)
+    rows = [{name: column.numpy()[i] for name, column in features.items()} for i in range(4)]
+    instances = [workload.format_instance(row) for row in rows]
+    sent = json.loads(json.dumps(instances, allow_nan=False))
+    of_instances = predictor.predict(sent)
+    for answer in (of_arrays["probabilities"], of_examples["probabilities"]):
+        np.testing.assert_allclose(answer, expected, atol=1e-5)
+    np.testing.assert_allclose([p["probabilities"] for p in of_instances], expected, atol=1e-5)
+    assert [p["label"] for p in of_instances] == [workload.labels[p["class"]] for p in of_instances]
+    assert of_examples["key"].tolist() == [b"k0", b"k1", b"k2", b"k3"]
+
+
+def test_the_facts_of_the_train_split_travel_with_the_model(exported):
+    workload, _, predictor, _ = exported
+    assert predictor.workload.facts() == workload.facts()
+
+
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+@pytest.mark.parametrize("kind", ["raw", "png"])
+def test_an_image_may_come_as_base64(name, kind):
+    workload = load_workload(name)
+    image = np.random.default_rng(1).integers(0, 256, workload.shape).astype(np.uint8)
+    channels = image if image.ndim == 3 else image[..., np.newaxis]
+    data = image.tobytes() if kind == "raw" else tf.io.encode_png(channels).numpy()
+    sent = {"b64": base64.b64encode(data).decode()}
+    for instance in (sent, {"image": sent, "key": 1}):
+        np.testing.assert_array_equal(workload.parse_instance(instance)["image"], image)
+
+
+@pytest.mark.parametrize(
+    ("name", "instance", "message"),
+    [
+        ("mnist", {"b64": "?"}, "not base64"),
+        ("mnist", {"b64": 5}, "not base64"),
+        ("mnist", {"b64": "AAAA"}, "neither raw pixels nor an image file"),
+        ("cifar10", [[0] * 32] * 32, r"shape \(32, 32\), expected \(32, 32, 3\)"),
+        ("taxi", [1], "must be an object, not list"),
+        ("taxi", {"tips": 3}, "unknown field 'tips'"),
+        ("taxi", {"fare": "7"}, "fare is '7'; it must be a number"),
+        ("taxi", {"fare": True}, "fare is True"),
+        ("taxi", {"fare": float("nan")}, "fare is nan"),
+        ("taxi", {"company": 3}, "company is 3; it must be a text"),
+        ("taxi", {"trip_start_hour": 24}, "whole number from 0 to 23"),
+        ("taxi", {"trip_start_day": 1.5}, "whole number from 1 to 7"),
+    ],
+)
+def test_what_is_wrong_with_an_instance_is_said(name, instance, message):
+    with pytest.raises(ValueError, match=message):
+        load_workload(name).parse_instance(instance)
+
+
+def test_instances_and_their_index_are_named(exported):
+    _, _, predictor, _ = exported
+    with pytest.raises(InstanceError, match="instance 0"):
+        predictor.predict(["neither image nor trip"])
+
+
+def test_missing_unknown_and_rare_values_have_numbers_of_their_own():
+    numbers = bucketize(tf.constant([np.nan, -5.0, 1.0, 2.0, 9.0]), [1.0, 2.0])
+    assert numbers.numpy().tolist() == [0, 2, 3, 4, 4]
+    terms = number_terms(tf.constant(["", "b", "a", "é", "?"]), ["a", "b", "é"])
+    assert terms.numpy().tolist() == [0, 3, 2, 4, 1]
+    assert number_terms(tf.constant(["", "b"]), []).numpy().tolist() == [0, 1]
+    assert make_boundaries(np.array([np.nan, 1, 1, 1, 2], np.float32), 4) == [1.0]
+    assert make_boundaries(np.array([np.nan], np.float32), 4) == []
+
+
+def test_moving_and_mirroring_follow_the_noise():
+    images = tf.reshape(tf.range(2 * 4 * 4 * 3), [2, 4, 4, 3])
+    still = move(images, tf.fill([2, 2], 0.5), max_shift=1)
+    np.testing.assert_array_equal(still, images)
+    corner = move(images, tf.zeros([2, 2]), max_shift=1).numpy()
+    np.testing.assert_array_equal(corner[:, 1:, 1:], images[:, :-1, :-1])
+    assert not corner[:, 0].any()
+    mirrored = move(images, tf.zeros([2, 2]), max_shift=1, mode="REFLECT").numpy()
+    np.testing.assert_array_equal(mirrored[:, 1:, 1:], images[:, :-1, :-1])
+    np.testing.assert_array_equal(mirrored[:, 0, 1:], images[:, 1, :-1])
+    flipped = flip(images, tf.constant([0.2, 0.7])).numpy()
+    np.testing.assert_array_equal(flipped[0], images[0, :, ::-1])
+    np.testing.assert_array_equal(flipped[1], images[1])
+
+
+@pytest.mark.parametrize(("model", "num_weights"), [("resnet20", 269_722), ("resnet32", 464_154)])
+def test_a_classic_resnet_has_the_papers_weights(model, num_weights):
+    built = load_workload("cifar10").build_model(model)
+    assert sum(int(tf.size(v.value)) for v in built.trainable_variables) == num_weights
+
+
+def test_an_unknown_model_is_told_the_known_ones():
+    with pytest.raises(ValueError, match="'resnet21' is not a model of cifar10; use one of: fast"):
+        load_workload("cifar10").recipe("resnet21")

@@ -1,0 +1,77 @@
+"""A database that cannot be used: `vertex-local` and every command say so at once, in one line."""
+
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pipelines.target.local_service import START_TIMEOUT_SECONDS, LocalService, ServiceError
+from tests.support.service import running_service
+from vertex_local.api.database.store import Store
+
+DAMAGES = {
+    "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(10_000)),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:5000]),
+    "another program's": lambda path: (path.unlink(), foreign(path)),
+    "newer": lambda path: execute(path, "PRAGMA user_version = 99"),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}
+
+
+def execute(path, statement):
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(statement)
+    connection.close()
+
+
+def foreign(path):
+    execute(path, "CREATE TABLE cookies (name TEXT)")
+
+
+@pytest.fixture(params=DAMAGES.values(), ids=DAMAGES)
+def root(request, tmp_path):
+    root = tmp_path / "vertex"
+    root.mkdir()
+    Store(root / "vertex.db").close()
+    request.param(root / "vertex.db")
+    return root
+
+
+def content(path):
+    return path.read_bytes() if path.is_file() else None
+
+
+def test_serve_ends_with_one_line(root):
+    before = content(root / "vertex.db")
+    command = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith(f"vertex-local: {root / 'vertex.db'} ")
+    assert ended.stderr.count("\n") == 1
+    assert content(root / "vertex.db") == before
+
+
+def test_command_that_starts_the_service_says_it_and_does_not_wait(root, monkeypatch):
+    monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
+    service = LocalService(root)
+    began = time.monotonic()
+    with pytest.raises(ServiceError, match=str(root / "vertex.db")) as error:
+        service.join()
+    service.leave()
+    assert time.monotonic() - began < START_TIMEOUT_SECONDS - 5
+    assert "\n" not in str(error.value)
+
+
+def test_a_copy_of_the_file_alone_is_whole_after_the_service_has_ended(tmp_path):
+    with running_service(tmp_path / "vertex") as service:
+        service.do("POST", "endpoints", {"displayName": "kept"})
+    shutil.copy(tmp_path / "vertex" / "vertex.db", tmp_path / "vertex.db")
+    copy = Store(tmp_path / "vertex.db")
+    found = copy.list_kind("endpoints")
+    copy.close()
+    assert [one["displayName"] for one in found] == ["kept"]

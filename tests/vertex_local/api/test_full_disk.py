@@ -1,0 +1,201 @@
+"""A full disk, a real one of 24 MB: the service reads and deletes, and recovers by itself."""
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+from google.api_core import exceptions
+
+from tests.support.service import RunningService
+from tests.vertex_local.http.test_peers import needs_root
+from vertex_local.api.database import reserve
+
+pytestmark = needs_root
+DISK_BYTES = 24 * 1024 * 1024
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A small file system of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.fixture
+def running(disk):
+    """A service whose root folder, with its log, is on the small disk."""
+    root = disk / "vertex"
+    root.mkdir()
+    service = RunningService(root=root)
+    service.session.trust_env = False
+    service.start()
+    yield service
+    service.session.close()
+    if service.process.poll() is None:
+        assert service.stop() == 0, service.log()
+
+
+def fill(disk, name="filler"):
+    """Write until there is no space for another byte."""
+    with (disk / name).open("wb", buffering=0) as file:
+        for size in (1024 * 1024, 4096, 1):
+            with suppress(OSError):
+                while file.write(b"x" * size):
+                    pass
+    assert os.statvfs(disk).f_bavail == 0
+
+
+def create(service, name="x"):
+    return service.call("POST", "endpoints", {"displayName": name})
+
+
+def names(service, kind="endpoints"):
+    return [one["name"].rpartition("/")[2] for one in service.do("GET", kind)[kind]]
+
+
+def assert_refused(response):
+    error = response.json()["error"]
+    assert (response.status_code, error["status"]) == (429, "RESOURCE_EXHAUSTED"), error
+    assert "No space left" in error["message"]
+
+
+def assert_only_reads_and_deletes(service, disk):
+    """Also many times, and in the end none is left."""
+    before = names(service)
+    for _ in range(3):
+        assert_refused(create(service))
+        assert_refused(service.call("PATCH", f"endpoints/{before[0]}?updateMask=labels", {}))
+        assert names(service) == before
+    assert service.call("GET", "/").ok
+    for name in before:
+        service.do("DELETE", f"endpoints/{name}")
+    assert names(service) == []
+    assert "Traceback" not in service.log()
+
+
+def fill_with_endpoints(service, number):
+    for n in range(number):
+        assert create(service, f"e{n}").ok
+
+
+def test_full_while_running(running, disk):
+    fill_with_endpoints(running, 60)
+    fill(disk)
+    assert_only_reads_and_deletes(running, disk)
+    (disk / "filler").unlink()
+    assert create(running).ok
+    assert (running.root / reserve.NAME).stat().st_size == reserve.RESERVED_BYTES
+
+
+def test_full_at_the_start(running, disk):
+    fill_with_endpoints(running, 60)
+    assert running.stop() == 0
+    fill(disk)
+    running.start()
+    assert_only_reads_and_deletes(running, disk)
+    (disk / "filler").unlink()
+    assert create(running).ok
+
+
+def test_full_at_the_start_after_a_kill(running, disk):
+    fill_with_endpoints(running, 60)
+    running.kill()
+    fill(disk)
+    running.start()
+    assert_only_reads_and_deletes(running, disk)
+    (disk / "filler").unlink()
+    assert create(running).ok
+
+
+def model(artifact, *, megabytes):
+    artifact.mkdir()
+    (artifact / "weights").write_bytes(os.urandom(megabytes * 1024 * 1024))
+    return {"model": {"displayName": "m", "artifactUri": str(artifact)}}
+
+
+def test_deleting_a_model_makes_the_space_that_the_next_one_needs(running, disk, tmp_path):
+    large, small = (model(tmp_path / f"{size}", megabytes=size) for size in (12, 6))
+    first = running.do("POST", "models:upload", large)["model"]
+    failed = running.wait_for(running.call("POST", "models:upload", large).json())
+    assert failed["error"]["code"] == 8  # RESOURCE_EXHAUSTED
+    fill(disk)
+    assert_refused(running.call("POST", "models:upload", small))
+    running.do("DELETE", f"/v1/{first}")
+    assert running.do("POST", "models:upload", small)["model"] != first
+    assert len(names(running, "models")) == 1
+
+
+def test_job_that_fills_the_disk_ends_and_is_deleted(running, disk):
+    script = f"open({str(disk / 'filler')!r}, 'wb').write(b'x' * {2 * DISK_BYTES})"
+    container = {"imageUri": "i", "command": ["python", "-c", script]}
+    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    job = {"displayName": "filler", "jobSpec": {"workerPoolSpecs": [pool]}}
+    name = running.do("POST", "customJobs", job)["name"]
+    deadline = time.monotonic() + 30
+    while (state := running.do("GET", f"/v1/{name}")["state"]) != "JOB_STATE_FAILED":
+        assert time.monotonic() < deadline, state
+        time.sleep(0.05)
+    assert_refused(running.call("POST", "customJobs", job))
+    running.do("DELETE", f"/v1/{name}")
+    assert names(running, "customJobs") == []
+
+
+def test_space_that_another_program_takes_at_once_does_not_end_the_service(running, disk):
+    fill_with_endpoints(running, 20)
+    fill(disk)
+    assert_refused(create(running))
+    fill(disk, "second")  # what the reserve has freed
+    for name in names(running):
+        response = running.call("DELETE", f"endpoints/{name}")
+        assert response.status_code in (200, 429), response.text
+    assert running.call("GET", "endpoints").ok
+    (disk / "second").unlink()
+    for name in names(running):
+        running.do("DELETE", f"endpoints/{name}")
+    assert names(running) == []
+
+
+def test_without_any_space_the_service_does_not_start_and_loses_nothing(running, disk):
+    fill_with_endpoints(running, 5)
+    before = names(running)
+    fill(disk)
+    assert_refused(create(running))
+    assert running.stop() == 0
+    fill(disk, "second")
+    command = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(running.root)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "space" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    (disk / "second").unlink()
+    running.start()
+    assert names(running) == before
+
+
+def test_the_sdk_says_at_once_that_the_disk_is_full(running, disk):
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import aiplatform
+
+    aiplatform.init(
+        project="demo",
+        location="us-central1",
+        api_endpoint=running.url,
+        api_transport="rest",
+        credentials=AnonymousCredentials(),
+    )
+    endpoint = aiplatform.Endpoint.create(display_name="one")
+    fill(disk)
+    began = time.monotonic()
+    with pytest.raises(exceptions.TooManyRequests, match="No space left"):
+        aiplatform.Endpoint.create(display_name="two")
+    assert time.monotonic() - began < 30, "it is not retried"
+    endpoint.delete()
+    assert aiplatform.Endpoint.list() == []

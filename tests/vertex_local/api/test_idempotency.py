@@ -1,0 +1,305 @@
+"""A service that fails on purpose: clients that go on, and requests that are carried out once."""
+
+import concurrent.futures
+import json
+import re
+import uuid
+from functools import partial
+from pathlib import Path
+
+import pytest
+import requests
+from google_cloud_pipeline_components.types.artifact_types import (
+    UnmanagedContainerModel,
+    VertexEndpoint,
+    VertexModel,
+)
+from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
+from google_cloud_pipeline_components.v1.endpoint import (
+    EndpointCreateOp,
+    EndpointDeleteOp,
+    ModelDeployOp,
+    ModelUndeployOp,
+)
+from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelUploadOp
+
+from components.endpoint.ensure import ensure_endpoint
+from components.vertex.api import connect
+from components.vertex.creations import deploy_model
+from pipelines.jobs import lifecycle as jobs
+from pipelines.target import local_service
+from tests.support.service import container_spec, running_service
+from tests.vertex_local.pipelines.gcpc.test_operator import (
+    WHERE,
+    job_arguments,
+    resolved_command,
+    resource,
+)
+from vertex_local.api.database.store import Store
+from vertex_local.api.idempotency import HEADER, IdempotencyKeys
+from vertex_local.pipelines.gcpc import client as client_module
+from vertex_local.pipelines.gcpc.operator import Operator
+
+FAULTS = "GET:any=0.2;POST+DELETE:503=0.2,reset=0.2;late-seconds=0.05;seed=5"
+NUM_ENDPOINTS = 15
+
+
+@pytest.fixture
+def bad_service(tmp_path):
+    """A service of which four changes in ten get no good answer, half of them carried out."""
+    with running_service(tmp_path / "bad", "--faults", FAULTS) as running:
+        yield running
+
+
+def steady(service, path: str) -> list[dict]:
+    """A list, by a client that asks until it is answered."""
+    answer = client_module.call(
+        service.session, "GET", f"{service.url}/v1/{service.parent}/{path}", say=lambda line: None
+    )
+    return answer.get(path, [])
+
+
+def faults_logged(service) -> list[str]:
+    return re.findall(r"fault \d+: ([^:]+):", (service.root / "serve.log").read_text())
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"), [("429=1", "RESOURCE_EXHAUSTED"), ("503=1", "UNAVAILABLE")]
+)
+def test_errors_are_those_of_google(tmp_path, spec, status):
+    with running_service(tmp_path / "vertex", "--faults", spec) as service:
+        answer = service.call("GET", "models")
+    assert answer.status_code == int(spec[:3])
+    assert answer.json()["error"]["status"] == status
+
+
+def test_a_reset_ends_the_connection_without_an_answer(tmp_path):
+    with running_service(tmp_path / "vertex", "--faults", "POST:reset=1") as service:
+        for _ in range(10):
+            with pytest.raises(requests.ConnectionError, match="reset"):
+                service.call("POST", "endpoints", {"displayName": "e"})
+        made = service.do("GET", "endpoints").get("endpoints", [])
+        assert 0 < len(made) < 10, "some were carried out before the connection ended"
+        assert sorted(set(faults_logged(service))) == ["reset", "reset after"]
+
+
+def test_a_late_answer_comes(tmp_path):
+    spec = "GET:late=1;late-seconds=0.3"
+    with running_service(tmp_path / "vertex", "--faults", spec) as service:
+        answer = service.call("GET", "models")
+        assert answer.elapsed.total_seconds() >= 0.3
+        assert answer.ok
+
+
+def test_googles_own_client_sees_faults_it_retries(tmp_path):
+    from google.api_core.retry import Retry
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud.aiplatform_v1 import ModelServiceClient
+
+    spec = "GET:429=0.3,503=0.3;seed=1"
+    with running_service(tmp_path / "vertex", "--faults", spec) as service:
+        models = ModelServiceClient(
+            transport="rest",
+            credentials=AnonymousCredentials(),
+            client_options={"api_endpoint": service.url},
+        )
+        patient = Retry(initial=0.01, maximum=0.05, timeout=20)
+        for _ in range(10):
+            assert list(models.list_models(parent=service.parent, retry=patient)) == []
+        assert {"429", "503", "503 after"} <= set(faults_logged(service))
+
+
+def test_our_client_makes_nothing_twice(bad_service, monkeypatch):
+    monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
+    api = connect("demo", "us-central1")
+    for number in range(8):
+        ensure_endpoint(api, f"e{number}", run="r")
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "containerSpec": {"imageUri": "any", "command": ["python", "-c", ""]},
+    }
+    for number in range(4):
+        request = {"displayName": f"j{number}", "jobSpec": {"workerPoolSpecs": [pool]}}
+        name = jobs.create_job(api, request)["name"]
+        jobs.wait_for_job(api, name.rpartition("/")[2], timeout_seconds=60)
+
+    endpoints = list(api.list_resources("endpoints"))
+    assert sorted(one["displayName"] for one in endpoints) == [f"e{n}" for n in range(8)]
+    made = [job["displayName"] for job in api.list_resources("customJobs")]
+    assert made == [f"j{n}" for n in range(4)]
+    for endpoint in endpoints:
+        api.wait(api.delete(endpoint["name"]), timeout_seconds=10)
+    assert list(api.list_resources("endpoints")) == []
+    assert len(faults_logged(bad_service)) > 10
+
+
+def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
+    faults = "GET:any=0.2;POST:503=0.3,reset=0.3;late-seconds=0.05;seed=4"
+    with running_service(tmp_path / "bad", "--faults", faults) as service:
+        monkeypatch.setenv("VERTEX_EMULATOR_HOST", service.url.removeprefix("http://"))
+        api = connect("demo", "us-central1")
+        endpoint = ensure_endpoint(api, "e", run="r")["name"]
+        model = {
+            "displayName": "m",
+            "artifactUri": str(artifact_folder),
+            "containerSpec": container_spec(),
+        }
+        find_model = partial(find_operation, api, "models")
+        upload = api.post(f"{api.parent}/models:upload", {"model": model}, find=find_model)
+        name = api.wait(upload, timeout_seconds=60)["model"]
+        deployed = []
+        for _ in range(5):
+            operation = deploy_model(api, endpoint, {"model": name})
+            deployed.append(api.wait(operation, timeout_seconds=60)["deployedModel"]["id"])
+            there = api.get(endpoint)
+            assert [one["id"] for one in there["deployedModels"]] == deployed
+            assert there["trafficSplit"] == {deployed[0]: 100}
+        assert len(list(api.list_resources("models"))) == 1
+
+
+def find_operation(api, collection: str) -> dict | None:
+    """The operation that has made the only resource of a collection."""
+    name = next((one["name"] for one in api.list_resources(collection)), None)
+    return name and {"done": True, "response": {"model": name.partition("@")[0]}}
+
+
+def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_folder, monkeypatch):
+    monkeypatch.setenv("VERTEX_AI_PIPELINES_RUN_LABELS", "{}")
+    said: list[str] = []
+
+    def carry_out(component, **arguments) -> dict:
+        folder = tmp_path / uuid.uuid4().hex
+        folder.mkdir()
+        command = resolved_command(component, folder, **arguments)
+        Operator(url=bad_service.url, must_stop=lambda: False, say=said.append).carry_out(command)
+        return {path.name: json.loads(path.read_text()) for path in folder.iterdir()}
+
+    unmanaged = UnmanagedContainerModel(
+        name="unmanaged_container_model",
+        uri=str(artifact_folder),
+        metadata={"containerSpec": {**container_spec(), "ports": [{"containerPort": 8080}]}},
+    )
+    upload = {"display_name": "m", "unmanaged_container_model": unmanaged, **WHERE}
+    name = resource(carry_out(ModelUploadOp, **upload), "model")
+    parent = VertexModel.create("parent_model", "", name)
+    for version in (2, 3):
+        again = carry_out(ModelUploadOp, **upload, parent_model=parent)
+        assert resource(again, "model") == f"{name.partition('@')[0]}@{version}"
+    endpoints = [
+        resource(carry_out(EndpointCreateOp, display_name=f"e{number}", **WHERE), "endpoint")
+        for number in range(NUM_ENDPOINTS)
+    ]
+    assert [one["name"] for one in steady(bad_service, "endpoints")] == endpoints
+    endpoint = endpoints[0]
+    there = {
+        "model": VertexModel.create("model", "", name),
+        "endpoint": VertexEndpoint.create("endpoint", "", endpoint),
+    }
+    carry_out(
+        ModelDeployOp,
+        **there,
+        traffic_split={"0": "100"},
+        dedicated_resources_machine_type="n1-standard-4",
+        dedicated_resources_min_replica_count=1,
+        dedicated_resources_max_replica_count=1,
+    )
+    found = steady(bad_service, "endpoints")
+    assert [len(one.get("deployedModels", [])) for one in found] == [1] + [0] * (NUM_ENDPOINTS - 1)
+    carry_out(ModelUndeployOp, **there)
+    for one in endpoints:
+        carry_out(EndpointDeleteOp, endpoint=VertexEndpoint.create("endpoint", "", one))
+    carry_out(ModelDeleteOp, model=there["model"])
+    carry_out(CustomTrainingJobOp, **job_arguments("pass"))
+
+    assert steady(bad_service, "endpoints") == steady(bad_service, "models") == []
+    assert len(steady(bad_service, "customJobs")) == 1
+    assert len(faults_logged(bad_service)) > 5
+    assert any("attempt 2 follows" in line for line in said)
+
+
+def test_a_service_with_faults_is_found(bad_service, monkeypatch):
+    monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
+    for _ in range(20):
+        local_service.LocalService(bad_service.root).join()
+
+
+def create(service, key: str, *, name: str = "e"):
+    return service.call("POST", "endpoints", {"displayName": name}, headers={HEADER: key})
+
+
+def test_a_request_with_a_key_is_carried_out_once(service):
+    first, second = create(service, "k1"), create(service, "k1")
+    assert first.ok
+    assert first.json() == second.json()
+    assert create(service, "k2").json() != first.json()
+    assert len(service.do("GET", "endpoints")["endpoints"]) == 2
+
+    refused = create(service, "k1", name="another")
+    assert refused.status_code == 422
+    assert refused.json()["error"]["status"] == "INVALID_ARGUMENT"
+
+
+def test_a_key_outlives_the_service(service):
+    first = create(service, "k1")
+    service.kill()
+    service.start()
+    assert create(service, "k1").json() == first.json()
+    assert len(service.do("GET", "endpoints")["endpoints"]) == 1
+
+
+def test_requests_with_one_key_at_the_same_time_are_carried_out_once(service):
+    def send(_: int) -> dict:
+        return requests.post(
+            f"{service.url}/v1/{service.parent}/endpoints",
+            json={"displayName": "e"},
+            headers={HEADER: "k1"},
+            timeout=30,
+        ).json()
+
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(send, range(8)))
+    assert all(answer == answers[0] for answer in answers)
+    assert len(service.do("GET", "endpoints")["endpoints"]) == 1
+
+
+def test_a_refused_request_may_be_sent_again_with_its_key(service):
+    assert create(service, "k1", name="").status_code == 400
+    assert create(service, "k1", name="e").ok
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+def test_keys_have_a_length(service, key):
+    assert create(service, key).status_code == 422
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    store = Store(tmp_path / "vertex.db")
+    yield store
+    store.close()
+
+
+def test_a_request_that_the_services_end_interrupted_is_not_carried_out_again(store):
+    def killed() -> dict:
+        store.close()  # nothing is recorded any more, as after kill -9
+        raise KeyboardInterrupt
+
+    path = Path(store._connection.execute("PRAGMA database_list").fetchone()[2])
+    with pytest.raises(Exception, match="closed"):
+        IdempotencyKeys(store).once("k1", request={}, carry_out=killed)
+    again = Store(path)
+    with pytest.raises(Exception, match="look whether it was carried out"):
+        IdempotencyKeys(again).once("k1", request={}, carry_out=dict)
+    again.close()
+
+
+def test_keys_are_bounded_in_number(store, monkeypatch):
+    monkeypatch.setattr("vertex_local.api.idempotency.MOST_KEYS", 3)
+    keys = IdempotencyKeys(store)
+    for number in range(10):
+        keys.once(f"k{number}", request={}, carry_out=dict)
+    with store.atomic() as connection:
+        rows = connection.execute("SELECT key FROM idempotency_keys ORDER BY position").fetchall()
+    assert [row[0] for row in rows][-3:] == ["k7", "k8", "k9"]
+    assert len(rows) <= 4

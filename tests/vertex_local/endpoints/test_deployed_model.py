@@ -1,0 +1,92 @@
+"""A deployed model's place for requests, without a process."""
+
+import threading
+import time
+
+import pytest
+
+from vertex_local.endpoints import predictions, server_requests
+from vertex_local.endpoints.deployed_model import ServingProcess
+from vertex_local.endpoints.server_requests import NotAnsweredError
+from vertex_local.errors import ApiError
+from vertex_local.processes.launch import Launch
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def serving(tmp_path):
+    def make_spec():
+        raise AssertionError("nothing is started here")
+
+    return ServingProcess(make_spec, folder=tmp_path / "7", title="Model 7", launch=Launch())
+
+
+@pytest.fixture
+def request_in_flight(serving):
+    """A request that waits for the server's start; returns the error that ends its wait."""
+    errors = []
+
+    def predict():
+        try:
+            serving.predict({}, deadline=time.monotonic() + 20)
+        except ApiError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=predict)
+    thread.start()
+    while not serving.status()["requestsInFlight"]:
+        assert thread.is_alive()
+        time.sleep(0.01)
+
+    def end():
+        thread.join(20)
+        return errors[0]
+
+    return end
+
+
+def test_requests_that_wait_for_a_server_that_is_stopped_are_sent_elsewhere(
+    serving, request_in_flight
+):
+    serving.stop()
+    error = request_in_flight()
+    assert isinstance(error, NotAnsweredError)
+    assert not error.was_sent
+    assert serving.status() == {"state": "STOPPING", "requestsInFlight": 0, "restarts": 0}
+    with pytest.raises(NotAnsweredError):
+        serving.predict({}, deadline=time.monotonic() + 20)
+
+
+def test_wait_for_requests_in_flight_is_bounded_and_says_so(serving, caplog):
+    with serving._place():
+        serving.stop(drain_seconds=0.05)
+    assert "Model 7: requests in flight (1) were not answered within 0.05 s" in caplog.text
+
+
+def test_request_gives_up_at_its_deadline_while_the_server_starts(serving):
+    with pytest.raises(ApiError, match="Model 7 is not serving") as caught:
+        serving.predict({}, deadline=time.monotonic() + 0.05)
+    assert caught.value.status == "UNAVAILABLE"
+
+
+def test_predictions_of_all_models_have_a_limit_together(monkeypatch):
+    monkeypatch.setattr(predictions, "_PLACES", threading.BoundedSemaphore(1))
+    predictions._PLACES.acquire()
+    with pytest.raises(ApiError) as caught:
+        predictions.predict(None, "endpoints/1", {})
+    assert caught.value.status == "RESOURCE_EXHAUSTED"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, 400), (404, 400), (413, 413), (500, 500), (503, 503)]
+)
+def test_error_of_a_prediction_server_has_googles_code(status, code):
+    assert server_requests.error_of(status, b'{"error": "why"}').code == code
+
+
+@pytest.mark.parametrize("answer", [b'{"predictions": [1e999]}', b'{"predictions": ["\\ud800"]}'])
+def test_prediction_that_is_not_json_for_every_reader_is_an_error_of_the_server(answer):
+    with pytest.raises(ApiError) as error:
+        server_requests.parse_predictions(answer, title="Model 7")
+    assert (error.value.code, error.value.status) == (500, "INTERNAL")

@@ -1,0 +1,67 @@
+"""Traffic splits when models are deployed and undeployed."""
+
+from collections import Counter
+
+import pytest
+
+from vertex_local.endpoints import traffic
+from vertex_local.errors import ApiError
+
+pytestmark = pytest.mark.fast
+
+
+def endpoint(**split):
+    ids = [{"id": key.removeprefix("d")} for key in split]
+    return {
+        "deployedModels": ids,
+        "trafficSplit": {key.removeprefix("d"): value for key, value in split.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "after"),
+    [
+        (endpoint(), {}, {"9": 100}),
+        (endpoint(), {"0": 100}, {"9": 100}),
+        (endpoint(d1=100), {}, {"1": 100}),
+        (endpoint(d1=100), {"0": 100}, {"9": 100}),
+        (endpoint(d1=100), {"0": 10, "1": 90}, {"9": 10, "1": 90}),
+    ],
+)
+def test_split_after_deploying(before, asked, after):
+    assert traffic.after_deploy(before, new_id="9", asked=asked) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "after"),
+    [
+        (endpoint(d1=100), {}, {}),
+        (endpoint(d1=100, d2=0), {"1": 100}, {"1": 100}),
+        (endpoint(d1=50, d2=50), {"1": 100}, {"1": 100}),
+        (endpoint(d1=50, d2=50), {"1": 100, "2": 0}, {"1": 100}),
+        (endpoint(d1=100, d2=0), {}, {"1": 100}),
+    ],
+)
+def test_split_after_undeploying(before, asked, after):
+    gone = before["deployedModels"][-1]["id"]
+    assert traffic.after_undeploy(before, deployed_id=gone, asked=asked) == after
+
+
+def test_model_with_traffic_is_not_undeployed():
+    with pytest.raises(ApiError, match="50% of the traffic") as error:
+        traffic.after_undeploy(endpoint(d1=50, d2=50), deployed_id="1", asked={})
+    assert error.value.status == "FAILED_PRECONDITION"
+
+
+@pytest.mark.parametrize("asked", [{"0": 99}, {"0": 50, "7": 50}, {"0": 101}, {"0": 150, "1": -50}])
+def test_bad_split_is_refused(asked):
+    with pytest.raises(ApiError, match="trafficSplit"):
+        traffic.after_deploy(endpoint(d1=100), new_id="9", asked=asked)
+
+
+def test_choice_follows_the_split():
+    assert traffic.choose({}) is None
+    assert traffic.choose({"1": 0}) is None
+    assert {traffic.choose({"1": 100, "2": 0}) for _ in range(50)} == {"1"}
+    counts = Counter(traffic.choose({"1": 80, "2": 20}) for _ in range(5000))
+    assert 0.15 < counts["2"] / 5000 < 0.25

@@ -1,0 +1,113 @@
+"""Injected faults: the specification, and which requests they hit, without a socket."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from vertex_local import cli
+from vertex_local.http.faults import Faults, FaultsError, FaultyApplication
+
+pytestmark = pytest.mark.fast
+
+QUARTER = {"429": 0.25, "503": 0.25, "reset": 0.25, "late": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [
+        ("any=1", dict.fromkeys(("GET", "POST", "PATCH", "DELETE"), QUARTER)),
+        ("GET:503=0.05,reset=0.02", {"GET": {"503": 0.05, "reset": 0.02}}),
+        (
+            "GET+DELETE:429=0.5; POST:late=0.1",
+            {"GET": {"429": 0.5}, "DELETE": {"429": 0.5}, "POST": {"late": 0.1}},
+        ),
+    ],
+)
+def test_shares_are_by_method_and_kind(text, shares):
+    faults = Faults.parse(text)
+    assert {method: kinds for method, kinds in faults.shares.items() if kinds} == shares
+
+
+def test_options_stand_beside_the_shares():
+    faults = Faults.parse("any=0.1;late-seconds=0.5;seed=7")
+    assert (faults.late_seconds, faults.seed) == (0.5, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("any", "'any': '' is not a number"),
+        ("GET:404=0.1", "'404' is not one of 429, 503, reset, late, any"),
+        ("FETCH:503=0.1", "'FETCH' is not one of GET, POST, PATCH, DELETE"),
+        ("503=0.1;late-seconds=soon", "'soon' is not a number"),
+        ("503=-0.1", "'-0.1' is not a number"),
+        ("503=nan", "'nan' is not a number"),
+        ("any=0.6;GET:late=0.6", "GET: the shares add up to 1.2, over 1"),
+    ],
+)
+def test_a_wrong_specification_is_explained(text, part):
+    with pytest.raises(FaultsError, match=part):
+        Faults.parse(text)
+
+
+def test_a_wrong_specification_is_bad_usage(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("VERTEX_LOCAL_FAULTS", "GET:404=1")
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["serve", "--root", str(tmp_path)])
+    assert caught.value.code == 2
+    assert "--faults: 'GET:404=1': '404' is not one of" in capsys.readouterr().err
+
+
+def outcomes(text: str, *, num: int = 4000, method: str = "POST") -> list[tuple[str, bool]]:
+    """What each request is answered, and whether it was carried out."""
+    done: list[bool] = []
+
+    def application(environ, start_response):
+        done[-1] = True
+        start_response("200 OK", [])
+        return [b"{}"]
+
+    faulty = FaultyApplication(application, Faults.parse(text), threading.Event())
+    found = []
+    for _ in range(num):
+        done.append(False)
+        statuses = []
+        try:
+            faulty(
+                {"REQUEST_METHOD": method, "PATH_INFO": "/"},
+                lambda status, headers, statuses=statuses: statuses.append(status[:3]),
+            )
+            found.append((statuses[0], done[-1]))
+        except ConnectionResetError:
+            found.append(("reset", done[-1]))
+    return found
+
+
+def test_the_same_seed_hits_the_same_requests():
+    spec = "any=0.5;late-seconds=0"
+    assert outcomes(f"{spec};seed=1") == outcomes(f"{spec};seed=1")
+    assert outcomes(f"{spec};seed=1") != outcomes(f"{spec};seed=2")
+
+
+def test_shares_are_met_and_half_of_what_is_lost_was_carried_out():
+    counts = Counter(outcomes("any=0.4;late-seconds=0;seed=3"))
+    assert set(counts) == {
+        ("200", True),  # also the late ones
+        ("429", False),
+        ("503", False),
+        ("503", True),
+        ("reset", False),
+        ("reset", True),
+    }
+    expected = {"429": 400, "503": 400, "reset": 400, "200": 2800}
+    for kind, number in expected.items():
+        assert sum(counts[kind, is_done] for is_done in (True, False)) == pytest.approx(
+            number, rel=0.15
+        )
+    for kind in ("503", "reset"):
+        assert counts[kind, True] == pytest.approx(counts[kind, False], rel=0.25)
+
+
+def test_other_methods_are_left_alone():
+    assert set(outcomes("GET:503=1")) == {("200", True)}

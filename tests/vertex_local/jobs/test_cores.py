@@ -1,0 +1,68 @@
+import os
+
+import pytest
+
+from vertex_local.jobs import cores
+from vertex_local.jobs.replica_env import plan_job, process_specs
+from vertex_local.processes.log_times import LineTimes, LogClock
+
+pytestmark = pytest.mark.fast
+
+ASYNCHRONOUS = ["chief/0", "worker/0", "worker/1", "worker/2", "ps/0"]
+SYNCHRONOUS = ["chief/0", "worker/0"]
+PIN = {cores.PIN_VARIABLE: "1"}
+
+
+def test_with_a_ps_the_chief_computes_nothing():
+    assert cores.computing(ASYNCHRONOUS) == ["worker/0", "worker/1", "worker/2"]
+    assert cores.computing(SYNCHRONOUS) == SYNCHRONOUS
+
+
+@pytest.mark.parametrize(
+    ("num_computing", "num_cores", "threads"), [(1, 2, None), (2, 2, "1"), (4, 2, "1"), (2, 8, "4")]
+)
+def test_replicas_share_the_cores(num_computing, num_cores, threads):
+    variables = cores.thread_variables(num_computing, num_cores=num_cores)
+
+    assert variables.get(cores.THREADS_VARIABLE) == threads
+
+
+def test_what_the_service_was_told_of_threads_stays(monkeypatch):
+    monkeypatch.setenv(cores.THREADS_VARIABLE, "3")
+    assert cores.thread_variables(4, num_cores=2) == {}
+
+
+def test_replicas_that_compute_are_pinned_in_turn_if_asked():
+    assert cores.pinned(ASYNCHRONOUS, PIN, [4, 6]) == {
+        "worker/0": [4],
+        "worker/1": [6],
+        "worker/2": [4],
+    }
+    assert cores.pinned(ASYNCHRONOUS, {}, [4, 6]) == {}
+
+
+def test_a_job_may_say_its_threads_itself(tmp_path):
+    own = [{"name": cores.THREADS_VARIABLE, "value": "7"}]
+    container = {"command": ["python"], "env": own}
+    pool = {"replicaCount": 1, "containerSpec": container}
+    others = {**pool, "replicaCount": 3, "containerSpec": {"command": ["python"]}}
+    plan = plan_job({"displayName": "j", "jobSpec": {"workerPoolSpecs": [pool, others]}})
+    specs = process_specs(plan, folder=tmp_path, ports=[1, 2, 3, 4], common_env={})
+
+    expected = str(max(1, len(os.sched_getaffinity(0)) // 4))
+    assert [spec.env[cores.THREADS_VARIABLE] for spec in specs] == ["7", *[expected] * 3]
+
+
+def test_a_line_has_the_time_of_the_first_look_after_it(tmp_path, monkeypatch):
+    log = tmp_path / "a.log"
+    log.write_text("one\ntwo\n")
+    clock = LogClock([log])
+    for moment, text in (("t1", "three\n"), ("t2", ""), ("t3", "four\n")):
+        monkeypatch.setattr("vertex_local.processes.log_times.now", lambda moment=moment: moment)
+        with log.open("a") as file:
+            file.write(text)
+        clock.look()
+
+    times = LineTimes(log)
+    assert [times.at(offset) for offset in (8, 14)] == ["t1", "t3"]
+    assert times.at(19).startswith("20")  # not looked at yet: when the file was last written

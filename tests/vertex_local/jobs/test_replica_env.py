@@ -1,0 +1,167 @@
+"""Worker pools become replicas with Vertex AI's own environment."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vertex_local.errors import ApiError
+from vertex_local.jobs.replica_env import DEFAULT_TIMEOUT_SECONDS, plan_job, process_specs
+
+pytestmark = pytest.mark.fast
+
+FOLDER = Path("/root/jobs/7")
+PORTS = [2001, 2002, 2003, 2004, 2005]
+COMMAND = ["python", "-m", "trainer.task"]
+
+
+def pool(count: Any = 1, **container: Any) -> dict[str, Any]:
+    return {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": str(count),
+        "containerSpec": {"imageUri": "image", "command": COMMAND, **container},
+    }
+
+
+def job(*pools: dict[str, Any], **job_spec: Any) -> dict[str, Any]:
+    return {"displayName": "mnist", "jobSpec": {"workerPoolSpecs": list(pools), **job_spec}}
+
+
+def specs(*pools: dict[str, Any], **job_spec: Any):
+    plan = plan_job(job(*pools, **job_spec))
+    return process_specs(plan, folder=FOLDER, ports=PORTS, common_env={"CLOUD_ML_JOB_ID": "7"})
+
+
+def test_a_cluster_of_every_role():
+    chief, *rest = specs(pool(), pool(2), pool(), pool())
+    names = [spec.name for spec in (chief, *rest)]
+    assert names == ["chief/0", "worker/0", "worker/1", "ps/0", "evaluator/0"]
+    assert [spec.log_path.name for spec in (chief, *rest)] == [
+        "workerpool0-0.log",
+        "workerpool1-0.log",
+        "workerpool1-1.log",
+        "workerpool2-0.log",
+        "workerpool3-0.log",
+    ]
+    assert chief.is_primary
+    assert [spec.name for spec in rest if spec.is_primary] == []
+    assert [spec.name for spec in rest if spec.is_service] == ["ps/0", "evaluator/0"]
+    assert {spec.cwd for spec in rest} == {str(FOLDER)}
+
+
+def test_tf_config_names_the_cluster_without_the_evaluator():
+    configs = [json.loads(spec.env["TF_CONFIG"]) for spec in specs(pool(), pool(2), pool(), pool())]
+    assert [config["cluster"] for config in configs] == 5 * [
+        {
+            "chief": ["127.0.0.1:2001"],
+            "worker": ["127.0.0.1:2002", "127.0.0.1:2003"],
+            "ps": ["127.0.0.1:2004"],
+        }
+    ]
+    assert [config["task"] for config in configs] == [
+        {"type": "chief", "index": 0},
+        {"type": "worker", "index": 0},
+        {"type": "worker", "index": 1},
+        {"type": "ps", "index": 0},
+        {"type": "evaluator", "index": 0},
+    ]
+
+
+def test_cluster_spec_names_every_pool():
+    last = specs(pool(), pool(), {}, pool())[-1]
+    cluster_spec = json.loads(last.env["CLUSTER_SPEC"])
+    assert cluster_spec["cluster"] == {
+        "workerpool0": ["127.0.0.1:2001"],
+        "workerpool1": ["127.0.0.1:2002"],
+        "workerpool3": ["127.0.0.1:2003"],
+    }
+    assert cluster_spec["task"] == {"type": "workerpool3", "index": 0}
+    assert cluster_spec["environment"] == "cloud"
+
+
+def test_one_replica_has_a_tf_config_too():
+    (chief,) = specs(pool())
+    assert json.loads(chief.env["TF_CONFIG"]) == {
+        "cluster": {"chief": ["127.0.0.1:2001"]},
+        "environment": "cloud",
+        "task": {"type": "chief", "index": 0},
+    }
+
+
+@pytest.mark.parametrize("empty", [{}, pool(0)], ids=["empty", "no-replicas"])
+def test_empty_pools_are_skipped(empty):
+    assert [spec.name for spec in specs(pool(), empty, pool())] == ["chief/0", "ps/0"]
+
+
+@pytest.mark.parametrize("prefix", ["/runs/5", "/runs/5/", "file:///runs/5"])
+def test_output_folders_are_below_the_prefix(prefix):
+    (chief,) = specs(pool(), baseOutputDirectory={"outputUriPrefix": prefix})
+    assert chief.env["AIP_MODEL_DIR"] == "/runs/5/model/"
+    assert chief.env["AIP_CHECKPOINT_DIR"] == "/runs/5/checkpoints/"
+    assert chief.env["AIP_TENSORBOARD_LOG_DIR"] == "/runs/5/logs/"
+
+
+def test_without_a_prefix_no_output_folder_is_named():
+    (chief,) = specs(pool())
+    assert not [name for name in chief.env if name.startswith("AIP_")]
+
+
+def test_arguments_and_environment_come_from_the_container():
+    env = [{"name": "COLOUR", "value": "red"}, {"name": "EMPTY"}]
+    (chief,) = specs(pool(args=["--epochs", "3"], env=env))
+    assert chief.command == [*COMMAND, "--epochs", "3"]
+    assert (chief.env["COLOUR"], chief.env["EMPTY"]) == ("red", "")
+    assert chief.env["CLOUD_ML_JOB_ID"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("timeout", "seconds"), [("7200s", 7200), ("1.500s", 1.5), ("", DEFAULT_TIMEOUT_SECONDS)]
+)
+def test_timeout(timeout, seconds):
+    scheduling = {"timeout": timeout} if timeout else {}
+    assert plan_job(job(pool(), scheduling=scheduling)).timeout_seconds == seconds
+
+
+PYTHON_POOL = {"replicaCount": "1", "pythonPackageSpec": {"pythonModule": "trainer.task"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"jobSpec": {}}, "displayName is required"),
+        (job(), r"workerPoolSpecs\[0\] is required"),
+        (job({}, pool()), r"workerPoolSpecs\[0\] is required"),
+        (job(pool(2)), r"workerPoolSpecs\[0\].replicaCount is 2; it must be 1"),
+        (job(pool(0)), r"workerPoolSpecs\[0\].replicaCount is 0; it must be 1"),
+        (job(pool(), pool(-1)), r"workerPoolSpecs\[1\].replicaCount is -1"),
+        (job(*5 * [pool()]), "has 5 pools; at most 4"),
+        (job(pool(), pool(command=[])), r"workerPoolSpecs\[1\].containerSpec.command is missing"),
+        (job(pool(command=[""])), "command is missing: this service runs commands"),
+        (job({"replicaCount": "1"}), "command is missing"),
+        (job(PYTHON_POOL), "pythonPackageSpec is not supported"),
+        (job(pool(env=[{"value": "x"}])), r'containerSpec.env: the name "" is not valid'),
+        (job(pool(env=[{"name": "A=B"}])), 'the name "A=B" is not valid'),
+        (job(pool(), baseOutputDirectory={"outputUriPrefix": "gs://b/p"}), '"gs://b/p" is not a'),
+        (job(pool(), baseOutputDirectory={"outputUriPrefix": "runs/5"}), "give an absolute path"),
+        (job(pool(), scheduling={"timeout": "-5s"}), 'timeout "-5s" is not valid'),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value[:30],
+)
+def test_what_cannot_run_here_is_refused_with_the_field(body, words):
+    with pytest.raises(ApiError, match=words) as caught:
+        plan_job(body)
+    assert (caught.value.code, caught.value.status) == (400, "INVALID_ARGUMENT")
+
+
+def test_accelerators_are_done_without_and_named(caplog):
+    machine = {
+        "machineType": "n1-standard-8",
+        "acceleratorType": "NVIDIA_TESLA_T4",
+        "acceleratorCount": 2,
+    }
+
+    plan_job(job({**pool(), "machineSpec": machine}, pool()))
+
+    (message,) = caplog.messages
+    assert "workerPoolSpecs[0].machineSpec asks for 2 NVIDIA_TESLA_T4" in message

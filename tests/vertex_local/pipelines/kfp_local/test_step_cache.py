@@ -1,0 +1,146 @@
+import contextlib
+import fcntl
+import os
+
+import pytest
+from kfp import dsl
+from kfp.local.cache import LocalCache
+
+from vertex_local.pipelines.kfp_local import hooks as kfp_hooks
+from vertex_local.pipelines.kfp_local.step_cache import StepCache
+
+pytestmark = pytest.mark.fast
+
+METHODS = ("get", "put", "_serialize_artifact", "_deserialize_artifact")
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    """Makes a run's view of one cache; each ends with the test, but for its locks at `end`."""
+    originals = {name: LocalCache.__dict__[name] for name in METHODS}
+    written = set()
+
+    def start() -> tuple[LocalCache, StepCache]:
+        for name, original in originals.items():
+            monkeypatch.setattr(LocalCache, name, original)
+        hooks = kfp_hooks._install_cache(written.__contains__)
+        run = type("Run", (LocalCache,), {name: LocalCache.__dict__[name] for name in METHODS})
+        return run(str(tmp_path / "cache")), hooks
+
+    start.written = written
+    return start
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """The output of a step: a model that is not there yet."""
+    return {"model": dsl.Model(name="model", uri=str(tmp_path / "run-1" / "model"))}
+
+
+def train(plan):
+    with open(plan["model"].uri, "w") as file:
+        file.write("weights")
+
+
+def end(hooks):
+    """As the end of the run's process does."""
+    for lock, _ in hooks._locks.values():
+        os.close(lock)
+
+
+def test_the_plan_of_an_interrupted_run_is_the_plan_of_the_next(runs, plan):
+    cache, hooks = runs()
+    cache.put("key", plan)
+    end(hooks)
+
+    found = runs()[0].get("key")
+
+    assert found["model"].uri == plan["model"].uri
+
+
+def test_another_run_does_not_get_it_while_the_first_goes_on(runs, plan):
+    cache, hooks = runs()
+    cache.put("key", plan)
+    assert runs()[0].get("key") is None
+    assert cache.get("key") is not None
+    end(hooks)
+    assert runs()[0].get("key") is not None
+    assert runs()[0].get("key") is None, "the second run is at work now"
+
+
+def test_nor_while_a_job_of_a_killed_run_still_writes(runs, plan, tmp_path):
+    cache, hooks = runs()
+    cache.put("key", plan)
+    end(hooks)
+    runs.written.add(tmp_path / "run-1")
+    assert runs()[0].get("key") is None
+    runs.written.clear()
+    assert runs()[0].get("key") is not None
+
+
+def test_what_was_written_is_required_from_then_on(runs, plan, tmp_path):
+    cache, hooks = runs()
+    cache.put("key", plan)
+    train(plan)
+    hooks.settle()
+    assert runs()[0].get("key") is not None, "a whole output is for all"
+    (tmp_path / "run-1" / "model").unlink()
+    assert runs()[0].get("key") is None
+
+
+def test_nobody_removes_what_a_run_uses(runs, plan, tmp_path):
+    cache, hooks = runs()
+    cache.put("key", plan)
+    train(plan)
+    hooks.settle()
+    end(hooks)
+    cache, hooks = runs()
+    assert cache.get("key") is not None
+    with locked(tmp_path / "run-1") as is_locked:
+        assert not is_locked
+    end(hooks)
+    with locked(tmp_path / "run-1") as is_locked:
+        assert is_locked
+        assert runs()[0].get("key") is None, "it is being removed"
+    assert runs()[0].get("key") is not None
+
+
+@contextlib.contextmanager
+def locked(folder):
+    """Holds the lock of whoever removes a folder."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(lock)
+
+
+def test_also_when_a_later_run_has_written_it(runs, plan, tmp_path):
+    cache, hooks = runs()
+    cache.put("key", plan)
+    end(hooks)
+    cache, hooks = runs()
+    assert cache.get("key") is not None
+    train(plan)
+    hooks.settle()
+    (tmp_path / "run-1" / "model").unlink()
+    end(hooks)
+    assert runs()[0].get("key") is None
+
+
+def test_a_pending_output_whose_folder_is_gone_is_none(runs, plan, tmp_path):
+    cache, hooks = runs()
+    cache.put("key", plan)
+    end(hooks)
+    (tmp_path / "run-1").rmdir()
+    assert runs()[0].get("key") is None
+
+
+def test_metadata_alone_is_never_pending(runs, tmp_path):
+    metrics = {"metrics": dsl.Metrics(name="metrics", uri=str(tmp_path / "metrics"))}
+    runs()[0].put("key", metrics)
+    assert runs()[0].get("key") is not None
+    assert runs()[0].get("key") is not None

@@ -1,0 +1,170 @@
+"""What the check before a run says of Google's components, importers and containers."""
+
+import importlib
+import json
+import pkgutil
+
+import google_cloud_pipeline_components.v1 as google_components
+import pytest
+from google.protobuf import json_format
+from kfp.dsl.base_component import BaseComponent
+
+from vertex_local.errors import ApiError
+from vertex_local.pipelines import placeholders
+from vertex_local.pipelines.spec import canonical, check_tasks
+
+pytestmark = pytest.mark.fast
+
+# The other operations and pipelines of Google's components are refused.
+RUN_HERE = {
+    *("CustomTrainingJobOp", "ModelUploadOp", "ModelDeleteOp", "EndpointCreateOp"),
+    *("EndpointDeleteOp", "ModelDeployOp", "ModelUndeployOp"),
+    "ForecastingPrepareDataForTrainOp",  # a lightweight Python component
+}
+NUM_OPERATIONS = 90
+EXECUTOR = "exec"
+OLD_PYTHON = "python3 -m kfp.components.executor_main"
+PYTHON = ["sh", "-ec", "python3 -m kfp.dsl.executor_main"]
+
+
+def operations() -> dict[str, BaseComponent]:
+    """Every component and pipeline that a package of google_cloud_pipeline_components.v1 offers."""
+    found = {}
+    prefix = f"{google_components.__name__}."
+    for module in pkgutil.walk_packages(google_components.__path__, prefix):
+        if module.ispkg:
+            package = importlib.import_module(module.name)
+            for name in getattr(package, "__all__", []):
+                if isinstance(one := getattr(package, name), BaseComponent):
+                    found[f"{module.name.removeprefix(prefix)}.{name}"] = one
+    return found
+
+
+def problem_of(spec: dict, **values) -> str:
+    """What the check says; empty if the pipeline may run."""
+    try:
+        check_tasks(spec, values, runs_containers=False)
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+def spec_of(executor: dict, **task) -> dict:
+    """A pipeline of one task."""
+    task = {"componentRef": {"name": "comp"}, "taskInfo": {"name": "a"}, **task}
+    return canonical(
+        {
+            "pipelineInfo": {"name": "p"},
+            "root": {
+                "dag": {"tasks": {"a": task}},
+                "inputDefinitions": {"parameters": {"where": {"parameterType": "STRING"}}},
+            },
+            "components": {"comp": {"executorLabel": EXECUTOR}},
+            "deploymentSpec": {"executors": {EXECUTOR: executor}},
+        }
+    )
+
+
+def importer(**uri) -> dict:
+    return {"importer": {"artifactUri": uri, "typeSchema": {"schemaTitle": "system.Dataset"}}}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.timeout(120)
+def test_each_of_googles_operations_is_run_or_refused_by_name():
+    found = operations()
+    assert len(found) == NUM_OPERATIONS
+    for name, operation in found.items():
+        spec = canonical(json_format.MessageToDict(operation.pipeline_spec))
+        problem = problem_of(spec)
+        assert bool(problem) != (name.rpartition(".")[2] in RUN_HERE), (name, problem)
+        [task, *others] = spec["root"]["dag"]["tasks"]
+        assert others or not problem or f"\n  {task}: " in problem, name
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_right"),
+    [
+        ("/data/a.csv", True),
+        ("file:///data/a.csv", True),
+        ("https://host/v1/projects/p/locations/l/models/5", True),
+        ("/data/a:b://c", True),
+        ("http://[half", True),
+        ("gs://bucket/a.csv", False),
+        ("s3://bucket/a.csv", False),
+        ("minio://bucket/a.csv", False),
+        ("bq://project.data.table", False),
+    ],
+)
+def test_an_importer_needs_files_of_this_machine(uri, is_right):
+    by_parameter = {"inputs": {"parameters": {"uri": {"componentInputParameter": "where"}}}}
+    by_value = {"inputs": {"parameters": {"uri": {"runtimeValue": {"constant": uri}}}}}
+    runtime = importer(runtimeParameter="uri")
+    for problem in (
+        problem_of(spec_of(importer(constant=uri))),
+        problem_of(spec_of(runtime, **by_value)),
+        problem_of(spec_of(runtime, **by_parameter), where=uri),
+    ):
+        assert (f"a: it imports {uri}" in problem) != is_right
+    assert problem_of(spec_of(runtime, **by_parameter)) == "", "not known before the run"
+
+
+@pytest.mark.parametrize(
+    ("executor", "problem"),
+    [
+        ({"container": {"image": "i", "command": PYTHON}}, ""),
+        ({"container": {"image": "i", "command": [OLD_PYTHON]}}, ""),
+        ({"container": {"image": "i", "command": ["echo"]}}, "it runs the image i"),
+        ({"container": {"image": "i"}}, "it runs the image i"),
+        ({"resolver": {}}, "a task of the kind resolver"),
+        ({"customJob": {"customJob": {}}}, "a task of the kind customJob"),
+        (
+            {"container": {"image": "i", "command": [*PYTHON, "{{$.cost}}"]}},
+            "nothing fills the placeholder {{$.cost}}",
+        ),
+        (
+            {"container": {"image": "i", "command": [*PYTHON, "{{$.json_escape[2]}}"]}},
+            "nothing fills the placeholder {{$.json_escape[2]}}",
+        ),
+        (
+            {
+                "container": {
+                    "image": "i",
+                    "command": [*PYTHON, "{{$}} {{$x}} {{$.inputs.artifacts['a'].path}}"],
+                    "env": [{"name": "A", "value": "{{$.pipeline_job_name}}{{$.nothing}}"}],
+                }
+            },
+            "nothing fills the placeholder {{$.nothing}}",
+        ),
+    ],
+)
+def test_an_executor_that_cannot_be_run_is_named(executor, problem):
+    found = problem_of(spec_of(executor))
+    assert (f"\n  a: {problem}" in found) if problem else found == ""
+    assert found.count("\n") == bool(problem)
+
+
+def test_with_containers_an_image_is_run():
+    spec = spec_of({"container": {"image": "i", "command": ["echo"]}})
+    check_tasks(spec, {}, runs_containers=True)
+
+
+def test_an_escaped_placeholder_is_a_text_within_json():
+    said = 'say "so"\n\\'
+    payload = placeholders.resolve('{"args": ["{{$.text.json_escape[1]}}"]}', lambda one: said)
+    assert json.loads(payload) == {"args": [said]}
+
+
+def test_a_value_that_holds_placeholders_is_resolved_but_the_executor_input_is_not():
+    pools = '["{{$.json_escape[1]}}", "{{$.b}}"]'
+    found = {"a": pools, "b": "c", "": '{"pools": "{{$}} {{$.b}}"}'}
+    said = json.loads(placeholders.resolve("{{$.a}}", lambda one: found[one.strip("{}$.")]))
+    assert said == ['{"pools": "{{$}} {{$.b}}"}', "c"]
+
+
+def test_texts_of_structures_are_filled_with_other_arguments():
+    text = "{{$.inputs.parameters['n']}}|{{$.inputs.parameters['s']}}|{{$.pipeline_job_name}}"
+    arguments = {"n": 3.0, "s": 'a "b"'}
+    values = {"{{$.pipeline_job_name}}": "run-1"}
+    filled = placeholders.fill_inputs({"a": [text, 1]}, arguments, values)
+    assert filled == {"a": ['3|a "b"|run-1', 1]}

@@ -1,0 +1,205 @@
+import pytest
+
+from vertex_local.pipelines import interrupted
+from vertex_local.pipelines import journal as events
+from vertex_local.pipelines.run_state import PipelineRun
+from vertex_local.pipelines.spec import Leaf
+
+pytestmark = pytest.mark.fast
+
+NAME = "projects/p/locations/l/pipelineJobs/run-1"
+LEAVES = [Leaf("/step", "step", "A step"), Leaf("/exit", "exit", "exit", is_exit=True)]
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    def make(**config) -> PipelineRun:
+        return PipelineRun({"name": NAME, "runtimeConfig": config}, folder=tmp_path, leaves=LEAVES)
+
+    return make
+
+
+def interrupt(tmp_path, state="FAILED", reason="interrupted: gone"):
+    events.EventLog(tmp_path).write(
+        "pipeline_interrupted", state=state, reason=reason, was_stopped=False
+    )
+
+
+def execute(run: PipelineRun, key: str, outcome=({"out": 1}, True)):
+    def work():
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return run.run_task(key, key.strip("/"), is_importer=True, execute=work)
+
+
+def details(tmp_path, **arguments) -> list[tuple[str, str]]:
+    found = events.task_details(events.read(tmp_path), **arguments)
+    return [(one["taskName"], one["state"]) for one in found]
+
+
+def test_the_journal_tells_what_became_of_each_task(make_run, tmp_path):
+    run = make_run()
+    assert execute(run, "/step") == ({"out": 1}, True)
+    assert execute(run, "/exit", ValueError("broken")) == ({}, False)
+    assert details(tmp_path) == [("step", "SUCCEEDED"), ("exit", "FAILED")]
+    [step, exit_task] = events.task_details(events.read(tmp_path))
+    assert step["execution"]["metadata"] == {"output:out": 1}
+    assert step["execution"]["displayName"] == "A step"
+    assert exit_task["error"] == {"code": 9, "message": "ValueError: broken"}
+    assert "[exit].\nexit: ValueError: broken" in run.error_message()
+
+
+def test_after_a_cancel_only_exit_tasks_start_and_only_for_a_while(make_run, tmp_path, monkeypatch):
+    run = make_run()
+    run.cancel()
+    assert execute(run, "/step") == ({}, False)
+    assert execute(run, "/exit") == ({"out": 1}, True)
+    run.journal_untriggered()
+    assert details(tmp_path) == [("exit", "SUCCEEDED"), ("step", "NOT_TRIGGERED")]
+    assert run.error_message() == "The pipeline was cancelled."
+
+    monkeypatch.setattr("vertex_local.pipelines.run_state.EXIT_TASKS_SECONDS", 0.0)
+    late = make_run()
+    late.cancel()
+    assert execute(late, "/exit") == ({}, False)
+
+
+def test_an_exit_task_that_takes_too_long_after_a_cancel_is_stopped(
+    make_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("vertex_local.pipelines.run_state.EXIT_TASKS_SECONDS", 0.1)
+    run = make_run()
+
+    def work():
+        assert not run.must_stop()
+        run.cancel()
+        run.sleep(30)
+        return {}, not run.must_stop()
+
+    run.run_task("/exit", "exit", is_importer=False, execute=work)
+    assert details(tmp_path) == [("exit", "CANCELLED")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "starts"),
+    [("PIPELINE_FAILURE_POLICY_FAIL_FAST", False), ("PIPELINE_FAILURE_POLICY_FAIL_SLOW", True)],
+)
+def test_failing_fast_starts_nothing_more_but_exit_tasks(make_run, policy, starts):
+    run = make_run(failurePolicy=policy)
+    execute(run, "/other", ValueError("broken"))
+    assert execute(run, "/step")[1] is starts
+    assert execute(run, "/exit")[1]
+
+
+def test_an_interrupted_run_shows_its_running_task_as_failed(make_run, tmp_path):
+    run = make_run()
+
+    def work():
+        assert details(tmp_path) == [("step", "RUNNING")]
+        assert details(tmp_path, interrupted="gone") == [("step", "FAILED")]
+        return {}, True
+
+    run.run_task("/step", "step", is_importer=False, execute=work)
+    assert details(tmp_path) == [("step", "SKIPPED")], "it never ran: it came from the cache"
+
+
+def test_a_half_written_event_is_left_out(make_run, tmp_path):
+    execute(make_run(), "/step")
+    with (tmp_path / events.FILE_NAME).open("a") as journal:
+        journal.write('{"time": "2026')
+    assert details(tmp_path) == [("step", "SUCCEEDED")]
+
+
+def test_a_journal_is_continued_behind_its_last_complete_line(make_run, tmp_path):
+    execute(make_run(), "/step")
+    with (tmp_path / events.FILE_NAME).open("a") as journal:
+        journal.write('{"time": "2026')
+    interrupt(tmp_path)
+    assert [one["event"] for one in events.read(tmp_path)] == [
+        "task_started",
+        "task_ended",
+        "pipeline_interrupted",
+    ]
+
+
+def test_after_an_interruption_only_exit_tasks_start_and_what_succeeded_is_known(
+    make_run, tmp_path
+):
+    execute(make_run(), "/step")
+    interrupt(tmp_path)
+    run = make_run()
+    assert run.is_finishing
+    assert run.earlier_success("/step", scope="")["outputs"] == {"out": 1}
+    assert execute(run, "/other") == ({}, False)
+    assert execute(run, "/exit") == ({"out": 1}, True)
+    run.journal_untriggered()
+    assert details(tmp_path) == [("step", "SUCCEEDED"), ("exit", "SUCCEEDED")]
+    assert run.error_message() == "interrupted: gone"
+
+
+def test_a_task_that_was_interrupted_has_failed_and_an_exit_task_is_tried_again(make_run, tmp_path):
+    run = make_run()
+    run.run_task("/step", "step", is_importer=True, execute=lambda: ({}, True))
+    run.run_task("/exit", "exit", is_importer=False, execute=lambda: interrupt(tmp_path))
+    journal = tmp_path / events.FILE_NAME
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:4]))  # as it was when the runner ended
+    [_, exit_task] = events.task_details(events.read(tmp_path))
+    assert exit_task["state"] == "FAILED"
+    assert exit_task["error"] == {"code": 9, "message": "interrupted: gone"}
+
+    run = make_run()
+    assert run.earlier_success("/step", scope="")
+    assert run.earlier_success("/exit", scope="") is None
+    assert execute(run, "/exit") == ({"out": 1}, True)
+    names = [one["taskUniqueName"] for one in events.task_details(events.read(tmp_path))]
+    assert names == ["step", "exit", "exit-run-2"]
+
+
+def test_a_cancel_does_not_change_what_an_interruption_has_decided(make_run, tmp_path):
+    execute(make_run(), "/step")
+    interrupt(tmp_path)
+    run = make_run()
+    run.cancel()
+    assert not run.is_cancelled
+
+
+def test_exit_tasks_of_a_cancelled_run_that_was_interrupted_have_limited_time(
+    make_run, tmp_path, monkeypatch
+):
+    execute(make_run(), "/step")
+    interrupt(tmp_path, state="CANCELLED")
+    monkeypatch.setattr("vertex_local.pipelines.run_state.EXIT_TASKS_SECONDS", 0.0)
+    run = make_run()
+    assert run.is_cancelled
+    assert run.earlier_success("/step", scope="")
+    run.limit_exit_tasks()
+    assert execute(run, "/exit") == ({}, False)
+
+
+def test_an_exit_task_of_a_graph_that_had_not_begun_does_not_run(make_run, tmp_path):
+    execute(make_run(), "/step")
+    interrupt(tmp_path)
+    run = make_run()
+    assert run.earlier_success("/step", scope="")
+    with run.in_graph("inner"):
+        assert execute(run, "/exit") == ({}, False)
+    assert execute(run, "/exit") == ({"out": 1}, True)
+
+
+def test_a_run_gives_up_after_three_runners_that_a_stop_did_not_end(make_run, tmp_path):
+    execute(make_run(), "/step")
+
+    def next_one(group_state: str) -> bool:
+        state = {"state": group_state, "message": "it ended"}
+        return interrupted.journal_interruption(tmp_path, group_state=state, is_cancelled=False)
+
+    assert [next_one(state) for state in ["failed", "cancelled", "failed", "timed_out"]] == 4 * [
+        True
+    ]
+    assert not next_one("failed")
+    ended = events.last(events.read(tmp_path), "pipeline_ended")
+    assert ended["state"] == "FAILED"
+    assert ended["error"].startswith("interrupted: it ended\n")

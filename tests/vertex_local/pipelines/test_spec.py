@@ -1,0 +1,120 @@
+import pytest
+
+from vertex_local.errors import ApiError
+from vertex_local.pipelines.spec import Leaf, canonical, check_tasks, leaves, parameters
+
+pytestmark = pytest.mark.fast
+
+DECLARED = {
+    "required": {"parameterType": "STRING"},
+    "number": {"parameterType": "NUMBER_INTEGER"},
+    "ratio": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.5},
+    "shape": {"parameterType": "STRUCT", "defaultValue": {}},
+    "optional": {"parameterType": "STRING", "isOptional": True},
+}
+SPEC = {"root": {"inputDefinitions": {"parameters": DECLARED}}}
+
+
+def test_parameters_get_their_declared_types():
+    given = {"required": '{"a": 1}', "number": 3.0, "ratio": 1}
+    values = parameters(SPEC, given)
+    assert values == {"required": '{"a": 1}', "number": 3, "ratio": 1, "optional": None}
+    assert isinstance(values["number"], int)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, 'parameter "required" (STRING) has no default'),
+        ({"required": "a"}, 'parameter "number" (NUMBER_INTEGER) has no default'),
+        (
+            {"required": "a", "number": 1, "nubmer": 2},
+            '"nubmer" is not a parameter of this pipeline; its parameters are: number, optional',
+        ),
+        ({"required": 5, "number": 1}, 'parameter "required" must be STRING, and 5'),
+        ({"required": "a", "number": 1.5}, 'parameter "number" must be NUMBER_INTEGER, and 1.5'),
+        ({"required": "a", "number": True}, 'parameter "number" must be NUMBER_INTEGER, and True'),
+        ({"required": "a", "number": 1, "shape": "{}"}, 'parameter "shape" must be STRUCT'),
+    ],
+)
+def test_wrong_parameters_are_refused_by_name(config, message):
+    with pytest.raises(ApiError) as error:
+        parameters(SPEC, config)
+    assert message in error.value.message
+    assert error.value.code == 400
+
+
+def task(component: str, **fields) -> dict:
+    return {"componentRef": {"name": component}, **fields}
+
+
+def pipeline() -> dict:
+    always = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
+    components = {
+        "comp-group": {"dag": {"tasks": {"step": task("comp-a", taskInfo={"name": "A step"})}}},
+        "comp-a": {"executorLabel": "exec-a"},
+    }
+    return {
+        "pipelineInfo": {"name": "p"},
+        "deploymentSpec": {"executors": {"exec-a": {"container": {"image": "i"}}}},
+        "components": components,
+        "root": {
+            "dag": {
+                "tasks": {
+                    "group": task("comp-group"),
+                    "exit": task("comp-a", dependentTasks=["group"], triggerPolicy=always),
+                    "stubborn": task("comp-a", dependentTasks=["exit"], triggerPolicy=always),
+                }
+            }
+        },
+    }
+
+
+def test_leaves_are_the_tasks_that_do_something():
+    found = {leaf.key: leaf for leaf in leaves(canonical(pipeline()))}
+    assert found == {
+        "comp-group/step": Leaf("comp-group/step", "step", "A step"),
+        "/exit": Leaf("/exit", "exit", "exit", is_exit=True),
+        "/stubborn": Leaf("/stubborn", "stubborn", "stubborn"),
+    }
+
+
+def test_a_reference_to_nothing_is_refused():
+    spec = pipeline()
+    spec["root"]["dag"]["tasks"]["exit"]["componentRef"]["name"] = "comp-b"
+    with pytest.raises(ApiError, match=r"root\.dag\.tasks\.exit\.componentRef .*comp-b"):
+        canonical(spec)
+    del (spec := pipeline())["deploymentSpec"]
+    with pytest.raises(ApiError, match=r"components\.comp-a\.executorLabel"):
+        canonical(spec)
+
+
+def executors_of(spec: dict) -> dict:
+    return spec["deploymentSpec"]["executors"]
+
+
+@pytest.mark.parametrize(
+    "executor",
+    ["text", 5, {"container": "text"}, {"importer": {"artifactUri": "a"}}, {"containr": {}}],
+    ids=str,
+)
+def test_what_is_no_executor_is_refused_by_its_name(executor):
+    spec = pipeline()
+    executors_of(spec)["exec-a"] = executor
+    with pytest.raises(ApiError, match=r"executors\.exec-a is not an executor"):
+        canonical(spec)
+
+
+def test_executors_are_read_in_either_spelling():
+    spec = pipeline()
+    executors_of(spec)["exec-a"] = {"importer": {"artifact_uri": {"constant": "gs://b"}}}
+    assert executors_of(canonical(spec)) == {
+        "exec-a": {"importer": {"artifactUri": {"constant": "gs://b"}}}
+    }
+
+
+def test_a_component_without_an_implementation_is_refused_by_the_check():
+    spec = pipeline()
+    spec["components"]["comp-a"] = {}
+    with pytest.raises(ApiError, match="stubborn: a task of the kind none"):
+        check_tasks(canonical(spec), {}, runs_containers=True)

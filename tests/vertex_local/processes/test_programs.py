@@ -1,0 +1,58 @@
+import pytest
+
+from vertex_local.processes.programs import KFP_MODULE, Image, Program
+
+pytestmark = pytest.mark.fast
+
+SCRIPT = (
+    'program_path=$(mktemp -d)\n\nprintf "%s" "$0" > "$program_path/ephemeral_component.py"\n'
+    "_KFP_RUNTIME=true python3 -m kfp.dsl.executor_main      --component_module_path      "
+    '"$program_path/ephemeral_component.py"       "$@"\n'
+)
+
+
+def test_a_module_is_known_with_its_arguments():
+    program = Program.of(["python", "-m", "trainer.task", "--steps", "5"])
+    assert program == Program("trainer.task", ("--steps", "5"))
+
+
+def test_a_component_of_kfp_is_known_with_its_source():
+    program = Program.of(["sh", "-ec", SCRIPT, "def f(): ...", "--function_to_execute", "f"])
+    assert program == Program(KFP_MODULE, ("--function_to_execute", "f"), "def f(): ...")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "-c", "print(1)"],
+        ["python", "-u", "-m", "trainer.task"],
+        ["python", "-m"],
+        ["/usr/bin/python3.11", "-m", "trainer.task"],
+        ["taskset", "-c", "0", "python", "-m", "trainer.task"],
+        ["sh", "-ec", f"echo first; {SCRIPT}", "source"],
+        ["sh", "-c", "pip install x", "source"],
+    ],
+)
+def test_other_commands_are_not_programs_of_ours(command):
+    assert Program.of(command) is None
+
+
+@pytest.mark.parametrize(
+    ("env", "can_run"),
+    [
+        ({"LD_PRELOAD": "a.so"}, True),
+        ({"LD_PRELOAD": "a.so", "TF_CONFIG": "{}", "AIP_MODEL_DIR": "/m"}, True),
+        ({"LD_PRELOAD": "b.so"}, False),
+        ({}, False),
+        ({"LD_PRELOAD": "a.so", "XLA_FLAGS": "--x"}, False),
+    ],
+    ids=["same", "others-differ", "another-value", "missing", "one-more"],
+)
+def test_a_variable_that_imports_read_must_be_the_same(tmp_path, env, can_run):
+    image = Image(env={"LD_PRELOAD": "a.so"}, files={}, names=frozenset())
+    assert image.can_run(env, str(tmp_path)) is can_run
+
+
+def test_a_folder_that_is_not_there_is_left_to_a_new_process(tmp_path):
+    image = Image(env={}, files={}, names=frozenset())
+    assert not image.can_run({}, str(tmp_path / "nowhere"))

@@ -1,0 +1,140 @@
+"""Lost processes are started again: real processes, without a service."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vertex_local.processes import group as processes
+from vertex_local.processes.group import Group, ProcessSpec
+
+TIMEOUT_SECONDS = 30
+WAIT_FOR_FILE = "import pathlib, time\nwhile not pathlib.Path({!r}).exists(): time.sleep(0.02)"
+EXIT_ONCE = """
+import pathlib, sys
+first = pathlib.Path({!r})
+if not first.exists():
+    first.touch()
+    sys.exit({})
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a group of `python -c` processes by name; ends it after the test."""
+    groups = []
+
+    def do(scripts: dict[str, str], **options: Any) -> Group:
+        specs = [
+            ProcessSpec(
+                name=name,
+                command=[sys.executable, "-c", script],
+                env={},
+                cwd=None,
+                log_path=tmp_path / f"{name.replace('/', '-')}.log",
+                is_primary=name == "chief/0",
+                is_service=name.startswith("ps/"),
+                holds_state=not name.startswith("worker/"),
+            )
+            for name, script in scripts.items()
+        ]
+        group = processes.start(tmp_path / "group", specs, timeout_seconds=60, **options)
+        groups.append(group)
+        return group
+
+    yield do
+    for group in groups:
+        group.stop(0)
+
+
+def running(group: Group, name: str, *, restarts: int) -> int:
+    """Waits until a process runs that was restarted so often; its pid."""
+
+    def find() -> int:
+        replica = group.state()["replicas"][name]
+        is_found = replica["state"] == "running" and replica["restarts"] == restarts
+        return replica["pid"] if is_found else 0
+
+    return wait_until(find, f"{name} with {restarts} restarts")
+
+
+def wait_until(is_true: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not (found := is_true()):
+        assert time.monotonic() < deadline, f"{what} did not come within {TIMEOUT_SECONDS} s"
+        time.sleep(0.02)
+    return found
+
+
+def test_a_killed_worker_is_replaced_and_the_others_go_on(start, tmp_path: Path):
+    end = str(tmp_path / "end")
+    waiting = WAIT_FOR_FILE.format(end)
+    group = start({"chief/0": waiting, "worker/0": waiting}, max_restarts=2)
+    chief = running(group, "chief/0", restarts=0)
+    os.kill(running(group, "worker/0", restarts=0), signal.SIGKILL)
+
+    running(group, "worker/0", restarts=1)
+    assert running(group, "chief/0", restarts=0) == chief
+    Path(end).touch()
+
+    assert group.wait(TIMEOUT_SECONDS)["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("lost", ["chief/0", "ps/0", "worker/0"])
+def test_the_whole_group_starts_again(start, tmp_path: Path, lost):
+    end = str(tmp_path / "end")
+    names = ("chief/0", "worker/0", "ps/0")
+    group = start(
+        dict.fromkeys(names, WAIT_FOR_FILE.format(end)),
+        max_restarts=1,
+        restarts_whole_group=lost == "worker/0",
+    )
+    before = {name: running(group, name, restarts=0) for name in names}
+    os.kill(before[lost], signal.SIGKILL)
+
+    after = {name: running(group, name, restarts=1) for name in names}
+    assert not set(before.values()) & set(after.values())
+    Path(end).touch()
+
+    assert group.wait(TIMEOUT_SECONDS)["state"] == "succeeded"
+
+
+def test_a_process_that_asks_for_it_is_started_again(start, tmp_path: Path):
+    script = EXIT_ONCE.format(str(tmp_path / "first"), 143)
+
+    state = start({"chief/0": script}, max_restarts=1).wait(TIMEOUT_SECONDS)
+
+    assert state["state"] == "succeeded"
+    assert state["replicas"]["chief/0"]["restarts"] == 1
+
+
+def test_an_error_of_its_own_is_not_repeated(start, tmp_path: Path):
+    script = EXIT_ONCE.format(str(tmp_path / "first"), 1)
+
+    state = start({"chief/0": script}, max_restarts=3).wait(TIMEOUT_SECONDS)
+
+    assert state["state"] == "failed"
+    assert state["replicas"]["chief/0"]["restarts"] == 0
+
+
+def test_restarts_are_bounded_and_the_message_counts_them(start):
+    state = start({"chief/0": "import sys; sys.exit(143)"}, max_restarts=2).wait(TIMEOUT_SECONDS)
+
+    assert state["state"] == "failed"
+    assert "chief/0 exited with code 143 after 2 restarts" in state["message"]
+
+
+def test_a_stop_during_the_pause_before_a_restart_is_obeyed(start):
+    group = start({"chief/0": "import sys; sys.exit(143)"}, max_restarts=30)
+    wait_until(lambda: group.state()["replicas"]["chief/0"]["restarts"] == 2, "the second restart")
+
+    began = time.monotonic()
+    state = group.stop(5)
+
+    assert state["state"] == "cancelled"
+    assert time.monotonic() - began < 5

@@ -1,0 +1,439 @@
+"""Steps that ask for packages, with a real pip: they get them, and the service keeps its own."""
+
+import json
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import kfp
+import pytest
+from kfp import components, dsl
+
+from tests.support.seen import is_running
+from tests.support.service import running_service
+from tests.support.wheels import write_kfp_wheel, write_slow_sdist, write_wheel
+from tests.vertex_local.pipelines.test_pipelines import Runs, await_true, detail
+from vertex_local.cli import main
+from vertex_local.processes.environments.layer import Layer
+from vertex_local.processes.environments.store import LOCK_FILE, Store, write_record
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.filterwarnings("ignore:The default base_image:FutureWarning"),
+]
+OLD_KFP = "2.14.6"
+JOB_ENDS = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED")
+WAIT_SECONDS = 120
+PIP_VARIABLES = ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL", "PIP_TARGET", "PIP_USER")
+
+
+def report() -> str:
+    import json
+    import os
+    import sys
+
+    import kfp
+
+    found = {"prefix": sys.prefix, "kfp": kfp.__version__, "warm": "kfp.local" in sys.modules}
+    found["cwd"] = os.getcwd()
+    for name in ("numpy", "fares"):
+        try:
+            module = __import__(name)
+            found[name] = module.__version__
+        except ImportError:
+            found[name] = ""
+    return json.dumps(found)
+
+
+def install_in_every_way(ours: str) -> str:
+    """Tries to write to the environment of the service."""
+    import json
+    import os
+    import subprocess
+    import sys
+
+    attempts = [
+        [sys.executable, "-m", "pip", "install", "fares==1.0"],
+        ["python3", "-m", "pip", "install", "--force-reinstall", "--no-deps", "kfp==2.14.6"],
+        ["pip", "install", "numpy==1.0"],
+        ["sh", "-c", "pip3 uninstall -y rich"],
+        ["pip", "install", "--prefix", ours, "fares==1.0"],
+        ["pip", "--python", f"{ours}/bin/python", "install", "fares==1.0"],
+        [f"{ours}/bin/python", "-m", "pip", "install", "--no-deps", "kfp==2.14.6"],
+        [f"{ours}/bin/pip", "uninstall", "-y", "rich"],
+    ]
+    ends = [subprocess.run(command, check=False).returncode for command in attempts]
+    try:
+        from pip._internal.cli.main import main
+
+        ends.append(main(["install", "--force-reinstall", "fares==1.0"]))
+    except Exception as error:
+        ends.append(str(error))
+    try:
+        with open(os.path.join(os.path.dirname(json.__file__), "x.py"), "w") as file:
+            file.write("")
+        os.remove(file.name)
+    except OSError:
+        pass
+    import fares
+
+    return json.dumps({"ends": ends, "fares": fares.__version__})
+
+
+def component(function=report, *, kfp_version=kfp.__version__, **options):
+    """A component as somebody compiles it who has that kfp."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kfp, "__version__", kfp_version)
+        return dsl.component(function, **options)
+
+
+def pipeline_of(*made, **arguments):
+    @dsl.pipeline(name="packages")
+    def packages():
+        for one in made:
+            one(**arguments).set_caching_options(False)
+
+    return packages
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheels")
+    for version in (OLD_KFP, kfp.__version__):
+        write_kfp_wheel(folder, version)
+    write_wheel(folder, "fares", "1.0", {"fares.py": "__version__ = '1.0'\n"})
+    write_wheel(folder, "numpy", "1.0", {"numpy.py": "__version__ = '1.0'\n"})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, wheels):
+    """The folder of a service that has no network but these packages, and its environments."""
+    folder = tmp_path_factory.mktemp("offline")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in PIP_VARIABLES:
+            patch.delenv(name, raising=False)
+        patch.setenv("PIP_CONFIG_FILE", os.devnull)
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(wheels))
+        patch.setenv("VERTEX_LOCAL_ENVIRONMENTS", str(folder / "environments"))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def service(place):
+    with running_service(place / "vertex", "--preload", "kfp.local,kfp.dsl.executor_main") as one:
+        yield one
+
+
+@pytest.fixture
+def runs(service, tmp_path):
+    return Runs(service, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_written():
+    """Compares every file of the environment that the service and this test run in."""
+    before = installed()
+    yield
+    after = installed()
+    assert before == after, sorted(set(before.items()) ^ set(after.items()))[:10]
+
+
+def installed() -> dict[str, tuple[int, int]]:
+    found = {}
+    for top in {*site.getsitepackages(), sysconfig.get_path("scripts")}:
+        for folder, _, names in os.walk(top):
+            if not folder.endswith("__pycache__"):
+                stats = {f"{folder}/{name}": os.lstat(f"{folder}/{name}") for name in names}
+                found |= {path: (one.st_mtime_ns, one.st_size) for path, one in stats.items()}
+    return found
+
+
+def succeeded(runs, made, **arguments) -> list[dict]:
+    job = runs.wait(runs.submit(pipeline_of(*made, **arguments)), timeout_seconds=WAIT_SECONDS)
+    assert job["state"] == "PIPELINE_STATE_SUCCEEDED", (job["error"], runs.log(job))
+    details = job["jobDetail"]["taskDetails"]
+    outputs = [
+        one["execution"]["metadata"]["output:Output"] for one in details if "execution" in one
+    ]
+    return [json.loads(text) for text in outputs if text]
+
+
+def failure(runs, made) -> str:
+    job = runs.wait(runs.submit(pipeline_of(made)), timeout_seconds=WAIT_SECONDS)
+    assert job["state"] == "PIPELINE_STATE_FAILED"
+    return detail(job, "report")["error"]["message"]
+
+
+def num_built(runs) -> int:
+    logs = runs.service.root.glob("pipelines/*/tasks/*.log")
+    return sum(path.read_text().count("building the environment") for path in logs)
+
+
+def environments(place: Path) -> list[Path]:
+    return [path.parent for path in (place / "environments").glob("*/environment.json")]
+
+
+def kept(place: Path) -> set[str]:
+    """All that is there, complete or not."""
+    folder = place / "environments"
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+def test_a_default_component_of_this_kfp_runs_warm(runs):
+    [found] = succeeded(runs, [component()])
+    assert found["warm"]
+    assert found["kfp"] == kfp.__version__
+
+
+def test_a_default_component_of_another_kfp_gets_that_kfp_and_the_service_keeps_its_own(runs):
+    [found] = succeeded(runs, [component(kfp_version=OLD_KFP)])
+    assert found["kfp"] == OLD_KFP
+    assert not found["warm"]
+    assert found["numpy"] == "", "only what it has asked for, as in a container"
+    assert found["prefix"] != sys.prefix
+    assert found["cwd"] != os.getcwd()
+
+
+@pytest.mark.parametrize("use_venv", [False, True])
+def test_a_pin_that_conflicts_with_the_services_is_what_the_step_has(runs, use_venv):
+    made = component(packages_to_install=["numpy==1.0"], use_venv=use_venv)
+    [found] = succeeded(runs, [made])
+    assert (found["numpy"], found["kfp"]) == ("1.0", kfp.__version__)
+
+
+def test_steps_of_equal_requirements_at_once_build_once_also_in_several_runs(runs, place):
+    made = component(packages_to_install=["fares==1.0", "numpy"], install_kfp_package=False)
+    before = num_built(runs)
+    with ThreadPoolExecutor(2) as threads:
+        both = [
+            threads.submit(succeeded, Runs(runs.service, runs.folder / n), [made, made])
+            for n in ("a", "b")
+            if not (runs.folder / n).mkdir()
+        ]
+        found = [one for run in both for one in run.result()]
+    assert {(one["fares"], one["numpy"], one["kfp"]) for one in found} == {
+        ("1.0", "1.0", kfp.__version__)
+    }
+    assert len(found) == 4
+    assert len({one["prefix"] for one in found}) == 4, "each has a layer of its own"
+    assert num_built(runs) == before + 1
+
+
+def test_no_way_to_install_in_a_step_reaches_the_service_or_the_next_step(runs):
+    installer = component(install_in_every_way, install_kfp_package=False)
+    [found] = succeeded(runs, [installer], ours=sys.prefix)
+    assert found["fares"] == "1.0"
+    assert found["ends"][:4] == [0, 0, 0, 0], "as in a container"
+    [after] = succeeded(runs, [component()])
+    assert (after["fares"], after["kfp"]) == ("", kfp.__version__)
+    assert after["numpy"] != "1.0"
+
+
+def test_the_layer_alone_keeps_pip_away_from_its_base(place, tmp_path):
+    layer = Layer.make(tmp_path / "layer", base=Path(sys.prefix))
+    env = layer.environment(dict(os.environ))
+    for words in ("install numpy==1.0", "uninstall -y rich", "install --no-deps kfp==2.14.6"):
+        command = [str(layer.python), "-m", "pip", *words.split()]
+        assert subprocess.run(command, env=env, check=False).returncode == 0
+    code = "import numpy, rich; print(numpy.__version__)"
+    found = subprocess.run(["python3", "-c", code], env=env, capture_output=True, check=True)
+    assert found.stdout == b"1.0\n"
+
+
+def test_an_environment_that_steps_share_is_not_changed_by_one(runs, place):
+    made = component(install_in_every_way, kfp_version=OLD_KFP)
+    [found] = succeeded(runs, [made], ours=sys.prefix)
+    assert found["fares"] == "1.0"
+    [after] = succeeded(runs, [component(kfp_version=OLD_KFP)])
+    assert (after["fares"], after["numpy"], after["kfp"]) == ("", "", OLD_KFP)
+
+
+def test_a_command_that_is_not_kfps_installs_into_its_own_layer(runs):
+    text = json.dumps(
+        {
+            "name": "report",
+            "outputs": [{"name": "Output", "type": "String"}],
+            "implementation": {"container": _shell(component(install_kfp_package=False))},
+        }
+    )
+    [found] = succeeded(runs, [components.load_component_from_text(text)])
+    assert (found["fares"], found["kfp"]) == ("1.0", OLD_KFP)
+
+
+def _shell(made) -> dict:
+    """A component's container with an installation that somebody wrote by hand."""
+    container = made.component_spec.implementation.container
+    script = f'for one in fares kfp=={OLD_KFP}; do pip install --no-deps "$one"; done; "$0" "$@"'
+    command = ["sh", "-c", script, *container.command]
+    return {
+        "image": "python:3.11",
+        "command": command,
+        "args": [
+            "--executor_input",
+            {"executorInput": None},
+            "--function_to_execute",
+            "report",
+        ],
+    }
+
+
+def test_a_job_that_installs_packages_has_them_and_the_service_keeps_its_own(service, tmp_path):
+    code = f"import numpy; open('{tmp_path}/said', 'w').write(numpy.__version__)"
+    script = f'pip install numpy==1.0 && python -c "{code}"'
+    container = {"imageUri": "any", "command": ["sh", "-c", script]}
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": container}
+    job = {"displayName": "j", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
+    name = service.do("POST", "customJobs", job)["name"]
+    await_true(
+        lambda: service.do("GET", f"/v1/{name}")["state"] in JOB_ENDS, "the job", WAIT_SECONDS
+    )
+    assert (tmp_path / "said").read_text() == "1.0"
+
+
+def test_a_package_that_cannot_be_had_is_named(runs, place):
+    before = kept(place)
+    made = component(packages_to_install=["fares==9.9", "numpy"], base_image="python:3.8-slim")
+    message = failure(runs, made)
+    assert "No matching distribution found for fares==9.9" in message
+    assert "Its image has Python 3.8" in message
+    assert kept(place) == before
+
+
+def test_a_repository_that_cannot_be_cloned_is_named_with_what_git_says(runs, tmp_path):
+    address = f"git+file://{tmp_path}/none"
+    message = failure(runs, component(packages_to_install=[address]))
+    assert f"asks for, {address}" in message
+    assert "does not appear to be a git repository" in message, message
+
+
+@pytest.fixture
+def slow(runs, wheels, tmp_path):
+    """A component whose package builds until the test lets it."""
+    write_slow_sdist(wheels, place=tmp_path)
+    yield component(packages_to_install=["slow-fares==1.0"])
+    (wheels / "slow-fares-1.0.tar.gz").unlink()
+
+
+def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path):
+    before = kept(place)
+    job = runs.submit(pipeline_of(slow))
+    await_true((tmp_path / "begun").exists, "the build", WAIT_SECONDS)
+    pids = builders()
+    assert pids
+    runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
+    assert runs.wait(job)["state"] == "PIPELINE_STATE_CANCELLED"
+    assert not any(map(is_running, pids))
+    assert kept(place) == before
+
+
+def test_what_a_killed_service_has_half_built_is_built_anew_and_kept_by_the_next(
+    place, wheels, slow, tmp_path
+):
+    with running_service(tmp_path / "vertex") as service:
+        runs = Runs(service, tmp_path)
+        job = runs.submit(pipeline_of(slow))
+        await_true((tmp_path / "begun").exists, "the build", WAIT_SECONDS)
+        pids = builders()
+        complete = len(environments(place))
+        service.kill()
+        await_true(lambda: not any(map(is_running, pids)), "the build to end")
+        assert len(environments(place)) == complete
+        service.start()
+        assert runs.wait(job)["state"] == "PIPELINE_STATE_FAILED"
+        (tmp_path / "go").touch()
+        succeeded(runs, [slow])
+        assert len(environments(place)) == complete + 1
+        hidden = shutil.move(wheels, wheels.with_name("hidden"))
+        assert service.stop() == 0
+        service.start()
+        try:  # without the packages, by what is kept
+            before = num_built(runs)
+            succeeded(runs, [slow])
+            assert num_built(runs) == before
+        finally:
+            shutil.move(hidden, wheels)
+
+
+def builders() -> list[int]:
+    """The processes that build an environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"slow-fares==1.0" in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_environments_are_listed_and_cleared_but_for_those_in_use(runs, place, tmp_path, capsys):
+    waiting = component(wait_for_go, kfp_version=OLD_KFP)
+    job = runs.submit(pipeline_of(waiting, folder=str(tmp_path)))
+    await_true((tmp_path / "begun").exists, "the step", WAIT_SECONDS)
+    succeeded(runs, [component(packages_to_install=["numpy==1.0"])])
+    assert main(["environments", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert f"kfp=={OLD_KFP}" in listed
+    assert "numpy==1.0" in listed
+    assert main(["environments", "clear"]) == 0
+    assert "kept, a step is using it: " in capsys.readouterr().out
+    assert len(environments(place)) == 1
+    (tmp_path / "go").touch()
+    assert runs.wait(job)["state"] == "PIPELINE_STATE_SUCCEEDED"
+    assert main(["environments", "clear"]) == 0
+    assert environments(place) == []
+    assert kept(place) == set()
+
+
+def wait_for_go(folder: str) -> str:
+    import os
+    import time
+
+    open(f"{folder}/begun", "w").close()
+    deadline = time.monotonic() + 60
+    while not os.path.exists(f"{folder}/go") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return ""
+
+
+def test_a_layer_has_the_packages_of_its_base_and_keeps_what_is_installed_in_it(tmp_path):
+    layer = Layer.make(tmp_path / "a layer", base=Path(sys.prefix))
+    code = "import sys, sysconfig, kfp; print(sys.prefix, sysconfig.get_path('purelib'), sep='|')"
+    given = {**os.environ, "PIP_TARGET": "/x", "_KFP_RUNTIME": "true"}
+    env = layer.environment(given)
+    ended = subprocess.run(
+        ["python3", "-c", code], env=env, cwd="/", capture_output=True, text=True, check=True
+    )
+    prefix, packages = ended.stdout.strip().split("|")
+    assert prefix == str(layer.folder)
+    assert packages.startswith(prefix)
+    assert "PIP_TARGET" not in env
+    assert env["VIRTUAL_ENV"] == prefix
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["list"], 0), (["list", "--packages"], 0), (["clear", "unknown"], 2)]
+)
+def test_trainyard_hands_the_command_on(tmp_path, words, code):
+    store = Store(tmp_path / "environments", limit_bytes=1)
+    folder = store.folder / "3f0c23a99b1e"
+    folder.mkdir(parents=True)
+    (folder / LOCK_FILE).touch()
+    write_record(folder, requirements=("fares==1.0",), packages=["fares==1.0", "kfp==2.17.0"])
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "environments", *words],
+        env={**os.environ, "VERTEX_LOCAL_ENVIRONMENTS": str(store.folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert "3f0c23a99b1e" in ended.stdout + ended.stderr
+    assert ("kfp==2.17.0" in ended.stdout) == ("--packages" in words)

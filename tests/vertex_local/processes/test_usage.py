@@ -1,0 +1,185 @@
+"""The usage of replicas over time: meters, and the file that keeps their samples."""
+
+import json
+import os
+
+import pytest
+
+from vertex_local.processes.usage.curve import CURVE_FILE, MOST_SAMPLES, CurveWriter, read_curves
+from vertex_local.processes.usage.meters import ProcessTrees, Reading, read_container
+
+pytestmark = pytest.mark.fast
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class FakeProc:
+    """A /proc with the files that are read."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "self").mkdir()
+
+    def set(self, pid, *, parent, session, ticks=(0, 0, 0, 0), pages=0, state="S"):
+        # The name of a program may hold anything.
+        fields = [state, parent, parent, session, 0, -1, 0, 0, 0, 0, 0, *ticks, *[0] * 6, pages]
+        (self.folder / str(pid)).mkdir(exist_ok=True)
+        text = " ".join(map(str, [pid, "(a) b (c)", *fields, 0]))
+        (self.folder / str(pid) / "stat").write_text(text)
+
+    def end(self, pid):
+        (self.folder / str(pid) / "stat").unlink()
+        (self.folder / str(pid)).rmdir()
+
+
+@pytest.fixture
+def proc(tmp_path):
+    return FakeProc(tmp_path)
+
+
+def test_all_that_a_process_has_started_counts(proc, tmp_path):
+    proc.set(1, parent=0, session=1, ticks=(900, 0, 0, 0), pages=900)
+    proc.set(10, parent=1, session=10, ticks=(TICKS, TICKS, TICKS, 0), pages=2)
+    proc.set(11, parent=10, session=10, ticks=(0, 2 * TICKS, 0, 0), pages=3)
+    proc.set(5, parent=11, session=5, ticks=(TICKS, 0, 0, 0), pages=1)  # in a session of its own
+    proc.set(20, parent=1, session=20, pages=7)
+    trees = ProcessTrees(tmp_path)
+    expected = {10: Reading(6.0, 6 * PAGE), 20: Reading(0.0, 7 * PAGE)}
+    assert trees.read([10, 20, 30]) == expected
+    proc.end(11)
+    # An orphan stays in the tree that it was found in; one of the session is found all the same.
+    proc.set(5, parent=1, session=5, ticks=(TICKS, 0, 0, 0), pages=1)
+    proc.set(12, parent=1, session=10, ticks=(0, 0, 0, TICKS), pages=1)
+    assert trees.read([10, 20]) == {10: Reading(5.0, 4 * PAGE), 20: Reading(0.0, 7 * PAGE)}
+    proc.end(20)
+    proc.set(30, parent=1, session=30)
+    assert trees.read([10, 20, 30]) == {10: Reading(5.0, 4 * PAGE), 30: Reading(0.0, 0)}
+    proc.set(30, parent=1, session=30, state="Z")
+    assert trees.read([10, 20, 30]).keys() == {10}
+    trees.close()
+
+
+def test_this_process_and_its_child_are_measured_in_the_real_proc():
+    import subprocess
+    import sys
+
+    code = "import sys; sum(range(10**7)); print('done', flush=True); sys.stdin.read()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    trees = ProcessTrees()
+    try:
+        assert child.stdout.readline() == b"done\n"
+        [reading] = trees.read([child.pid]).values()
+    finally:
+        trees.close()
+        child.communicate(timeout=30)
+    assert reading.cpu_seconds > 0.05
+    assert reading.memory_bytes > 4_000_000
+
+
+@pytest.mark.parametrize("version", ["systemd", "cgroupfs", "rootless", "v1", "none"])
+def test_a_container_is_measured_by_its_control_group(tmp_path, version):
+    slices = {
+        "systemd": "system.slice/docker-abc.scope",
+        "cgroupfs": "docker/abc",
+        "rootless": "user.slice/user-7.slice/user@7.service/user.slice/docker-abc.scope",
+    }
+    if version in slices:
+        folder = tmp_path / slices[version]
+        folder.mkdir(parents=True)
+        (folder / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
+        (folder / "memory.current").write_text("1000\n")
+        (folder / "memory.stat").write_text("anon 5\ninactive_file 300\n")
+    elif version == "v1":
+        cpu, memory = (tmp_path / kind / "docker/abc" for kind in ("cpuacct", "memory"))
+        cpu.mkdir(parents=True)
+        memory.mkdir(parents=True)
+        (cpu / "cpuacct.usage").write_text("2500000000\n")
+        (memory / "memory.usage_in_bytes").write_text("1000\n")
+        (memory / "memory.stat").write_text("cache 5\ntotal_inactive_file 300\n")
+    expected = None if version == "none" else Reading(2.5, 700)
+    assert read_container("abc", root=tmp_path) == expected
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_a_curve_holds_cores_and_memory_of_each_second(tmp_path, clock):
+    writer = CurveWriter(tmp_path, ["chief/0", "worker/0"], clock=clock)
+    readings = {}
+    for cpu in (0.5, 2.5, 2.0):
+        clock.now += 0.3
+        writer.look(pytest.fail)  # too early
+        clock.now += 0.7
+        readings["chief/0"] = Reading(cpu, int(10 * cpu))
+        writer.look(lambda: dict(readings))
+    clock.now += 2
+    writer.look(lambda: {"worker/0": Reading(1.0, 7)})
+    curves = read_curves(tmp_path)
+    assert curves.seconds == [1, 2, 3, 5]
+    assert curves.replicas["chief/0"].cores == [0.5, 2.0, 0.0, None]
+    assert curves.replicas["chief/0"].memory_bytes == [5, 25, 20, None]
+    assert curves.replicas["worker/0"].cores == [None, None, None, 0.5]
+    assert curves.started
+
+
+@pytest.mark.parametrize("num_seconds", [600, 601, 1800, 36_000])
+def test_a_job_of_any_length_has_a_bounded_curve(tmp_path, clock, num_seconds):
+    writer = CurveWriter(tmp_path, ["chief/0"], clock=clock)
+    num_reads = 0
+    for second in range(1, num_seconds + 1):
+        clock.now = float(second)
+
+        def read():
+            nonlocal num_reads
+            num_reads += 1
+            # Half a core, and a peak of memory in the second minute.
+            return {"chief/0": Reading(clock.now / 2, 900 if 60 < clock.now < 120 else 100)}
+
+        writer.look(read)
+    curves = read_curves(tmp_path)
+    assert MOST_SAMPLES / 2 <= len(curves.seconds) <= MOST_SAMPLES
+    assert curves.seconds == sorted(curves.seconds)
+    assert curves.seconds[-1] > num_seconds - num_seconds / 100 - 1
+    assert curves.replicas["chief/0"].cores == pytest.approx([0.5] * len(curves.seconds))
+    assert max(curves.replicas["chief/0"].memory_bytes) == 900
+    assert num_reads <= num_seconds
+    size = (tmp_path / CURVE_FILE).stat().st_size
+    assert size < 40 * MOST_SAMPLES
+
+
+@pytest.mark.parametrize("text", ["", "{", "{}", '{"names": ["a"], "started": ""}\n[1]\n', "[]\n"])
+def test_a_damaged_curve_is_none(tmp_path, text):
+    (tmp_path / CURVE_FILE).write_text(text)
+    assert read_curves(tmp_path).replicas == {}
+
+
+def test_half_a_line_is_not_read(tmp_path, clock):
+    writer = CurveWriter(tmp_path, ["a"], clock=clock)
+    for clock.now in (1.0, 2.0):
+        writer.look(lambda: {"a": Reading(1.0, 5)})
+    path = tmp_path / CURVE_FILE
+    assert [json.loads(line) for line in path.read_text().splitlines()][1:] == [
+        [1.0, 1.0, 5],
+        [2.0, 0.0, 5],
+    ]
+    path.write_text(path.read_text()[:-4])
+    assert read_curves(tmp_path).replicas["a"].cores == [1.0]
+
+
+def test_a_full_disk_does_not_end_a_job(tmp_path, clock):
+    writer = CurveWriter(tmp_path / "gone", ["a"], clock=clock)
+    clock.now = 1.0
+    writer.look(lambda: {"a": Reading(1.0, 5)})
+    assert read_curves(tmp_path / "gone").seconds == []

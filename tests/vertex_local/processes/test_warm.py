@@ -1,0 +1,388 @@
+"""The same programs as new processes and as forks of a warm one: nobody can tell which is which."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from kfp import dsl
+
+from vertex_local.cli import main
+from vertex_local.pipelines import step_process
+from vertex_local.processes import group as processes
+from vertex_local.processes.group import Group, ProcessSpec
+from vertex_local.processes.launch import Launch
+from vertex_local.processes.warm import Warm
+
+pytestmark = pytest.mark.timeout(90)
+
+MODULES = ["numpy.random", "multiprocessing.process", "tempfile"]
+# What a warm process has imported shows that a program runs as a fork of it.
+PROOF = "import sys; open('proof', 'w').write(str('numpy' in sys.modules))\n"
+REPORT = """
+import json, os, resource, signal, sys, tempfile, threading
+import ctypes
+main = sys.modules["__main__"]
+getenv = ctypes.CDLL(None).getenv
+getenv.restype = ctypes.c_char_p
+death_signal = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(death_signal))
+print(json.dumps({
+    "env": dict(os.environ),
+    "environ in C": str(getenv(b"MINE")),
+    "cwd": os.getcwd(),
+    "path": sys.path,
+    "argv": [sys.argv, sys.orig_argv, sys.executable, list(sys.flags)],
+    "main": [__name__, __file__, __spec__.name, main.__dict__ is globals(), sorted(globals())],
+    "files": {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2)},
+    "open": [fd for fd in range(100) if os.path.exists(f"/proc/self/fd/{fd}")],
+    "stdin": sys.stdin.read(),
+    "streams": [(s.encoding, s.errors, s.line_buffering, s.write_through) for s in
+                (sys.stdin, sys.stdout, sys.stderr)],
+    "session": [os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid()],
+    "signals": {n: str(signal.getsignal(n)) for n in signal.valid_signals()},
+    "blocked": len(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+    "wakeup": signal.set_wakeup_fd(-1),
+    "dies with its parent": death_signal.value,
+    "limits": [resource.getrlimit(n) for n in range(10)],
+    "umask": os.umask(0o22),
+    "nice": os.nice(0),
+    "cores": sorted(os.sched_getaffinity(0)),
+    "network": os.readlink("/proc/self/ns/net"),
+    "threads": [len(os.listdir("/proc/self/task")), threading.main_thread().name],
+    "temp": tempfile.gettempdir(),
+    "hook": str(sys.excepthook),
+}, default=str))
+"""
+ENDINGS = {
+    "falls off its end": "print('done')",
+    "sys.exit": "import sys; sys.exit(3)",
+    "sys.exit with words": "import sys; sys.exit('no such column: fare')",
+    "os._exit": "import os; print('lost'); os._exit(7)",
+    "error": "def f(): raise KeyError('fare')\nf()",
+    "error with a cause": "try:\n    1 / 0\nexcept ArithmeticError:\n    raise ValueError(1)",
+    "KeyboardInterrupt": "raise KeyboardInterrupt",
+    "SIGKILL": "import os; os.kill(os.getpid(), 9)",
+    "SIGSEGV": "import os; os.kill(os.getpid(), 11)",
+    "both streams": "import sys\nfor i in range(50): print(i); sys.stderr.write(f'err {i}\\n')",
+    "atexit": "import atexit\natexit.register(print, 1)\natexit.register(print, 2)\nexit(1)",
+    "a file left open": "f = open('left', 'w'); f.write('x' * 100)\nimport atexit; "
+    "atexit.register(lambda: print(f.closed))",
+    "a thread": "import threading, time\n"
+    "threading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nprint('early')",
+    "syntax error": "print('never'\n",
+}
+WAIT_FOR_SIGTERM = """
+import signal, sys, time
+def end(*_):
+    print("checkpoint written")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print("ready")
+time.sleep(60)
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a program."""
+
+    state: dict[str, Any]
+    log: str
+    was_forked: bool
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("warm")
+    with ready(Warm(MODULES, log_path=folder / "warm.log")) as warm:
+        yield warm
+
+
+@contextmanager
+def ready(warm: Warm):
+    warm.start()
+    warm.await_ready(60)
+    assert warm.is_ready
+    yield warm
+    warm.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path):
+    """Starts `python -m job`, whose source is given, in a folder of its own."""
+    groups: list[Group] = []
+
+    def do(source: str, warm: Warm | None, *, folder: str = "", **options: Any) -> Group:
+        home = tmp_path / (folder or f"home{len(groups)}")
+        home.mkdir(exist_ok=True)
+        (home / "job.py").write_text(PROOF + source)
+        command = options.pop("command", ["python", "-m", "job", "--flag", "two words"])
+        spec = ProcessSpec(
+            name="chief/0",
+            command=command,
+            env={"MINE": "1", "TF_CONFIG": "{}", **options.pop("env", {})},
+            cwd=str(home),
+            log_path=home / "log",
+        )
+        launch = Launch(warm=warm)
+        group = processes.start(
+            home / "group", [spec], timeout_seconds=60, launch=launch, **options
+        )
+        groups.append(group)
+        return group
+
+    yield do
+    for group in groups:
+        group.stop(grace_seconds=0)
+
+
+@pytest.fixture
+def run(start):
+    """Runs a program to its end."""
+
+    def do(source: str, warm: Warm | None, **options: Any) -> Outcome:
+        group = start(source, warm, **options)
+        state = group.wait(60)
+        home = group.folder.parent
+        proof = home / "proof"
+        text = (home / "log").read_text()
+        forked = proof.exists() and proof.read_text() == "True"
+        # The folders differ, and so do their names in what is compared.
+        text = text.replace(str(home), "HOME").replace(os.path.realpath(group.folder), "GROUP")
+        state["message"] = state["message"].replace(str(home), "HOME")
+        return Outcome(state, text, forked)
+
+    return do
+
+
+def test_a_fork_finds_what_a_new_process_finds(run, warm):
+    new, fork = run(REPORT, None), run(REPORT, warm)
+
+    assert (new.was_forked, fork.was_forked) == (False, True)
+    expected, found = json.loads(new.log), json.loads(fork.log)
+    for report in (expected, found):
+        report["env"].pop("TMPDIR")
+        report["env"].pop("PYTEST_CURRENT_TEST")  # it changes while pytest runs
+        assert report.pop("temp").startswith(f"{tempfile.gettempdir()}/group-")
+    assert found == expected
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_fork_ends_as_a_new_process_does(run, warm, ending):
+    new, fork = run(ENDINGS[ending], None), run(ENDINGS[ending], warm)
+
+    assert fork.log == new.log
+    assert fork.state["message"] == new.state["message"]
+    replicas = [outcome.state["replicas"]["chief/0"] for outcome in (new, fork)]
+    assert replicas[0]["exit_code"] == replicas[1]["exit_code"]
+    assert replicas[0]["state"] == replicas[1]["state"]
+    assert fork.was_forked or ending == "syntax error"
+
+
+def test_a_module_that_is_not_there_is_named_alike(run, warm):
+    command = ["python", "-m", "nosuchmodule"]
+    new, fork = run("", None, command=command), run("", warm, command=command)
+    assert "No module named nosuchmodule" in fork.log
+    assert fork.log == new.log
+
+
+def test_forks_share_no_randomness(run, warm):
+    source = (
+        "import random, numpy, multiprocessing as m\n"
+        "print(random.random(), numpy.random.rand(), m.current_process().authkey.hex())"
+    )
+    numbers = [number for _ in range(2) for number in run(source, warm).log.split()]
+    assert len(set(numbers)) == 6
+
+
+def test_sigterm_reaches_the_handler_of_a_fork(start, warm):
+    group = start(WAIT_FOR_SIGTERM, warm)
+    log = group.folder.parent / "log"
+    wait_until(lambda: log.exists() and "ready" in log.read_text())
+
+    state = group.stop(grace_seconds=20)
+
+    assert "checkpoint written" in log.read_text()
+    assert state["replicas"]["chief/0"]["exit_code"] == 0
+
+
+@pytest.mark.parametrize("who", ["supervisor", "warm process"])
+def test_who_is_killed_takes_its_children_with_it_but_no_others(start, tmp_path, who):
+    with ready(Warm(["tempfile"], log_path=tmp_path / "warm.log")) as warm:
+        group = start("import time; time.sleep(60)", warm)
+        [pid] = replica_pids(group)
+        warm_pid = psutil.Process(group.pid).ppid()
+
+        os.kill(group.pid if who == "supervisor" else warm_pid, signal.SIGKILL)
+
+        if who == "supervisor":
+            assert "its supervisor ended with code -9" in group.wait(30)["message"]
+            wait_until(lambda: not psutil.pid_exists(pid))
+        else:
+            wait_until(lambda: warm.is_ready and not is_running(warm_pid))
+            assert is_running(pid)
+            assert group.stop()["state"] == "cancelled"
+
+
+def is_running(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def replica_pids(group: Group) -> list[int]:
+    def found() -> list[int]:
+        return [one["pid"] for one in group.state()["replicas"].values() if one["pid"]]
+
+    return wait_until(found)
+
+
+def wait_until(is_true: Callable[[], Any], *, timeout_seconds: float = 30) -> Any:
+    deadline = time.monotonic() + timeout_seconds
+    while not (value := is_true()):
+        assert time.monotonic() < deadline, "not in time"
+        time.sleep(0.02)
+    return value
+
+
+def test_a_group_of_forks_has_a_private_network(run, warm):
+    source = "import os; print(os.readlink('/proc/self/ns/net'))"
+    fork = run(source, warm, has_private_network=True)
+    assert fork.was_forked
+    assert fork.log.strip() != os.readlink("/proc/self/ns/net")
+
+
+@pytest.mark.parametrize(
+    ("options", "is_forked"),
+    [
+        pytest.param({"env": {"OMP_NUM_THREADS": "1"}}, False, id="variable-read-at-import"),
+        pytest.param({"env": {"PYTHONHASHSEED": "1"}}, False, id="variable-of-the-interpreter"),
+        pytest.param({"env": {"TF_CONFIG": '{"task": {}}'}}, True, id="variable-read-later"),
+        pytest.param({"command": ["python", "-u", "-m", "job"]}, False, id="interpreter-option"),
+        pytest.param({"command": ["python", "job.py"]}, False, id="script"),
+        pytest.param({"command": [sys.executable, "-m", "job"]}, True, id="by-full-name"),
+    ],
+)
+def test_what_a_fork_could_not_be_starts_anew(run, warm, options, is_forked):
+    outcome = run("print('done')", warm, **options)
+    assert outcome.log == "done\n"
+    assert outcome.was_forked is is_forked
+
+
+def test_a_module_in_the_working_directory_comes_first_as_always(run, warm, tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "numpy.py").write_text("name = 'my own'")
+    outcome = run("import numpy; print(numpy.name)", warm, folder="home")
+    assert outcome.log == "my own\n"
+
+
+def test_code_that_has_changed_since_is_not_run(run, tmp_path, monkeypatch):
+    module = tmp_path / "lib" / "settings_of_mine.py"
+    module.parent.mkdir()
+    module.write_text("value = 'old'")
+    monkeypatch.setenv("PYTHONPATH", str(module.parent))
+    source = "import settings_of_mine; print(settings_of_mine.value)"
+    with ready(Warm(["settings_of_mine"], log_path=tmp_path / "warm.log")) as warm:
+        assert run(source, warm).log == "old\n"
+        module.write_text("value = 'new one'")
+        assert run(source, warm).log == "new one\n"
+        wait_until(lambda: "changed on disk" in (tmp_path / "warm.log").read_text())
+        warm.await_ready(30)
+        assert warm.is_ready
+        assert run(source, warm).log == "new one\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import no_such_package", "cannot be imported: ModuleNotFoundError"),
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True)"
+         ".start()", "starts threads: "),
+    ],
+    ids=["fails", "starts-a-thread"],
+)  # fmt: skip
+def test_modules_that_cannot_be_preloaded_are_named_and_all_else_works(
+    run, tmp_path, monkeypatch, source, reason
+):
+    (tmp_path / "preloaded_badly.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    warm = Warm(["preloaded_badly"], log_path=tmp_path / "warm.log")
+    warm.start()
+    warm.await_ready(30)
+
+    assert not warm.is_ready
+    assert reason in (tmp_path / "warm.log").read_text()
+    assert run("print('done')", warm).log == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [("print(a, 'numpy' in sys.modules)", 0), ("print(a); raise ValueError(a)", 1)],
+    ids=["ends-well", "fails"],
+)
+def test_a_step_of_a_pipeline_is_forked_too(warm, tmp_path, body, code):
+    source = f"\nimport kfp\nfrom kfp.dsl import *\n\ndef f(a: str):\n    import sys\n    {body}\n"
+    inputs = {
+        "inputs": {"parameterValues": {"a": "hello"}},
+        "outputs": {"outputFile": str(tmp_path / "out")},
+    }
+    container = kfp_command()
+    command = [*container, source, "--executor_input", json.dumps(inputs)]
+    logs = []
+    for client in (None, warm):
+        log_path = tmp_path / f"{client}.log"
+        found = step_process.run(
+            [*command, "--function_to_execute", "f"],
+            env={},
+            log_path=log_path,
+            temp_dir=tmp_path / "temp",
+            must_stop=lambda: False,
+            warm=client,
+        )
+        assert found == code
+        logs.append(log_path.read_text())
+    if code == 0:
+        assert "hello False\n" in logs[0]
+        assert "hello True\n" in logs[1]
+        logs[0] = logs[0].replace("hello False", "hello True")
+    varying = re.compile(r"\d{4}-\d\d-\d\d \S+|tmp\.\w+")  # the time, the source's folder
+    assert varying.sub("", logs[1]) == varying.sub("", logs[0])
+
+
+def kfp_command() -> list[str]:
+    """What this kfp starts a Python component with, but the source."""
+
+    @dsl.component(base_image="python", install_kfp_package=False)
+    def nothing():
+        pass
+
+    return nothing.component_spec.implementation.container.command[:3]
+
+
+def test_a_warm_process_dies_with_the_service(tmp_path):
+    script = (
+        "import sys, time; from pathlib import Path; from vertex_local.processes.warm import Warm\n"
+        f"warm = Warm(['tempfile'], log_path=Path({str(tmp_path / 'log')!r})); warm.start()\n"
+        "warm.await_ready(30); print(warm.is_ready, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as service:
+        assert service.stdout.readline() == b"True\n"
+        [warm] = psutil.Process(service.pid).children()
+        service.kill()
+    wait_until(lambda: not is_running(warm.pid))
+
+
+def test_a_module_to_preload_that_is_not_installed_is_a_usage_error(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["serve", "--root", str(tmp_path), "--preload", "json,no_such_package"])
+    assert "'no_such_package' is not installed" in capsys.readouterr().err

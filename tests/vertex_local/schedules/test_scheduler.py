@@ -1,0 +1,340 @@
+"""Which runs a schedule starts, by a clock that the tests set."""
+
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+from vertex_local.api.database import reserve
+from vertex_local.api.database.store import Store
+from vertex_local.api.routes import Call
+from vertex_local.api.service import Service
+from vertex_local.errors import ApiError
+from vertex_local.machine.clock import Clock
+from vertex_local.pipelines import resource as pipelines
+from vertex_local.schedules import resource as schedules
+from vertex_local.schedules import scheduler
+
+pytestmark = pytest.mark.fast
+
+ARGS = {"project": "p", "location": "l"}
+PARENT = "projects/p/locations/l"
+STEP = ["sh", "-ec", "python3 -m kfp.dsl.executor_main"]
+SPEC = {
+    "pipelineInfo": {"name": "nightly"},
+    "schemaVersion": "2.1.0",
+    "sdkVersion": "kfp-2.17.0",
+    "root": {
+        "dag": {"tasks": {"a": {"componentRef": {"name": "comp-a"}, "taskInfo": {"name": "a"}}}}
+    },
+    "components": {"comp-a": {"executorLabel": "exec-a"}},
+    "deploymentSpec": {"executors": {"exec-a": {"container": {"image": "i", "command": STEP}}}},
+}
+
+
+class SetClock(Clock):
+    """Shows what it is set to."""
+
+    def __init__(self, moment: str) -> None:
+        super().__init__()
+        self.set(moment)
+
+    def set(self, moment: str) -> None:
+        self._moment = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self._moment
+
+
+class World:
+    """A service whose clock is set by hand, and whose runs never end by themselves."""
+
+    def __init__(self, root, launched: list) -> None:
+        self.root = root
+        self.launched = launched
+        self.open("2026-11-20T12:00")
+
+    def open(self, moment: str) -> None:
+        store = Store(self.root / "vertex.db")
+        self.service = Service(root=self.root, store=store, url="", clock=SetClock(moment))
+
+    def create(self, **fields) -> str:
+        job = {"pipelineSpec": SPEC, "runtimeConfig": {"gcsOutputDirectory": str(self.root / "r")}}
+        body = {
+            "displayName": "nightly",
+            "cron": "0 3 * * *",
+            "maxConcurrentRunCount": "1",
+            "createPipelineJobRequest": {"parent": PARENT, "pipelineJob": job},
+            **fields,
+        }
+        self.id = self.call(schedules.create, body=body)["name"].rpartition("/")[2]
+
+    def call(self, handler, *, body=None, **query):
+        args = {**ARGS, "id": getattr(self, "id", "")}
+        return handler(self.service, Call(args=args, query=query, body=body or {}))
+
+    def get(self):
+        return self.call(schedules.get)
+
+    def at(self, moment: str) -> list[str]:
+        """Lets the scheduler look; answers the days and hours of the runs it starts."""
+        self.service.clock.set(moment)
+        before = len(self.launched)
+        scheduler.start_due(self.service)
+        return [job["scheduledRunTime"][8:13] for job in self.launched[before:]]
+
+    def end_runs(self) -> None:
+        for run in self.runs():
+            self.service.store.update(
+                run["name"], lambda run: run.update(state="PIPELINE_STATE_SUCCEEDED")
+            )
+
+    def runs(self):
+        return self.service.store.list(f"{PARENT}/pipelineJobs")
+
+    def restart(self, moment: str) -> None:
+        """The service is gone, and comes again at `moment`; what ran has ended."""
+        self.service.store.close()
+        self.open(moment)
+        self.end_runs()
+        scheduler.settle(self.service)
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    launched = []
+    monkeypatch.setattr(pipelines, "launch", lambda service, job: launched.append(job))
+    world = World(tmp_path, launched)
+    yield world
+    world.service.store.close()
+
+
+def test_each_night_has_one_run(world):
+    world.create()
+
+    assert world.at("2026-11-21T02:59") == []
+    assert world.at("2026-11-21T03:00") == ["21T03"]
+    assert world.at("2026-11-21T03:00") == []
+    world.end_runs()
+    assert world.at("2026-11-22T03:01") == ["22T03"]
+
+    schedule = world.get()
+    assert schedule["startedRunCount"] == "2"
+    assert schedule["nextRunTime"] == "2026-11-23T03:00:00Z"
+    assert schedule["lastScheduledRunResponse"] == {
+        "scheduledRunTime": "2026-11-22T03:00:00Z",
+        "runResponse": world.runs()[1]["name"],
+    }
+    assert world.runs()[0]["name"] == f"{PARENT}/pipelineJobs/nightly-{world.id}-20261121030000"
+    assert {run["scheduleName"] for run in world.runs()} == {schedule["name"]}
+    assert len({run["labels"][pipelines.BILLING_LABEL] for run in world.runs()}) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"maxRunCount": "2"}, ["21T03", "22T03"], id="maximum runs"),
+        pytest.param({"endTime": "2026-11-22T03:00:00Z"}, ["21T03", "22T03"], id="end"),
+        pytest.param(
+            {"startTime": "2026-11-22T03:00:00Z", "maxRunCount": "1"}, ["22T03"], id="start"
+        ),
+    ],
+)
+def test_it_is_completed_by_its_limits(world, fields, expected):
+    world.create(**fields)
+    started = []
+    for day in range(21, 25):
+        started += world.at(f"2026-11-{day}T03:00")
+        world.end_runs()
+
+    assert started == expected
+    assert world.get()["state"] == "COMPLETED"
+    assert "nextRunTime" not in world.get()
+    with pytest.raises(ApiError, match="is COMPLETED"):
+        world.call(schedules.pause)
+    with pytest.raises(ApiError, match="cannot be changed"):
+        world.call(schedules.update, body={"maxRunCount": "9"}, updateMask="maxRunCount")
+
+
+def test_a_time_that_finds_a_run_going_on_is_left_out(world):
+    world.create()
+    world.at("2026-11-21T03:00")
+
+    assert world.at("2026-11-22T03:00") == []
+    world.end_runs()
+    assert world.at("2026-11-22T04:00") == []
+    assert world.at("2026-11-23T03:00") == ["23T03"]
+
+
+def test_with_queueing_it_waits_for_the_run_to_end(world):
+    world.create(allowQueueing=True)
+    world.at("2026-11-21T03:00")
+
+    assert world.at("2026-11-22T03:00") == []
+    assert world.at("2026-11-23T03:00") == []
+    assert world.get()["nextRunTime"] == "2026-11-22T03:00:00Z"
+    world.end_runs()
+    assert world.at("2026-11-23T04:00") == ["22T03"]
+    world.end_runs()
+    assert world.at("2026-11-23T05:00") == ["23T03"]
+
+
+def test_as_many_go_on_at_once_as_are_allowed(world):
+    world.create(maxConcurrentRunCount="1", maxConcurrentActiveRunCount="2")
+
+    assert world.at("2026-11-21T03:00") == ["21T03"]
+    assert world.at("2026-11-22T03:00") == ["22T03"]
+    assert world.at("2026-11-23T03:00") == []
+
+
+def test_while_the_machine_slept_the_last_time_counts(world):
+    world.create()
+
+    assert world.at("2026-11-24T09:00") == ["24T03"]
+
+
+def catch_up(world):
+    world.call(schedules.pause)
+    world.call(schedules.resume, body={"catchUp": True})
+
+
+def test_what_was_missed_while_the_service_was_down_is_left_out(world):
+    world.create()
+    world.restart("2026-11-23T12:00")
+
+    assert world.at("2026-11-23T12:00") == []
+    assert world.at("2026-11-24T03:00") == ["24T03"]
+
+
+def test_with_catch_up_each_missed_run_comes_one_after_the_other(world):
+    world.create()
+    catch_up(world)
+    world.restart("2026-11-23T12:00")
+
+    assert world.at("2026-11-23T12:00") == ["21T03"]
+    assert world.at("2026-11-23T12:01") == [], "the first still runs"
+    world.end_runs()
+    assert world.at("2026-11-23T12:02") == ["22T03"]
+    world.end_runs()
+    assert world.at("2026-11-23T12:03") == ["23T03"]
+    world.end_runs()
+    assert world.at("2026-11-23T12:04") == []
+
+
+@pytest.mark.parametrize("with_catch_up", [False, True])
+def test_a_pause_starts_nothing_and_resuming_obeys_catch_up(world, with_catch_up):
+    world.create()
+    world.call(schedules.pause)
+    assert (world.get()["state"], "nextRunTime" in world.get()) == ("PAUSED", False)
+    assert world.at("2026-11-21T12:00") == []
+
+    world.call(schedules.resume, body={"catchUp": with_catch_up})
+
+    assert world.at("2026-11-21T12:00") == (["21T03"] if with_catch_up else [])
+    assert world.get()["nextRunTime"] == "2026-11-22T03:00:00Z"
+    assert world.get()["catchUp"] is with_catch_up
+
+
+def test_an_update_counts_from_now(world):
+    world.create()
+    world.service.clock.set("2026-11-22T12:00")
+
+    fields = {"cron": "TZ=Europe/Berlin 0 5 * * *", "displayName": "later"}
+    changed = world.call(schedules.update, body=fields, updateMask="cron,displayName")
+
+    assert changed["nextRunTime"] == "2026-11-23T04:00:00Z"
+    assert (changed["displayName"], changed["cron"]) == ("later", fields["cron"])
+
+
+class Crashed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("place", ["insert", "launch"])
+def test_a_crash_never_starts_a_time_twice(world, monkeypatch, place):
+    world.create()
+    before, launched = getattr(pipelines, place), world.launched
+
+    def crash(*arguments):
+        if place == "launch":
+            before(*arguments)
+        raise Crashed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipelines, place, crash)
+        with pytest.raises(Crashed):
+            world.at("2026-11-21T03:00")
+    world.service.store.close()
+    world.open("2026-11-21T03:00")
+
+    world.at("2026-11-21T03:00")
+
+    assert len(launched) == len(world.runs()) == 1
+    assert world.get()["startedRunCount"] == "1"
+
+
+def test_a_run_that_cannot_be_stored_is_told_and_the_next_one_comes(world, monkeypatch):
+    world.create()
+    with monkeypatch.context() as patch:
+
+        def refuse(*arguments):
+            raise OSError(28, "No space left")
+
+        patch.setattr(pipelines, "insert", refuse)
+        assert world.at("2026-11-21T03:00") == []
+
+    assert "No space left" in world.get()["lastScheduledRunResponse"]["runResponse"]
+    assert world.get()["startedRunCount"] == "0"
+    assert world.at("2026-11-22T03:00") == ["22T03"]
+
+
+def test_a_schedule_that_fails_does_not_stop_the_others(world):
+    world.create(displayName="first")
+    name = world.get()["name"]
+    world.create(displayName="second")
+    world.service.store.update(name, lambda record: record.update(cron="broken"))
+
+    assert world.at("2026-11-21T03:00") == ["21T03"]
+
+
+def test_a_pipelines_name_stays_in_its_folder():
+    record = {"name": f"{PARENT}/schedules/7", "nextRunTime": "2026-11-21T03:00:00Z"}
+
+    name = scheduler.run_id(record, {"pipelineInfo": {"name": "../../etc/X y"}})
+
+    assert name == "------etc-x-y-7-20261121030000"
+
+
+def test_the_thread_starts_runs_only_in_a_service_that_stays(world, monkeypatch):
+    monkeypatch.setattr(scheduler, "STAY_POLL_SECONDS", 0.01)
+    started = threading.Event()
+    monkeypatch.setattr(pipelines, "launch", lambda service, job: started.set())
+    world.create()
+    schedules.recover(world.service)
+    try:
+        world.service.clock.set("2026-11-20T13:00")
+        world.service.stays.set()
+        assert not started.wait(0.1)
+        world.service.clock.set("2026-11-21T03:00")
+        scheduler.Scheduler.wake(world.service)
+        assert started.wait(10)
+    finally:
+        world.service.closing.set()
+        schedules.close(world.service)
+    assert "schedules" not in world.service.running
+
+
+def test_a_fast_clock_is_fast():
+    clock = Clock(speed=86400)
+    before = clock.now()
+    clock.wait(threading.Event(), until=before)
+    assert (clock.now() - before).total_seconds() > 60
+
+
+def test_on_a_full_disk_no_run_is_started_and_the_schedule_says_why(world, monkeypatch):
+    world.create()
+    with monkeypatch.context() as patch:
+        patch.setattr(reserve, "_free_bytes", lambda root: 0)
+        assert world.at("2026-11-21T03:00") == []
+    assert "No space left" in world.get()["lastScheduledRunResponse"]["runResponse"]
+    assert world.at("2026-11-22T03:00") == ["22T03"]

@@ -1,0 +1,190 @@
+"""The application by itself: dispatch, errors, and the console's escaping."""
+
+import json
+
+import pytest
+from werkzeug.test import Client
+
+from vertex_local.api.database import model_record as registry
+from vertex_local.api.database.store import Store
+from vertex_local.api.routes import Route
+from vertex_local.api.service import Service
+from vertex_local.app import Application
+from vertex_local.console import page
+from vertex_local.errors import failed_precondition
+
+pytestmark = pytest.mark.fast
+
+PARENT = "projects/p/locations/l"
+HOSTILE = "<script>alert('x')</script>\"&"
+
+
+@pytest.fixture
+def service(tmp_path):
+    store = Store(tmp_path / "vertex.db")
+    yield Service(root=tmp_path, store=store, url="http://127.0.0.1:1")
+    store.close()
+
+
+def crash(service, call):
+    raise RuntimeError("secret detail")
+
+
+def refuse(service, call):
+    raise failed_precondition("not now")
+
+
+def echo(service, call):
+    return {"args": call.args, "query": call.query, "body": call.body, "parent": call.parent}
+
+
+@pytest.fixture
+def client(service):
+    collection = "projects/<project>/locations/<location>/things"
+    routes = [
+        Route("POST", f"{collection}/<id>:echo", echo),
+        Route("GET", f"{collection}/<id>:crash", crash),
+        Route("GET", f"{collection}/<id>:refuse", refuse),
+        Route("POST", "/v2/entries:list", lambda service, call: {"entries": []}),
+    ]
+    return Client(Application(service, routes))
+
+
+def test_handler_gets_path_query_and_body(client):
+    answer = client.post(f"/v1/{PARENT}/things/5:echo?filter=a%3Db", json={"n": [1]})
+    assert answer.get_json() == {
+        "args": {"project": "p", "location": "l", "id": "5"},
+        "query": {"filter": "a=b"},
+        "body": {"n": [1]},
+        "parent": PARENT,
+    }
+    assert client.post("/v2/entries:list", json={}).get_json() == {"entries": []}
+
+
+def test_crash_is_logged_and_its_details_are_not_answered(client, caplog):
+    answer = client.get(f"/v1/{PARENT}/things/5:crash")
+    assert answer.status_code == 500
+    assert answer.get_json()["error"]["status"] == "INTERNAL"
+    assert "secret" not in answer.text
+    assert "secret detail" in caplog.text
+
+
+def test_api_error_is_answered(client):
+    answer = client.get(f"/v1/{PARENT}/things/5:refuse")
+    error = {"code": 400, "message": "not now", "status": "FAILED_PRECONDITION"}
+    assert answer.get_json() == {"error": error}
+
+
+@pytest.mark.parametrize("id", ["a.b", "..", "a@b", "a b", "ü", "x" * 129])
+def test_unsafe_id_is_refused(client, id):
+    answer = client.post(f"/v1/{PARENT}/things/{id}:echo")
+    assert answer.status_code == 400
+    assert "id" in answer.get_json()["error"]["message"]
+
+
+def test_wrong_method_names_the_right_one(client):
+    answer = client.delete(f"/v1/{PARENT}/things/5:echo")
+    assert answer.status_code == 501
+    assert answer.headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "words"),
+    [
+        ("POST", f"/v1/{PARENT}/things/5:explode", ["things/5:explode", "POST things/ID:echo"]),
+        ("PATCH", f"/v1/{PARENT}/things/5", ["of things", "GET things/ID:crash"]),
+        ("GET", f"/v1/{PARENT}/things/5/parts", ["of things"]),
+        ("GET", f"/v1/{PARENT}/tensorboards?pageSize=5", ["no tensorboards", "it has things"]),
+        ("POST", f"/v1/{PARENT}:evaluate", ["it has things"]),
+        ("POST", "/v1/projects/p/locations/l/publishers/g/models/m:count", ["no publishers"]),
+        ("GET", f"/v1beta1/{PARENT}/things/5:crash", ["v1 of the API", "not v1beta1"]),
+        ("GET", f"/ui/{PARENT}/things/5", ["of things"]),
+    ],
+)
+def test_unknown_method_is_unimplemented_and_says_what_there_is(client, method, path, words):
+    answer = client.open(path, method=method)
+    error = answer.get_json()["error"]
+    assert (answer.status_code, error["code"], error["status"]) == (501, 501, "UNIMPLEMENTED")
+    assert [word for word in words if word not in error["message"]] == []
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/v1", "/ui/x", "/favicon.ico"])
+def test_path_of_no_google_service_is_not_found(client, path):
+    answer = client.get(path)
+    assert (answer.status_code, answer.get_json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:9000"}, 200),
+        ({"Host": "127.0.0.1:9000", "Origin": "http://127.0.0.1:9000"}, 200),
+        ({"Host": "127.0.0.1:9000", "Origin": "http://127.0.0.1:1"}, 403),
+        ({"Host": "localhost.evil"}, 403),
+        ({"Host": "evil@localhost"}, 403),
+        ({"Host": ""}, 403),
+        ({"Host": "localhost:80x"}, 403),
+        ({"Origin": "https://evil"}, 403),
+    ],
+)
+def test_foreign_hosts_and_origins_are_refused(client, headers, code):
+    assert client.post("/v2/entries:list", json={}, headers=headers).status_code == code
+
+
+def test_closing_service_refuses(client, service):
+    service.closing.set()
+    assert client.post("/v2/entries:list", json={}).status_code == 409
+
+
+def test_console_escapes_everything(service):
+    name = f"{PARENT}/models/5"
+    record = registry.new_record(name, folder="5", model={"displayName": HOSTILE}, time=HOSTILE)
+    record["labels"] = {HOSTILE: HOSTILE}
+    model = {"labels": {}, "versionAliases": ["golden"]}
+    registry.add_version(record, model=model, artifact_uri=HOSTILE, time=HOSTILE)
+    service.store.insert(name, record)
+    for kind in ("pipelineJobs", "customJobs"):
+        job = {"displayName": HOSTILE, "state": HOSTILE, "createTime": HOSTILE}
+        error = {"error": {"message": HOSTILE}}
+        service.store.insert(f"{PARENT}/{kind}/5", {"name": f"{PARENT}/{kind}/5", **job, **error})
+    deployed = {"id": HOSTILE, "displayName": HOSTILE, "model": name, "modelVersionId": HOSTILE}
+    endpoint = {"name": f"{PARENT}/endpoints/5", "createTime": "", "deployedModels": [deployed]}
+    service.store.insert(endpoint["name"], endpoint)
+    fields = ("displayName", "cron", "state", "startedRunCount", "createTime", "nextRunTime")
+    schedule = {"name": f"{PARENT}/schedules/5", **dict.fromkeys(fields, HOSTILE)}
+    service.store.insert(schedule["name"], schedule)
+
+    response = page(service)
+    html = response.get_data(as_text=True)
+    assert "alert('x')" not in html
+    assert html.count("<script") == 1
+    assert "&lt;script&gt;" in html
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+def test_console_of_an_empty_service_says_so(service):
+    assert page(service).get_data(as_text=True).count("none yet") == 5
+
+
+def test_console_draws_the_usage_of_each_replica(service):
+    name = f"{PARENT}/customJobs/5"
+    job = {"name": name, "state": "JOB_STATE_RUNNING", "createTime": ""}
+    service.store.insert(name, job)
+    folder = service.root / "jobs" / "5"
+    folder.mkdir(parents=True)
+    replicas = {"chief/0": {"state": "running"}, "worker/0": {"state": "running"}}
+    (folder / "state.json").write_text(json.dumps({"state": "running", "replicas": replicas}))
+    rows = [[second, 1.5, 2**20 * second, None, None] for second in range(1, 601)]
+    rows[300][1:3] = [None, None]
+    rows[400][1] = 3.25
+    lines = [{"names": ["chief/0", "worker/0"], "started": ""}, *rows]
+    (folder / "usage.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    html = page(service).get_data(as_text=True)
+    assert html.count("<svg") == 2
+    assert "CPU over 10 min 0 s" in html
+    assert "1.5 (at most 3.2)" in html
+    assert "600 MiB" in html
+    assert "no CPU and memory to be seen of worker/0" in html
+    assert len(html) < 20_000

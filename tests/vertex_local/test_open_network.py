@@ -1,0 +1,89 @@
+"""Where the system refuses private networks: the cluster runs, and everybody is told."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from components.labels import RUN_LABEL
+from components.vertex.api import EMULATOR_VARIABLE, connect
+from pipelines.cli import main
+from pipelines.runs.view import TrainingLog
+from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
+
+pytestmark = pytest.mark.timeout(120)
+WAIT_SECONDS = 60
+JOBS = f"projects/{LOCAL_PROJECT}/locations/{DEFAULT_LOCATION}/customJobs"
+# A user namespace of its own, in which no network namespace can be made: namespaces(7).
+REFUSING = """
+import runpy, sys
+open("/proc/sys/user/max_net_namespaces", "w").write("0")
+sys.argv[0] = "vertex-local"
+runpy.run_module("vertex_local.cli", run_name="__main__")
+"""
+UNSHARE = ["unshare", "--user", "--map-root-user", sys.executable, "-c", REFUSING]
+WARNING = "other machines can reach the ports"
+
+
+@contextmanager
+def refusing_service(root):
+    """Yields the address of a service without network namespaces."""
+    process = subprocess.Popen(
+        [*UNSHARE, "serve", "--root", str(root)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        said = process.stdout.readline()
+        if not said and "unshare failed" in (errors := process.communicate()[1]):
+            pytest.skip(f"no user namespaces here: {errors.strip()}")
+        yield said.split("http://")[1].strip()
+    finally:
+        process.terminate()
+        process.communicate(timeout=WAIT_SECONDS)
+
+
+@pytest.fixture
+def api(tmp_path, monkeypatch):
+    with refusing_service(tmp_path / "vertex") as host:
+        monkeypatch.setenv(EMULATOR_VARIABLE, host)
+        monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
+        yield connect(LOCAL_PROJECT, DEFAULT_LOCATION)
+
+
+def start_job(api, *, num_workers: int) -> str:
+    """The id of a job of a run."""
+    container = {"imageUri": "i", "command": ["python", "-c", "print('step 1/2 loss 1')"]}
+    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    body = {
+        "displayName": "trained",
+        "labels": {RUN_LABEL: "run-1"},
+        "jobSpec": {
+            "workerPoolSpecs": [pool, {**pool, "replicaCount": num_workers}][: 1 + num_workers]
+        },
+    }
+    return api.post(JOBS, body)["name"].rpartition("/")[2]
+
+
+def test_a_cluster_without_a_private_network_is_told_of_everywhere(api, capsys):
+    job_id = start_job(api, num_workers=1)
+
+    assert main(["jobs", "wait", job_id, "--timeout", "60s"]) == 0, "it runs all the same"
+    assert f"trainyard: warning: {WARNING}" in capsys.readouterr().err
+
+    [warning] = api.get(f"{JOBS}/{job_id}/replicas")["warnings"]
+    assert warning.startswith(WARNING)
+    assert os.strerror(28) in warning, "the reason"
+    assert main(["jobs", "show", job_id]) == 0
+    assert f"warning  {warning}" in capsys.readouterr().out.splitlines()
+    assert TrainingLog(api, run="run-1").warnings() == (warning,)
+
+
+def test_a_single_process_has_no_ports_to_warn_of(api):
+    job_id = start_job(api, num_workers=0)
+    assert main(["jobs", "wait", job_id, "--timeout", "60s"]) == 0
+
+    assert api.get(f"{JOBS}/{job_id}/replicas")["warnings"] == []

@@ -1,0 +1,147 @@
+"""What survives the service, and what it cleans up: stop, kill -9, start again."""
+
+import ctypes
+import fcntl
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.seen import is_running
+
+
+def wait_until_gone(pid: int, *, timeout_seconds: float = 10) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while is_running(pid):
+        assert time.monotonic() < deadline, f"process {pid} outlived its service"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def endpoint(service):
+    return service.do("POST", "endpoints", {"displayName": "digits"})["name"]
+
+
+def predict(service, endpoint):
+    return service.do("POST", f"/v1/{endpoint}:predict", {"instances": [21]})
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_endpoint_that_was_serving_serves_again(service, endpoint, upload, end):
+    body = {"deployedModel": {"model": upload()["model"]}}
+    service.do("POST", f"/v1/{endpoint}:deployModel", body)
+    before = predict(service, endpoint)
+    stored = service.do("GET", f"/v1/{endpoint}")
+    getattr(service, end)()
+    wait_until_gone(before["predictions"][0]["pid"])
+
+    service.start()
+    assert service.do("GET", f"/v1/{endpoint}") == stored
+    after = predict(service, endpoint)
+    assert after["predictions"][0]["double"] == 42
+    assert after["deployedModelId"] == before["deployedModelId"]
+
+
+def test_killed_deployment_is_aborted_and_not_half_there(service, endpoint, upload):
+    model = upload("unhealthy")["model"]
+    body = {"deployedModel": {"model": model}}
+    operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
+    assert not operation["done"]
+    service.kill()
+    service.start()
+    error = service.call("GET", f"/v1/{operation['name']}").json()["error"]
+    assert error == {"code": 10, "message": "interrupted: the service stopped"}
+    assert "deployedModels" not in service.do("GET", f"/v1/{endpoint}")
+    service.do("DELETE", f"/v1/{model}")
+    service.do("DELETE", f"/v1/{endpoint}")
+
+
+def test_stopped_deployment_is_aborted(service, endpoint, upload):
+    body = {"deployedModel": {"model": upload("unhealthy")["model"]}}
+    operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
+    assert service.stop() == 0
+    service.start()
+    assert service.call("GET", f"/v1/{operation['name']}").json()["error"]["code"] == 10
+
+
+def test_leftovers_of_an_interrupted_upload_are_removed(service, upload):
+    name = upload()["model"]
+    model_id = name.rpartition("/")[2]
+    service.kill()
+    half = service.root / "models" / ".incoming" / "7"
+    orphans = [service.root / "models" / model_id / "2", service.root / "models" / "999" / "1"]
+    for folder in (half, *orphans):
+        folder.mkdir(parents=True)
+        (folder / "saved_model.pb").write_bytes(b"half")
+    service.start()
+    assert not half.exists()
+    assert not any(folder.exists() for folder in orphans)
+    assert (service.root / "models" / model_id / "1" / "saved_model.pb").exists()
+    assert upload(parentModel=name)["modelVersionId"] == "2"
+
+
+def test_ids_are_not_reused_after_a_restart(service, endpoint):
+    service.do("DELETE", f"/v1/{endpoint}")
+    service.stop()
+    service.start()
+    assert service.do("POST", "endpoints", {"displayName": "new"})["name"] != endpoint
+
+
+def run_cli(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "vertex_local.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=40, check=False)
+
+
+def test_second_service_on_one_root_is_refused(service):
+    second = run_cli("serve", "--root", str(service.root))
+    assert second.returncode == 2
+    assert service.url in second.stderr
+
+
+def test_explicit_port_in_use_is_refused(service, tmp_path):
+    port = service.url.rpartition(":")[2]
+    second = run_cli("serve", "--root", str(tmp_path / "other"), "--port", port)
+    assert second.returncode == 2
+    assert f"Port {port}" in second.stderr
+
+
+def test_stop_ends_the_service_and_is_idempotent(service):
+    assert run_cli("stop", "--root", str(service.root)).returncode == 0
+    assert service.process.wait(5) == 0
+    assert not (service.root / "server.json").exists()
+    again = run_cli("stop", "--root", str(service.root))
+    assert again.returncode == 0
+    assert "No service runs" in again.stdout
+
+
+def test_a_service_answers_before_it_imports_what_takes_a_second():
+    code = "import sys, vertex_local.server; print('google.cloud.aiplatform_v1' in sys.modules)"
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, capture_output=True, check=True, timeout=40).stdout == b"False\n"
+
+
+def test_a_service_that_runs_while_used_ends_with_its_last_user(tmp_path):
+    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(tmp_path)]
+    with (tmp_path / "users").open("a") as user:
+        fcntl.flock(user, fcntl.LOCK_SH)
+        service = subprocess.Popen([*serve, "--while-used"], stdout=subprocess.PIPE, text=True)
+        assert "ready" in service.stdout.readline()
+        assert service.poll() is None
+
+    service.communicate(timeout=30)
+
+    assert service.returncode == 0
+    assert not (tmp_path / "server.json").exists()
+
+
+def test_a_signal_that_another_thread_gets_ends_the_service_as_well(service):
+    pid = service.process.pid
+    threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+    other = next(thread for thread in threads if thread != pid)
+
+    assert ctypes.CDLL(None).tgkill(pid, other, signal.SIGTERM) == 0
+
+    assert service.process.wait(20) == 0

@@ -1,0 +1,145 @@
+"""A run that is killed between its upload and its promotion leaves what was served before it."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
+from google_cloud_pipeline_components.v1.endpoint import ModelDeployOp
+from google_cloud_pipeline_components.v1.model import ModelUploadOp
+from kfp import dsl
+
+from components.endpoint.component import ensure_endpoint
+from components.labels import CANDIDATE, STATE_LABEL
+from components.model_version.component import find_version, promote
+from components.predict.component import predict
+from components.teardown.component import teardown
+from tests.support.service import RunningService, running_service
+from tests.vertex_local.pipelines.test_interrupted import ended, kill_everything, kill_runner
+from tests.vertex_local.pipelines.test_pipelines import SERVER_SCRIPT, STEP, WHERE, Runs
+from vertex_local.pipelines import journal
+
+pytestmark = pytest.mark.usefixtures("temp_folder")
+
+VICTIMS = ("runner", "service", "everything")
+# All events for each victim, about ten minutes; otherwise the victims take turns.
+ALL_VARIABLE = "KILL_AT_ALL_EVENTS"
+
+
+@dsl.component(**STEP)
+def make_model(
+    folder: str,
+    server: str,
+    model: dsl.Output[UnmanagedContainerModel],
+    golden: dsl.Output[dsl.Artifact],
+):
+    import json
+    import uuid
+    from pathlib import Path
+
+    (Path(folder) / "model").mkdir(exist_ok=True)
+    (Path(folder) / "model" / "saved_model.pb").write_text(uuid.uuid4().hex)
+    model.uri = f"{folder}/model"
+    model.metadata["containerSpec"] = {
+        "imageUri": "any",
+        "command": ["python", server, "classes"],
+        "deploymentTimeout": "60s",
+    }
+    prediction = {"class": 0, "probabilities": [0.75, 0.25]}
+    known = {"instances": [{}], "predictions": [prediction], "labels": ["a"]}
+    Path(golden.path).write_text(json.dumps(known))
+
+
+@dsl.pipeline(name="promotes")
+def promotes(folder: str, server: str, model_name: str = "tiny"):
+    """The part of the DAG from the upload on."""
+    run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER
+    exit_task = teardown(run=run, keep_endpoint=True, **WHERE).set_caching_options(False)
+    with dsl.ExitHandler(exit_task):
+        made = make_model(folder=folder, server=server)
+        found = find_version(display_name="tiny", model=made.outputs["model"], **WHERE)
+        uploaded = ModelUploadOp(
+            display_name="tiny",
+            parent_model=found.outputs["parent_model"],
+            unmanaged_container_model=made.outputs["model"],
+            labels={STATE_LABEL: CANDIDATE},
+            **WHERE,
+        )
+        endpoint = ensure_endpoint(display_name="tiny", run=run, **WHERE).after(uploaded)
+        served = {"model": uploaded.outputs["model"], "endpoint": endpoint.outputs["endpoint"]}
+        deployed = ModelDeployOp(**served)
+        asked = predict(**served, golden=made.outputs["golden"], **WHERE).after(deployed)
+        promoted = promote(**served, **WHERE).after(asked)
+        for task in (made, found, uploaded, endpoint, deployed, asked, promoted):
+            task.set_caching_options(False)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_run_killed_before_its_promotion_leaves_what_was_served_before_it(tmp_path, victim):
+    preload = ("--preload", "kfp.local,kfp.dsl.executor_main")
+    with running_service(tmp_path / "vertex", *preload) as service:
+        runs = Runs(service, tmp_path)
+        parameters = {"folder": str(tmp_path), "server": str(SERVER_SCRIPT)}
+        first = ended(runs, runs.submit(promotes, parameterValues=parameters))
+        assert first["state"] == "PIPELINE_STATE_SUCCEEDED", first["error"]
+        served, before = "1", aliases(service)
+        assert served_versions(service) == {served: 100}
+        for number in kill_points(runs, first, victim):
+            job = runs.submit(promotes, parameterValues=parameters)
+            await_events(runs, job, number)
+            if victim == "runner":
+                kill_runner(runs, job)
+            else:
+                service.kill() if victim == "service" else kill_everything(runs)
+                service.start()
+            ended(runs, job)
+
+            versions = aliases(service)
+            [default] = [one for one, names in versions.items() if "default" in names]
+            assert served_versions(service) == {default: 100}, (number, job["name"])
+            if default == served:
+                assert list(versions) == list(before), (number, "a version is left")
+            else:  # it was killed when its promotion was under way, which is then completed
+                assert (versions[default], versions[served]) == (["default"], ["previous"]), number
+            summary = runs.root / job["name"].rpartition("/")[2] / "summary.json"
+            told = json.loads(summary.read_text())["model_version"]
+            assert told == (f"tiny@{default}" if default != served else ""), number
+            served, before = default, versions
+
+
+def kill_points(runs: Runs, job: dict, victim: str) -> Iterator[int]:
+    """The numbers of the events from the upload's start to the promotion's end."""
+    names: dict[int, str] = {}
+    numbers = []
+    for number, event in enumerate(journal.read(runs.files(job)), start=1):
+        if "name" in event:
+            names[event["id"]] = event["name"]
+        if names.get(event.get("id")) in {"model-upload", "promote"}:
+            numbers.append(number)
+    every = range(numbers[0], numbers[-1] + 1)
+    if os.environ.get(ALL_VARIABLE):
+        return iter(every)
+    return iter(every[VICTIMS.index(victim) :: len(VICTIMS)])
+
+
+def await_events(runs: Runs, job: dict, count: int) -> None:
+    path = runs.files(job) / journal.FILE_NAME
+    deadline = time.monotonic() + 60
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        assert time.monotonic() < deadline, f"{count} events: {runs.log(job)}"
+        time.sleep(0.002)
+
+
+def aliases(service: RunningService) -> dict[str, list[str]]:
+    [model] = service.do("GET", "models")["models"]
+    versions = service.do("GET", f"/v1/{model['name']}:listVersions")["models"]
+    return {one["versionId"]: one["versionAliases"] for one in versions}
+
+
+def served_versions(service: RunningService) -> dict[str, int]:
+    [endpoint] = service.do("GET", "endpoints")["endpoints"]
+    split = endpoint["trafficSplit"]
+    return {one["modelVersionId"]: split.get(one["id"], 0) for one in endpoint["deployedModels"]}

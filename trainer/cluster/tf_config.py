@@ -1,0 +1,211 @@
+"""TF_CONFIG, as Vertex AI sets it: this replica's role, and the strategy of the whole job."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainer.errors import ClusterError
+
+JOB_TYPES = ("chief", "worker", "ps")
+STRATEGIES = ("single", "mirrored", "multi_worker_mirrored", "parameter_server")
+_ADDRESS = re.compile(r"[^\s:/]+:\d{1,5}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The replicas of a job by type, and which of them this process is."""
+
+    task_type: str = "chief"
+    task_index: int = 0
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """This replica's name: `worker/1`."""
+        return f"{self.task_type}/{self.task_index}"
+
+    @property
+    def is_evaluator(self) -> bool:
+        """Whether this replica only measures what the others save."""
+        return self.task_type == "evaluator"
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this replica writes the job's results."""
+        if self.task_type == "worker":
+            return self.task_index == 0 and "chief" not in self.addresses
+        return self.task_type == "chief"
+
+    def count(self, job_type: str) -> int:
+        """Returns how many replicas of that type the cluster has."""
+        return len(self.addresses.get(job_type, ()))
+
+    def replicas(self, *job_types: str) -> dict[str, str]:
+        """Returns {"worker/0": "host:port", …} of the given types."""
+        return {
+            f"{job_type}/{index}": address
+            for job_type in job_types
+            for index, address in enumerate(self.addresses.get(job_type, ()))
+        }
+
+    def trainers(self) -> dict[str, str]:
+        """Returns the replicas that compute gradients, in the order of their ranks."""
+        return self.replicas("chief", "worker")
+
+    @property
+    def chief_name(self) -> str:
+        """The replica that writes the job's results: `chief/0`, or `worker/0` without one."""
+        return "chief/0" if self.count("chief") or not self.count("worker") else "worker/0"
+
+    def describe(self) -> str:
+        """Returns "1 chief, 2 worker, 1 ps"."""
+        return ", ".join(f"{self.count(job)} {job}" for job in JOB_TYPES if self.count(job))
+
+
+def parse_tf_config(text: str | None) -> Cluster:
+    """Returns the cluster that TF_CONFIG describes; without one, a lone chief."""
+    if not text or not text.strip():
+        return Cluster()
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        raise ClusterError(f"TF_CONFIG is not JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise ClusterError('TF_CONFIG must be an object: {"cluster": …, "task": …}')
+    addresses = _parse_addresses(config.get("cluster", {}))
+    task_type, task_index = _parse_task(config.get("task", {}))
+    _check_task(task_type, task_index, addresses)
+    return Cluster(task_type=task_type, task_index=task_index, addresses=addresses)
+
+
+def choose_strategy(requested: str, cluster: Cluster) -> str:
+    """Returns the job's strategy, the same on every replica of its cluster.
+
+    One replica alone is `single` under `auto`; see `trainer.training.devices` for several GPUs.
+
+    Raises:
+        ClusterError: the cluster cannot do what is requested; says what to change.
+    """
+    if requested != "auto":
+        strategy = requested
+    elif cluster.count("ps"):
+        strategy = "parameter_server"
+    else:
+        strategy = "multi_worker_mirrored" if len(cluster.trainers()) > 1 else "single"
+    # An evaluator may be told of no cluster: it only reads checkpoints.
+    if not (cluster.is_evaluator and not cluster.addresses):
+        _CHECKS[strategy](strategy, cluster)
+    return strategy
+
+
+def _check_alone(strategy: str, cluster: Cluster) -> None:
+    if cluster.count("ps") or len(cluster.trainers()) > 1:
+        raise ClusterError(
+            f"--strategy {strategy} trains on one replica, but TF_CONFIG has {cluster.describe()};"
+            " use --strategy auto, or a cluster of one chief"
+        )
+
+
+def _check_multi_worker(strategy: str, cluster: Cluster) -> None:
+    if cluster.count("ps"):
+        raise ClusterError(
+            f"--strategy {strategy} has no ps, but TF_CONFIG has {cluster.describe()};"
+            " leave the ps out, or use --strategy parameter_server"
+        )
+    if len(cluster.trainers()) < 2:  # noqa: PLR2004
+        raise ClusterError(
+            f"--strategy {strategy} needs two or more of chief and workers in TF_CONFIG, but it has"
+            f" {cluster.describe() or 'no cluster'}: add worker, or use --strategy auto"
+        )
+    _check_one_chief(cluster)
+
+
+def _check_one_chief(cluster: Cluster) -> None:
+    if cluster.count("chief") > 1:
+        raise ClusterError(f"TF_CONFIG has {cluster.count('chief')} chiefs; use one")
+
+
+def _check_parameter_server(_: str, cluster: Cluster) -> None:
+    missing = [job for job in JOB_TYPES if not cluster.count(job)]
+    if missing:
+        raise ClusterError(
+            "parameter_server needs a chief, workers and ps in TF_CONFIG, but it has"
+            f" {cluster.describe() or 'no cluster'}: add {' and '.join(missing)},"
+            " or train on a lone chief"
+        )
+    _check_one_chief(cluster)
+
+
+_CHECKS = {
+    "single": _check_alone,
+    "mirrored": _check_alone,
+    "multi_worker_mirrored": _check_multi_worker,
+    "parameter_server": _check_parameter_server,
+}
+
+
+def _parse_addresses(jobs: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(jobs, dict):
+        raise ClusterError('TF_CONFIG: cluster must be an object: {"chief": ["host:port"], …}')
+    if "evaluator" in jobs:
+        raise ClusterError(
+            "TF_CONFIG: an evaluator is a task but never in cluster; remove it there"
+        )
+    addresses = {}
+    for job_type, given in jobs.items():
+        name = _job_type(job_type, f"cluster.{job_type}")
+        if name in addresses:
+            raise ClusterError("TF_CONFIG: cluster has both chief and master; they are the same")
+        addresses[name] = _parse_job(job_type, given)
+    _check_distinct([address for job in addresses.values() for address in job])
+    return {name: job for name, job in addresses.items() if job}
+
+
+def _parse_job(job_type: str, given: Any) -> tuple[str, ...]:
+    if not isinstance(given, list):
+        raise ClusterError(f"TF_CONFIG: cluster.{job_type} must be a list of host:port")
+    for address in given:
+        if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
+            raise ClusterError(f"TF_CONFIG: cluster.{job_type}: {address!r} is not host:port")
+    return tuple(given)
+
+
+def _check_distinct(addresses: list[str]) -> None:
+    for address in addresses:
+        if addresses.count(address) > 1:
+            raise ClusterError(f"TF_CONFIG: {address} is given to more than one replica")
+
+
+def _parse_task(task: Any) -> tuple[str, int]:
+    if not isinstance(task, dict):
+        raise ClusterError('TF_CONFIG: task must be an object: {"type": "worker", "index": 0}')
+    given = task.get("type", "chief")
+    task_type = "evaluator" if given == "evaluator" else _job_type(given, "task.type")
+    index = task.get("index", 0)
+    # Some launchers write the index as a string.
+    if isinstance(index, str) and index.isdecimal():
+        index = int(index)
+    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+        raise ClusterError(f"TF_CONFIG: task.index {index!r} must be a whole number from 0")
+    return task_type, index
+
+
+def _job_type(given: Any, where: str) -> str:
+    name = "chief" if given == "master" else given
+    if name not in JOB_TYPES:
+        allowed = ", ".join(JOB_TYPES)
+        raise ClusterError(f"TF_CONFIG: {where}: {given!r} is not a replica type; use {allowed}")
+    return name
+
+
+def _check_task(task_type: str, index: int, addresses: Mapping[str, tuple[str, ...]]) -> None:
+    if task_type == "evaluator" or not addresses:
+        return
+    size = len(addresses.get(task_type, ()))
+    if index >= size:
+        raise ClusterError(
+            f"TF_CONFIG: task {task_type}/{index} is not in the cluster, which has {size}"
+            f" {task_type} replicas"
+        )

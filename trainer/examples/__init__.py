@@ -1,0 +1,1 @@
+"""Training examples: tables in memory, streams from disk, and their manifest."""

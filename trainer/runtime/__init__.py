@@ -1,0 +1,1 @@
+"""The process that trains: its log and TensorFlow's."""

@@ -1,0 +1,1 @@
+"""The exported model: written, loaded, measured and served."""

@@ -1,0 +1,1 @@
+"""How steps are run: on one replica, on many in step, or asynchronously."""

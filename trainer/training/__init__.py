@@ -1,0 +1,1 @@
+"""The training itself: steps, weights, checkpoints and results."""

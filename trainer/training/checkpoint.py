@@ -1,0 +1,199 @@
+"""Saves and restores a job's state: in the background, never half a checkpoint, the best one kept.
+
+A checkpoint is a folder `step-0000000500` with the state's vectors in TensorFlow's own format
+(`tf.train.load_checkpoint` reads it) and, written last, `checkpoint.json` with the sizes of those
+files: what has no such file, or other sizes, was interrupted and is ignored. That holds on a disk
+as in a bucket, where a folder cannot be renamed at once.
+"""
+
+import json
+import logging
+import math
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.errors import DivergedError, TrainerError, first_line
+
+logger = logging.getLogger(__name__)
+
+_INFO_FILE = "checkpoint.json"
+_PREFIX = "step-"
+_STATE = "state"
+
+Snapshot = Mapping[str, tf.Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """A complete checkpoint; `extra` is what the driver needs to go on from it."""
+
+    step: int
+    path: str
+    time: float = field(default_factory=time.time)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+    """The learning rate's, of the steps until here; see trainer.training.schedule."""
+
+    def load(self) -> dict[str, tf.Tensor]:
+        """Returns the saved vectors by name; TrainerError if a file is damaged."""
+        try:
+            reader = tf.train.load_checkpoint(f"{self.path}/{_STATE}")
+            names = reader.get_variable_to_shape_map()
+            return {name: tf.constant(reader.get_tensor(name)) for name in names}
+        except (ValueError, RuntimeError, tf.errors.OpError) as error:
+            raise TrainerError(
+                f"the checkpoint {self.path} cannot be read ({first_line(error)}); delete that"
+                " folder to go on from the one before, or give --fresh to start over"
+            ) from error
+
+
+class Checkpoints:
+    """The checkpoints of one job: the last few, and the best by a metric."""
+
+    def __init__(self, directory: str, *, keep: int, best_metric: str):
+        self._directory, self._keep, self._best_metric = directory, keep, best_metric
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._writing: Future | None = None
+
+    def latest(self) -> Saved | None:
+        """Returns the last complete checkpoint; removes what a killed job left half-written."""
+        for name in _step_folders(self._directory):
+            if read_checkpoint(f"{self._directory}/{name}") is None:
+                logger.info("ignoring the half-written checkpoint %s", name)
+                delete_folder(f"{self._directory}/{name}")
+        saved = list_checkpoints(self._directory)
+        return saved[-1] if saved else None
+
+    def save(
+        self,
+        snapshot: Snapshot,
+        *,
+        metrics: Mapping[str, float] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        schedule: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Starts to write a snapshot while training goes on; returns its step.
+
+        Raises:
+            DivergedError: it holds what is not a number, and the checkpoints before it are kept.
+            OSError, tf.errors.OpError: writing the one before has failed.
+        """
+        step = int(snapshot["global_step"])
+        for name in ("weights", "state"):
+            if name in snapshot and not bool(tf.reduce_all(tf.math.is_finite(snapshot[name]))):
+                raise DivergedError(f"step {step}: the {name} are not finite")
+        self.wait()
+        saved = Saved(
+            step=step,
+            path=f"{self._directory}/{_PREFIX}{step:010d}",
+            metrics=metrics or {},
+            extra=extra or {},
+            schedule=schedule or {},
+        )
+        self._writing = self._writer.submit(self._write, saved, snapshot)
+        return step
+
+    def wait(self) -> None:
+        """Returns when all is on disk; raises what went wrong there."""
+        if self._writing:
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    def _write(self, saved: Saved, snapshot: Snapshot) -> None:
+        if read_checkpoint(saved.path) is None:
+            delete_folder(saved.path)
+            tf.io.gfile.makedirs(saved.path)
+            _write_tensors(f"{saved.path}/{_STATE}", snapshot)
+        elif not saved.metrics:
+            return
+        _write_info(saved)
+        logger.debug("saved %s", saved.path)
+        self._delete_old()
+
+    def _delete_old(self) -> None:
+        saved = list_checkpoints(self._directory)
+        best = best_checkpoint(saved, self._best_metric)
+        for old in saved[: -self._keep]:
+            if old != best:
+                # Without its last file it is no checkpoint, also when deleting is interrupted.
+                tf.io.gfile.remove(f"{old.path}/{_INFO_FILE}")
+                delete_folder(old.path)
+
+
+def list_checkpoints(directory: str) -> list[Saved]:
+    """Returns the complete checkpoints of a folder, the oldest first."""
+    found = [read_checkpoint(f"{directory}/{name}") for name in _step_folders(directory)]
+    return sorted((saved for saved in found if saved), key=lambda saved: saved.step)
+
+
+def best_checkpoint(saved: list[Saved], metric: str) -> Saved | None:
+    """Returns the one with the lowest loss, or else with the highest value of the metric."""
+    sign = 1 if metric == "loss" else -1
+    measured = [one for one in saved if math.isfinite(one.metrics.get(metric, math.nan))]
+    return min(measured, key=lambda one: sign * one.metrics[metric], default=None)
+
+
+def read_checkpoint(path: str) -> Saved | None:
+    """Returns the checkpoint of one folder, or None if it is not complete."""
+    try:
+        with tf.io.gfile.GFile(f"{path}/{_INFO_FILE}", "r") as file:
+            info = json.loads(file.read())
+        for name, size in info["files"].items():
+            if tf.io.gfile.stat(f"{path}/{name}").length != size:
+                return None
+        return Saved(
+            step=info["step"],
+            path=path,
+            time=info["time"],
+            metrics=info["metrics"],
+            extra=info["extra"],
+            schedule=info.get("schedule", {}),
+        )
+    except (tf.errors.NotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def delete_folder(path: str) -> None:
+    """Deletes a folder of an earlier job, if it is there."""
+    if tf.io.gfile.isdir(path):
+        tf.io.gfile.rmtree(path)
+
+
+def _step_folders(directory: str) -> list[str]:
+    if not tf.io.gfile.isdir(directory):
+        return []
+    # A bucket lists folders with a slash.
+    names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+    return sorted(name for name in names if name.startswith(_PREFIX))
+
+
+def _write_tensors(prefix: str, snapshot: Snapshot) -> None:
+    names = sorted(snapshot)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[snapshot[name] for name in names],
+    )
+
+
+def _write_info(saved: Saved) -> None:
+    names = [name for name in tf.io.gfile.listdir(saved.path) if name.startswith(_STATE)]
+    info = {
+        "step": saved.step,
+        "metrics": dict(saved.metrics),
+        "extra": dict(saved.extra),
+        "schedule": dict(saved.schedule),
+        "files": {name: tf.io.gfile.stat(f"{saved.path}/{name}").length for name in names},
+        "time": saved.time,
+    }
+    path = f"{saved.path}/{_INFO_FILE}"
+    with tf.io.gfile.GFile(f"{path}.new", "w") as file:
+        file.write(json.dumps(info))
+    tf.io.gfile.rename(f"{path}.new", path, overwrite=True)

@@ -1,0 +1,191 @@
+"""What a replica knows of its job before training."""
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.cluster.tf_config import Cluster, choose_strategy
+from trainer.config.model_settings import FTRL_LEARNING_RATE
+from trainer.config.train_config import ConfigError, Folders, TrainConfig
+from trainer.errors import Preempted, TrainerError
+from trainer.examples.manifest import Manifest, Split, checked_split, read_manifest
+from trainer.examples.stream import (
+    BlockTables,
+    Stream,
+    Tables,
+    WholeTable,
+    is_streamed,
+    plan_blocks,
+)
+from trainer.examples.tables import Decoder, SplitChunks, read_table
+from trainer.training.facts import find_facts, read_facts
+from trainer.training.schedule import Schedule
+from trainer.workloads.base import Workload
+
+_BINARY = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """The settings of a job, this replica's place in it, and its examples."""
+
+    config: TrainConfig
+    cluster: Cluster
+    folders: Folders
+    stop: threading.Event
+    workload: Workload
+    manifest: Manifest
+    train: Split
+    eval: Split
+    stream: Stream | None = None
+    """How the training examples are read when they are not all in memory."""
+    finish: threading.Event = field(default_factory=threading.Event)
+    """Set by the chief when training is to end before its last step."""
+
+    @property
+    def decoder(self) -> Decoder:
+        """What turns this job's records into rows."""
+        return Decoder(workload=self.workload, compression=self.manifest.compression)
+
+    def train_tables(self) -> Tables:
+        """Returns the training examples, read into memory or block by block."""
+        if self.stream:
+            return BlockTables(self.stream, self.decoder)
+        return WholeTable(
+            read_table(self.train, self.workload, compression=self.manifest.compression)
+        )
+
+    def eval_tables(self) -> Iterable[Any]:
+        """Returns the eval split as tables: one in memory, or small ones read each time."""
+        if is_streamed(self.config, self.eval, self.decoder):
+            return SplitChunks(self.eval, self.decoder)
+        return [read_table(self.eval, self.workload, compression=self.manifest.compression)]
+
+    @property
+    def total_steps(self) -> int:
+        """The steps of the whole job."""
+        return self.config.total_steps(self.train.num_examples)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The learning rate at each step."""
+        recipe = self.config.recipe()
+        return Schedule(
+            peak=recipe.learning_rate,
+            total_steps=self.config.schedule_steps or self.total_steps,
+            warmup=recipe.warmup,
+            kind=self.config.schedule,
+        )
+
+    @property
+    def linear_schedule(self) -> Schedule:
+        """The learning rate of the model's linear part, where that has its own optimizer."""
+        recipe, schedule = self.config.recipe(), self.schedule
+        if recipe.linear_optimizer == "ftrl":
+            peak = recipe.linear_learning_rate or FTRL_LEARNING_RATE
+            return replace(schedule, peak=peak, warmup=0.0, kind="constant")
+        return replace(schedule, peak=recipe.linear_learning_rate or schedule.peak)
+
+    @property
+    def steps_per_call(self) -> int:
+        """The steps in one call of the graph; between two calls a checkpoint can be saved."""
+        return min(self.config.steps_per_call, self.config.checkpoint_every_steps)
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """The numbers of steps done at which a call of the graph must end."""
+        steps = self.config.steps_to_profile()
+        return (steps.start - 1, steps.stop - 1) if steps else ()
+
+    def epoch(self, step: int) -> int:
+        """Returns how many epochs are complete after that many steps."""
+        return step * self.config.batch_size // self.train.num_examples
+
+    def check_stop(self) -> None:
+        """Raises Preempted when SIGTERM has come."""
+        if self.stop.is_set():
+            raise Preempted("stopped by SIGTERM")
+
+    def check_fits(
+        self, saved: Mapping[str, tf.Tensor], current: Mapping[str, tf.Tensor], *, path: str
+    ) -> None:
+        """Raises TrainerError when a checkpoint is of another model or optimizer."""
+        for name in sorted({*saved, *current}):
+            sizes = [state[name].shape if name in state else None for state in (saved, current)]
+            if sizes[0] != sizes[1]:
+                raise TrainerError(
+                    f"the checkpoint {path} cannot be restored: it is of another model or recipe"
+                    f" ({name}: {sizes[0]} there, {sizes[1]} here); give --fresh to start over, or"
+                    " another --output-dir"
+                )
+
+
+def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: threading.Event) -> Job:
+    """Returns the job after checking its examples; InputError names what is wrong with them."""
+    manifest = read_manifest(config.examples_dir, workload=config.workload)
+    train, evaluation = (
+        checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
+        for name in ("train", "eval")
+    )
+    workload = config.chosen_workload()
+    known = (
+        None
+        if config.fresh
+        else read_facts(folders.checkpoints, manifest.splits["train"], workload=workload)
+    )
+    if known is None:
+        workload = find_facts(workload, train, compression=manifest.compression)
+    else:
+        workload = workload.with_facts(known)
+    total_steps = config.total_steps(train.num_examples)
+    if config.steps_to_profile() and config.steps_to_profile()[-1] > total_steps:
+        raise ConfigError(
+            f"--profile-steps: {config.profile_steps} is past the last step, {total_steps}"
+        )
+    if config.best_metric == "auc" and len(workload.labels) != _BINARY:
+        raise ConfigError(f"--best-metric auc needs two classes; {config.workload} has more")
+    decoder = Decoder(workload=workload, compression=manifest.compression)
+    return Job(
+        config=config,
+        cluster=cluster,
+        folders=folders,
+        stop=stop,
+        workload=workload,
+        manifest=manifest,
+        train=train,
+        eval=evaluation,
+        stream=_plan_stream(config, cluster, train, decoder),
+    )
+
+
+def _plan_stream(
+    config: TrainConfig, cluster: Cluster, train: Split, decoder: Decoder
+) -> Stream | None:
+    is_async = choose_strategy(config.strategy, cluster) == "parameter_server"
+    # There a block is a call, and a checkpoint can be saved between two.
+    most_steps = config.checkpoint_every_steps if is_async else None
+    steps_per_block = plan_blocks(config, train, decoder, most_steps=most_steps)
+    if not steps_per_block:
+        return None
+    return Stream(
+        split=train,
+        batch_size=config.batch_size,
+        steps_per_block=steps_per_block,
+        seed=config.seed,
+    )
+
+
+def check_batch_size(config: TrainConfig, *, num_devices: int) -> None:
+    """Raises ConfigError when a batch has fewer examples than there are parts to make of it."""
+    num_parts = num_devices * config.micro_batches
+    if config.batch_size < num_parts:
+        parts = f"{num_devices} devices" + (
+            f" and --micro-batches {config.micro_batches}" if config.micro_batches > 1 else ""
+        )
+        raise ConfigError(
+            f"--batch-size: {config.batch_size} examples cannot be divided over {parts}; it is the"
+            f" size of the whole batch: give at least {num_parts}"
+        )

@@ -1,0 +1,94 @@
+"""`--profile-steps`: a trace of some steps, for the profile plugin of TensorBoard."""
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterator
+
+import tensorflow as tf
+
+from trainer.errors import first_line
+from trainer.training.recorder import Totals
+
+logger = logging.getLogger(__name__)
+
+# Of a trace of workers.
+_LEAST_SECONDS, _MOST_SECONDS = 0.5, 30.0
+_STOP_SECONDS = 10.0
+
+
+def profiled(
+    calls: Iterator[Totals],
+    *,
+    start: int,
+    steps: range,
+    log_dir: str,
+    workers: Collection[str] = (),
+) -> Iterator[Totals]:
+    """Yields the totals of a driver's calls; traces those of the given steps, counted from 1.
+
+    The calls must end before the first of these steps and after the last. What the caller does
+    between the calls, such as saving a checkpoint, is in the trace as well. `workers` are addresses
+    of TensorFlow servers to trace for about as long: they do not know when a step begins.
+    """
+    step, trace, speed = start, None, _Speed()
+    try:
+        while True:
+            if trace is None and steps.start <= step + 1 < steps.stop:
+                trace = _Trace(log_dir, workers, seconds=speed.seconds(steps.stop - 1 - step))
+            with tf.profiler.experimental.Trace("train", step_num=step + 1, _r=1):
+                totals = next(calls, None)
+            if totals is None:
+                return
+            step += totals.steps
+            speed.add(totals.steps)
+            if trace and step + 1 >= steps.stop:
+                trace.stop(step)
+                trace = None
+            yield totals
+    finally:
+        if trace:
+            trace.stop(step)
+
+
+class _Speed:
+    """Tells how long some steps will take, by those after the first call, which makes the graph."""
+
+    def __init__(self) -> None:
+        self._began, self._num_steps = 0.0, 0
+
+    def add(self, num_steps: int) -> None:
+        if self._began:
+            self._num_steps += num_steps
+        else:
+            self._began = time.monotonic()
+
+    def seconds(self, num_steps: int) -> float:
+        per_step = (time.monotonic() - self._began) / self._num_steps if self._num_steps else 0.0
+        return min(max(per_step * num_steps, _LEAST_SECONDS), _MOST_SECONDS)
+
+
+class _Trace:
+    """A trace that goes on until it is stopped."""
+
+    def __init__(self, log_dir: str, workers: Collection[str], *, seconds: float):
+        self._log_dir, self._seconds = log_dir, seconds
+        tf.profiler.experimental.start(log_dir)
+        self._of_workers = threading.Thread(target=self._trace, args=[workers], daemon=True)
+        if workers:
+            self._of_workers.start()
+
+    def stop(self, step: int) -> None:
+        """Writes the trace, which has come to a step."""
+        tf.profiler.experimental.stop()
+        if self._of_workers.is_alive():
+            self._of_workers.join(self._seconds + _STOP_SECONDS)
+        logger.info("a trace up to step %d is in %s/plugins/profile", step, self._log_dir)
+
+    def _trace(self, workers: Collection[str]) -> None:
+        urls = ",".join(f"grpc://{address}" for address in workers)
+        duration_ms = round(1000 * self._seconds)
+        try:
+            tf.profiler.experimental.client.trace(urls, self._log_dir, duration_ms)
+        except tf.errors.OpError as error:
+            logger.warning("the workers could not be traced: %s", first_line(error))

@@ -1,0 +1,177 @@
+"""What a job reports while it trains: the progress line, metrics.jsonl and TensorBoard."""
+
+import contextlib
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.runtime.progress import Progress, format_progress
+
+logger = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN_LINES = 1.0
+# Workers' results arrive in bursts; a speed over less time than this would say nothing.
+_LEAST_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """Sums over some steps. Sums, not means, so that results of any workers can be added."""
+
+    steps: int
+    examples: int
+    loss: float
+    correct: float
+
+    @property
+    def mean_loss(self) -> float:
+        """The loss of an example; 0 when none was measured."""
+        return self.loss / self.examples if self.examples else 0.0
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(
+            steps=self.steps + other.steps,
+            examples=self.examples + other.examples,
+            loss=self.loss + other.loss,
+            correct=self.correct + other.correct,
+        )
+
+
+NOTHING = Totals(steps=0, examples=0, loss=0.0, correct=0.0)
+
+
+class Pace:
+    """Steps done in a second of wall clock since the reading before.
+
+    Where readings come faster than once in `_LEAST_SECONDS` it is the pace since an earlier one.
+    """
+
+    def __init__(self, num_done: int):
+        self._readings = deque([(time.monotonic(), num_done)])
+
+    def read(self, num_done: int) -> float:
+        """Returns the pace, given the number of steps done until now."""
+        now = time.monotonic()
+        while len(self._readings) > 1 and now - self._readings[1][0] >= _LEAST_SECONDS:
+            self._readings.popleft()
+        since, before = self._readings[0]
+        self._readings.append((now, num_done))
+        return (num_done - before) / max(now - since, 1e-9)
+
+
+class Recorder:
+    """Collects the totals of finished steps and reports them every so many steps.
+
+    Where workers train on their own, `count_steps` returns how many steps of `batch_size` they have
+    done. Their totals arrive later and in bursts, after an evaluation for example: the time between
+    two of them says nothing about the speed of the training.
+    """
+
+    def __init__(
+        self,
+        log_dir: str,
+        *,
+        first_step: int,
+        total_steps: int,
+        every_steps: int,
+        batch_size: int = 0,
+        count_steps: Callable[[], int] | None = None,
+    ):
+        self.step = first_step
+        self._batch_size = batch_size
+        self._count_steps, self._pace = count_steps, Pace(first_step)
+        self._total_steps, self._every_steps = total_steps, every_steps
+        self._train = tf.summary.create_file_writer(f"{log_dir}/train")
+        self._eval = tf.summary.create_file_writer(f"{log_dir}/eval")
+        self._path = f"{log_dir}/metrics.jsonl"
+        self._pending, self._since = NOTHING, time.monotonic()
+        self._last_line = 0.0
+
+    def add(self, totals: Totals, *, learning_rate: float) -> None:
+        """Counts finished steps; reports when enough have come together, and at the end."""
+        self._pending += totals
+        last_report = self.step - self.step % self._every_steps
+        self.step += totals.steps
+        is_due = self.step - last_report >= self._every_steps or not self._last_line
+        if is_due or self.step >= self._total_steps:
+            self._report(learning_rate)
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Leaves what is done within, which is not training, out of the figures of training."""
+        began = time.monotonic()
+        yield
+        self._since += time.monotonic() - began
+
+    def add_evaluation(self, metrics: Mapping[str, float]) -> None:
+        """Records a measurement on the eval split."""
+        self._write(self._eval, "eval", metrics)
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        logger.info("step %d eval: %s", self.step, shown)
+
+    def add_graph(self, graph: tf.Graph) -> None:
+        """Records the model's graph."""
+        with self._train.as_default(step=self.step):
+            tf.summary.graph(graph)
+
+    def add_histograms(self, values: Mapping[str, tf.Tensor]) -> None:
+        """Records how the numbers of each tensor are spread."""
+        with self._train.as_default(step=self.step):
+            for name, tensor in values.items():
+                tf.summary.histogram(name, tensor)
+
+    def close(self) -> None:
+        """Flushes what TensorBoard reads."""
+        self._train.close()
+        self._eval.close()
+
+    def _report(self, learning_rate: float) -> None:
+        values = {
+            "loss": self._pending.loss / max(self._pending.examples, 1),
+            "accuracy": self._pending.correct / max(self._pending.examples, 1),
+            **self._speed(),
+            "learning_rate": learning_rate,
+        }
+        self._write(self._train, "train", values)
+        self._log_line(values)
+        self._pending, self._since = NOTHING, time.monotonic()
+
+    def _speed(self) -> dict[str, float]:
+        steps, examples = max(self._pending.steps, 1), self._pending.examples
+        if self._count_steps is None:
+            seconds = max(time.monotonic() - self._since, 1e-9)
+            return {"examples_per_second": examples / seconds, "step_ms": 1000 * seconds / steps}
+        pace = max(self._pace.read(self._count_steps()), 1e-9)
+        return {"examples_per_second": pace * self._batch_size, "step_ms": 1000 / pace}
+
+    def _log_line(self, values: dict[str, float]) -> None:
+        now = time.monotonic()
+        is_last = self.step >= self._total_steps
+        if now - self._last_line < _SECONDS_BETWEEN_LINES and self._last_line and not is_last:
+            return
+        self._last_line = now
+        progress = Progress(
+            replica="",
+            step=self.step,
+            total_steps=self._total_steps,
+            loss=values["loss"],
+            accuracy=values["accuracy"],
+            examples_per_second=round(values["examples_per_second"]),
+            step_ms=values["step_ms"],
+            seconds_left=round(values["step_ms"] * (self._total_steps - self.step) / 1000),
+        )
+        logger.info("%s", format_progress(progress), extra={"is_passing": not is_last})
+
+    def _write(self, writer: Any, kind: str, values: Mapping[str, float]) -> None:
+        with writer.as_default(step=self.step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        line = {"step": self.step, "split": kind, **values, "time": time.time()}
+        with tf.io.gfile.GFile(self._path, "a") as file:
+            file.write(json.dumps(line) + "\n")

@@ -1,0 +1,1 @@
+"""The REST API: requests, resources in the store, long-running operations."""

@@ -1,0 +1,179 @@
+"""Long-running operations: work in a thread, whose state and outcome are stored."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from vertex_local.api.query.pages import list_page
+from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.service import Service, now
+from vertex_local.errors import failed_precondition, invalid_argument, of_exception
+
+logger = logging.getLogger(__name__)
+
+# Called with an event that is set when the operation is to be cancelled; returns the response.
+Work = Callable[[threading.Event], Json]
+
+TYPE_PREFIX = "type.googleapis.com/google.cloud.aiplatform.v1."
+EMPTY_TYPE = "type.googleapis.com/google.protobuf.Empty"
+SETTLE_SECONDS = 0.5  # short work is answered as done at once, which spares the client a poll
+MAX_WAIT_SECONDS = 30.0
+
+
+def start(
+    service: Service, resource: str, *, metadata_type: str, response_type: str, work: Work
+) -> Json:
+    """Starts `work` as an operation of a resource; returns the operation, often already done.
+
+    Args:
+        service: The running service.
+        resource: The operation is named `<resource>/operations/<id>`.
+        metadata_type: A type of `aiplatform_v1`, such as `UploadModelOperationMetadata`.
+        response_type: Its response's, such as `UploadModelResponse`; "" for an empty response.
+        work: Does it; an ApiError becomes the operation's error.
+    """
+    operation = _new(service, resource, metadata_type)
+    name = operation["name"]
+    cancelled = threading.Event()
+    service.running[name] = cancelled
+
+    def run() -> None:
+        try:
+            outcome: Json = {"response": _response(work(cancelled), response_type)}
+        except Exception as error:
+            outcome = {"error": of_exception(error).to_rpc_status()}
+        _finish(service, name, outcome)
+
+    thread = threading.Thread(target=run, name=f"operation-{name.rpartition('/')[2]}", daemon=True)
+    thread.start()
+    thread.join(SETTLE_SECONDS)
+    return service.store.get(name)
+
+
+def finished(
+    service: Service, resource: str, *, metadata_type: str, response_type: str, response: Json
+) -> Json:
+    """Records what was done already as an operation that is done; returns it."""
+    operation = _new(service, resource, metadata_type)
+    outcome = {"response": _response(response, response_type)}
+    _finish(service, operation["name"], outcome)
+    return service.store.get(operation["name"])
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET …/operations/ID."""
+    return service.store.get(_name(call))
+
+
+def list_operations(service: Service, call: Call) -> Json:
+    """GET …/operations."""
+    return list_page(service, call, f"{_resource(call)}/operations")
+
+
+def wait(service: Service, call: Call) -> Json:
+    """POST …:wait answers when the operation is done, or as it is when `timeout` has passed."""
+    seconds = _seconds(str(call.body.get("timeout") or call.query.get("timeout") or "30s"))
+    deadline = time.monotonic() + min(seconds, MAX_WAIT_SECONDS)
+    operation = service.store.get(_name(call))
+    while not operation.get("done") and time.monotonic() < deadline:
+        if service.closing.wait(0.05):
+            break
+        operation = service.store.get(operation["name"])
+    return operation
+
+
+def cancel(service: Service, call: Call) -> Json:
+    """POST …:cancel asks the work to stop; what cannot be stopped goes on, as on Vertex."""
+    operation = service.store.get(_name(call))
+    cancelled = service.running.get(operation["name"])
+    if isinstance(cancelled, threading.Event):
+        cancelled.set()
+    return {}
+
+
+def delete(service: Service, call: Call) -> Json:
+    """DELETE …/operations/ID forgets an operation that is done."""
+    operation = service.store.get(_name(call))
+    if not operation.get("done"):
+        raise failed_precondition(f"{operation['name']} is not done; cancel it or wait for it.")
+    service.store.delete(operation["name"])
+    return {}
+
+
+def recover(service: Service) -> None:
+    """What an earlier service left unfinished has failed."""
+    error = {"code": 10, "message": "interrupted: the service stopped"}
+    for operation in service.store.list_kind("operations"):
+        if not operation.get("done"):
+            _finish(service, operation["name"], {"error": error})
+
+
+def _new(service: Service, resource: str, metadata_type: str) -> Json:
+    started = now()
+    operation: Json = {
+        "name": f"{resource}/operations/{service.store.next_id()}",
+        "metadata": {
+            "@type": TYPE_PREFIX + metadata_type,
+            "genericMetadata": {"createTime": started, "updateTime": started},
+        },
+        "done": False,
+    }
+    service.store.insert(operation["name"], operation)
+    return operation
+
+
+def _response(response: Json, response_type: str) -> Json:
+    return {"@type": TYPE_PREFIX + response_type if response_type else EMPTY_TYPE, **response}
+
+
+def _finish(service: Service, name: str, outcome: Json) -> None:
+    def change(operation: Json) -> None:
+        operation.update(outcome, done=True)
+        operation["metadata"]["genericMetadata"]["updateTime"] = now()
+
+    service.running.pop(name, None)
+    try:
+        service.store.update(name, change)
+    except Exception:
+        logger.exception("The outcome of %s cannot be stored: %s", name, outcome)
+
+
+def _resource(call: Call) -> str:
+    if "resource" in call.args:
+        return f"{call.parent}/{call.args['kind']}/{call.args['resource']}"
+    return call.parent
+
+
+def _name(call: Call) -> str:
+    return f"{_resource(call)}/operations/{call.args['id']}"
+
+
+def _seconds(duration: str) -> float:
+    try:
+        return max(0.0, float(duration.removesuffix("s")))
+    except ValueError:
+        message = f'timeout "{duration}" is not a duration; write seconds, such as "10s".'
+        raise invalid_argument(message) from None
+
+
+def _routes() -> list[Route]:
+    handlers: list[tuple[str, str, Any]] = [
+        ("GET", "/<id>", get),
+        ("DELETE", "/<id>", delete),
+        ("POST", "/<id>:wait", wait),
+        ("POST", "/<id>:cancel", cancel),
+        ("GET", "", list_operations),
+    ]
+    parents = ("", "/<kind>/<resource>")
+    # The SDK polls operations on its first binding of GetOperation, which is below /ui.
+    return [
+        Route(method, f"{base}projects/<project>/locations/<location>{parent}/operations{path}", do)
+        for base in ("", "/ui/")
+        for parent in parents
+        for method, path, do in handlers
+    ]
+
+
+ROUTES = _routes()

@@ -1,0 +1,115 @@
+"""The fields that a filter and `orderBy` may name, by kind of resource, as Vertex AI has them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from vertex_local.api.database import model_record as registry
+
+Json = dict[str, Any]
+
+VERSIONS = "versions"
+TIMES = ("create_time", "update_time", "start_time", "end_time", "next_run_time")
+REQUEST = "create_pipeline_job_request"
+RUN_TIMES = ("create_time", "update_time", "start_time", "end_time")
+# For instance https://cloud.google.com/python/docs/reference/aiplatform/latest/
+# google.cloud.aiplatform_v1.types.ListPipelineJobsRequest. Labels are apart: each kind has them.
+FIELDS = {
+    "customJobs": ("display_name", "state", *RUN_TIMES),
+    "pipelineJobs": (
+        *("display_name", "state", *RUN_TIMES, "pipeline_name", "pipeline_job_user_id"),
+        *("template_uri", "template_metadata.version", "schedule_name"),
+    ),
+    "schedules": ("display_name", "state", *TIMES, REQUEST),
+    "models": ("display_name", "create_time", "update_time", "model", "base_model_name"),
+    VERSIONS: ("display_name", "create_time", "update_time", "version_id"),
+    "endpoints": ("display_name", "create_time", "update_time", "endpoint", "base_model_name"),
+    "operations": ("done", "create_time", "update_time"),
+}
+OTHERS = ("display_name", "create_time", "update_time")
+COLUMNS = tuple(dict.fromkeys(field for fields in FIELDS.values() for field in fields))
+
+
+def fields_of(kind: str) -> tuple[str, ...]:
+    """Return the fields of a kind, without `labels.KEY`."""
+    return FIELDS.get(kind, OTHERS)
+
+
+def snake_case(field: str) -> str:
+    """Return `display_name` for `displayName`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field)
+
+
+def row_of(kind: str, name: str, body: Json) -> dict[str, str]:
+    """Return the text of each column for a resource: "" for what it does not have."""
+    shown = _shown(kind, body)
+    resource_id = name.rpartition("/")[2]
+    own = {
+        "display_name": shown.get("displayName", ""),
+        "state": shown.get("state", ""),
+        "pipeline_name": _at(shown, "pipelineSpec", "pipelineInfo", "name"),
+        "pipeline_job_user_id": resource_id,
+        "template_uri": shown.get("templateUri", ""),
+        "template_metadata.version": _at(shown, "templateMetadata", "version"),
+        "schedule_name": shown.get("scheduleName", ""),
+        "model": resource_id,
+        "endpoint": resource_id,
+        "version_id": shown.get("versionId", ""),
+        REQUEST: "*" if "createPipelineJobRequest" in shown else "",
+        "done": "true" if shown.get("done") else "false",
+        **{field: _stored_time(_time(kind, shown, field)) for field in TIMES},
+    }
+    return {field: str(own.get(field, "")) if field in fields_of(kind) else "" for field in COLUMNS}
+
+
+def labels_of(kind: str, body: Json) -> dict[str, str]:
+    """Return the labels of a resource as lists show them."""
+    labels = _shown(kind, body).get("labels")
+    return {str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
+
+
+def normal_time(text: str) -> str:
+    """Return a time in the one form in which times can be compared as texts; "" for none.
+
+    Raises:
+        ValueError: It is not a time with its zone.
+    """
+    if not text:
+        return ""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _stored_time(text: str) -> str:
+    try:
+        return normal_time(text)
+    except ValueError:  # no list should fail because of one resource
+        return ""
+
+
+def _shown(kind: str, body: Json) -> Json:
+    """Return a resource as lists show it: of a model, its default version."""
+    if kind == "models" and "versions" in body:
+        if not body["versions"]:
+            return {**body, "labels": {}}
+        return registry.view(body, registry.find_version(body, ""))
+    return body
+
+
+def _time(kind: str, shown: Json, field: str) -> str:
+    head, *rest = field.split("_")
+    key = head + "".join(word.capitalize() for word in rest)
+    if kind == VERSIONS:
+        return str(shown.get(f"version{key[0].upper()}{key[1:]}", ""))
+    if kind == "operations":
+        return _at(shown, "metadata", "genericMetadata", key)
+    if field == "next_run_time" and shown.get("state") != "ACTIVE":
+        return ""
+    return str(shown.get(key, ""))
+
+
+def _at(body: Any, *keys: str) -> str:
+    for key in keys:
+        body = body.get(key) if isinstance(body, dict) else None
+    return "" if body is None else str(body)

@@ -1,0 +1,124 @@
+"""Pages of a list: where the next one begins is told by the last item, not by a number of items.
+
+So none is lost, and none is twice there, when others are made or deleted between two pages.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+from vertex_local.api.query import select
+from vertex_local.api.query.fields import Json
+from vertex_local.api.query.select import Query
+from vertex_local.api.routes import Call
+from vertex_local.api.service import Service
+from vertex_local.errors import ApiError, invalid_argument
+
+MAX_PAGE_SIZE = 1000
+MAX_POSITION = 2**63 - 1
+NUM_DIGEST_CHARACTERS = 12
+
+
+@dataclass(frozen=True)
+class Page:
+    """The part of a list that a request asks for."""
+
+    collection: str
+    query: Query
+    size: int
+    after: tuple[str | int, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, call: Call, collection: str, *, kind: str) -> "Page":
+        """Return the page that `filter`, `orderBy`, `pageSize` and `pageToken` ask for.
+
+        Raises:
+            ApiError: INVALID_ARGUMENT, saying which is wrong.
+        """
+        filter_text = call.query.get("filter", "")
+        order_by = call.query.get("orderBy") or call.query.get("order_by", "")
+        query = select.build(kind, filter_text=filter_text, order_by=order_by)
+        text = json.dumps([collection, filter_text, order_by])
+        digest = hashlib.sha256(text.encode()).hexdigest()[:NUM_DIGEST_CHARACTERS]
+        token = call.query.get("pageToken") or call.query.get("page_token", "")
+        return cls(
+            collection=collection,
+            query=query,
+            size=_size(call.query.get("pageSize") or call.query.get("page_size", "")),
+            after=_after(token, digest=digest, num_keys=len(query.orders) + 1) if token else (),
+            digest=digest,
+        )
+
+    def read(self, connection: sqlite3.Connection) -> tuple[list[int], str]:
+        """Return the positions of the page's resources, and the next page's token or ""."""
+        keys = select.select(
+            connection, self.collection, self.query, after=self.after, limit=self.size + 1
+        )
+        shown = keys[: self.size]
+        token = self._token(shown[-1]) if len(keys) > self.size else ""
+        return [int(key[-1]) for key in shown], token
+
+    def answer(self, key: str, resources: list[Json], token: str) -> Json:
+        """Return the answer to a list request."""
+        return {key: resources, **({"nextPageToken": token} if token else {})}
+
+    def _token(self, key: tuple[str | int, ...]) -> str:
+        text = json.dumps([self.digest, *key], separators=(",", ":"))
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def list_page(
+    service: Service, call: Call, collection: str, *, view: Callable[[Json], Json] = dict
+) -> Json:
+    """Answer a list request for a collection, each resource as `view` shows it."""
+    kind = collection.rpartition("/")[2]
+    page = Page.of(call, collection, kind=kind)
+    resources, token = service.store.page(page.read)
+    return page.answer(kind, [view(resource) for resource in resources], token)
+
+
+def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
+    """Answer a list request for the versions of a model, which are in one record."""
+    page = Page.of(call, name, kind="versions")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(select.SCHEMA)
+        by_id = {int(version["versionId"]): version for version in versions}
+        for version_id, version in by_id.items():
+            select.put(connection, version_id, f"{name}/{version_id}", "versions", version)
+        positions, token = page.read(connection)
+    return page.answer("models", [by_id[position] for position in positions], token)
+
+
+def _after(token: str, *, digest: str, num_keys: int) -> tuple[str | int, ...]:
+    try:
+        padded = token + "=" * (-len(token) % 4)
+        made_for, *key = json.loads(base64.b64decode(padded, altchars="-_", validate=True))
+    except (binascii.Error, ValueError, TypeError, RecursionError):
+        raise _wrong_token(token) from None
+    *texts, position = key or [None]
+    is_key = len(key) == num_keys and all(isinstance(one, str) for one in texts)
+    is_position = type(position) is int and 0 <= position <= MAX_POSITION
+    if made_for != digest or not is_key or not is_position:
+        raise _wrong_token(token)
+    return tuple(key)
+
+
+def _wrong_token(token: str) -> ApiError:
+    return invalid_argument(
+        f'pageToken "{token[:100]}" is not one that this list has answered; repeat the request '
+        "with the filter and orderBy that it came with, or begin without a token."
+    )
+
+
+def _size(text: str) -> int:
+    if not text:
+        return MAX_PAGE_SIZE
+    if not text.isascii() or not text.isdigit():
+        raise invalid_argument(f'pageSize "{text}" is not valid; it must be a whole number.')
+    return min(int(text[:9]), MAX_PAGE_SIZE) or MAX_PAGE_SIZE

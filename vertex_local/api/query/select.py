@@ -1,0 +1,212 @@
+"""Filters and orders as SQL, over a table with a narrow row for each resource.
+
+The resources themselves may be large: only those of the page are read.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+
+from vertex_local.api.query import fields
+from vertex_local.api.query.fields import COLUMNS, TIMES, Json, fields_of, snake_case
+from vertex_local.api.query.grammar import Joined, Node, Not, Restriction, parse
+from vertex_local.errors import ApiError, invalid_argument
+
+COLUMN_LIST = ", ".join(f'"{column}"' for column in COLUMNS)
+SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS listed (
+    position INTEGER PRIMARY KEY,
+    collection TEXT NOT NULL,
+    {", ".join(f'"{column}" TEXT NOT NULL' for column in COLUMNS)}
+);
+CREATE INDEX IF NOT EXISTS listed_by_position ON listed (collection, position);
+CREATE INDEX IF NOT EXISTS listed_by_state ON listed (collection, state, position);
+CREATE INDEX IF NOT EXISTS listed_by_display_name ON listed (collection, display_name, position);
+CREATE INDEX IF NOT EXISTS listed_by_create_time ON listed (collection, create_time, position);
+CREATE TABLE IF NOT EXISTS labels (
+    key TEXT NOT NULL, value TEXT NOT NULL, position INTEGER NOT NULL,
+    PRIMARY KEY (key, value, position)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS labels_by_position ON labels (position);
+"""
+INSERT = (
+    f"INSERT OR REPLACE INTO listed (position, collection, {COLUMN_LIST}) "
+    f"VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
+)
+
+
+@dataclass(frozen=True)
+class Order:
+    """A column to sort by."""
+
+    column: str
+    is_descending: bool
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a list request asks of a collection, in SQL."""
+
+    condition: str
+    values: tuple[str, ...]
+    orders: tuple[Order, ...]
+
+
+def build(kind: str, *, filter_text: str, order_by: str) -> Query:
+    """Return the query of a filter and an order.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming an unknown field and those there are.
+    """
+    node = parse(filter_text)
+    condition, values = _condition(kind, node) if node else ("1", [])
+    return Query(condition, tuple(values), _orders(kind, order_by))
+
+
+def put(connection: sqlite3.Connection, position: int, name: str, kind: str, body: Json) -> None:
+    """Add a resource to the table, or change its row."""
+    row = fields.row_of(kind, name, body)
+    collection = name.rpartition("/")[0]
+    connection.execute(INSERT, (position, collection, *(row[column] for column in COLUMNS)))
+    connection.execute("DELETE FROM labels WHERE position = ?", (position,))
+    connection.executemany(
+        "INSERT INTO labels (key, value, position) VALUES (?, ?, ?)",
+        [(key, value, position) for key, value in fields.labels_of(kind, body).items()],
+    )
+
+
+def remove(connection: sqlite3.Connection, position: int) -> None:
+    """Take a resource out of the table."""
+    connection.execute("DELETE FROM listed WHERE position = ?", (position,))
+    connection.execute("DELETE FROM labels WHERE position = ?", (position,))
+
+
+def select(
+    connection: sqlite3.Connection,
+    collection: str,
+    query: Query,
+    *,
+    after: tuple[str | int, ...] = (),
+    limit: int,
+) -> list[tuple[str | int, ...]]:
+    """Return the sort key of each resource of a page: its sort columns, last its position.
+
+    `after` is the sort key that the page before ended with.
+    """
+    keys = [*((f'"{one.column}"', one.is_descending) for one in query.orders)]
+    keys.append(("position", bool(keys) and keys[-1][1]))
+    later, bounds = _later(keys, after) if after else ("1", [])
+    order = ", ".join(f"{key} {'DESC' if is_descending else 'ASC'}" for key, is_descending in keys)
+    rows = connection.execute(
+        f"SELECT {', '.join(key for key, _ in keys)} FROM listed "
+        f"WHERE collection = ? AND ({query.condition}) AND ({later}) ORDER BY {order} LIMIT ?",
+        (collection, *query.values, *bounds, limit),
+    )
+    return rows.fetchall()
+
+
+def _later(
+    keys: list[tuple[str, bool]], after: tuple[str | int, ...]
+) -> tuple[str, list[str | int]]:
+    """Return the condition on rows that come after a sort key."""
+    parts: list[str] = []
+    values: list[str | int] = []
+    for number, (key, is_descending) in enumerate(keys):
+        equal = [f"{before} = ?" for before, _ in keys[:number]]
+        parts.append(" AND ".join([*equal, f"{key} {'<' if is_descending else '>'} ?"]))
+        values += after[: number + 1]
+    return " OR ".join(f"({part})" for part in parts), values
+
+
+def _orders(kind: str, order_by: str) -> tuple[Order, ...]:
+    orders: list[Order] = []
+    for part in filter(None, (part.strip() for part in order_by.split(","))):
+        field, *direction = part.split()
+        if direction not in ([], ["asc"], ["desc"]):
+            raise invalid_argument(
+                f'orderBy "{order_by}" is not understood; write a field, then asc or desc.'
+            )
+        column = snake_case(field)
+        if column not in fields_of(kind):
+            raise _unknown("orderBy", field, kind, fields_of(kind))
+        if column in [one.column for one in orders]:
+            raise invalid_argument(f'orderBy "{order_by}" names {field} twice.')
+        orders.append(Order(column, direction == ["desc"]))
+    return tuple(orders)
+
+
+def _condition(kind: str, node: Node) -> tuple[str, list[str]]:
+    if isinstance(node, Not):
+        condition, values = _condition(kind, node.part)
+        return f"NOT ({condition})", values
+    if isinstance(node, Joined):
+        parts = [_condition(kind, part) for part in node.parts]
+        joined = f" {node.word} ".join(f"({condition})" for condition, _ in parts)
+        return joined, [value for _, values in parts for value in values]
+    if node.field == "labels" or node.field.startswith("labels."):
+        return _label_condition(node)
+    column = snake_case(node.field)
+    if column not in fields_of(kind):
+        raise _unknown("filter", node.field, kind, (*fields_of(kind), "labels.KEY"))
+    if column in TIMES:
+        return _time_condition(column, node)
+    if node.operator not in ("=", "!=", ":"):
+        raise _wrong_operator(node, "=, != and :")
+    return _text_condition(f'"{column}"', node)
+
+
+def _label_condition(node: Restriction) -> tuple[str, list[str]]:
+    key = node.field.partition(".")[2].strip('"')
+    matching = "position IN (SELECT position FROM labels WHERE key = ? AND {})"
+    if not key:
+        if node.operator != ":":
+            raise _wrong_operator(node, "labels:KEY, labels.KEY:* and labels.KEY=VALUE")
+        return matching.format("1"), [node.value]
+    if node.operator not in ("=", "!=", ":"):
+        raise _wrong_operator(node, "=, != and :")
+    if node.operator == ":" and node.value == "*":
+        return matching.format("1"), [key]
+    condition, values = _text_condition("value", Restriction(node.field, "=", node.value))
+    negation = "NOT " if node.operator == "!=" else ""
+    return negation + matching.format(condition), [key, *values]
+
+
+def _text_condition(column: str, node: Restriction) -> tuple[str, list[str]]:
+    """Return a comparison, by case and with `*` for any characters."""
+    negation = "NOT " if node.operator == "!=" else ""
+    if "*" not in node.value:
+        return f"{negation}{column} = ?", [node.value]
+    if node.operator == ":" and node.value == "*":
+        return f"{column} != ?", [""]
+    pattern = node.value.replace("[", "[[]").replace("?", "[?]")
+    return f"{negation}{column} GLOB ?", [pattern]
+
+
+def _time_condition(column: str, node: Restriction) -> tuple[str, list[str]]:
+    if node.operator == ":":
+        if node.value != "*":
+            raise _wrong_operator(node, "=, !=, <, <=, >, >= and :*")
+        return f'"{column}" != ?', [""]
+    try:
+        moment = fields.normal_time(node.value)
+    except ValueError:
+        moment = ""
+    if not moment:
+        raise invalid_argument(
+            f'filter: {node.field} {node.operator} "{node.value}" is not a time; write one as '
+            '"2026-01-31T12:00:00Z" (RFC 3339).'
+        )
+    is_set = "" if node.operator == "!=" else f"\"{column}\" != '' AND "
+    return f'{is_set}"{column}" {node.operator} ?', [moment]
+
+
+def _wrong_operator(node: Restriction, allowed: str) -> ApiError:
+    return invalid_argument(
+        f'filter: "{node.field}{node.operator}{node.value}" is not supported; {node.field} takes '
+        f"{allowed}."
+    )
+
+
+def _unknown(where: str, field: str, kind: str, known: tuple[str, ...]) -> ApiError:
+    return invalid_argument(
+        f'{where}: {kind} has no field "{field}" to go by; there are {", ".join(known)}.'
+    )

@@ -1,0 +1,1 @@
+"""Endpoints: deployed models as prediction servers, and the traffic between them."""

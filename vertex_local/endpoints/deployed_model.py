@@ -1,0 +1,255 @@
+"""A deployed model's process, run and asked by Vertex AI's contract for serving containers.
+
+https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
+"""
+
+import http.client
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from vertex_local.endpoints import server_requests
+from vertex_local.endpoints.server_process import (
+    PREVIOUS_END_TIMEOUT_SECONDS,
+    Interruption,
+    ServerProcess,
+)
+from vertex_local.endpoints.server_requests import NotAnsweredError
+from vertex_local.endpoints.serving_contract import ServingSpec
+from vertex_local.errors import (
+    ApiError,
+    deadline_exceeded,
+    of_exception,
+    resource_exhausted,
+    unavailable,
+)
+from vertex_local.machine.files import timestamp
+from vertex_local.processes import group as processes
+from vertex_local.processes.launch import Launch
+from vertex_local.processes.restarts import Backoff
+
+logger = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+DRAIN_TIMEOUT_SECONDS = 30.0
+MAX_IN_FLIGHT = 64
+# Starts in a row that fail before requests no longer wait for the next one.
+CRASH_LOOP_FAILURES = 3
+
+
+class State(StrEnum):
+    """The states of a deployed model's process."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    CRASH_LOOP = "CRASH_LOOP"
+    STOPPING = "STOPPING"
+
+
+class ServingProcess:
+    """A deployed model's process: kept running, asked for predictions, and drained at its end."""
+
+    def __init__(
+        self, make_spec: Callable[[], ServingSpec], *, folder: Path, title: str, launch: Launch
+    ) -> None:
+        self._make_spec = make_spec
+        self._launch = launch
+        self._folder = folder
+        self._title = title
+        self._server: ServerProcess | None = None
+        self._state = State.STARTING
+        self._in_flight = 0
+        self._backoff = Backoff()
+        self._failed_starts = 0
+        self._restarts = 0
+        self._restart_at = 0.0  # by time.time
+        self._failure = ""
+        self._changed = threading.Condition()  # guards all of the above
+        self._stopping = threading.Event()
+
+    def start(self, *, interruption: Interruption) -> None:
+        """Start the process and return when it is healthy; if it fails, no process is left.
+
+        From then on it is restarted, with back-off, whenever it ends. `interruption` returns an
+        error when waiting is no longer of use.
+
+        Raises:
+            ApiError: with the last lines of its log, if it ended or did not get healthy in time.
+        """
+        try:
+            server = self._start_once(interruption)
+        except BaseException:
+            self.stop(drain_seconds=0)
+            raise
+        self.keep(server)
+
+    def keep(self, server: ServerProcess | None = None) -> None:
+        """Keep the process running, in the background: start it whenever it does not run."""
+        name = f"serving {self._folder.name}"
+        threading.Thread(target=self._keep, args=(server,), name=name, daemon=True).start()
+
+    def stop(self, *, drain_seconds: float = DRAIN_TIMEOUT_SECONDS) -> None:
+        """Wait until the requests in flight are answered, and end the process.
+
+        Requests that come meanwhile, or wait for a restart, are sent elsewhere.
+        """
+        self._stopping.set()
+        with self._changed:
+            self._state = State.STOPPING
+            self._changed.notify_all()
+            if not self._changed.wait_for(lambda: not self._in_flight, drain_seconds):
+                logger.warning(
+                    "%s: requests in flight (%d) were not answered within %g s; it is ended",
+                    self._title,
+                    self._in_flight,
+                    drain_seconds,
+                )
+            server = self._server
+        if server is not None:
+            server.stop()
+
+    def status(self) -> Json:
+        """Return the state, the requests in flight, the restarts, and the last failure."""
+        with self._changed:
+            found: Json = {
+                "state": self._state.value,
+                "requestsInFlight": self._in_flight,
+                "restarts": self._restarts,
+            }
+            if self._failure:
+                found["message"] = self._failure
+            if self._state in (State.RESTARTING, State.CRASH_LOOP):
+                found["restartTime"] = timestamp(self._restart_at)
+        return found
+
+    def predict(self, body: Json, *, deadline: float) -> Json:
+        """Send a request to the predict route, while healthy, and return the response's body.
+
+        Args:
+            body: The request's.
+            deadline: When to give up, by time.monotonic.
+
+        Raises:
+            NotAnsweredError: the process ended before it answered, or is ending.
+            ApiError: RESOURCE_EXHAUSTED at once if too many requests are in flight, UNAVAILABLE in
+                a crash loop, DEADLINE_EXCEEDED, or the error of the process's response.
+        """
+        with self._place():
+            server = self._await_running(deadline)
+            seconds = max(0.1, deadline - time.monotonic())
+            try:
+                status, data = server_requests.exchange(
+                    server.port, "POST", server.predict_route, body, timeout_seconds=seconds
+                )
+            except TimeoutError:
+                message = f"{self._title} did not answer within {seconds:.0f} s."
+                raise deadline_exceeded(message) from None
+            except (OSError, http.client.HTTPException) as error:
+                was_sent = not isinstance(error, ConnectionRefusedError)
+                message = f"{self._title} has ended, or does not listen: {error}."
+                raise NotAnsweredError(message + server.last_words(), was_sent=was_sent) from None
+        if status != http.HTTPStatus.OK:
+            raise server_requests.error_of(status, data)
+        return server_requests.parse_predictions(data, title=self._title)
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """One of the places for requests in flight."""
+        with self._changed:
+            if self._in_flight >= MAX_IN_FLIGHT:
+                raise resource_exhausted(
+                    f"{self._title} has {MAX_IN_FLIGHT} requests in flight, and takes no more at "
+                    "a time; try again when some are answered."
+                )
+            self._in_flight += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._in_flight -= 1
+                self._changed.notify_all()
+
+    def _await_running(self, deadline: float) -> ServerProcess:
+        """Return the process as soon as it is healthy."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._state in (State.RUNNING, State.STOPPING)
+                    or self._failed_starts >= CRASH_LOOP_FAILURES
+                ),
+                deadline - time.monotonic(),
+            )
+            if self._state == State.STOPPING:
+                raise NotAnsweredError(f"{self._title} is being stopped.", was_sent=False)
+            if self._state != State.RUNNING or self._server is None:
+                raise unavailable(self._not_serving())
+            return self._server
+
+    def _not_serving(self) -> str:
+        seconds = max(0.0, self._restart_at - time.time())
+        plan = f"the next restart is in {seconds:.0f} s" if seconds else "it is being restarted"
+        if self._failed_starts >= CRASH_LOOP_FAILURES:
+            plan = f"{self._failed_starts} starts in a row have failed; {plan}"
+        return f"{self._title} is not serving; {plan}. {self._failure}".rstrip()
+
+    def _keep(self, server: ServerProcess | None) -> None:
+        while not self._stopping.is_set():
+            try:
+                server = server or self._start_once(self._stopped)
+                healthy_seconds = server.await_end()
+                failure = f"{self._title} has ended.{server.last_words()}"
+                server.stop()
+                delay_seconds = self._plan_restart(failure, healthy_seconds=healthy_seconds)
+            except Exception as error:
+                failure = of_exception(error).message
+                delay_seconds = self._plan_restart(failure, healthy_seconds=None)
+            server = None
+            self._stopping.wait(delay_seconds)
+
+    def _stopped(self) -> ApiError | None:
+        return unavailable(f"{self._title} was stopped.") if self._stopping.is_set() else None
+
+    def _start_once(self, interruption: Interruption) -> ServerProcess:
+        processes.await_end(self._folder, timeout_seconds=PREVIOUS_END_TIMEOUT_SECONDS)
+        spec = self._make_spec()
+        with self._changed:
+            if error := self._stopped():
+                raise error
+            self._restarts += bool(self._failure)
+            server = self._server = ServerProcess(
+                spec, folder=self._folder, title=self._title, launch=self._launch
+            )
+        try:
+            server.await_healthy(interruption)
+        except BaseException:
+            server.stop()
+            raise
+        with self._changed:
+            if not self._stopping.is_set():
+                self._state = State.RUNNING
+                self._failed_starts = 0
+                self._changed.notify_all()
+        return server
+
+    def _plan_restart(self, failure: str, *, healthy_seconds: float | None) -> float:
+        """Return the delay in seconds; `healthy_seconds` is None where the start failed."""
+        with self._changed:
+            if self._stopping.is_set():
+                return 0.0
+            if healthy_seconds is None:
+                self._failed_starts += 1
+            delay_seconds = self._backoff.next_delay(healthy_seconds=healthy_seconds or 0.0)
+            is_loop = self._backoff.failures >= CRASH_LOOP_FAILURES
+            self._state = State.CRASH_LOOP if is_loop else State.RESTARTING
+            self._failure = failure
+            self._restart_at = time.time() + delay_seconds
+            self._changed.notify_all()
+        logger.warning("%s It is restarted in %.1f s", failure, delay_seconds)
+        return delay_seconds

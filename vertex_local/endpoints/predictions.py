@@ -1,0 +1,80 @@
+"""Predictions of endpoints, by the models that are deployed when the request is answered."""
+
+import logging
+import threading
+import time
+
+from vertex_local.api.routes import Json
+from vertex_local.api.service import Service
+from vertex_local.endpoints import deployments, traffic
+from vertex_local.endpoints.server_requests import NotAnsweredError
+from vertex_local.errors import failed_precondition, resource_exhausted, unavailable
+from vertex_local.http.server import MAX_PREDICTIONS
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT_SECONDS = 60.0
+# The request itself may be what ends the servers.
+MAX_SENDS = 3
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 1.0
+
+_PLACES = threading.BoundedSemaphore(MAX_PREDICTIONS)
+
+
+def predict(service: Service, name: str, body: Json) -> Json:
+    """Return the predictions of a model of the endpoint, chosen by its traffic split.
+
+    A request that a server did not answer, because it ended or is ending, is sent again, to a
+    model chosen by the split of then. Predictions change nothing, so a repeat is safe.
+
+    Raises:
+        ApiError: FAILED_PRECONDITION if no model gets traffic, RESOURCE_EXHAUSTED at once if too
+            many requests are in flight, or the error of the deployed model.
+    """
+    if not _PLACES.acquire(blocking=False):
+        raise resource_exhausted(
+            f"{MAX_PREDICTIONS} predictions are in flight, and this service takes no more at a "
+            "time; "
+            "try again when some are answered."
+        )
+    try:
+        return _predict(service, name, body)
+    finally:
+        _PLACES.release()
+
+
+def _predict(service: Service, name: str, body: Json) -> Json:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    pause_seconds, num_sends = FIRST_PAUSE_SECONDS, 0
+    while True:
+        deployed = _choose(service.store.get(name))
+        try:
+            process = deployments.find(service, name, deployed["id"])
+            answer = process.predict(body, deadline=deadline)
+        except NotAnsweredError as error:
+            num_sends += error.was_sent
+            if num_sends == MAX_SENDS or time.monotonic() + pause_seconds > deadline:
+                raise
+            logger.info("A prediction of %s is sent again: %s", name, error.message)
+        else:
+            return {
+                "predictions": answer["predictions"],
+                "deployedModelId": deployed["id"],
+                "model": deployed["model"],
+                "modelVersionId": deployed["modelVersionId"],
+                "modelDisplayName": deployed["displayName"],
+            }
+        if service.closing.wait(pause_seconds):
+            raise unavailable("The service is shutting down.")
+        pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+
+
+def _choose(endpoint: Json) -> Json:
+    deployed_id = traffic.choose(endpoint.get("trafficSplit", {}))
+    for deployed in endpoint.get("deployedModels", []):
+        if deployed["id"] == deployed_id:
+            return dict(deployed)
+    raise failed_precondition(
+        f"{endpoint['name']} has no deployed model that gets traffic; deploy one first."
+    )

@@ -1,0 +1,209 @@
+"""Endpoints: deploy model versions as processes, split the traffic, predict."""
+
+import re
+import shutil
+import threading
+from typing import Any
+
+from vertex_local.api import operations, protos
+from vertex_local.api.query.pages import list_page
+from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.service import Service, now
+from vertex_local.api.update_mask import update_mask
+from vertex_local.endpoints import deployments, predictions, traffic
+from vertex_local.errors import (
+    failed_precondition,
+    invalid_argument,
+    not_found,
+)
+from vertex_local.models import resource as models
+
+# CreateEndpointRequest.endpoint_id
+ENDPOINT_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
+OUTPUT_ONLY_FIELDS = ("name", "deployedModels", "trafficSplit", "createTime", "updateTime", "etag")
+UPDATES = ("displayName", "description", "labels", "trafficSplit")
+
+
+def create(service: Service, call: Call) -> Json:
+    """POST endpoints adds one; it serves nothing until a model is deployed to it."""
+    given = protos.parse("Endpoint", call.body)
+    if not given.get("displayName"):
+        raise invalid_argument("displayName is required.")
+    endpoint_id = call.query.get("endpointId") or call.query.get("endpoint_id")
+    if endpoint_id and not ENDPOINT_ID.fullmatch(endpoint_id):
+        raise invalid_argument(f'endpointId "{endpoint_id}" must match {ENDPOINT_ID.pattern}.')
+    name = f"{call.parent}/endpoints/{endpoint_id or service.store.next_id()}"
+    kept = {field: value for field, value in given.items() if field not in OUTPUT_ONLY_FIELDS}
+    created = now()
+    endpoint = {"name": name, **kept, "createTime": created, "updateTime": created}
+    with service.store.atomic():
+        service.store.insert(name, endpoint)
+        return operations.finished(
+            service,
+            name,
+            metadata_type="CreateEndpointOperationMetadata",
+            response_type="Endpoint",
+            response=endpoint,
+        )
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET endpoints/E."""
+    return service.store.get(_name(call))
+
+
+def list_endpoints(service: Service, call: Call) -> Json:
+    """GET endpoints."""
+    return list_page(service, call, f"{call.parent}/endpoints")
+
+
+def update(service: Service, call: Call) -> Json:
+    """PATCH endpoints/E changes what `updateMask` names; a traffic split is checked."""
+    given = protos.parse("Endpoint", call.body)
+    fields = update_mask(call, UPDATES)
+
+    def change(endpoint: Json) -> None:
+        if "trafficSplit" in fields:
+            deployed = endpoint.get("deployedModels", [])
+            traffic.check(given.get("trafficSplit", {}), [one["id"] for one in deployed])
+        for field in fields:
+            empty: Any = {} if field in ("labels", "trafficSplit") else ""
+            endpoint[field] = given.get(field, empty)
+        endpoint["updateTime"] = now()
+
+    return service.store.update(_name(call), change)
+
+
+def delete(service: Service, call: Call) -> Json:
+    """DELETE endpoints/E, which must have no deployed models."""
+    name = _name(call)
+    with service.store.atomic():
+        deployed = service.store.get(name).get("deployedModels", [])
+        if deployed:
+            ids = ", ".join(one["id"] for one in deployed)
+            raise failed_precondition(f"{name} has deployed models ({ids}); undeploy them first.")
+        service.store.delete(name)
+        operation = operations.finished(
+            service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
+        )
+    shutil.rmtree(service.root / "endpoints" / call.args["endpoint"], ignore_errors=True)
+    return operation
+
+
+def deploy_model(service: Service, call: Call) -> Json:
+    """POST …:deployModel starts the version's process; done when that is healthy."""
+    name = _name(call)
+    request = protos.parse("DeployModelRequest", {**call.body, "endpoint": name})
+    endpoint = service.store.get(name)
+    asked = request.get("deployedModel", {})
+    model = models.resolve(service, asked.get("model", ""))
+    deployed = {
+        **asked,
+        "id": deployments.new_id(service, endpoint, asked.get("id", "")),
+        "model": model["name"],
+        "modelVersionId": model["versionId"],
+        "displayName": asked.get("displayName") or model["displayName"],
+        "createTime": now(),
+    }
+    split = request.get("trafficSplit", {})
+    traffic.after_deploy(endpoint, new_id=deployed["id"], asked=split)
+    deployments.spec_of(service, name, deployed)  # raises before anything starts
+    process = deployments.process_of(service, name, deployed)
+
+    def work(stop: threading.Event) -> Json:
+        deployments.start(service, name, deployed=deployed, split=split, process=process, stop=stop)
+        return {"deployedModel": deployed}
+
+    return operations.start(
+        service,
+        name,
+        metadata_type="DeployModelOperationMetadata",
+        response_type="DeployModelResponse",
+        work=work,
+    )
+
+
+def undeploy_model(service: Service, call: Call) -> Json:
+    """POST …:undeployModel takes a deployed model away, then drains and ends its process."""
+    name = _name(call)
+    request = protos.parse("UndeployModelRequest", {**call.body, "endpoint": name})
+    deployed_id = request.get("deployedModelId", "")
+    split = request.get("trafficSplit", {})
+
+    def change(endpoint: Json) -> None:
+        deployed = endpoint.get("deployedModels", [])
+        if deployed_id not in [one["id"] for one in deployed]:
+            raise not_found(f'deployedModelId "{deployed_id}" of {name}')
+        endpoint["trafficSplit"] = traffic.after_undeploy(
+            endpoint, deployed_id=deployed_id, asked=split
+        )
+        endpoint["deployedModels"] = [one for one in deployed if one["id"] != deployed_id]
+        endpoint["updateTime"] = now()
+
+    service.store.update(name, change)
+
+    def work(stop: threading.Event) -> Json:
+        deployments.stop(service, name, deployed_id)
+        return {}
+
+    return operations.start(
+        service,
+        name,
+        metadata_type="UndeployModelOperationMetadata",
+        response_type="UndeployModelResponse",
+        work=work,
+    )
+
+
+def predict(service: Service, call: Call) -> Json:
+    """POST …:predict asks a deployed model, chosen by the traffic split."""
+    name = _name(call)
+    service.store.get(name)  # raises NOT_FOUND
+    return predictions.predict(service, name, _predict_body(call))
+
+
+def recover(service: Service) -> None:
+    """Starts the processes of all deployed models again, in the background."""
+    for endpoint in service.store.list_kind("endpoints"):
+        for deployed in endpoint.get("deployedModels", []):
+            deployments.restart(service, endpoint["name"], deployed)
+
+
+def close(service: Service) -> None:
+    """Ends the processes of all deployed models."""
+    deployments.stop_all(service)
+
+
+def _predict_body(call: Call) -> Json:
+    """The body as it came: through the proto, every integer would become a float."""
+    unknown = set(call.body) - {"instances", "parameters"}
+    if "inputs" in unknown:
+        raise invalid_argument(
+            '"inputs" is a request of columns, which is not taken; write {"instances": [...]} with '
+            "one instance for each prediction."
+        )
+    if unknown:
+        raise invalid_argument(
+            f'Unknown name "{min(unknown)}"; allowed are "instances" and "parameters".'
+        )
+    if not isinstance(call.body.get("instances"), list):
+        raise invalid_argument('"instances" is required, and must be a list.')
+    return call.body
+
+
+def _name(call: Call) -> str:
+    return f"{call.parent}/endpoints/{call.args['endpoint']}"
+
+
+COLLECTION = "projects/<project>/locations/<location>/endpoints"
+ROUTES = [
+    Route("POST", COLLECTION, create),
+    Route("GET", COLLECTION, list_endpoints),
+    Route("GET", f"{COLLECTION}/<endpoint>", get),
+    Route("PATCH", f"{COLLECTION}/<endpoint>", update),
+    Route("DELETE", f"{COLLECTION}/<endpoint>", delete),
+    Route("POST", f"{COLLECTION}/<endpoint>:deployModel", deploy_model),
+    Route("POST", f"{COLLECTION}/<endpoint>:undeployModel", undeploy_model),
+    Route("POST", f"{COLLECTION}/<endpoint>:predict", predict),
+    Route("GET", f"{COLLECTION}/<endpoint>/deployedModels", deployments.list_deployed_models),
+]

@@ -1,0 +1,99 @@
+"""One run of a prediction server: a process on a port, from its start to its end."""
+
+import http.client
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from vertex_local.endpoints import server_requests
+from vertex_local.endpoints.serving_contract import ServingSpec
+from vertex_local.errors import ApiError, deadline_exceeded, failed_precondition
+from vertex_local.machine.files import last_lines
+from vertex_local.machine.ports import POOL
+from vertex_local.processes import group as processes
+from vertex_local.processes.launch import Launch
+
+Interruption = Callable[[], ApiError | None]
+
+HEALTH_TIMEOUT_SECONDS = 10.0
+PREVIOUS_END_TIMEOUT_SECONDS = 15.0
+
+
+class ServerProcess:
+    """A started process; its port is its own until `stop`, which must be called."""
+
+    def __init__(self, spec: ServingSpec, *, folder: Path, title: str, launch: Launch) -> None:
+        # A new port each time: while no server listens on it, another program may take it.
+        (self.port,) = POOL.take(1)
+        self._spec = spec
+        self._title = title
+        # ROOT/endpoints/E/D.log
+        self._log_path = folder.with_name(f"{folder.name}.log")
+        self._has_port = threading.Lock()
+        process = spec.process_spec(port=self.port, log_path=self._log_path)
+        try:
+            self._group = processes.start(folder, [process], timeout_seconds=None, launch=launch)
+        except BaseException:
+            POOL.give_back([self.port])
+            raise
+
+    @property
+    def predict_route(self) -> str:
+        """The path that predictions are sent to."""
+        return self._spec.predict_route
+
+    def await_healthy(self, interruption: Interruption) -> None:
+        """Return when the server is healthy.
+
+        Raises:
+            ApiError: with the last lines of its log, if it ended or did not get healthy in time; or
+                as `interruption` returned it.
+        """
+        deadline = time.monotonic() + self._spec.timeout_seconds
+        delay_seconds = 0.02
+        while not self._is_healthy():
+            has_ended = self._has_ended()
+            if error := interruption():  # perhaps that is why it has ended
+                raise error
+            if has_ended:
+                raise failed_precondition(f"{self._title} ended too early.{self.last_words()}")
+            if time.monotonic() > deadline:
+                raise deadline_exceeded(
+                    f"{self._title} was not healthy on {self._spec.health_route} within "
+                    f"{self._spec.timeout_seconds:.0f} s.{self.last_words()}"
+                )
+            time.sleep(delay_seconds)
+            delay_seconds = min(1.2 * delay_seconds, 0.5)
+
+    def await_end(self) -> float:
+        """Wait for the end of the process; return the seconds until then."""
+        began = time.monotonic()
+        self._group.wait()
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        """End the process, if it runs, and give its port back."""
+        self._group.stop()
+        if self._has_port.acquire(blocking=False):  # the first of several calls
+            POOL.give_back([self.port])
+
+    def last_words(self) -> str:
+        """Return what the process's end was, if it has ended, and the last lines of its log."""
+        message = str(self._group.state().get("message", ""))
+        if "Last lines:" in message:
+            return f" {message}"
+        lines = last_lines(self._log_path)
+        return f" {message}".rstrip() + (f" Last lines:\n{lines}" if lines else "")
+
+    def _is_healthy(self) -> bool:
+        try:
+            status, _ = server_requests.exchange(
+                self.port, "GET", self._spec.health_route, timeout_seconds=HEALTH_TIMEOUT_SECONDS
+            )
+        except (OSError, http.client.HTTPException):
+            return False
+        return status == http.HTTPStatus.OK and not self._has_ended()
+
+    def _has_ended(self) -> bool:
+        return bool(self._group.state()["state"] != "running")

@@ -1,0 +1,112 @@
+"""What a deployed model runs, by Vertex AI's contract for serving containers: pure functions.
+
+https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vertex_local.errors import failed_precondition
+from vertex_local.machine.docker_engine import Engine
+from vertex_local.processes import group as processes
+
+Json = dict[str, Any]
+
+HOST = "127.0.0.1"
+CONTAINER_HOST, CONTAINER_PORT = "0.0.0.0", 8080  # unless the model names another port
+DEFAULT_DEPLOYMENT_TIMEOUT_SECONDS = 120.0
+REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_]*)\)")
+
+
+@dataclass(frozen=True)
+class ServingSpec:
+    """What to run, and on which routes it answers.
+
+    `engine` is None for a process; it has the port given to it, a container the model's own.
+    """
+
+    command: list[str]
+    env: dict[str, str]
+    health_route: str
+    predict_route: str
+    timeout_seconds: float
+    image: str = ""
+    container_port: int = CONTAINER_PORT
+    engine: Engine | None = None
+
+    def process_spec(self, *, port: int, log_path: Path) -> processes.ProcessSpec:
+        """The process, or container, that answers on `port` of 127.0.0.1."""
+        host, own_port, container = HOST, port, None
+        if self.engine:
+            host, own_port = CONTAINER_HOST, self.container_port
+            container = self.engine.container(self.image, published=(own_port, port))
+        env = {**self.env, "AIP_HTTP_HOST": host, "AIP_HTTP_PORT": str(own_port)}
+        return processes.ProcessSpec(
+            name="server",
+            command=[_expand(word, env) for word in self.command],
+            env={name: _expand(value, env) for name, value in env.items()},
+            cwd=None,
+            log_path=log_path,
+            is_primary=True,
+            container=container,
+            environment=sys.prefix,
+        )
+
+
+def serving_spec(
+    model: Json, *, endpoint_id: str, deployed_id: str, engine: Engine | None = None
+) -> ServingSpec:
+    """The process of a model version by its `containerSpec`; the port is added at the start.
+
+    Raises:
+        ApiError: FAILED_PRECONDITION if the model does not say what to run, INVALID_ARGUMENT if its
+            image is needed and is not there.
+    """
+    container = model.get("containerSpec", {})
+    command = [*container.get("command", []), *container.get("args", [])]
+    if not container.get("command"):
+        raise failed_precondition(
+            f"{model['name']}@{model['versionId']} has no containerSpec.command, and the entry "
+            "points of images are not looked up here; upload it with the command of its prediction "
+            "server."
+        )
+    image = container.get("imageUri", "")
+    if engine:
+        field = f"{model['name']}@{model['versionId']}: containerSpec.imageUri"
+        engine.check_image(image, field=field)
+    default_route = f"/v1/endpoints/{endpoint_id}/deployedModels/{deployed_id}"
+    health_route = container.get("healthRoute") or default_route
+    predict_route = container.get("predictRoute") or f"{default_route}:predict"
+    env = {variable["name"]: variable.get("value", "") for variable in container.get("env", [])}
+    env |= {
+        "AIP_MODE": "PREDICTION",
+        "AIP_HEALTH_ROUTE": health_route,
+        "AIP_PREDICT_ROUTE": predict_route,
+        "AIP_STORAGE_URI": model.get("artifactUri", ""),
+        "AIP_ENDPOINT_ID": endpoint_id,
+        "AIP_DEPLOYED_MODEL_ID": deployed_id,
+    }
+    timeout = container.get("deploymentTimeout", f"{DEFAULT_DEPLOYMENT_TIMEOUT_SECONDS}s")
+    ports = container.get("ports", [])
+    return ServingSpec(
+        command,
+        env,
+        health_route,
+        predict_route,
+        timeout_seconds=float(timeout.rstrip("s")),
+        image=image,
+        container_port=ports[0]["containerPort"] if ports else CONTAINER_PORT,
+        engine=engine,
+    )
+
+
+def _expand(text: str, env: dict[str, str]) -> str:
+    """Replaces `$(NAME)` as Kubernetes does; `$$(NAME)` and unknown names stay as they are."""
+
+    def value(match: re.Match[str]) -> str:
+        return match[0][1:] if match[1] else env.get(match[2], match[0])
+
+    return REFERENCE.sub(value, text)

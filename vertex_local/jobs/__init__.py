@@ -1,0 +1,1 @@
+"""customJobs: each a cluster of processes or containers on this machine."""

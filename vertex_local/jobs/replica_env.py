@@ -1,0 +1,208 @@
+"""From a CustomJob's worker pools to the processes of its cluster: pure functions.
+
+The environment is Vertex AI's (cloud.google.com/vertex-ai/docs/training/distributed-training and
+…/code-requirements): TF_CONFIG, CLUSTER_SPEC, AIP_MODEL_DIR and its like, CLOUD_ML_JOB_ID.
+"""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from vertex_local.errors import invalid_argument
+from vertex_local.jobs import cores as cpus
+from vertex_local.jobs.worker_pools import ROLES, WorkerPool, worker_pools
+from vertex_local.machine import docker as containers
+from vertex_local.machine.docker_engine import Engine
+from vertex_local.processes.group import ProcessSpec
+
+Json = dict[str, Any]
+Addresses = dict[int, list[str]]
+
+HOST = "127.0.0.1"
+CONTAINER_PORT = 2222
+# They serve the others, and end when the chief does.
+SERVICE_ROLES = ("ps", "evaluator")
+STATEFUL_ROLES = ("chief", "ps")
+MAX_RESTARTS = 3
+DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """A CustomJob that has passed the checks."""
+
+    job_spec: Json
+    pools: tuple[WorkerPool, ...]
+    output_dir: Path | None
+    timeout_seconds: float
+    max_restarts: int
+    restarts_whole_job: bool
+
+    @property
+    def num_replicas(self) -> int:
+        """Of all pools together; each needs a port."""
+        return sum(pool.num_replicas for pool in self.pools)
+
+    @property
+    def replica_names(self) -> list[str]:
+        """Of every replica, chief first: `worker/0`."""
+        return [f"{pool.role}/{i}" for pool in self.pools for i in range(pool.num_replicas)]
+
+
+def plan_job(job: Json) -> JobPlan:
+    """Checks a CustomJob (canonical JSON) beyond what its proto says.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the field.
+    """
+    if not job.get("displayName"):
+        raise invalid_argument("displayName is required; give the job a name to show.")
+    job_spec: Json = job.get("jobSpec", {})
+    scheduling: Json = job_spec.get("scheduling", {})
+    return JobPlan(
+        job_spec=job_spec,
+        pools=tuple(worker_pools(job_spec.get("workerPoolSpecs", []))),
+        output_dir=_output_dir(job_spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")),
+        timeout_seconds=_timeout_seconds(scheduling.get("timeout", "")),
+        max_restarts=0 if scheduling.get("disableRetries") else MAX_RESTARTS,
+        restarts_whole_job=bool(scheduling.get("restartJobOnWorkerRestart")),
+    )
+
+
+def process_specs(
+    plan: JobPlan, *, folder: Path, ports: list[int], common_env: dict[str, str]
+) -> list[ProcessSpec]:
+    """The processes of a job, chief first; `common_env` is given to each of them."""
+    addresses = assign_addresses(plan.pools, ports)
+    return _specs(plan, addresses, folder=folder, common_env=common_env)
+
+
+def contained_specs(
+    plan: JobPlan, *, folder: Path, engine: Engine, common_env: dict[str, str]
+) -> list[ProcessSpec]:
+    """The same in containers of the pools' images, each a host on a network of the job's own."""
+    images = [pool.image for pool in plan.pools for _ in range(pool.num_replicas)]
+    specs = _specs(plan, host_addresses(plan.pools), folder=folder, common_env=common_env)
+    return [
+        replace(
+            spec,
+            cwd=None,
+            container=engine.container(
+                image, network=containers.PRIVATE, host_name=spec.log_path.stem
+            ),
+        )
+        for spec, image in zip(specs, images, strict=True)
+    ]
+
+
+def _specs(
+    plan: JobPlan, addresses: Addresses, *, folder: Path, common_env: dict[str, str]
+) -> list[ProcessSpec]:
+    names = plan.replica_names
+    cores = cpus.cores()
+    pinned = cpus.pinned(names, plan.pools[0].env, cores)
+    threads = cpus.thread_variables(len(cpus.computing(names)), num_cores=len(cores))
+    return [
+        ProcessSpec(
+            name=f"{pool.role}/{replica}",
+            command=list(pool.command),
+            env={
+                **threads,
+                **pool.env,
+                **common_env,
+                **output_variables(plan.output_dir),
+                **cluster_variables(plan, addresses, pool=pool, replica=replica),
+            },
+            cwd=str(folder),
+            log_path=folder / f"{task_name(pool.index, replica)}.log",
+            is_primary=pool.index == 0,
+            is_service=pool.role in SERVICE_ROLES,
+            holds_state=pool.role in STATEFUL_ROLES,
+            cores=tuple(pinned.get(f"{pool.role}/{replica}", ())),
+            environment=sys.prefix,
+        )
+        for pool in plan.pools
+        for replica in range(pool.num_replicas)
+    ]
+
+
+def task_name(pool_index: int, replica: int) -> str:
+    """What Cloud Logging calls a replica: `workerpool1-0`."""
+    return f"workerpool{pool_index}-{replica}"
+
+
+def assign_addresses(pools: tuple[WorkerPool, ...], ports: list[int]) -> Addresses:
+    """`host:port` of every replica, by pool index."""
+    rest = iter(ports)
+    return {
+        pool.index: [f"{HOST}:{next(rest)}" for _ in range(pool.num_replicas)] for pool in pools
+    }
+
+
+def host_addresses(pools: tuple[WorkerPool, ...]) -> Addresses:
+    """The same where each replica is a host: `workerpool1-0:2222`."""
+    return {
+        pool.index: [
+            f"{task_name(pool.index, i)}:{CONTAINER_PORT}" for i in range(pool.num_replicas)
+        ]
+        for pool in pools
+    }
+
+
+def cluster_variables(
+    plan: JobPlan, addresses: Addresses, *, pool: WorkerPool, replica: int
+) -> dict[str, str]:
+    """TF_CONFIG and CLUSTER_SPEC, which each replica is given, also where it is the only one."""
+    cluster_spec = {
+        "cluster": {f"workerpool{index}": hosts for index, hosts in addresses.items()},
+        "environment": "cloud",
+        "task": {"type": f"workerpool{pool.index}", "index": replica},
+        "job": plan.job_spec,
+    }
+    tf_config = tf_config_for(addresses, role=pool.role, replica=replica)
+    return {"TF_CONFIG": json.dumps(tf_config), "CLUSTER_SPEC": json.dumps(cluster_spec)}
+
+
+def tf_config_for(addresses: Addresses, *, role: str, replica: int) -> Json:
+    """TensorFlow's view of the cluster, of which an evaluator is never a part."""
+    cluster = {
+        ROLES[index]: hosts for index, hosts in addresses.items() if ROLES[index] != "evaluator"
+    }
+    return {"cluster": cluster, "environment": "cloud", "task": {"type": role, "index": replica}}
+
+
+def output_variables(output_dir: Path | None) -> dict[str, str]:
+    """Where to write, below the base output directory; nothing without one."""
+    if output_dir is None:
+        return {}
+    return {
+        "AIP_MODEL_DIR": f"{output_dir}/model/",
+        "AIP_CHECKPOINT_DIR": f"{output_dir}/checkpoints/",
+        "AIP_TENSORBOARD_LOG_DIR": f"{output_dir}/logs/",
+    }
+
+
+def _output_dir(prefix: str) -> Path | None:
+    if not prefix:
+        return None
+    parts = urlsplit(prefix)
+    is_file_uri = parts.scheme == "file" and parts.netloc in ("", "localhost")
+    path = unquote(parts.path) if is_file_uri else prefix
+    if not path.startswith("/") or "\0" in path:
+        raise invalid_argument(
+            f'jobSpec.baseOutputDirectory.outputUriPrefix "{prefix}" is not a folder of this '
+            "machine; give an absolute path or file:///path (this service does not write to gs://)."
+        )
+    return Path(path)
+
+
+def _timeout_seconds(duration: str) -> float:
+    seconds = float(duration.removesuffix("s") or 0)
+    if seconds < 0:
+        raise invalid_argument(
+            f'jobSpec.scheduling.timeout "{duration}" is not valid; it must not be negative.'
+        )
+    return seconds or DEFAULT_TIMEOUT_SECONDS

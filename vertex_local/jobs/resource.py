@@ -1,0 +1,126 @@
+"""customJobs: each becomes a cluster of processes or containers here, watched until it ends."""
+
+from pathlib import Path
+
+from vertex_local.api import protos
+from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.run_lifecycle import RunKind
+from vertex_local.api.service import Service
+from vertex_local.errors import RPC_CODES, invalid_argument
+from vertex_local.jobs import cores, replica_status
+from vertex_local.jobs.replica_env import JobPlan, contained_specs, plan_job, process_specs
+from vertex_local.machine.docker_engine import Engine
+from vertex_local.machine.ports import POOL
+from vertex_local.processes import group as processes
+
+# How a group ends, and what Vertex AI calls it: the job's state and a google.rpc.Code.
+OUTCOMES = {
+    "succeeded": ("SUCCEEDED", ""),
+    "failed": ("FAILED", "INVALID_ARGUMENT"),
+    "timed_out": ("FAILED", "DEADLINE_EXCEEDED"),
+    "cancelled": ("CANCELLED", "CANCELLED"),
+    "interrupted": ("FAILED", "ABORTED"),
+}
+
+
+def _outcome(_folder: Path, group_state: Json) -> tuple[str, Json]:
+    state, code = OUTCOMES[group_state["state"]]
+    error = {"code": RPC_CODES[code], "message": group_state["message"]} if code else {}
+    return state, error
+
+
+# The replicas' working directory is the job's folder.
+KIND = RunKind(
+    collection="customJobs",
+    folder="jobs",
+    prefix="JOB_STATE_",
+    outcome=_outcome,
+    cancel_grace_seconds=10.0,
+    close_grace_seconds=5.0,
+)
+recover, close = KIND.recover, KIND.close
+
+
+def create(service: Service, call: Call) -> Json:
+    """POST …/customJobs starts the job and answers it at once, as PENDING."""
+    job = protos.parse("CustomJob", call.body)
+    plan = plan_job(job)
+    if service.engine:
+        _check_containers(plan, service.engine)
+    _make_output_dir(plan)
+    job_id = service.store.next_id()
+    record = KIND.new_record(f"{call.parent}/{KIND.collection}/{job_id}", job)
+    KIND.folder_of(service, record["name"]).mkdir(parents=True)
+    service.store.insert(record["name"], record)
+    _launch(service, call, name=record["name"], plan=plan)
+    return record
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET …/customJobs/ID."""
+    return service.store.get(KIND.name(call))
+
+
+def list_replicas(service: Service, call: Call) -> Json:
+    """GET …/customJobs/ID/replicas, an addition to Vertex AI's API."""
+    return replica_status.list_replicas(KIND, service, call)
+
+
+def _check_containers(plan: JobPlan, engine: Engine) -> None:
+    for pool in plan.pools:
+        field = f"jobSpec.workerPoolSpecs[{pool.index}].containerSpec.imageUri"
+        engine.check_image(pool.image, field=field)
+    if plan.output_dir:
+        engine.check_folder(plan.output_dir, field="jobSpec.baseOutputDirectory.outputUriPrefix")
+
+
+def _make_output_dir(plan: JobPlan) -> None:
+    if plan.output_dir is None:
+        return
+    try:
+        plan.output_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise invalid_argument(
+            f'jobSpec.baseOutputDirectory.outputUriPrefix "{plan.output_dir}" cannot be created: '
+            f"{error.strerror}."
+        ) from None
+
+
+def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
+    folder = KIND.folder_of(service, name)
+    cores.warn_of_oversubscription(name, plan.replica_names)
+    ports: list[int] = []
+
+    def start() -> processes.Group:
+        env = _common_env(service, call, job_id=folder.name)
+        if service.engine:
+            specs = contained_specs(plan, folder=folder, engine=service.engine, common_env=env)
+        else:
+            ports.extend(POOL.take(plan.num_replicas))
+            specs = process_specs(plan, folder=folder, ports=ports, common_env=env)
+        return processes.start(
+            folder,
+            specs,
+            timeout_seconds=plan.timeout_seconds,
+            has_private_network=plan.num_replicas > 1 or service.engine is not None,
+            max_restarts=plan.max_restarts,
+            restarts_whole_group=plan.restarts_whole_job,
+            records_usage=True,
+            launch=service.launch,
+        )
+
+    KIND.watch(service, name, start, on_end=lambda: POOL.give_back(ports))
+
+
+def _common_env(service: Service, call: Call, *, job_id: str) -> dict[str, str]:
+    return {
+        "CLOUD_ML_JOB_ID": job_id,
+        "CLOUD_ML_PROJECT_ID": call.args["project"],
+        "VERTEX_EMULATOR_HOST": service.url.removeprefix("http://"),
+    }
+
+
+ROUTES = [
+    *KIND.routes(create, get),
+    Route("GET", "projects/<project>/locations/<location>/customJobs/<id>/replicas", list_replicas),
+]

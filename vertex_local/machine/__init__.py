@@ -1,0 +1,1 @@
+"""What the service uses of this machine: Linux, Docker, networks, ports and files."""

@@ -1,0 +1,1 @@
+"""Models: versions, aliases and the folders of their artifacts."""

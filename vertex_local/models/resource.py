@@ -1,0 +1,289 @@
+"""Models: the registry of versions, with aliases and a copy of each version's artifact folder."""
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from vertex_local.api import operations, protos
+from vertex_local.api.database import model_record as registry
+from vertex_local.api.query.pages import list_page, list_versions_page
+from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.service import Service, now
+from vertex_local.api.update_mask import update_mask
+from vertex_local.errors import already_exists, failed_precondition, invalid_argument
+from vertex_local.models import artifacts
+
+MODEL_NAME = re.compile(
+    r"projects/[a-zA-Z0-9_-]+/locations/[a-zA-Z0-9_-]+/models/[a-zA-Z0-9_-]+(@[a-zA-Z0-9_-]+)?"
+)
+# UploadModelRequest.model_id: up to 63 of [a-z0-9_-], the first neither a number nor a hyphen.
+MODEL_ID = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
+MODEL_UPDATES = ("displayName", "description", "labels")
+VERSION_UPDATES = ("versionDescription", "labels")
+
+
+def resolve(service: Service, name: str) -> Json:
+    """The version that `…/models/5`, `…/models/5@2` or `…/models/5@alias` names.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT for what is no model's name, NOT_FOUND.
+    """
+    if not MODEL_NAME.fullmatch(name):
+        raise invalid_argument(
+            f'"{name}" is not a model\'s name; write projects/P/locations/L/models/M, '
+            "with @version or @alias for a certain version."
+        )
+    model_name, _, reference = name.partition("@")
+    record = service.store.get(model_name)
+    return registry.view(record, registry.find_version(record, reference))
+
+
+def upload(service: Service, call: Call) -> Json:
+    """POST models:upload copies the artifact folder and adds a model or a version of one."""
+    request = protos.parse("UploadModelRequest", {**call.body, "parent": call.parent})
+    model = request.get("model", {})
+    parent_name = request.get("parentModel", "").partition("@")[0]
+    _check_upload(service, request)
+    uri = model.get("artifactUri", "")
+    source = artifacts.local_folder(uri, root=service.root) if uri else None
+    name = parent_name or f"{call.parent}/models/{_new_id(service, request)}"
+
+    def work(cancelled: threading.Event) -> Json:
+        version = _store_version(service, name, model=model, source=source, is_new=not parent_name)
+        return {"model": name, "modelVersionId": version["versionId"]}
+
+    return operations.start(
+        service,
+        name,
+        metadata_type="UploadModelOperationMetadata",
+        response_type="UploadModelResponse",
+        work=work,
+    )
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET models/M[@V], with where it is deployed."""
+    model = resolve(service, _name(call))
+    places = [
+        {"endpoint": endpoint["name"], "deployedModelId": deployed["id"]}
+        for endpoint, deployed in _deployments(service, model["name"], [model["versionId"]])
+    ]
+    return {**model, **({"deployedModels": places} if places else {})}
+
+
+def list_models(service: Service, call: Call) -> Json:
+    """GET models: the default version of each."""
+    return list_page(
+        service,
+        call,
+        f"{call.parent}/models",
+        view=lambda record: registry.view(record, registry.find_version(record, "")),
+    )
+
+
+def list_versions(service: Service, call: Call) -> Json:
+    """GET models/M:listVersions."""
+    record = service.store.get(_name(call).partition("@")[0])
+    versions = [registry.view(record, version) for version in record["versions"]]
+    return list_versions_page(call, record["name"], versions)
+
+
+def update(service: Service, call: Call) -> Json:
+    """PATCH models/M changes the model, models/M@V a version, as far as `updateMask` says."""
+    given = protos.parse("Model", call.body)
+    model_name, _, reference = _name(call).partition("@")
+    allowed = VERSION_UPDATES if reference else MODEL_UPDATES
+    fields = update_mask(call, allowed)
+
+    def change(record: Json) -> None:
+        version = registry.find_version(record, reference)
+        target, moment = (version if reference else record), now()
+        for field in fields:
+            target[field] = given.get(field, {} if field == "labels" else "")
+        record["updateTime"] = moment
+        if reference:
+            version["versionUpdateTime"] = moment
+
+    service.store.update(model_name, change)
+    return resolve(service, _name(call))
+
+
+def merge_version_aliases(service: Service, call: Call) -> Json:
+    """POST models/M@V:mergeVersionAliases moves `golden` here, takes `-golden` away."""
+    request = protos.parse("MergeVersionAliasesRequest", {**call.body, "name": _name(call)})
+    model_name, reference = _with_version(call)
+    changes = request.get("versionAliases", [])
+    if not changes:
+        raise invalid_argument("versionAliases is required; name the aliases to add or remove.")
+
+    def change(record: Json) -> None:
+        version = registry.find_version(record, reference)
+        registry.merge_aliases(record, version, changes)
+        version["versionUpdateTime"] = record["updateTime"] = now()
+
+    record = service.store.get(model_name)
+    version_id = registry.find_version(record, reference)["versionId"]
+    service.store.update(model_name, change)
+    return resolve(service, f"{model_name}@{version_id}")
+
+
+def delete(service: Service, call: Call) -> Json:
+    """DELETE models/M removes the model with all its versions, if none is deployed."""
+    name = _name(call)
+    if "@" in name:
+        raise invalid_argument(f"{name} names a version; use DELETE {name}:deleteVersion.")
+    with service.store.atomic():
+        record = service.store.get(name)
+        _refuse_deployed(service, name, [v["versionId"] for v in record["versions"]])
+        service.store.delete(name)
+        operation = _deleted(service, name)
+    artifacts.discard(service.root / "models" / record["folder"])
+    return operation
+
+
+def delete_version(service: Service, call: Call) -> Json:
+    """DELETE models/M@V:deleteVersion removes one version that is not deployed."""
+    model_name, reference = _with_version(call)
+    folder = service.root / "models" / service.store.get(model_name)["folder"]
+    removed: list[str] = []
+
+    def change(record: Json) -> None:
+        version = registry.find_version(record, reference)
+        _refuse_deployed(service, model_name, [version["versionId"]])
+        registry.remove_version(record, version)
+        removed.append(version["versionId"])
+        record["updateTime"] = now()
+
+    with service.store.atomic():
+        service.store.update(model_name, change)
+        operation = _deleted(service, model_name)
+    artifacts.discard(folder / removed[0])
+    return operation
+
+
+def recover(service: Service) -> None:
+    """Removes the folders of uploads and deletions that were interrupted."""
+    known = {
+        service.root / "models" / record["folder"] / version["versionId"]
+        for record in service.store.list_kind("models")
+        for version in record["versions"]
+    }
+    artifacts.clean(service.root, known)
+
+
+def _check_upload(service: Service, request: Json) -> None:
+    model = request.get("model", {})
+    registry.check_aliases(model.get("versionAliases", []))
+    container = model.get("containerSpec")
+    if container is not None and not container.get("imageUri"):
+        raise invalid_argument("model.containerSpec.imageUri is required.")
+    if "parentModel" not in request:
+        if not model.get("displayName"):
+            raise invalid_argument("model.displayName is required.")
+        return
+    if "modelId" in request:
+        raise invalid_argument("modelId and parentModel exclude each other; leave one out.")
+    resolve(service, request["parentModel"].partition("@")[0])
+    if not request["parentModel"].startswith(f"{request['parent']}/models/"):
+        raise invalid_argument(
+            f'parentModel "{request["parentModel"]}" is not in {request["parent"]}.'
+        )
+
+
+def _new_id(service: Service, request: Json) -> str:
+    model_id: str = request.get("modelId", "")
+    if not model_id:
+        return service.store.next_id()
+    if not MODEL_ID.fullmatch(model_id):
+        raise invalid_argument(f'modelId "{model_id}" must match {MODEL_ID.pattern}.')
+    name = f"{request['parent']}/models/{model_id}"
+    if service.store.find(name) is not None:
+        raise already_exists(name)
+    return model_id
+
+
+def _store_version(
+    service: Service, name: str, *, model: Json, source: Path | None, is_new: bool
+) -> Json:
+    """Copies, then moves the copy to its place and stores the version; or leaves nothing."""
+    key = service.store.next_id()
+    incoming = artifacts.copy_in(source, root=service.root, key=key) if source else None
+    added: Json = {}
+    folder = None
+    try:
+        with service.store.atomic():
+            if is_new:
+                _insert_model(service, name, model)
+            record = service.store.get(name)
+            folder = service.root / "models" / record["folder"] / registry.next_version_id(record)
+            uri = str(folder) if incoming else ""
+
+            def change(record: Json) -> None:
+                version = registry.add_version(record, model=model, artifact_uri=uri, time=now())
+                added.update(version)
+
+            service.store.update(name, change)
+            if incoming:
+                artifacts.place(incoming, folder)
+    except BaseException:
+        for leftover in filter(None, (incoming, folder)):
+            artifacts.discard(leftover)
+        raise
+    return added
+
+
+def _insert_model(service: Service, name: str, model: Json) -> None:
+    model_id = name.rpartition("/")[2]
+    is_used = any(one["folder"] == model_id for one in service.store.list_kind("models"))
+    folder = f"{model_id}-{service.store.next_id()}" if is_used else model_id
+    record = registry.new_record(name, folder=folder, model=model, time=now())
+    service.store.insert(name, record)
+
+
+def _deployments(
+    service: Service, model_name: str, version_ids: list[str]
+) -> Iterator[tuple[Json, Json]]:
+    """The endpoints, with the deployed model, that serve one of these versions."""
+    for endpoint in service.store.list_kind("endpoints"):
+        for deployed in endpoint.get("deployedModels", []):
+            if deployed["model"] == model_name and deployed["modelVersionId"] in version_ids:
+                yield endpoint, deployed
+
+
+def _refuse_deployed(service: Service, model_name: str, version_ids: list[str]) -> None:
+    for endpoint, deployed in _deployments(service, model_name, version_ids):
+        raise failed_precondition(
+            f"{model_name}@{deployed['modelVersionId']} is deployed to {endpoint['name']} as "
+            f"{deployed['id']}; undeploy it first."
+        )
+
+
+def _name(call: Call) -> str:
+    return f"{call.parent}/models/{call.args['model']}"
+
+
+def _with_version(call: Call) -> tuple[str, str]:
+    name, _, reference = _name(call).partition("@")
+    if not reference:
+        raise invalid_argument(f"{name} names no version; write {name}@VERSION.")
+    return name, reference
+
+
+def _deleted(service: Service, name: str) -> Json:
+    return operations.finished(
+        service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
+    )
+
+
+COLLECTION = "projects/<project>/locations/<location>/models"
+ROUTES = [
+    Route("POST", f"{COLLECTION}:upload", upload),
+    Route("GET", COLLECTION, list_models),
+    Route("GET", f"{COLLECTION}/<model>", get),
+    Route("GET", f"{COLLECTION}/<model>:listVersions", list_versions),
+    Route("PATCH", f"{COLLECTION}/<model>", update),
+    Route("POST", f"{COLLECTION}/<model>:mergeVersionAliases", merge_version_aliases),
+    Route("DELETE", f"{COLLECTION}/<model>", delete),
+    Route("DELETE", f"{COLLECTION}/<model>:deleteVersion", delete_version),
+]

@@ -1,0 +1,1 @@
+"""pipelineJobs: pipeline runs, each in a process of its own."""

@@ -1,0 +1,212 @@
+"""Checks, before a run starts, that this service can run each task of its pipeline.
+
+Every task counts, those of exit handlers and of branches that may not be taken too: which branch
+is taken shows only once the tasks before it have run.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kfp.dsl import component_factory
+
+from vertex_local.pipelines import placeholders
+from vertex_local.pipelines.gcpc import requests as gcpc_requests
+from vertex_local.pipelines.kfp_local import conditions
+
+Json = dict[str, Any]
+
+URI_SCHEMES = ("file", "http", "https")  # the last two are names of resources, not of files
+WRAPPING = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")
+# A job of Google's own: the image is in the payload, rather than in the caller's worker pools.
+OWN_IMAGE = re.compile(r'image_uri[\\"]+:')
+
+# The Python components of AutoML use what only its images have.
+AUTOML_IMAGE = re.compile(r".*/vertex-ai(-restricted)?/automl-tabular/.*")
+EXECUTOR_MODULE = re.compile(r"\bkfp\.(dsl|components)\.executor_main\b")  # the latter: kfp 2.0
+NO_ENTRY_POINT = "and this service does not look up an image's entry point"
+
+
+@dataclass(frozen=True)
+class Checker:
+    """Finds what a specification asks for and this service cannot do.
+
+    Attributes:
+        spec: The specification, in its canonical form.
+        run_values: The run's own placeholders; their values do not matter.
+        runs_containers: Whether images are run, rather than commands without them.
+    """
+
+    spec: Json
+    run_values: dict[str, str]
+    runs_containers: bool = False
+
+    def problems(self, values: Json) -> list[str]:
+        """Return one line for each problem, by task; `values` are the pipeline's parameters."""
+        return list(dict.fromkeys(self._of_graph("", self.spec["root"], values, ())))
+
+    def _of_graph(
+        self, place: str, component: Json, values: Json, parents: tuple[str, ...]
+    ) -> Iterator[str]:
+        values = {**_defaults(component), **values}
+        tasks = component["dag"].get("tasks", {})
+        for producer in _producers(component["dag"].get("outputs", {})):
+            if producer not in tasks:
+                yield f"{place}{producer}: an output is taken from it, but there is no such task"
+        for name, task in tasks.items():
+            where = f"{place}{name}"
+            known = self._known(task, values)
+            for problem in self._of_inputs(task, component):
+                yield f"{where}: {problem}"
+            reference = task["componentRef"]["name"]
+            used = self.spec["components"][reference]
+            if "dag" in used:
+                if reference not in parents:
+                    yield from self._of_graph(f"{where}/", used, known, (*parents, reference))
+                continue
+            executor = self._executors.get(used.get("executorLabel", ""), {})
+            for problem in self._of_executor(executor, {**_defaults(used), **known}):
+                yield f"{where}: {problem}"
+
+    def _known(self, task: Json, values: Json) -> Json:
+        """Return the values of a task's inputs that are known before the run."""
+        known = {}
+        for name, source in task.get("inputs", {}).get("parameters", {}).items():
+            if "constant" in source.get("runtimeValue", {}):
+                known[name] = source["runtimeValue"]["constant"]
+            elif source.get("componentInputParameter") in values:
+                known[name] = values[source["componentInputParameter"]]
+        return known
+
+    def _of_inputs(self, task: Json, parent: Json) -> Iterator[str]:
+        inputs, defined = task.get("inputs", {}), parent.get("inputDefinitions", {})
+        for kind, field in (("parameters", "Parameter"), ("artifacts", "Artifact")):
+            for source in inputs.get(kind, {}).values():
+                name = source.get(f"componentInput{field}")
+                if name is not None and name not in defined.get(kind, {}):
+                    yield f"its input {name!r} is not defined{_hint(name)}"
+                for found in placeholders.unknown(source.get("runtimeValue"), self.run_values):
+                    yield f"nothing fills the placeholder {found}"
+        if condition := task.get("triggerPolicy", {}).get("condition"):
+            try:
+                conditions.parse(condition)
+            except conditions.ConditionError as error:
+                yield str(error)
+
+    def _of_executor(self, executor: Json, known: Json) -> Iterator[str]:
+        if container := executor.get("container"):
+            command = [*container.get("command", []), *container.get("args", [])]
+            yield from self._of_command(command, container.get("image", ""), known)
+            values = [one.get("value", "") for one in container.get("env", [])]
+            for found in placeholders.unknown([*command, *values], self.run_values):
+                yield f"nothing fills the placeholder {found}"
+        elif importer := executor.get("importer"):
+            yield from self._of_importer(importer, known)
+        else:
+            yield f"a task of the kind {'/'.join(executor) or 'none'} cannot be run here"
+
+    def _of_command(self, command: list[str], image: str, known: Json) -> Iterator[str]:
+        if gcpc_requests.is_launch(command):
+            yield from _of_launch(command, known)
+        elif self.runs_containers:
+            return  # whether the image is on this machine is seen elsewhere
+        elif AUTOML_IMAGE.fullmatch(image) or not is_python_component(command):
+            yield (
+                f"it runs the image {image}, and this service runs no containers; start it "
+                "with --containers"
+            )
+
+    def _of_importer(self, importer: Json, known: Json) -> Iterator[str]:
+        uri = importer.get("artifactUri", {})
+        value = uri.get("constant", known.get(uri.get("runtimeParameter", ""), ""))
+        scheme, has_scheme, _ = str(value).partition("://")
+        if has_scheme and scheme.isalnum() and scheme not in URI_SCHEMES:
+            yield (
+                f"it imports {value}, which this service cannot read; copy it to this machine and "
+                "give an absolute path"
+            )
+        metadata = importer.get("metadata", {})
+        for found in placeholders.unknown(metadata, self.run_values):
+            yield f"nothing fills the placeholder {found}"
+        container = _object(metadata.get("containerSpec"))
+        if container.get("imageUri") and not container.get("command") and self._deploys:
+            yield f"the model's containerSpec has no command, {NO_ENTRY_POINT}"
+
+    @property
+    def _deploys(self) -> bool:
+        """Whether a model is deployed."""
+        containers = [one.get("container", {}) for one in self._executors.values()]
+        return any("DeployModel" in one.get("args", []) for one in containers)
+
+    @property
+    def _executors(self) -> Json:
+        found: Json = self.spec.get("deploymentSpec", {}).get("executors", {})
+        return found
+
+
+def _producers(value: Any) -> Iterator[str]:
+    """Return the tasks that a group takes its outputs from."""
+    if isinstance(value, dict):
+        if "producerSubtask" in value:
+            yield value["producerSubtask"]
+        value = list(value.values())
+    for one in value if isinstance(value, list) else []:
+        yield from _producers(one)
+
+
+def is_python_component(command: list[str]) -> bool:
+    """Whether a command is a lightweight Python component, whose code is in the command."""
+    prefix = component_factory.CONTAINERIZED_PYTHON_COMPONENT_COMMAND
+    has_executor = any(EXECUTOR_MODULE.search(part) for part in command)
+    return has_executor and command[: len(prefix)] != prefix
+
+
+def _of_launch(command: list[str], known: Json) -> Iterator[str]:
+    """Return what is wrong with an operation of Google's components."""
+    module = gcpc_requests.launcher_module(command)
+    kind = command[command.index("--type") + 1] if "--type" in command[:-1] else ""
+    if kind not in gcpc_requests.SUPPORTED:
+        yield f"{kind or _short(module, command)} is an operation that this service lacks"
+    elif kind == "CustomJob" and any(OWN_IMAGE.search(part) for part in command):
+        yield "it is a job in an image of Google's own, which this service cannot run"
+    elif kind == "CustomJob":
+        yield from _of_pools(known.get("worker_pool_specs"))
+
+
+def _of_pools(pools: Any) -> Iterator[str]:
+    """Return what is wrong with the worker pools of a job, where they are known."""
+    for index, pool in enumerate(pools if isinstance(pools, list) else []):
+        field = f"worker_pool_specs[{index}]"
+        if not isinstance(pool, dict) or not pool:
+            continue
+        if "python_package_spec" in pool:
+            yield f"{field} has a python_package_spec; give a command in container_spec"
+        elif not _object(pool.get("container_spec")).get("command"):
+            yield f"{field}.container_spec has no command, {NO_ENTRY_POINT}"
+
+
+def _object(value: Any) -> Json:
+    """Return a JSON object, an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def _defaults(component: Json) -> Json:
+    """Return the defaults of a component's parameters."""
+    defined = component.get("inputDefinitions", {}).get("parameters", {})
+    return {name: one["defaultValue"] for name, one in defined.items() if "defaultValue" in one}
+
+
+def _short(module: str, command: list[str]) -> str:
+    """Return the name of an operation whose launcher takes no type."""
+    name = WRAPPING.sub("", module)
+    for option in ("--cls_name", "--method_name"):  # the SDK's class and method
+        if option in command[:-1]:
+            name += " " + command[command.index(option) + 1]
+    return name
+
+
+def _hint(name: str) -> str:
+    if "loop-item" not in name:
+        return ""
+    return " (kfp compiles a text with a loop's items so; give the items as arguments of their own)"

@@ -1,0 +1,1 @@
+"""Google Cloud Pipeline Components, carried out by this service."""

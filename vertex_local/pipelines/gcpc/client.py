@@ -1,0 +1,84 @@
+"""Requests to this service that are sent again until they are answered; a key makes that safe."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import requests
+import tenacity
+from urllib3.exceptions import NewConnectionError
+
+from vertex_local.api.idempotency import HEADER
+
+Json = dict[str, Any]
+
+REQUEST_TIMEOUT_SECONDS = 60.0
+MOST_ATTEMPTS = 8
+RETRY_TIMEOUT_SECONDS = 60.0
+TRANSIENT_CODES = {429, 502, 503, 504}
+
+
+class RequestError(Exception):
+    """A request was refused or got no answer; says which and why."""
+
+
+class TransientError(RequestError):
+    """A failure that may pass."""
+
+
+def call(
+    session: requests.Session,
+    method: str,
+    url: str,
+    *,
+    body: Json | None = None,
+    say: Callable[[str], None],
+) -> Json:
+    """Send a request until it is answered, up to 8 times within a minute; `say` takes a log line.
+
+    Raises:
+        RequestError: It was refused, or not answered at last; a service that is gone at once.
+    """
+    headers = {} if method == "GET" else {HEADER: f'"{uuid.uuid4()}"'}
+
+    def say_retry(state: tenacity.RetryCallState) -> None:
+        reason = state.outcome.exception() if state.outcome else ""
+        say(f"{reason}; attempt {state.attempt_number + 1} follows")
+
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(TransientError),
+        wait=tenacity.wait_random_exponential(multiplier=0.25, max=10),
+        stop=tenacity.stop_any(
+            tenacity.stop_after_attempt(MOST_ATTEMPTS),
+            tenacity.stop_before_delay(RETRY_TIMEOUT_SECONDS),
+        ),
+        before_sleep=say_retry,
+        reraise=True,
+    )
+    return retrying(lambda: _send(session, method, url, body=body, headers=headers))
+
+
+def _send(session: requests.Session, method: str, url: str, **arguments: Any) -> Json:
+    body = arguments.pop("body")
+    try:
+        response = session.request(
+            method, url, json=body, timeout=REQUEST_TIMEOUT_SECONDS, **arguments
+        )
+    except requests.RequestException as problem:
+        kind = RequestError if _is_refused(problem) else TransientError
+        raise kind(f"{method} {url}: {problem}") from None
+    try:
+        answer: Json = response.json()
+    except ValueError:
+        answer = {"error": {"message": response.text[:500]}} if not response.ok else {}
+    if not response.ok:
+        error = answer.get("error", {})
+        reason = f"{error.get('status', response.status_code)}: {error.get('message', '')}"
+        kind = TransientError if response.status_code in TRANSIENT_CODES else RequestError
+        raise kind(f"{method} {url.partition('/v1/')[2]} was refused: {reason}")
+    return answer
+
+
+def _is_refused(error: requests.RequestException) -> bool:
+    reason = getattr(error.args[0] if error.args else None, "reason", None)
+    return isinstance(reason, NewConnectionError)

@@ -1,0 +1,181 @@
+"""Carries out Google Cloud Pipeline Components by calling the service, in the runner's process.
+
+On Vertex AI each is a container that runs a launcher of GCPC; here the launcher's requests
+(`gcpc_requests.py`) go to the local service, and the same files are written afterwards.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from vertex_local.pipelines.gcpc import client
+from vertex_local.pipelines.gcpc import requests as gcpc_requests
+from vertex_local.pipelines.gcpc.requests import GcpcError, Launch, Request
+
+Json = dict[str, Any]
+
+CANCEL_TIMEOUT_SECONDS = 30.0
+FIRST_POLL_SECONDS = 0.05
+LONGEST_POLL_SECONDS = 0.2
+USER_AGENT = "google-cloud-pipeline-components"
+JOB_FINAL_STATES = {
+    "JOB_STATE_SUCCEEDED",
+    "JOB_STATE_FAILED",
+    "JOB_STATE_CANCELLED",
+    "JOB_STATE_PAUSED",
+}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Calls one service.
+
+    Attributes:
+        url: The service, `http://127.0.0.1:8085`.
+        must_stop: Asked while something is awaited; true ends it.
+        say: Takes lines for the task's log.
+        note: Takes the name of each job or operation that was created.
+    """
+
+    url: str
+    must_stop: Callable[[], bool]
+    say: Callable[[str], None]
+    note: Callable[[str], None] = lambda name: None
+    session: requests.Session = field(default_factory=requests.Session)
+
+    def __post_init__(self) -> None:
+        self.session.trust_env = False  # a proxy must not see requests to this machine
+        self.session.headers["User-Agent"] = USER_AGENT
+
+    def carry_out(self, command: list[str]) -> None:
+        """Does what the launcher of `command` would do.
+
+        Raises:
+            GcpcError: the operation is unknown or has failed; says which and why.
+        """
+        launch = gcpc_requests.parse_launch(command)
+        if launch.type == "CustomJob":
+            self._run_job(launch)
+            return
+        operation = self._run_operation(launch, self._request_of(launch))
+        self._write_artifact(launch, operation.get("response", {}))
+
+    def writes_to(self, folder: Path, *, parent: str) -> bool:
+        """Whether an unfinished custom job of a project and location writes to a folder."""
+        path = f"{parent}/customJobs"
+        while True:
+            page = self._call(Request("GET", path))
+            if any(_writes_to(job, folder) for job in page.get("customJobs", [])):
+                return True
+            if not page.get("nextPageToken"):
+                return False
+            path = f"{parent}/customJobs?pageToken={page['nextPageToken']}"
+
+    def _request_of(self, launch: Launch) -> Request:
+        if launch.type == "UndeployModel":
+            endpoint = self._call(gcpc_requests.get_endpoint(launch))
+            return gcpc_requests.undeploy_model(launch, endpoint)
+        if launch.type not in gcpc_requests.BUILDERS:
+            raise GcpcError(
+                f"the operation {launch.type!r} is not supported by this service; "
+                f"supported are {', '.join(gcpc_requests.SUPPORTED)}"
+            )
+        return gcpc_requests.BUILDERS[launch.type](launch)
+
+    def _run_job(self, launch: Launch) -> None:
+        job = self._call(gcpc_requests.create_custom_job(launch))
+        name = job["name"]
+        self._write_resources(launch, "CustomJob", name)
+        self.say(f"created {name}")
+        job = self._await(name, _is_final_job, f"{name}:cancel")
+        self.say(f"{name}: {job['state']}")
+        if job["state"] != "JOB_STATE_SUCCEEDED":
+            reason = job.get("error", {}).get("message", "no message")
+            raise GcpcError(f"custom job {name} ended as {job['state']}: {reason}")
+
+    def _run_operation(self, launch: Launch, request: Request) -> Json:
+        operation = self._call(request)
+        name = operation["name"]
+        self._write_resources(launch, "VertexLro", name)
+        self.say(f"{launch.type}: {name}")
+        operation = self._await(name, _is_done, f"{name}:cancel", now=operation)
+        if operation.get("error"):
+            raise GcpcError(f"{launch.type} failed: {operation['error'].get('message', '')}")
+        self.say(f"{launch.type}: done")
+        return operation
+
+    def _await(
+        self, name: str, is_final: Callable[[Json], bool], cancel: str, *, now: Json | None = None
+    ) -> Json:
+        """Polls `name` until it is final; cancels it when the task is to stop."""
+        resource = now or self._call(Request("GET", name))
+        pause_seconds = FIRST_POLL_SECONDS
+        give_up_at = float("inf")
+        while not is_final(resource):
+            if give_up_at == float("inf") and self.must_stop():
+                self.say(f"cancelling {name}")
+                self._call(Request("POST", cancel, {}))
+                give_up_at = time.monotonic() + CANCEL_TIMEOUT_SECONDS
+            if time.monotonic() > give_up_at:
+                raise GcpcError(f"{name} had not ended {CANCEL_TIMEOUT_SECONDS:.0f} s after cancel")
+            time.sleep(pause_seconds)
+            pause_seconds = min(pause_seconds * 1.3, LONGEST_POLL_SECONDS)
+            resource = self._call(Request("GET", name))
+        return resource
+
+    def _call(self, request: Request) -> Json:
+        try:
+            return client.call(
+                self.session,
+                request.method,
+                f"{self.url}/v1/{request.path}",
+                body=request.body,
+                say=self.say,
+            )
+        except client.RequestError as error:
+            raise GcpcError(str(error)) from None
+
+    def _write_resources(self, launch: Launch, kind: str, name: str) -> None:
+        """The `gcp_resources` output: a GcpResources proto as JSON."""
+        self.note(name)
+        uri = f"{self.url}/v1/{name}"
+        path = Path(launch.gcp_resources)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"resources": [{"resourceType": kind, "resourceUri": uri}]}))
+
+    def _write_artifact(self, launch: Launch, response: Json) -> None:
+        """The VertexModel or VertexEndpoint that the operation puts out, if it does."""
+        from google_cloud_pipeline_components.container.utils import artifact_utils
+        from google_cloud_pipeline_components.types.artifact_types import (
+            VertexEndpoint,
+            VertexModel,
+        )
+
+        if launch.type == "UploadModel":
+            version = response.get("modelVersionId")
+            name = response["model"] + (f"@{version}" if version else "")
+            artifact = VertexModel.create("model", f"{self.url}/v1/{name}", name)
+        elif launch.type == "CreateEndpoint":
+            name = response["name"]
+            artifact = VertexEndpoint.create("endpoint", f"{self.url}/v1/{name}", name)
+        else:
+            return
+        artifact_utils.update_output_artifacts(launch.executor_input, [artifact])
+
+
+def _is_final_job(job: Json) -> bool:
+    return job.get("state") in JOB_FINAL_STATES
+
+
+def _writes_to(job: Json, folder: Path) -> bool:
+    base = job.get("jobSpec", {}).get("baseOutputDirectory", {}).get("outputUriPrefix", "")
+    return not _is_final_job(job) and bool(base) and folder.is_relative_to(base)
+
+
+def _is_done(operation: Json) -> bool:
+    return bool(operation.get("done"))

@@ -1,0 +1,1 @@
+"""What kfp.local does not offer, or does otherwise than Vertex AI."""

@@ -1,0 +1,205 @@
+"""pipelineJobs: each runs in a process of its own (`runner.py`), watched until it ends.
+
+Where that process ends before the pipeline has, another one runs the exit tasks (`interrupted.py`).
+"""
+
+import json
+import re
+from pathlib import Path
+
+from vertex_local.api import protos
+from vertex_local.api.routes import Call, Json
+from vertex_local.api.run_lifecycle import RunKind, Start
+from vertex_local.api.service import Service
+from vertex_local.errors import RPC_CODES, already_exists, invalid_argument
+from vertex_local.pipelines import interrupted
+from vertex_local.pipelines import journal as events
+from vertex_local.pipelines import spec as pipeline_spec
+from vertex_local.pipelines.earlier_tasks import INTERRUPTED_EVENT
+from vertex_local.pipelines.interrupted import BILLING_LABEL
+from vertex_local.pipelines.run_state import EXIT_TASKS_SECONDS
+from vertex_local.pipelines.runner import JOB_FILE
+from vertex_local.processes import group as processes
+from vertex_local.processes.launch import Launch
+from vertex_local.processes.supervisor import INTERRUPTED
+
+ID_PATTERN = re.compile(r"[a-z][-a-z0-9]{0,127}")
+RUNNER = "pipeline"
+LOG_FILE = "pipeline.log"
+# How the runner's group ends when the runner could not say how the pipeline ended.
+OUTCOMES = {
+    "succeeded": ("FAILED", "INTERNAL"),
+    "failed": ("FAILED", "INTERNAL"),
+    "timed_out": ("FAILED", "DEADLINE_EXCEEDED"),
+    "cancelled": ("CANCELLED", "CANCELLED"),
+    "interrupted": ("FAILED", "ABORTED"),
+}
+STEP_CODES = {"FAILED": "FAILED_PRECONDITION", "CANCELLED": "CANCELLED"}
+
+
+def _outcome(folder: Path, group_state: Json) -> tuple[str, Json]:
+    """The last state and the error: by the runner's word, else by what became of the runner."""
+    journal = events.read(folder)
+    ended = events.last(journal, "pipeline_ended")
+    if ended is None:
+        state, code = OUTCOMES[group_state["state"]]
+        return state, {"code": RPC_CODES[code], "message": group_state["message"]}
+    if ended["state"] == "SUCCEEDED":
+        return "SUCCEEDED", {}
+    code = STEP_CODES[ended["state"]]
+    if ended["state"] == "FAILED" and events.last(journal, INTERRUPTED_EVENT):
+        code = "ABORTED"
+    return ended["state"], {"code": RPC_CODES[code], "message": ended["error"]}
+
+
+def _outlives_service(folder: Path) -> bool:
+    return interrupted.is_interrupted(folder) and interrupted.has_exit_tasks(folder)
+
+
+def _follow_up(service: Service, name: str, group_state: Json) -> Start | None:
+    """Settles what a run's interruption leaves, and starts a runner for its exit tasks, if any."""
+    folder = KIND.folder_of(service, name)
+    if not interrupted.is_interrupted(folder):
+        return None
+    run = service.store.get(name)
+    interrupted.settle(service, run, folder)
+    is_cancelled = run["state"] == f"{KIND.prefix}CANCELLING"
+    may_start = interrupted.journal_interruption(
+        folder, group_state=group_state, is_cancelled=is_cancelled
+    )
+    if not may_start or not interrupted.has_exit_tasks(folder):
+        return None
+    job = json.loads((folder / JOB_FILE).read_text())
+    return lambda: _start_runner(service, job, folder, timeout_seconds=FINISH_SECONDS)
+
+
+# Exit tasks still run after a cancel; ending a step or a job before them takes time as well.
+FINISH_SECONDS = EXIT_TASKS_SECONDS + 45.0
+KIND = RunKind(
+    collection="pipelineJobs",
+    folder="pipelines",
+    prefix="PIPELINE_STATE_",
+    outcome=_outcome,
+    cancel_grace_seconds=FINISH_SECONDS,
+    close_grace_seconds=10.0,
+    outlives_service=_outlives_service,
+    follow_up=_follow_up,
+)
+recover, close = KIND.recover, KIND.close
+
+
+def create(service: Service, call: Call) -> Json:
+    """POST …/pipelineJobs?pipelineJobId=ID starts the pipeline and answers it as PENDING."""
+    body = protos.parse("PipelineJob", call.body)
+    checked = plan(service, body)
+    job_id = _job_id(service, call)
+    record = insert(service, f"{call.parent}/{KIND.collection}/{job_id}", body)
+    launch(service, {**record, **checked})
+    return record
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET …/pipelineJobs/ID, with the tasks as they are now; a list has none, as on Vertex AI."""
+    job = service.store.get(KIND.name(call))
+    is_unfinished = KIND.is_unfinished(job)
+    interrupted = "" if is_unfinished else job.get("error", {}).get("message", INTERRUPTED)
+    journal = events.read(KIND.folder_of(service, job["name"]))
+    details = events.task_details(journal, interrupted=interrupted)
+    for detail in details:
+        if "startTime" in detail:
+            main_job = step_job(job["name"], detail["taskUniqueName"])
+            detail["executorDetail"] = {"containerDetail": {"mainJob": main_job}}
+    return {**job, "jobDetail": {"taskDetails": details}} if details else job
+
+
+def step_job(run_name: str, task: str) -> str:
+    """The job that a step of a run is, as Vertex AI has one for each; only its log can be read."""
+    parent, _, run = run_name.rpartition(f"/{KIND.collection}/")
+    return f"{parent}/customJobs/{run}.{task}"
+
+
+def step_log(service: Service, run_name: str, job_id: str) -> Path | None:
+    """The log of a step by the id of its job; None if that is not a step of this run."""
+    folder = KIND.folder_of(service, run_name)
+    run, dot, task = job_id.partition(".")
+    path = folder / "tasks" / f"{task}.log"
+    is_step = dot and run == folder.name and ID_PATTERN.fullmatch(task)
+    return path if is_step and path.is_file() else None
+
+
+def _job_id(service: Service, call: Call) -> str:
+    job_id = call.query.get("pipelineJobId") or f"pipeline-{service.store.next_id()}"
+    if not ID_PATTERN.fullmatch(job_id):
+        raise invalid_argument(
+            f'pipelineJobId "{job_id}" is not valid; it must match {ID_PATTERN.pattern}.'
+        )
+    return job_id
+
+
+def plan(service: Service, body: Json) -> Json:
+    """What the runner needs of a PipelineJob, checked; also that its containers can be started.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the field.
+    """
+    checked = pipeline_spec.plan(body, runs_containers=bool(service.engine))
+    if service.engine:
+        for image, field in pipeline_spec.images(checked["pipelineSpec"]).items():
+            service.engine.check_image(image, field=field)
+        root = checked["runtimeConfig"]["gcsOutputDirectory"]
+        service.engine.check_folder(root, field="runtimeConfig.gcsOutputDirectory")
+    return checked
+
+
+def insert(service: Service, name: str, body: Json) -> Json:
+    """Stores a run that `launch` is to start; answers its record."""
+    labels = {**body.get("labels", {}), BILLING_LABEL: service.store.next_id()}
+    record = KIND.new_record(name, {**body, "labels": labels})
+    with service.store.atomic():
+        service.store.insert(record["name"], record)
+        # The folder bears the id alone, so that it is found easily.
+        if (folder := KIND.folder_of(service, record["name"])).exists():
+            raise already_exists(f"The id is used by another project or location: {folder}")
+        folder.mkdir(parents=True)
+    return record
+
+
+def launch(service: Service, job: Json) -> None:
+    """Starts the processes of a stored run; `job` is its record with its plan."""
+    folder = KIND.folder_of(service, job["name"])
+
+    def start() -> processes.Group:
+        (folder / JOB_FILE).write_text(json.dumps(job))
+        return _start_runner(service, job, folder, timeout_seconds=None)
+
+    KIND.watch(service, job["name"], start)
+
+
+def _start_runner(
+    service: Service, job: Json, folder: Path, *, timeout_seconds: float | None
+) -> processes.Group:
+    return processes.start(
+        folder,
+        [_runner(service, job, folder)],
+        timeout_seconds=timeout_seconds,
+        launch=Launch(warm=service.warm, starts_groups=True),
+    )
+
+
+def _runner(service: Service, job: Json, folder: Path) -> processes.ProcessSpec:
+    module = "vertex_local.pipelines.runner"
+    cache_dir = service.root / "step_cache"
+    engine = ["--engine", service.engine.to_json()] if service.engine else []
+    return processes.ProcessSpec(
+        name=RUNNER,
+        command=["python", "-m", module, str(folder), "--cache-dir", str(cache_dir), *engine],
+        env={
+            "VERTEX_EMULATOR_HOST": service.url.removeprefix("http://"),
+            "VERTEX_AI_PIPELINES_RUN_LABELS": json.dumps(job.get("labels", {})),
+        },
+        cwd=None,
+        log_path=folder / LOG_FILE,
+    )
+
+
+ROUTES = KIND.routes(create, get)

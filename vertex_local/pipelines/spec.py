@@ -1,0 +1,239 @@
+"""Checks what a PipelineJob asks for, and lists the tasks of its compiled pipeline."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vertex_local.errors import ApiError, invalid_argument
+from vertex_local.pipelines import placeholders
+from vertex_local.pipelines.gcpc import requests as gcpc_requests
+
+Json = dict[str, Any]
+
+RUNS_ALWAYS = "ALL_UPSTREAM_TASKS_COMPLETED"
+ROOT = ""
+ANY_JOB = {"name": "projects/p/locations/l/pipelineJobs/run"}
+UNSUPPORTED_FIELDS = ("pscInterfaceConfig", "reservedIpRanges")
+
+TYPES: dict[str, tuple[type, ...]] = {
+    "STRING": (str,),
+    "NUMBER_INTEGER": (int, float),
+    "NUMBER_DOUBLE": (int, float),
+    "BOOLEAN": (bool,),
+    "LIST": (list,),
+    "STRUCT": (dict,),
+}
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A task that does something itself, rather than holding other tasks.
+
+    Attributes:
+        key: The component of the graph it is in (`ROOT` for the pipeline itself) and its name.
+        name: Its name in that graph.
+        display_name: What its author called it.
+        is_exit: Whether it is the exit task of a `dsl.ExitHandler`.
+    """
+
+    key: str
+    name: str
+    display_name: str
+    is_exit: bool = False
+
+
+def leaf_key(dag: str, task: str) -> str:
+    """Identifies a task by the component of its graph and its name."""
+    return f"{dag}/{task}"
+
+
+def plan(body: Json, *, runs_containers: bool = False) -> Json:
+    """What the runner needs of a PipelineJob: its specification and complete parameters, checked.
+
+    `runs_containers` says whether the service runs images.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the field.
+    """
+    for field in UNSUPPORTED_FIELDS:
+        if field in body:
+            raise invalid_argument(f"{field} is not supported by this service; leave it out.")
+    if not body.get("pipelineSpec"):
+        raise invalid_argument(
+            "pipelineSpec is missing: give a pipeline compiled with kfp; this service fetches none "
+            "from templateUri."
+        )
+    spec = canonical(body["pipelineSpec"])
+    config = body.get("runtimeConfig", {})
+    if "inputArtifacts" in config or "parameters" in config:
+        raise invalid_argument(
+            "runtimeConfig.inputArtifacts and runtimeConfig.parameters are not supported; "
+            "give runtimeConfig.parameterValues."
+        )
+    root = _pipeline_root(config.get("gcsOutputDirectory") or spec.get("defaultPipelineRoot", ""))
+    values = parameters(spec, config.get("parameterValues", {}))
+    check_tasks(spec, values, runs_containers=runs_containers)
+    return {
+        "pipelineSpec": spec,
+        "runtimeConfig": {**config, "gcsOutputDirectory": root, "parameterValues": values},
+    }
+
+
+def canonical(spec: Json) -> Json:
+    """Checks a specification by KFP's own proto; returns its camelCase JSON.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, with what is wrong.
+    """
+    from google.protobuf import json_format
+    from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineDeploymentConfig, PipelineSpec
+
+    try:
+        message = json_format.ParseDict(spec, PipelineSpec())
+    except (json_format.ParseError, ValueError, TypeError, RecursionError) as error:
+        raise invalid_argument(f"pipelineSpec is not a compiled pipeline: {error}") from None
+    if not message.root.dag.tasks:
+        raise invalid_argument("pipelineSpec.root.dag has no tasks; compile it with kfp.compiler.")
+    checked: Json = json_format.MessageToDict(message)
+    executors = checked.get("deploymentSpec", {}).get("executors", {})
+    for name, executor in executors.items():
+        try:
+            parsed = json_format.ParseDict(executor, PipelineDeploymentConfig.ExecutorSpec())
+        except (json_format.ParseError, ValueError, TypeError, AttributeError) as error:
+            field = f"pipelineSpec.deploymentSpec.executors.{name}"
+            raise invalid_argument(f"{field} is not an executor: {error}") from None
+        executors[name] = json_format.MessageToDict(parsed)
+    _check_components(checked)
+    return checked
+
+
+def check_tasks(spec: Json, values: Json, *, runs_containers: bool) -> None:
+    """Checks that this service can run every task.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming each task that it cannot run and why.
+    """
+    from vertex_local.pipelines.checks import Checker
+
+    checker = Checker(spec, placeholders.of_job(ANY_JOB), runs_containers=runs_containers)
+    if problems := checker.problems(values):
+        raise invalid_argument(
+            "this service cannot run the pipeline, branches that may not be taken included:"
+            + "".join(f"\n  {problem}" for problem in problems)
+        )
+
+
+def images(spec: Json) -> dict[str, str]:
+    """The images of the executors that are containers here, and a field that names each."""
+    found: dict[str, str] = {}
+    for name, executor in sorted(spec.get("deploymentSpec", {}).get("executors", {}).items()):
+        container = executor.get("container")
+        if container and not gcpc_requests.is_launch(container.get("command", [])):
+            field = f"pipelineSpec.deploymentSpec.executors.{name}.container.image"
+            found.setdefault(container.get("image", ""), field)
+    return found
+
+
+def leaves(spec: Json) -> list[Leaf]:
+    """The tasks that do something, graph by graph; each graph once."""
+    found: dict[str, Leaf] = {}
+    for leaf in _leaves(spec, ROOT, spec["root"]["dag"]["tasks"], set()):
+        found.setdefault(leaf.key, leaf)
+    return list(found.values())
+
+
+def parameters(spec: Json, given: Json) -> Json:
+    """The values for a run: those given, checked by their declared types.
+
+    Optional ones that are neither given nor have a default are None.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT, naming the parameter and what is allowed.
+    """
+    declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+    for name in given:
+        if name not in declared:
+            allowed = ", ".join(sorted(declared)) or "none"
+            raise invalid_argument(
+                f'"{name}" is not a parameter of this pipeline; its parameters are: {allowed}.'
+            )
+    values = {name: _typed(name, given[name], declared[name]) for name in given}
+    for name, definition in declared.items():
+        if name in values or "defaultValue" in definition:
+            continue
+        if not definition.get("isOptional"):
+            raise invalid_argument(
+                f'parameter "{name}" ({definition["parameterType"]}) has no default; '
+                "give it in runtimeConfig.parameterValues."
+            )
+        values[name] = None
+    return values
+
+
+def _pipeline_root(root: str) -> str:
+    field = "runtimeConfig.gcsOutputDirectory"
+    if not root.startswith("/"):
+        raise invalid_argument(
+            f'{field} "{root}" is not usable here: pipelines of this service write to this '
+            "machine, so it must be an absolute local folder, such as /tmp/runs."
+        )
+    try:
+        Path(root).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise invalid_argument(f'{field} "{root}" cannot be created: {error.strerror}.') from None
+    return str(Path(root))
+
+
+def _typed(name: str, value: Any, definition: Json) -> Any:
+    kind = definition["parameterType"]
+    is_right = isinstance(value, TYPES.get(kind, (object,)))
+    if kind.startswith("NUMBER"):
+        is_right = is_right and not isinstance(value, bool)
+    if kind == "NUMBER_INTEGER" and is_right:
+        is_right = value == int(value)
+    if not is_right:
+        raise invalid_argument(f'parameter "{name}" must be {kind}, and {value!r} is not.')
+    return int(value) if kind == "NUMBER_INTEGER" else value
+
+
+def _leaves(spec: Json, dag: str, tasks: Json, parents: set[str]) -> Iterator[Leaf]:
+    for name, task in tasks.items():
+        component = task["componentRef"]["name"]
+        inner = spec["components"][component].get("dag")
+        if inner is None:
+            display_name = task.get("taskInfo", {}).get("name") or name
+            is_exit = _is_exit(spec, task, tasks)
+            yield Leaf(leaf_key(dag, name), name, display_name, is_exit)
+        elif component not in parents:
+            yield from _leaves(spec, component, inner.get("tasks", {}), {*parents, component})
+
+
+def _is_exit(spec: Json, task: Json, siblings: Json) -> bool:
+    """Whether it is an exit task, rather than one with `.ignore_upstream_failure()`.
+
+    The former takes the final status, or at least waits for a group of tasks.
+    """
+    if task.get("triggerPolicy", {}).get("strategy") != RUNS_ALWAYS:
+        return False
+    inputs = task.get("inputs", {}).get("parameters", {}).values()
+    upstream = [siblings[name] for name in task.get("dependentTasks", []) if name in siblings]
+    return any("taskFinalStatus" in one for one in inputs) or any(
+        "dag" in spec["components"][one["componentRef"]["name"]] for one in upstream
+    )
+
+
+def _check_components(spec: Json) -> None:
+    graphs = {"root": spec["root"], **spec.get("components", {})}
+    executors = spec.get("deploymentSpec", {}).get("executors", {})
+    for graph, component in graphs.items():
+        for name, task in component.get("dag", {}).get("tasks", {}).items():
+            if task.get("componentRef", {}).get("name") not in spec.get("components", {}):
+                raise _dangling(f"{graph}.dag.tasks.{name}.componentRef", task.get("componentRef"))
+        label = component.get("executorLabel")
+        if label and label not in executors:
+            raise _dangling(f"components.{graph}.executorLabel", label)
+
+
+def _dangling(field: str, value: Any) -> ApiError:
+    return invalid_argument(f"pipelineSpec.{field} refers to {value!r}, which is not defined.")

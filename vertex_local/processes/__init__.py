@@ -1,0 +1,1 @@
+"""Groups of processes that end together, and never outlive the service."""

@@ -1,0 +1,227 @@
+"""One process of a group: how it is started, and what is known of its end."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from vertex_local.machine import docker as containers
+from vertex_local.machine import linux
+from vertex_local.machine.docker import Container
+from vertex_local.machine.files import last_lines, now
+from vertex_local.processes import programs, warm
+from vertex_local.processes.environments.layer import Layer, is_own
+from vertex_local.processes.forking import Birth, fork
+from vertex_local.processes.programs import Program
+from vertex_local.processes.restarts import asks_for_restart
+
+
+@dataclass
+class Replica:
+    """One process of the group: what to run, and how it fares; `folder` is the group's."""
+
+    name: str
+    command: list[str]
+    env: dict[str, str]
+    cwd: str | None
+    log_path: str
+    is_primary: bool
+    is_service: bool
+    holds_state: bool
+    folder: Path
+    cores: list[int] = field(default_factory=list)
+    container: Container | None = None
+    environment: str = ""
+    pid: int | None = None
+    state: str = "starting"
+    exit_code: int | None = None
+    killed_by: str = ""
+    started: str = ""
+    ended: str = ""
+    restarts: int = 0
+    usage: dict[str, float] = field(default_factory=dict)
+    temp_dir: Path = Path()
+    process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process was started and has not been reaped."""
+        return self.pid is not None and self.exit_code is None
+
+    def summary(self) -> dict[str, Any]:
+        """Its part of state.json."""
+        keys = ("pid", "state", "exit_code", "started", "ended", "restarts")
+        found = {key: getattr(self, key) for key in keys}
+        if self.container:  # what `docker run` has used says nothing
+            return {**found, "container": self.container_name}
+        return {**found, **self.usage}
+
+    @property
+    def container_name(self) -> str:
+        """What its container is called; another name after each restart."""
+        return containers.name_of(self.folder, self.name, num_restarts=self.restarts)
+
+    @property
+    def container_id_path(self) -> Path:
+        """Where `docker run` writes the id of its container."""
+        return self.temp_dir / f"{self.container_name}.cid"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it ended in a way that starting it again may mend."""
+        return bool(self.exit_code) and asks_for_restart(self.exit_code, self.killed_by)
+
+    def forget_end(self) -> None:
+        """Makes it ready to be started again."""
+        self.process, self.pid, self.exit_code, self.killed_by = None, None, None, ""
+        self.state, self.ended, self.usage = "restarting", "", {}
+        self.restarts += 1
+
+    def start(self, temp_dir: Path) -> None:
+        """Starts its process, a fork of this one if that will do; temporary files in `temp_dir`.
+
+        Raises:
+            OSError, ValueError, subprocess.SubprocessError: see `why_not_started`.
+        """
+        self.temp_dir = temp_dir
+        with _open_log(Path(self.log_path)) as log:
+            self.pid = self._start_contained(log) if self.container else self._start(temp_dir, log)
+        self.state = "running"
+        self.started = now()
+
+    def _start(self, temp_dir: Path, log: BinaryIO) -> int:
+        env = _environment(self.env, temp_dir)
+        layer = self._layer(temp_dir)
+        if layer:
+            env = layer.environment(env)
+        program = Program.of(self.command)
+        if program and self._can_fork(env):
+            pid = self._fork(program, env, log, layer)
+        else:
+            pid = self._spawn(_resolved(self.command, layer), env, log, cwd=self.cwd)
+        if self.cores:
+            os.sched_setaffinity(pid, self.cores)  # before it has any thread but its first
+        return pid
+
+    def _layer(self, temp_dir: Path) -> Layer | None:
+        if not self.environment:
+            return None
+        folder = Path(tempfile.mkdtemp(prefix="python-", dir=temp_dir))
+        return Layer.make(folder, base=Path(self.environment))
+
+    def _can_fork(self, env: dict[str, str]) -> bool:
+        """Whether the modules of a warm process, if this is a fork of one, are the right ones."""
+        if self.environment and not is_own(Path(self.environment)):
+            return False
+        return bool(programs.IMAGE and programs.IMAGE.can_run(env, self.cwd))
+
+    def _start_contained(self, log: BinaryIO) -> int:
+        assert self.container
+        command = containers.run_command(
+            self.container,
+            name=self.container_name,
+            group=self.folder,
+            command=self.command,
+            env=self.env,
+            cwd=self.cwd,
+            cores=tuple(self.cores),
+            id_path=self.container_id_path,
+        )
+        return self._spawn(command, containers.client_environment(self.env), log)
+
+    def _fork(
+        self, program: Program, env: dict[str, str], log: BinaryIO, layer: Layer | None
+    ) -> int:
+        def run() -> None:
+            if layer:
+                layer.adopt()
+            program.run()
+
+        null = os.open(os.devnull, os.O_RDONLY)
+        birth = Birth(
+            run=run,
+            stdin=null,
+            output=log.fileno(),
+            kept=warm.inherited_fds(),
+            env=env,
+            cwd=self.cwd,
+            dies_with_parent=True,
+        )
+        try:
+            return fork(birth)
+        finally:
+            os.close(null)
+
+    def _spawn(
+        self, command: list[str], env: dict[str, str], log: BinaryIO, *, cwd: str | None = None
+    ) -> int:
+        self.process = subprocess.Popen(
+            command,
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=warm.inherited_fds(),
+            start_new_session=True,
+            preexec_fn=linux.die_with_parent(),  # noqa: PLW1509  no threads here
+        )
+        return self.process.pid
+
+    def record_end(self, code: int, *, was_asked_to: bool) -> None:
+        """Notes the exit code of its process; a negative one is the signal that ended it."""
+        if self.process:
+            self.process.returncode = code
+        self.exit_code = code
+        if code < 0:  # as shells and containers count it
+            self.exit_code = 128 - code
+            self.killed_by = linux.signal_name(-code)
+        elif self.container and (number := containers.killing_signal(code)):
+            self.killed_by = linux.signal_name(number)
+        self.ended = now()
+        if code == 0:
+            self.state = "succeeded"
+        else:
+            self.state = "ended" if was_asked_to else "failed"
+
+    def crash_message(self) -> str:
+        """Its name, exit code, signal and last lines."""
+        cause = f" (killed by {self.killed_by})" if self.killed_by else ""
+        again = f" after {self.restarts} restarts" if self.restarts else ""
+        lines = last_lines(Path(self.log_path))
+        said = f"Last lines:\n{lines}" if lines else "It wrote nothing."
+        return f"{self.name} exited with code {self.exit_code}{cause}{again}. {said}"
+
+    def why_not_started(self, error: Exception) -> str:
+        """What `start` raised, for a person."""
+        program = "docker" if self.container else self.command[0]
+        is_missing = isinstance(error, FileNotFoundError)
+        if is_missing and getattr(error, "filename", None) == program:
+            return f"command {program!r} was not found; install it or give its absolute path"
+        if is_missing and self.cwd and not Path(self.cwd).is_dir():
+            return f"its working directory {self.cwd!r} does not exist"
+        return str(error)
+
+
+def _open_log(path: Path) -> BinaryIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("ab")
+    except OSError as error:
+        raise OSError(f"its log {path} cannot be written: {error.strerror}") from error
+
+
+def _resolved(command: list[str], layer: Layer | None) -> list[str]:
+    """`python` is the interpreter of the layer, or that which the service runs on."""
+    if command[0] in ("python", "python3"):
+        return [str(layer.python) if layer else sys.executable, *command[1:]]
+    return command
+
+
+def _environment(env: dict[str, str], temp_dir: Path) -> dict[str, str]:
+    merged = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(temp_dir), **env}
+    merged["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), merged.get("PATH", "")])
+    return merged

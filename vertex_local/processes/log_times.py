@@ -1,0 +1,60 @@
+"""When the lines of a log were written: processes write their logs themselves, without a time.
+
+The supervisor looks at the size of each log once a second and notes it with the time; a line has
+the time of the first look after it, so at most a second too late.
+"""
+
+from bisect import bisect_right
+from contextlib import suppress
+from pathlib import Path
+
+from vertex_local.machine.files import now, timestamp
+
+LOOK_SECONDS = 1.0
+
+
+class LogClock:
+    """Notes how far the logs have grown."""
+
+    def __init__(self, logs: list[Path]) -> None:
+        self._sizes = {path: _size(path) for path in logs}
+
+    def look(self) -> None:
+        """Notes the time for each log that has grown since the last look."""
+        for path, before in self._sizes.items():
+            size = _size(path)
+            if size > before:
+                self._sizes[path] = size
+                with suppress(OSError), _times_path(path).open("a") as file:
+                    file.write(f"{size} {now()}\n")
+
+
+class LineTimes:
+    """The times of one log's lines."""
+
+    def __init__(self, log: Path) -> None:
+        self._last = ""
+        self._sizes: list[int] = []
+        self._times: list[str] = []
+        with suppress(OSError):
+            self._last = timestamp(log.stat().st_mtime)
+            for line in _times_path(log).read_text().splitlines():
+                size, _, moment = line.partition(" ")
+                self._sizes.append(int(size))
+                self._times.append(moment)
+
+    def at(self, offset: int) -> str:
+        """The time of the line that begins at this byte."""
+        index = bisect_right(self._sizes, offset)
+        return self._times[index] if index < len(self._times) else self._last
+
+
+def _times_path(log: Path) -> Path:
+    return log.with_suffix(".times")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

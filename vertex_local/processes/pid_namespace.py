@@ -1,0 +1,123 @@
+"""A PID namespace for a group of processes: the kernel ends all of them with its init process.
+
+A process can leave its session, its parent and its environment behind, but not its PID namespace.
+Linux only; see pid_namespaces(7) and user_namespaces(7).
+"""
+
+import ctypes
+import os
+import select
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from vertex_local.machine import linux
+from vertex_local.machine.linux import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_REC
+
+# <linux/sched.h>
+CLONE_NEWNS = 0x00020000
+CLONE_NEWPID = 0x20000000
+# <linux/mount.h>
+MS_SLAVE = 0x80000
+# <linux/prctl.h>
+PR_SET_NAME = 15
+READY_TIMEOUT_SECONDS = 30.0
+
+
+def enter() -> int:
+    """Start all children from now on in a new PID namespace; return the pid of its init.
+
+    This process stays outside and sees its children by their pids out there. It needs /proc no
+    longer: that is the one of the namespace now, for programs that look themselves up in it. The
+    init is killed when this process ends, however it ends. This process must have one thread only.
+
+    Raises:
+        OSError: this system does not allow it; nothing has changed.
+    """
+    if os.geteuid():  # nothing leads back out of a user namespace
+        linux.try_in_fork(_enter)
+    return _enter()
+
+
+def _enter() -> int:
+    with Path("/proc/self/ns/pid").open() as outside:
+        linux.unshare(CLONE_NEWPID | CLONE_NEWNS)
+        try:
+            return _start_init()
+        except OSError:
+            with suppress(OSError):
+                linux.set_namespace(outside.fileno())
+            raise
+
+
+def _start_init() -> int:
+    read_fd, write_fd = os.pipe()
+    pid = os.fork()
+    if not pid:
+        _run_init(write_fd)
+    os.close(write_fd)
+    try:
+        problem = _report(read_fd)
+    finally:
+        os.close(read_fd)
+    if problem:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise OSError(problem, os.strerror(problem))
+    return pid
+
+
+def _report(fd: int) -> int:
+    """Wait for the init; return the number of the error that it met, or 0."""
+    if not select.select([fd], [], [], READY_TIMEOUT_SECONDS)[0]:
+        raise TimeoutError(f"a PID namespace had no init after {READY_TIMEOUT_SECONDS:.0f} s")
+    return int(os.read(fd, 16) or "-1")
+
+
+def _run_init(report_fd: int) -> None:
+    """Be the init of the namespace: prepare it, then reap what is orphaned, until killed."""
+    problem = 0
+    try:
+        _leave_parent(report_fd)
+        _prepare()
+    except OSError as error:
+        problem = error.errno or -1
+    except BaseException:
+        problem = -1
+    try:
+        os.write(report_fd, str(problem).encode())  # fails if the parent ended before _leave_parent
+        os.close(report_fd)
+    except OSError:
+        problem = -1
+    while not problem:
+        signal.pause()
+    os._exit(1)
+
+
+def _leave_parent(report_fd: int) -> None:
+    libc = ctypes.CDLL(None)
+    libc.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(PR_SET_NAME, b"group-init", 0, 0, 0)
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)  # for an init: ignored, but SIGKILL from outside
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so the kernel reaps what is orphaned
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the one with which they are listed is closed already
+            if int(name) != report_fd:
+                os.close(int(name))
+
+
+def _prepare() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    linux.check(libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "mount(2)")
+    linux.check(
+        libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None), "mount(2)"
+    )
+    # Programs name files in shared folders by their pid: groups must not all count from 2.
+    kernel = Path("/proc/sys/kernel")
+    with suppress(OSError):
+        number = int.from_bytes(os.urandom(4)) % int((kernel / "pid_max").read_text())
+        (kernel / "ns_last_pid").write_text(str(number))

@@ -1,0 +1,1 @@
+"""Schedules: pipeline runs by the clock."""

@@ -1,0 +1,199 @@
+"""schedules: pipeline runs by the clock; `scheduler.py` starts them."""
+
+from typing import Any
+
+from vertex_local.api import operations, protos
+from vertex_local.api.query.pages import list_page
+from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.service import Service
+from vertex_local.api.update_mask import update_mask
+from vertex_local.errors import ApiError, failed_precondition, invalid_argument
+from vertex_local.machine.clock import moment_of, stamp
+from vertex_local.pipelines import resource as pipelines
+from vertex_local.schedules import timing
+from vertex_local.schedules.cron import Cron, CronError
+from vertex_local.schedules.scheduler import COLLECTION, Scheduler, close, recover
+
+__all__ = ["ROUTES", "close", "recover"]
+
+REQUEST = "createPipelineJobRequest"
+CHANGEABLE = (
+    "displayName",
+    "cron",
+    "startTime",
+    "endTime",
+    "maxRunCount",
+    "maxConcurrentRunCount",
+    "maxConcurrentActiveRunCount",
+    "allowQueueing",
+    REQUEST,
+)
+
+
+def create(service: Service, call: Call) -> Json:
+    """POST …/schedules."""
+    given = protos.parse("Schedule", call.body)
+    record = {field: given[field] for field in CHANGEABLE if field in given}
+    now = service.clock.now()
+    _check(service, record, parent=call.parent)
+    if "endTime" in record and moment_of(record["endTime"]) <= now:
+        raise invalid_argument(f"endTime {record['endTime']} has passed.")
+    record = {
+        "name": f"{call.parent}/{COLLECTION}/{service.store.next_id()}",
+        "startTime": stamp(now),
+        **record,
+        "state": "ACTIVE",
+        "startedRunCount": "0",
+        "createTime": stamp(now),
+        "updateTime": stamp(now),
+    }
+    timing.restart(record, now)
+    service.store.insert(record["name"], record)
+    Scheduler.wake(service)
+    return view(record)
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET …/schedules/ID."""
+    return view(service.store.get(_name(call)))
+
+
+def list_schedules(service: Service, call: Call) -> Json:
+    """GET …/schedules."""
+    return list_page(service, call, f"{call.parent}/{COLLECTION}", view=view)
+
+
+def update(service: Service, call: Call) -> Json:
+    """PATCH …/schedules/ID?updateMask=…; runs that are due but have not begun are left out."""
+    given = protos.parse("Schedule", call.body)
+    mask = update_mask(call, CHANGEABLE)
+
+    def change(record: Json) -> None:
+        _refuse_state(record, "COMPLETED", "it cannot be changed; delete it and create another.")
+        for field in mask:
+            if field in given:
+                record[field] = given[field]
+            elif field == "allowQueueing":  # false is not written
+                record.pop(field, None)
+            elif field in record:
+                raise invalid_argument(f"{field} cannot be unset; create another schedule.")
+        _check(service, record, parent=call.parent)
+        timing.restart(record, service.clock.now())
+
+    return _changed(service, call, change)
+
+
+def pause(service: Service, call: Call) -> Json:
+    """POST …/schedules/ID:pause; runs that have begun go on."""
+
+    def change(record: Json) -> None:
+        _demand_state(record, "ACTIVE")
+        record.update(state="PAUSED", lastPauseTime=stamp(service.clock.now()))
+
+    _changed(service, call, change)
+    return {}
+
+
+def resume(service: Service, call: Call) -> Json:
+    """POST …/schedules/ID:resume with `catchUp`, to run what was missed."""
+    catch_up = bool(protos.parse("ResumeScheduleRequest", call.body).get("catchUp"))
+
+    def change(record: Json) -> None:
+        _demand_state(record, "PAUSED")
+        now = service.clock.now()
+        record.update(state="ACTIVE", lastResumeTime=stamp(now), catchUp=catch_up)
+        if catch_up:
+            timing.owe(record, now)
+        else:
+            timing.restart(record, now)
+
+    _changed(service, call, change)
+    return {}
+
+
+def delete(service: Service, call: Call) -> Json:
+    """DELETE …/schedules/ID; runs that have begun go on."""
+    service.store.delete(_name(call))
+    return operations.finished(
+        service,
+        _name(call),
+        metadata_type="DeleteOperationMetadata",
+        response_type="",
+        response={},
+    )
+
+
+def view(record: Json) -> Json:
+    """What clients see of a schedule."""
+    hidden = {"owedUntil"} if record["state"] == "ACTIVE" else {"owedUntil", "nextRunTime"}
+    return {field: value for field, value in record.items() if field not in hidden}
+
+
+def _name(call: Call) -> str:
+    return f"{call.parent}/{COLLECTION}/{call.args['id']}"
+
+
+def _changed(service: Service, call: Call, change: Any) -> Json:
+    def stamped(record: Json) -> None:
+        change(record)
+        record["updateTime"] = stamp(service.clock.now())
+
+    record = service.store.update(_name(call), stamped)
+    Scheduler.wake(service)
+    return view(record)
+
+
+def _demand_state(record: Json, state: str) -> None:
+    if record["state"] != state:
+        raise failed_precondition(f"{record['name']} is {record['state']}, not {state}.")
+
+
+def _refuse_state(record: Json, state: str, consequence: str) -> None:
+    if record["state"] == state:
+        raise failed_precondition(f"{record['name']} is {state}; {consequence}")
+
+
+def _check(service: Service, record: Json, *, parent: str) -> None:
+    for field in ("displayName", "cron", "maxConcurrentRunCount", REQUEST):
+        if field not in record:
+            raise invalid_argument(f"{field} is missing.")
+    for field in ("maxRunCount", "maxConcurrentRunCount", "maxConcurrentActiveRunCount"):
+        if int(record.get(field, 1)) < 1:
+            raise invalid_argument(f"{field} is {record[field]}; it must be at least 1.")
+    try:
+        Cron.parse(record["cron"])
+    except CronError as error:
+        raise invalid_argument(f"{error}.") from None
+    start, end = record.get("startTime"), record.get("endTime")
+    if start and end and moment_of(end) <= moment_of(start):
+        raise invalid_argument(f"endTime {end} is not after startTime {start}.")
+    _check_request(service, record[REQUEST], parent=parent)
+
+
+def _check_request(service: Service, request: Json, *, parent: str) -> None:
+    if request.get("parent") != parent:
+        raise invalid_argument(
+            f'{REQUEST}.parent is "{request.get("parent", "")}"; it must be "{parent}".'
+        )
+    if "pipelineJobId" in request:
+        raise invalid_argument(f"{REQUEST}.pipelineJobId must be empty: each run needs its own.")
+    try:
+        pipelines.plan(service, request.get("pipelineJob", {}))
+    except ApiError as error:
+        raise invalid_argument(f"{REQUEST}.pipelineJob: {error.message}") from None
+
+
+def _routes() -> list[Route]:
+    collection = f"projects/<project>/locations/<location>/{COLLECTION}"
+    return [
+        Route("POST", collection, create),
+        Route("GET", collection, list_schedules),
+        Route("GET", f"{collection}/<id>", get),
+        Route("PATCH", f"{collection}/<id>", update),
+        Route("DELETE", f"{collection}/<id>", delete),
+        Route("POST", f"{collection}/<id>:pause", pause),
+        Route("POST", f"{collection}/<id>:resume", resume),
+    ]
+
+
+ROUTES = _routes()

@@ -1,1 +1,0 @@
-"""HTTP as clients may send it: bodies and requests that are refused."""
