@@ -154,6 +154,9 @@ def as_ended(
     job: Json, *, state: str, error: str, now: datetime.datetime, has_exit_failed: bool = False
 ) -> Json:
     """Return the run as it will be when its exit task, which runs now, has ended."""
+    told = str(job.get("error", {}).get("message", ""))
+    if state == "CANCELLED" and told.startswith(INTERRUPTED_MESSAGE):
+        error = told  # nobody cancelled it: the service stopped
     stamp = now.astimezone(datetime.UTC).isoformat()
     ended = {"state": "FAILED" if has_exit_failed else "SUCCEEDED", "endTime": stamp}
     details = [
@@ -170,8 +173,10 @@ def as_ended(
 
 
 def _outcome(state: str, error: str, outputs: dict[str, dict[str, Any]]) -> str:
+    if state in ("FAILED", "CANCELLED") and error.startswith(INTERRUPTED_MESSAGE):
+        return INTERRUPTED
     if state == "FAILED":
-        return INTERRUPTED if error.startswith(INTERRUPTED_MESSAGE) else FAILED
+        return FAILED
     if state != "SUCCEEDED":
         return state.lower()
     if outputs.get("evaluate", {}).get("verdict") == "failed":

@@ -12,7 +12,7 @@ from vertex_local.api import operations
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Json, Route
 from vertex_local.api.service import Service, now
-from vertex_local.errors import failed_precondition
+from vertex_local.errors import RPC_CODES, failed_precondition
 from vertex_local.processes import group as processes
 from vertex_local.processes.supervisor import INTERRUPTED
 
@@ -166,6 +166,9 @@ class RunKind:
 
         def change(run: Json) -> None:
             run.update(state=f"{self.prefix}{state}", endTime=ended, updateTime=ended)
+            if state == "CANCELLED" and "error" in run:
+                return  # it says who cancelled the run, if not a user
+            run.pop("error", None)
             if error:
                 run["error"] = error
 
@@ -190,15 +193,17 @@ class RunKind:
             logger.exception("%s cannot be settled", name)
 
     def close(self, service: Service) -> None:
-        """Cancels what runs and waits until its end is recorded."""
+        """Interrupts what runs and waits until its end is recorded."""
         names = [name for name, one in dict(service.running).items() if self._is_ours(one)]
-        self.end(service, names, grace_seconds=self.close_grace_seconds)
+        self.end(service, names, grace_seconds=self.close_grace_seconds, reason=INTERRUPTED)
 
-    def end(self, service: Service, names: Iterable[str], *, grace_seconds: float) -> None:
-        """Cancels runs and waits until their ends are recorded."""
+    def end(
+        self, service: Service, names: Iterable[str], *, grace_seconds: float, reason: str = ""
+    ) -> None:
+        """Cancels runs and waits until their ends are recorded; `reason` unless a user asked."""
         running = {name: service.running.get(name) for name in names}
         for name in running:
-            self._cancel(service, name, grace_seconds=grace_seconds)
+            self._cancel(service, name, grace_seconds=grace_seconds, reason=reason)
         for one in running.values():
             if isinstance(one, Running):
                 one.watcher.join(grace_seconds + processes.STOP_MARGIN_SECONDS)
@@ -206,10 +211,15 @@ class RunKind:
     def _is_ours(self, running: object) -> bool:
         return isinstance(running, Running) and running.kind is self
 
-    def _cancel(self, service: Service, name: str, *, grace_seconds: float) -> None:
+    def _cancel(
+        self, service: Service, name: str, *, grace_seconds: float, reason: str = ""
+    ) -> None:
         def change(run: Json) -> None:
-            if self.is_unfinished(run):
-                run.update(state=f"{self.prefix}CANCELLING", updateTime=now())
+            if not self.is_unfinished(run):
+                return
+            if reason and run["state"] != f"{self.prefix}CANCELLING":
+                run["error"] = {"code": RPC_CODES["ABORTED"], "message": reason}
+            run.update(state=f"{self.prefix}CANCELLING", updateTime=now())
 
         service.store.update(name, change)
         running = service.running.get(name)

@@ -196,6 +196,22 @@ def test_a_killed_run_leaves_its_summary_and_tells(tmp_path, temp_folder, victim
     assert_same(job, found)
 
 
+def test_a_run_that_ends_with_its_service_is_interrupted_not_cancelled(tmp_path, temp_folder):
+    with hook() as server, running_service(tmp_path / "vertex", *PRELOAD) as service:
+        runs = Runs(service, tmp_path)
+        job = start(runs, "hangs", on_failure_url=server.url)
+        runs.pids()
+        service.stop()
+        service.start()
+        job = runs.wait(job, timeout_seconds=60)
+
+        assert server.take()["outcome"] == "interrupted"
+    assert job["state"] == "PIPELINE_STATE_CANCELLED"
+    found = written(job)
+    assert (found["outcome"], found["error"]) == ("interrupted", job["error"]["message"])
+    assert found["error"].startswith("interrupted: ")
+
+
 @pytest.mark.parametrize("answer", ["dead", "drips", "500"])
 def test_a_webhook_that_cannot_be_told_fails_nothing_and_is_reported(runs, answer):
     with hook(answer) as server:
