@@ -51,7 +51,7 @@ def test_digest_changes_with_each_source(source: Path, name: str) -> None:
 
 def test_digest_changes_with_a_name(source: Path) -> None:
     before = source_digest(source)
-    (source / "trainer/training/step.py").rename(source / "trainer/other.py")
+    (source / "trainer/step.py").rename(source / "trainer/other.py")
     assert source_digest(source) != before
 
 
