@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -125,19 +126,24 @@ def shared_service(tmp_path_factory):
         yield running
 
 
-@pytest.fixture
-def aiplatform(service):
-    """The official SDK, pointed at the service."""
+def sdk_at(url: str) -> ModuleType:
+    """Return the official SDK, pointed at a service."""
     from google.cloud import aiplatform
 
     aiplatform.init(
         project="demo",
         location="us-central1",
-        api_endpoint=service.url,
+        api_endpoint=url,
         api_transport="rest",
         credentials=AnonymousCredentials(),
     )
     return aiplatform
+
+
+@pytest.fixture
+def aiplatform(service):
+    """The official SDK, pointed at the service."""
+    return sdk_at(service.url)
 
 
 @pytest.fixture

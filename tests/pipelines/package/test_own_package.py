@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from google.auth.credentials import AnonymousCredentials
 
 from pipelines.config import RUNS
 from pipelines.package.compile import write_packages
+from tests.support.service import sdk_at
 from tests.vertex_local.pipelines.test_foreign_pipelines import await_end
 
 LOCATION = "us-central1"
@@ -21,16 +21,7 @@ def packages(tmp_path_factory):
 @pytest.fixture
 def sdk(service):
     """The official SDK as somebody has it who names project, location and service once."""
-    from google.cloud import aiplatform
-
-    aiplatform.init(
-        project="demo",
-        location=LOCATION,
-        api_endpoint=service.url,
-        api_transport="rest",
-        credentials=AnonymousCredentials(),
-    )
-    return aiplatform
+    return sdk_at(service.url)
 
 
 @pytest.mark.parametrize("workload", RUNS)

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from google.api_core import exceptions
 
-from tests.support.service import RunningService
+from tests.support.service import RunningService, sdk_at
 from tests.vertex_local.http.test_peers import needs_root
 from vertex_local.api.database import reserve
 
@@ -181,16 +181,7 @@ def test_without_any_space_the_service_does_not_start_and_loses_nothing(running,
 
 
 def test_the_sdk_says_at_once_that_the_disk_is_full(running, disk):
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud import aiplatform
-
-    aiplatform.init(
-        project="demo",
-        location="us-central1",
-        api_endpoint=running.url,
-        api_transport="rest",
-        credentials=AnonymousCredentials(),
-    )
+    aiplatform = sdk_at(running.url)
     endpoint = aiplatform.Endpoint.create(display_name="one")
     fill(disk)
     began = time.monotonic()

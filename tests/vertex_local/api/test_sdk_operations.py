@@ -7,11 +7,10 @@ import sys
 
 import pytest
 from google.api_core.exceptions import BadRequest, FailedPrecondition
-from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform
 from kfp import compiler, dsl
 
-from tests.support import service as conftest
+from tests.support import service as services
 from tests.support.service import container_spec
 
 pytestmark = pytest.mark.timeout(240)
@@ -22,15 +21,9 @@ SERVE_SLOWLY = [sys.executable, "-m", "tests.support.slow_service", "serve"]
 def service(tmp_path_factory):
     """A service all of whose operations are slow; the SDK is pointed at it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conftest, "SERVE", SERVE_SLOWLY)
-        with conftest.running_service(tmp_path_factory.mktemp("slow") / "vertex") as running:
-            aiplatform.init(
-                project="demo",
-                location="us-central1",
-                api_endpoint=running.url,
-                api_transport="rest",
-                credentials=AnonymousCredentials(),
-            )
+        patch.setattr(services, "SERVE", SERVE_SLOWLY)
+        with services.running_service(tmp_path_factory.mktemp("slow") / "vertex") as running:
+            services.sdk_at(running.url)
             yield running
 
 
