@@ -1,42 +1,26 @@
 """`report.html` of a run: its result, its tasks, and what each replica of the training has used."""
 
-import logging
 from html import escape
 from pathlib import Path
 from string import Template
 
-from components.labels import RUN_LABEL
 from components.run_summary.summary import Summary
 from components.run_summary.usage import Usage, usages_of
 from components.run_summary.usage_chart import usage_section
-from components.vertex.api import VertexApi, VertexError
-from components.vertex.job_warnings import replicas_of
-
-logger = logging.getLogger(__name__)
+from components.vertex.api import Json
 
 REPORT_FILE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html")
 NO_USAGE = "<p>None is known: the training was taken from the cache, took less than a second, ran in containers whose control groups are not on this machine, or on Vertex AI (see Cloud Monitoring).</p>"  # noqa: E501
 
 
-def write_report(summary: Summary, folder: Path, *, api: VertexApi) -> None:
-    """Write `FOLDER/report.html`, a page that needs no network."""
-    page = render(summary, usages=usages_of_run(api, summary.run))
+def write_report(summary: Summary, folder: Path, *, replicas: list[Json]) -> None:
+    """Write `FOLDER/report.html`, a page that needs no network.
+
+    `replicas` is what the service tells of those of each training job; empty on Vertex AI.
+    """
+    page = render(summary, usages=[usage for told in replicas for usage in usages_of(told)])
     (folder / REPORT_FILE).write_text(page, encoding="utf-8")
-
-
-def usages_of_run(api: VertexApi, run: str) -> list[Usage]:
-    """Return the samples of the replicas of a run's training job."""
-    try:
-        jobs = api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{run}"')
-        return [one for job in jobs for one in usages_of(replicas_of(api, _id(job["name"])))]
-    except VertexError as error:  # no reason for a run to fail
-        logger.warning("the usage of run %s cannot be read: %s", run, error)
-        return []
-
-
-def _id(name: str) -> str:
-    return name.rpartition("/")[2]
 
 
 def render(summary: Summary, *, usages: list[Usage]) -> str:

@@ -10,8 +10,8 @@ from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
 from components.teardown.made import Made
 from components.teardown.teardown import TeardownError, tear_down
-from components.vertex.api import VertexApi, VertexError
-from components.vertex.job_warnings import job_warnings
+from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.job_warnings import replicas_of_jobs
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,9 @@ def end_run(
     except TeardownError as one:
         problem = one
         state, error = "FAILED", "\n".join(filter(None, [error, str(one)]))
-    metadata = {"promoted": _promoted(made), "warnings": "\n".join(_warnings(made))}
+    replicas = replicas_of_jobs(api, label=made.label)
+    warnings = [warning for told in replicas for warning in told.get("warnings", [])]
+    metadata = {"promoted": _promoted(made), "warnings": "\n".join(warnings)}
     job = as_ended(
         {"name": made.run, **made.job},
         state=state,
@@ -63,23 +65,23 @@ def end_run(
         has_exit_failed=problem is not None,
     )
     summary = summarize(job, exit_metadata=metadata)
-    _write(summary, Path(summary_path), api=api)
+    _write(summary, Path(summary_path), replicas=replicas)
     if on_failure_url and not summary.is_good:
         failure = post_summary(on_failure_url, summary.to_message())
         if failure:
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])
-            _write(summarize(job, exit_metadata=metadata), Path(summary_path), api=api)
+            _write(summarize(job, exit_metadata=metadata), Path(summary_path), replicas=replicas)
     if problem:
         raise problem
     return metadata
 
 
-def _write(summary: Summary, path: Path, *, api: VertexApi) -> None:
+def _write(summary: Summary, path: Path, *, replicas: list[Json]) -> None:
     """Write the summary, and beside it the page for people."""
     try:
         summary.write(path.parent)
-        write_report(summary, path.parent, api=api)
+        write_report(summary, path.parent, replicas=replicas)
     except OSError as error:
         logger.error("%s cannot be written: %s", path, error)
 
@@ -92,17 +94,3 @@ def _promoted(made: Made) -> str:
         logger.warning("the versions of %s cannot be read: %s", made.run, error)
         return ""
     return kept[0] if kept else ""
-
-
-def _warnings(made: Made) -> list[str]:
-    """Return the warnings of the training jobs."""
-    try:
-        jobs = list(made.api.list_resources("customJobs", filter=made.label))
-        return [one for job in jobs for one in job_warnings(made.api, _id(job["name"]))]
-    except VertexError as error:  # no reason to leave the run without a summary
-        logger.warning("the warnings of %s cannot be read: %s", made.run, error)
-        return []
-
-
-def _id(name: str) -> str:
-    return name.rpartition("/")[2]

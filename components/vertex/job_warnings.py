@@ -1,6 +1,10 @@
 """What is wrong with a training job that goes on all the same."""
 
+import logging
+
 from components.vertex.api import Json, VertexApi, VertexError
+
+logger = logging.getLogger(__name__)
 
 _NOT_FOUND = 404
 
@@ -16,6 +20,20 @@ def replicas_of(api: VertexApi, job_id: str) -> Json | None:
         if error.code != _NOT_FOUND:
             raise
         return None
+
+
+def replicas_of_jobs(api: VertexApi, *, label: str) -> list[Json]:
+    """Return the same for each job that a filter for a run's label finds; none if none can be read.
+
+    A run should neither fail for want of it, nor stay without a summary.
+    """
+    try:
+        jobs = api.list_resources("customJobs", filter=label)
+        told = [replicas_of(api, job["name"].rpartition("/")[2]) for job in jobs]
+    except VertexError as error:
+        logger.warning("the replicas of %s cannot be read: %s", label, error)
+        return []
+    return [one for one in told if one]
 
 
 def job_warnings(api: VertexApi, job_id: str) -> list[str]:

@@ -11,9 +11,11 @@ from types import FrameType
 
 from rich.console import Console
 
+from components.labels import RUN_LABEL
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, summarize
 from components.vertex.api import Json, VertexApi, VertexError, connect
+from components.vertex.job_warnings import replicas_of_jobs
 from pipelines.config import RunConfig
 from pipelines.runs.display import display_for
 from pipelines.runs.request import create_run
@@ -72,7 +74,8 @@ def execute(
             is_interrupted = True
     summary = summary_of(view, submission.request, run=run)
     summary.write(folder)
-    write_report(summary, folder, api=api)
+    replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{run}"')
+    write_report(summary, folder, replicas=replicas)
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
 
 

@@ -1,6 +1,7 @@
 """The steps that find, promote and tear down, against the real service."""
 
 import json
+import time
 
 import pytest
 
@@ -14,9 +15,11 @@ from components.model_version.registry import (
     list_versions,
     set_default,
 )
+from components.teardown.ending import end_run
 from components.teardown.made import ENDPOINT, TRAIN, UPLOAD
 from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, VertexError, connect
+from components.vertex.job_warnings import replicas_of
 from vertex_local.api.database.store import Store
 
 LONG_JOB = {
@@ -368,3 +371,27 @@ def test_an_interrupted_training_is_found_by_its_label(api, calls, record_run):
     assert api.get(job["name"])["state"] == "JOB_STATE_CANCELLED"
     waiting = [call for call in calls if call == f"GET {api.base_url}/v1/{job['name']}"]
     assert len(calls) - len(waiting) < MOST_CALLS
+
+
+def test_the_report_of_a_scheduled_run_draws_its_own_training(api, record_run, tmp_path):
+    """All runs of a schedule have one `trainyard_run`; the label of their bill tells them apart."""
+    billing_id = record_run("night-2", {TRAIN: None})
+    labels = {RUN_LABEL: "nightly", BILLING_LABEL: billing_id}
+    job = api.post(f"{api.parent}/customJobs", {**LONG_JOB, "labels": labels})
+    deadline = time.monotonic() + 20
+    while len(replicas_of(api, job["name"].rpartition("/")[2]).get("usageSeconds", [])) < 2:
+        assert time.monotonic() < deadline, "no samples of the job in time"
+        time.sleep(0.2)
+
+    end_run(
+        api,
+        run="night-2",
+        keep_endpoint=False,
+        state="FAILED",
+        error="it was too slow",
+        summary_path=str(tmp_path / "summary.json"),
+    )
+
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 2
+    assert "chief/0" in page

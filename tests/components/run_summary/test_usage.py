@@ -6,6 +6,7 @@ from components.run_summary.report import REPORT_FILE, render, write_report
 from components.run_summary.summary import Summary
 from components.run_summary.usage import Usage, shorten, sparkline, usages_of
 from components.run_summary.usage_chart import HEIGHT, WIDTH, chart
+from components.vertex.job_warnings import replicas_of_jobs
 from pipelines.jobs.view import usage_table
 
 pytestmark = pytest.mark.fast
@@ -93,7 +94,8 @@ def test_the_report_of_a_run_shows_each_replica(tmp_path):
             assert path.endswith("/customJobs/7/replicas")
             return TOLD
 
-    write_report(SUMMARY, tmp_path, api=Api())
+    told = replicas_of_jobs(Api(), label='labels.trainyard_run="mnist-1"')
+    write_report(SUMMARY, tmp_path, replicas=told)
     page = (tmp_path / REPORT_FILE).read_text()
     assert page.count("<svg") == 2
     assert "chief/0" in page
