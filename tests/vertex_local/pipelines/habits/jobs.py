@@ -27,8 +27,11 @@ def train(
 
     cluster = json.loads(os.environ["CLUSTER_SPEC"])
     colour = os.environ.get("COLOUR", "")
-    with open(model.path, "w") as file:
-        file.write(f"{data.metadata['length']}{text}")
+    if (
+        cluster["task"]["type"] == "workerpool0"
+    ):  # the job ends with it, and cuts others off mid-write
+        with open(model.path, "w") as file:
+            file.write(f"{data.metadata['length']}{text}")
     model.framework = "own"
     metrics.log_metric("accuracy", 0.5)
     workers = sum(len(tasks) for tasks in cluster["cluster"].values())
