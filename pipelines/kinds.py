@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
 from pipelines.resources import ResourceError
+from trainer.json_types import Json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.plan_training.suggest import did_you_mean
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
+from trainer.json_types import Json
 
 
 class ResourceError(ValueError):

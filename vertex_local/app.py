@@ -13,11 +13,12 @@ from werkzeug.wrappers import Request, Response
 
 from vertex_local import console
 from vertex_local.api.idempotency import HEADER, IdempotencyKeys
-from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.api.unimplemented import Unimplemented
 from vertex_local.errors import ApiError, aborted, invalid_argument, of_exception
 from vertex_local.http import strict_json
+from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,6 @@ logger = logging.getLogger(__name__)
 REQUEST_TIMEOUT_SECONDS = 60.0
 KEY = "key"
 
-Json = dict[str, Any]
-
 
 def check_served_model(workload: str, *, model_dir: str, golden_path: str) -> int:
     """Serve a model on this machine and compare its answers with the golden predictions.

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 from components.endpoint.traffic import Split, all_to, without
 from components.model_version.registry import LRO_TIMEOUT_SECONDS, VersionName
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
 from components.vertex.creations import deploy_model
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -3,8 +3,9 @@
 import logging
 
 from components.labels import RUN_LABEL
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from components.vertex.creations import create_endpoint
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from components.endpoint.ensure import ensure_endpoint, find_endpoint
 from components.endpoint.traffic import WHOLE, all_to
 from components.model_version.registry import VersionName
 from components.predict.step import check_version
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from components.vertex.api import Json
 from trainer import paths
+from trainer.json_types import Json
 
 GOLDEN_FILE = "golden.json"
 

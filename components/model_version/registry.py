@@ -4,7 +4,8 @@ import logging
 from dataclasses import dataclass
 
 from components.labels import CANDIDATE, PROMOTED, STATE_LABEL
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

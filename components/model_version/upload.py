@@ -10,8 +10,9 @@ from components.model_version.registry import (
     set_default,
 )
 from components.plan_training.plan import serving_container
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from components.vertex.creations import upload_model
+from trainer.json_types import Json
 
 
 def upload_version(

@@ -2,17 +2,15 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
 from components.plan_training.spellings.vertex import COMMAND, ROLES, placed_pools
+from trainer.json_types import Json
 
 SERVING_PORT = 8080
 # On spot machines: at most so much work is done twice each time that they are taken away.
 SPOT_CHECKPOINT_SECONDS = 60
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.vertex.api import PREDICT_TIMEOUT_SECONDS, VertexApi
-
-Json = dict[str, Any]
+from trainer.json_types import Json
 
 
 @dataclass(frozen=True)

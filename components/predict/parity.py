@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+
+from trainer.json_types import Json
 
 PROBABILITY_TOLERANCE = 1e-5
-
-Json = dict[str, Any]
 
 
 class ParityError(Exception):

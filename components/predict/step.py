@@ -14,6 +14,7 @@ from components.model_version.registry import VersionName
 from components.predict.asking import Answer, request_predictions
 from components.predict.parity import check_parity
 from components.vertex.api import VertexApi
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     from kfp.dsl import Metrics
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 ONE_IN_A_MILLION = 1e-6
 
-Json = dict[str, Any]
 
 logger = logging.getLogger(__name__)
 

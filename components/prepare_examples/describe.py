@@ -2,13 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
 from components.prepare_examples.statistics import anomalies, drift, report, schema
-
-Json = dict[str, Any]
+from trainer.json_types import Json
 
 
 def describe_examples(

@@ -22,8 +22,7 @@ from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import quarantine
 from components.prepare_examples.tables import step as taxi_step
 from components.prepare_examples.tables.bigquery import build_query
-
-Json = dict[str, Any]
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from string import Template
 from components.run_summary.summary import Summary
 from components.run_summary.usage import Usage, usages_of
 from components.run_summary.usage_chart import usage_section
-from components.vertex.api import Json
+from trainer.json_types import Json
 
 REPORT_FILE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html")

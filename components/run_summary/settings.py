@@ -5,7 +5,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from components.vertex.api import Json
+from trainer.json_types import Json
 
 # Parameters that hold settings as one JSON object each; `train.epochs` is one of `train`.
 GROUPS = ("cluster", "train", "thresholds", "prepare")

@@ -9,9 +9,9 @@ from typing import Any
 
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import code_digest, parameters_of, settings_of
-from components.vertex.api import Json
 from components.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
 from trainer import paths
+from trainer.json_types import Json
 
 SUMMARY_FILE = "summary.json"
 STATE_PREFIX = "PIPELINE_STATE_"

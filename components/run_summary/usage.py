@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from components.vertex.api import Json
+from trainer.json_types import Json
 
 BARS = "▁▂▃▄▅▆▇█"
 MEBIBYTE = 1024 * 1024

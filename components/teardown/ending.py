@@ -10,8 +10,9 @@ from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
 from components.teardown.made import Made
 from components.teardown.teardown import TeardownError, tear_down
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
 from components.vertex.job_warnings import replicas_of_jobs
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,9 @@ from functools import cached_property
 from components.endpoint.ensure import find_endpoint
 from components.labels import BILLING_LABEL, RUN_LABEL
 from components.model_version.registry import list_versions
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
 from components.vertex.task_details import SERVED_BEFORE, details_by_name, outputs_of
+from trainer.json_types import Json
 
 # Tasks of the DAG, by their names in the graph.
 TRAIN, UPLOAD, ENDPOINT = "custom-training-job", "model-upload", "ensure-endpoint"

@@ -18,7 +18,8 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.teardown.made import Made
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

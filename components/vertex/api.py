@@ -22,6 +22,7 @@ from components.vertex.retries import (
     refusal_of,
     retry,
 )
+from trainer.json_types import Json
 
 __all__ = ["VertexApi", "VertexError", "connect"]
 
@@ -40,7 +41,6 @@ REPEATABLE_METHODS = {
     "wait": "",
 }
 
-Json = dict[str, Any]
 # Returns the answer of a request that was carried out, None if it was not.
 Find = Callable[[], Json | None]
 

@@ -6,7 +6,8 @@ import secrets
 import uuid
 
 from components.labels import SUBMISSION_LABEL
-from components.vertex.api import Json, VertexApi, VertexError, finished
+from components.vertex.api import VertexApi, VertexError, finished
+from trainer.json_types import Json
 
 DEPLOY_TIMEOUT_SECONDS = 1800
 MOST_READABLE = 48  # of the 63 characters of a model's id, which neither a digit nor "-" begins

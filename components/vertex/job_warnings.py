@@ -2,7 +2,8 @@
 
 import logging
 
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import datetime
 from dataclasses import dataclass
 from typing import Any
 
-from components.vertex.api import Json
+from trainer.json_types import Json
 
 # Metadata of the endpoint that `ensure_endpoint` puts out: `yes` or `no`.
 SERVED_BEFORE = "servedBefore"

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from components.vertex.job_warnings import job_warnings
 from pipelines.command.durations import seconds
 from pipelines.command.models_endpoints import (
@@ -19,6 +19,7 @@ from pipelines.jobs import lifecycle as jobs
 from pipelines.jobs import log as job_log
 from pipelines.jobs import view as job_view
 from pipelines.resources import short_name
+from trainer.json_types import Json
 
 EXIT_FAILED = 1
 EXIT_TIMEOUT = 124  # as timeout(1) has it

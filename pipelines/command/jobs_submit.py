@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from components.vertex.api import Json, VertexApi, connect
+from components.vertex.api import VertexApi, connect
 from pipelines.command.clusters import warn_of_gpus
 from pipelines.command.jobs import EXIT_CODES, add_timeout, follow, tell_end
 from pipelines.command.models_endpoints import add_action, print_json
@@ -24,6 +24,7 @@ from pipelines.runs.execute import new_run_name
 from pipelines.target.containers import add_containers
 from pipelines.target.local_service import LocalService
 from pipelines.target.places import Target
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

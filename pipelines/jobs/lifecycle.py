@@ -5,9 +5,10 @@ import uuid
 from collections.abc import Callable
 
 from components.labels import SUBMISSION_LABEL
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from pipelines.kinds import Kind
 from pipelines.resources import Table, short_name, when
+from trainer.json_types import Json
 
 JOB = Kind(
     noun="job",

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Iterator
 
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from pipelines.jobs.lifecycle import JOB, POLL_SECONDS
 from pipelines.resources import ResourceError
+from trainer.json_types import Json
 
 REPLICA_POOLS = ("chief", "worker", "ps", "evaluator")
 

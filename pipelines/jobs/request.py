@@ -7,10 +7,10 @@ from typing import Any, NoReturn
 
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
-from components.vertex.api import Json
 from pipelines.config import ConfigError, RunConfig, trainer_flags
 from trainer.config.settings import add_flags
 from trainer.config.train_config import TrainConfig
+from trainer.json_types import Json
 
 # What vertex_local calls it; see its cpus.py.
 PIN_VARIABLE = "VERTEX_LOCAL_PIN_REPLICAS"

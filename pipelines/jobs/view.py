@@ -4,11 +4,12 @@ import datetime
 from typing import Any
 
 from components.run_summary.usage import MEBIBYTE, mean, most, sparkline, usages_of
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from components.vertex.job_warnings import job_warnings, replicas_of
 from pipelines.jobs.lifecycle import JOB
 from pipelines.jobs.log import REPLICA_POOLS, last_line
 from pipelines.resources import Table, short_name, when
+from trainer.json_types import Json
 
 _MEGABYTE = 1024 * 1024
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))

@@ -14,7 +14,7 @@ from rich.console import Console
 from components.labels import RUN_LABEL
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, summarize
-from components.vertex.api import Json, VertexApi, VertexError, connect
+from components.vertex.api import VertexApi, VertexError, connect
 from components.vertex.job_warnings import replicas_of_jobs
 from pipelines.config import RunConfig
 from pipelines.runs.display import display_for
@@ -22,6 +22,7 @@ from pipelines.runs.request import create_run
 from pipelines.runs.submit import RunOptions, package_of, plan_run
 from pipelines.runs.view import RunView, TrainingLog, follow, leaf_tasks, view_of, wait_until_final
 from pipelines.target.places import Target, make_state_dir
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

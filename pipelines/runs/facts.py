@@ -6,8 +6,9 @@ from typing import Any
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import Summary, summarize
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from pipelines.config import RUNS, named_run
+from trainer.json_types import Json
 
 NUM_THREADS = 8
 

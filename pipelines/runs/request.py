@@ -10,8 +10,9 @@ import re
 from typing import Any
 
 from components.labels import RUN_LABEL
-from components.vertex.api import EMULATOR_VARIABLE, Json, VertexApi
+from components.vertex.api import EMULATOR_VARIABLE, VertexApi
 from pipelines.package.spec import Package
+from trainer.json_types import Json
 
 RUN_NAME = re.compile(r"[a-z][-a-z0-9]{0,127}")
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from components.labels import BILLING_LABEL, RUN_LABEL
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
 from pipelines.package.image import default_image
 from pipelines.package.spec import Package, own_image
 from pipelines.resources import ResourceError
@@ -16,6 +16,7 @@ from pipelines.runs.listing import RUN
 from pipelines.runs.submit import Submission
 from pipelines.runs.view import TRAINING_TASK, leaf_tasks, view_of
 from trainer import paths
+from trainer.json_types import Json
 
 PLAN_TASK = "plan-training"
 # What `submit` and other clients may have set; all else of a PipelineJob is the service's.

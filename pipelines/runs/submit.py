@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from components.plan_training.suggest import did_you_mean
-from components.vertex.api import Json
 from components.yaml_text import YamlError
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
 from pipelines.package.compile import compile_pipeline
@@ -26,6 +25,7 @@ from pipelines.target.places import Target
 from pipelines.values import read_value
 from pipelines.vertex_checks import ConfigError, check_labels
 from trainer import paths
+from trainer.json_types import Json
 
 TYPES = {"NUMBER_DOUBLE": float, "NUMBER_INTEGER": int}
 OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}

@@ -5,10 +5,10 @@ import textwrap
 from typing import Any
 
 from components.run_summary.summary import Summary
-from components.vertex.api import Json
 from pipelines.resources import Table
 from pipelines.runs.facts import changed_settings
 from trainer import paths
+from trainer.json_types import Json
 
 WIDTH = 80
 INDENT = 18

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.labels import RUN_LABEL
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
 from components.vertex.job_warnings import job_warnings
 from components.vertex.task_details import NOT_RUN as NOT_RUN  # noqa: PLC0414 - taken from here
 from components.vertex.task_details import TaskView, outputs_by_task, task_views
 from components.vertex.task_details import leaf_tasks as leaf_tasks  # noqa: PLC0414 - taken from here
 from pipelines.jobs.log import message_of
+from trainer.json_types import Json
 from trainer.runtime.progress import Progress, parse_progress
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from components.labels import RUN_LABEL, SCHEDULE_LABEL
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.plan_training.suggest import did_you_mean
 from components.run_summary.settings import WEBHOOK, without_path
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from pipelines.package.registry import RegistryError
 from pipelines.package.spec import check_images
 from pipelines.resources import ResourceError
@@ -21,6 +21,7 @@ from pipelines.schedules.file import ScheduleFile
 from pipelines.target.places import Target
 from pipelines.vertex_checks import ConfigError
 from trainer import paths
+from trainer.json_types import Json
 
 # A Schedule has no labels; SCHEDULE_LABEL of its runs says that it is ours, this what it was made
 # from.

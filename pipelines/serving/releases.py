@@ -20,8 +20,9 @@ from components.model_version.registry import (
     set_default,
     with_alias,
 )
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from pipelines.resources import ResourceError, endpoint_of, model_name, short_name, version_called
+from trainer.json_types import Json
 
 UNCHECKED = "its predictions are not checked: the version holds no golden.json"
 BY_HAND = "by-hand"  # the label of an endpoint that no run has created

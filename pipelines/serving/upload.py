@@ -10,12 +10,13 @@ from components.model_version.registry import VersionName
 from components.model_version.same_model import model_digest
 from components.model_version.saved_model import SavedModelError, check_saved_model
 from components.model_version.upload import upload_version
-from components.vertex.api import Json, VertexApi
+from components.vertex.api import VertexApi
 from pipelines.jobs.lifecycle import JOB
 from pipelines.package.image import default_image
 from pipelines.package.spec import PULLABLE
 from pipelines.resources import ResourceError, short_name
 from trainer import paths
+from trainer.json_types import Json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]{0,127}", re.ASCII)
 # Model.version_aliases of Vertex AI's REST API.

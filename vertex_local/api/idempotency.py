@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from vertex_local.api.database.store import Store
-from vertex_local.api.routes import Json
 from vertex_local.errors import ApiError, aborted
+from vertex_local.json_types import Json
 
 HEADER = "Idempotency-Key"
 LONGEST_KEY = 255

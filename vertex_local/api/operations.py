@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from vertex_local.api.query.pages import list_page
-from vertex_local.api.routes import Call, Json, Route
+from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service, now
 from vertex_local.errors import failed_precondition, invalid_argument, of_exception
+from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 

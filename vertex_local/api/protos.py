@@ -2,13 +2,11 @@
 
 import logging
 import threading
-from typing import Any
 
 from vertex_local.errors import ApiError, invalid_argument
+from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 
 def parse(type_name: str, body: Json) -> Json:

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from vertex_local.api.service import Service
-
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 
 @dataclass(frozen=True)

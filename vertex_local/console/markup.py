@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from html import escape
-from typing import Any
 
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TONES = {

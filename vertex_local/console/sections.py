@@ -8,7 +8,6 @@ from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.console.charts import unseen, usage_charts
 from vertex_local.console.markup import (
-    Json,
     ago,
     chips,
     elapsed,
@@ -22,6 +21,7 @@ from vertex_local.console.markup import (
 from vertex_local.endpoints import deployments
 from vertex_local.errors import ApiError
 from vertex_local.jobs import resource as jobs
+from vertex_local.json_types import Json
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import group as processes
 from vertex_local.processes.usage.curve import read_curves

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from vertex_local.endpoints import server_requests
 from vertex_local.endpoints.server_process import (
@@ -28,6 +27,7 @@ from vertex_local.errors import (
     resource_exhausted,
     unavailable,
 )
+from vertex_local.json_types import Json
 from vertex_local.machine.files import timestamp
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch
@@ -35,7 +35,6 @@ from vertex_local.processes.restarts import Backoff
 
 logger = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 
 DRAIN_TIMEOUT_SECONDS = 30.0
 MAX_IN_FLIGHT = 64

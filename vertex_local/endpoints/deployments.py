@@ -3,7 +3,7 @@
 import re
 import threading
 
-from vertex_local.api.routes import Call, Json
+from vertex_local.api.routes import Call
 from vertex_local.api.service import Service, now
 from vertex_local.endpoints import traffic
 from vertex_local.endpoints.deployed_model import ServingProcess
@@ -16,6 +16,7 @@ from vertex_local.errors import (
     cancelled,
     invalid_argument,
 )
+from vertex_local.json_types import Json
 from vertex_local.models import resource as models
 
 CLOSE_DRAIN_SECONDS = 3.0

@@ -4,12 +4,12 @@ import logging
 import threading
 import time
 
-from vertex_local.api.routes import Json
 from vertex_local.api.service import Service
 from vertex_local.endpoints import deployments, traffic
 from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.errors import failed_precondition, resource_exhausted, unavailable
 from vertex_local.http.server import MAX_PREDICTIONS
+from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -2,13 +2,11 @@
 
 import http.client
 import json
-from typing import Any
 
 from vertex_local.endpoints.serving_contract import HOST
 from vertex_local.errors import ApiError, internal, invalid_argument
 from vertex_local.http import strict_json
-
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 MAX_MESSAGE_CHARACTERS = 4000
 

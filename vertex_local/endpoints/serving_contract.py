@@ -7,13 +7,11 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vertex_local.errors import failed_precondition
+from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.processes import group as processes
-
-Json = dict[str, Any]
 
 HOST = "127.0.0.1"
 CONTAINER_HOST, CONTAINER_PORT = "0.0.0.0", 8080  # unless the model names another port

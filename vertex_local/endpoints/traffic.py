@@ -1,11 +1,10 @@
 """Traffic splits of an endpoint: percentages by deployed model's id. Pure functions."""
 
 import random
-from typing import Any
 
 from vertex_local.errors import failed_precondition, invalid_argument
+from vertex_local.json_types import Json
 
-Json = dict[str, Any]
 Split = dict[str, int]
 
 WHOLE = 100

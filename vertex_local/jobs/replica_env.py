@@ -8,17 +8,16 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from vertex_local.errors import invalid_argument
 from vertex_local.jobs import cores as cpus
 from vertex_local.jobs.worker_pools import ROLES, WorkerPool, worker_pools
+from vertex_local.json_types import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.processes.group import ProcessSpec
 
-Json = dict[str, Any]
 Addresses = dict[int, list[str]]
 
 HOST = "127.0.0.1"

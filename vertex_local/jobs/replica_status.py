@@ -7,11 +7,12 @@ to do with the job's state and its log.
 import os
 from pathlib import Path
 
-from vertex_local.api.routes import Call, Json
+from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
 from vertex_local.jobs.replica_env import task_name
 from vertex_local.jobs.worker_pools import ROLES
+from vertex_local.json_types import Json
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import group as processes
 from vertex_local.processes.usage.curve import Curve, read_curves

@@ -2,13 +2,12 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Any
 
 from vertex_local.errors import invalid_argument
+from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 
 # What worker pools 0 to 3 do, and what TF_CONFIG calls them.
 ROLES = ("chief", "worker", "ps", "evaluator")

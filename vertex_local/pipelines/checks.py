@@ -11,11 +11,10 @@ from typing import Any
 
 from kfp.dsl import component_factory
 
+from vertex_local.json_types import Json
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.kfp_local import conditions
-
-Json = dict[str, Any]
 
 URI_SCHEMES = ("file", "http", "https")  # the last two are names of resources, not of files
 WRAPPING = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")

@@ -5,9 +5,8 @@ outputs of tasks that have succeeded from the journal.
 """
 
 from collections import Counter
-from typing import Any
 
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 INTERRUPTED_EVENT = "pipeline_interrupted"
 SUCCESSES = ("SUCCEEDED", "SKIPPED")

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local.api.database.store import now
-
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 FILE_NAME = "events.jsonl"
 FAILED_PRECONDITION = 9  # google.rpc.Code that Vertex AI gives to a failed task

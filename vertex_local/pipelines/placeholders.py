@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
 INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']*)'\]\}\}")

@@ -8,10 +8,11 @@ import re
 from pathlib import Path
 
 from vertex_local.api import protos
-from vertex_local.api.routes import Call, Json
+from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind, Start
 from vertex_local.api.service import Service
 from vertex_local.errors import RPC_CODES, already_exists, invalid_argument
+from vertex_local.json_types import Json
 from vertex_local.pipelines import interrupted
 from vertex_local.pipelines import journal as events
 from vertex_local.pipelines import spec as pipeline_spec

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vertex_local.json_types import Json
 from vertex_local.pipelines import journal
 from vertex_local.pipelines.earlier_tasks import Earlier
 from vertex_local.pipelines.journal import EventLog
@@ -16,7 +17,6 @@ from vertex_local.pipelines.spec import ROOT, Leaf
 
 logger = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 
 EXIT_TASKS_SECONDS = 60.0  # how long exit tasks may take once the run is cancelled or interrupted
 NAP_SECONDS = 0.05

@@ -17,8 +17,8 @@ import warnings
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
+from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import spec as pipeline_spec
@@ -27,7 +27,6 @@ from vertex_local.processes.warm import WarmClient
 
 logger = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 
 JOB_FILE = "job.json"
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from vertex_local.json_types import Json
 from vertex_local.machine.docker import Container
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch
@@ -101,7 +102,7 @@ def _copy(source: IO[str], log: IO[str]) -> None:
                 return
 
 
-def _await_end(group: processes.Group, must_stop: Callable[[], bool]) -> processes.Json:
+def _await_end(group: processes.Group, must_stop: Callable[[], bool]) -> Json:
     is_asked = False
     while not group.has_ended(POLL_SECONDS):
         if not is_asked and must_stop():

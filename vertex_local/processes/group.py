@@ -13,16 +13,14 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from vertex_local.json_types import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux
 from vertex_local.machine.docker import Container
 from vertex_local.machine.files import remove_temp_dir, write_json
 from vertex_local.processes.launch import SUPERVISOR_LOG, Launch, SupervisorProcess
 from vertex_local.processes.supervisor import GROUP_FILE, LOCK_FILE, STATE_FILE
-
-Json = dict[str, Any]
 
 STOP_MARGIN_SECONDS = 15.0
 ORPHANS_TIMEOUT_SECONDS = 10.0

@@ -6,12 +6,11 @@ sees: every time up to it is run, however late and one after the other.
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
+from vertex_local.json_types import Json
 from vertex_local.machine.clock import moment_of, stamp
 from vertex_local.schedules.cron import Cron
 
-Json = dict[str, Any]
 Change = Callable[[Json], None]
 
 START, WAIT, SKIP = "start", "wait", "skip"

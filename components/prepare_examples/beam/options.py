@@ -7,9 +7,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from components.prepare_examples.errors import DataError
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -21,7 +22,6 @@ DIRECT_RUNNERS = {"", "DirectRunner"}
 
 
 Element = TypeVar("Element")
-Json = dict[str, Any]
 
 
 def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":

@@ -25,8 +25,7 @@ from components.prepare_examples.statistics.schema import write_schema
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import record_file
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, Shard
-
-Json = dict[str, Any]
+from trainer.json_types import Json
 
 
 def write_examples(

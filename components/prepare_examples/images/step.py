@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from components.prepare_examples.images.beam_pipeline import write_examples, write_manifest
 from components.prepare_examples.images.formats import IMAGES
@@ -15,8 +14,7 @@ from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.raw_data.sources import source_of
 from components.prepare_examples.tfrecords.records import COMPRESSIONS
 from components.prepare_examples.tfrecords.shards import Rows, Shard, limit_splits, plan_shards
-
-Json = dict[str, Any]
+from trainer.json_types import Json
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.schema import domains
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 ERROR, WARNING = "error", "warning"
 TYPES = {"STRING": 1, "INT": 2, "FLOAT": 3}  # of schema_pb2.FeatureType
 TYPE_NAMES = {number: name for name, number in TYPES.items()}
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.anomalies import WARNING, Anomaly
+from trainer.json_types import Json
 
 STATISTICS = "statistics.json"
 # PSI: below 0.1 nothing, above 0.25 a marked shift, by the custom of credit scoring.
@@ -24,7 +24,6 @@ LEAST_SHARE = 1e-4  # PSI is infinite for an empty interval
 
 MISSING = "missing"
 
-Json = dict[str, Any]
 Share = tuple[str, float, float]  # a value, its share before and after
 
 

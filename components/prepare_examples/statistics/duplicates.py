@@ -7,9 +7,10 @@ rows were parted, and the count is what the sample's share makes of all rows.
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from components.prepare_examples.splitting import hash_rows
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 KEY = "unique_key"
 MAX_KEYS = 1 << 20
-
-Json = dict[str, Any]
 
 
 @dataclass

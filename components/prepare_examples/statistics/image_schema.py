@@ -1,13 +1,12 @@
 """tensorflow-metadata's forms of what is known of images: a schema, and what Facets reads."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from components.prepare_examples.statistics.schema import to_facets
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
-
-Json = dict[str, Any]
 
 
 def image_schema(statistics: Json) -> "schema_pb2.Schema":

@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from components.prepare_examples.statistics.numbers import Numbers
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     from components.prepare_examples.tfrecords.image_encoder import Batch
 
-Json = dict[str, Any]
 
 MAX_RUN = 256
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from trainer.json_types import Json
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -17,8 +19,6 @@ NUM_BUCKETS = 20
 
 # Every float is a whole number of these, so that sums are exact in whatever order they are made.
 UNITS = 1 << 1074
-
-Json = dict[str, Any]
 
 
 @dataclass

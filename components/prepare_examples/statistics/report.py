@@ -4,14 +4,13 @@ import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from components.prepare_examples.statistics.anomalies import Anomaly
 from components.prepare_examples.statistics.drift import Drift
+from trainer.json_types import Json
 
 FILE = "report.html"
 WIDTH, HEIGHT, NUM_BARS = 260, 90, 20
-Json = dict[str, Any]
 
 
 def render(

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.errors import DataError
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
 MAX_DOMAIN = 200
-Json = dict[str, Any]
 
 
 def infer_schema(statistics: Json) -> "schema_pb2.Schema":

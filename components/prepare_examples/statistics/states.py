@@ -24,12 +24,9 @@ For images, "features" has one entry, `label`, of the type "INT" with the classe
 and the split has "pixels": {"mean": [a number for each channel], "std": […]} of bytes 0 to 255.
 """
 
-from typing import Any
-
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.texts import Strings
-
-Json = dict[str, Any]
+from trainer.json_types import Json
 
 
 def from_state(state: Json) -> Numbers | Strings:

@@ -1,16 +1,15 @@
 """How often each text occurs, in bounded memory and merged in any order."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_STRINGS = 20_000
-
-Json = dict[str, Any]
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.statistics.duplicates import KeyCounts, merge_keys
@@ -11,8 +10,7 @@ from components.prepare_examples.statistics.states import from_state, merge_stat
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.write import TableOptions, write_part
 from components.prepare_examples.tfrecords.shards import SPLITS
-
-Json = dict[str, Any]
+from trainer.json_types import Json
 
 
 def write_table(

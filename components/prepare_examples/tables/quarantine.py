@@ -3,13 +3,11 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from components.prepare_examples.errors import DataError
+from trainer.json_types import Json
 
 NUM_COLUMNS, NUM_ROWS = 3, 3  # that an error shows
-
-Json = dict[str, Any]
 
 
 def describe(result: Json) -> Json:

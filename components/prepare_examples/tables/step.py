@@ -5,7 +5,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from components.prepare_examples.describe import describe_examples
 from components.prepare_examples.errors import DataError
@@ -30,8 +29,7 @@ from components.prepare_examples.tables.times import NAME as TIME
 from components.prepare_examples.tables.write import TableOptions
 from components.prepare_examples.tfrecords.records import COMPRESSIONS
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS
-
-Json = dict[str, Any]
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -21,13 +21,12 @@ from components.prepare_examples.tables.read import blocks
 from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tfrecords.records import RecordFile, frame_records, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

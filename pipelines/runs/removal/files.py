@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from components.labels import RUN_LABEL
-from components.vertex.api import Json, VertexApi, VertexError
+from components.vertex.api import VertexApi, VertexError
 from pipelines.jobs.lifecycle import JOB
 from pipelines.resources import ResourceError, short_name
 from pipelines.runs.listing import RUN
 from pipelines.runs.request import RUN_NAME
+from trainer.json_types import Json
 
 PACKAGE_FILE = "pipeline.yaml"
 LATEST = "latest"

@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from components.vertex.api import Json
 from pipelines.jobs.lifecycle import JOB
 from pipelines.resources import ResourceError, Table, short_name
 from pipelines.runs.listing import RUN
 from pipelines.runs.removal.files import RunFiles
+from trainer.json_types import Json
 
 # A run that `trainyard run` has just begun has a folder before the service knows it.
 JUST_BEGUN_SECONDS = 3600

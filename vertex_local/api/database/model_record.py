@@ -4,11 +4,9 @@ Pure functions; `models.py` calls them inside the store's transactions.
 """
 
 import re
-from typing import Any
 
 from vertex_local.errors import failed_precondition, invalid_argument, not_found
-
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 DEFAULT_ALIAS = "default"
 # Model.version_aliases: "The format is [a-z][a-zA-Z0-9-]{0,126}[a-z0-9]".

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from vertex_local.api.database import opening
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.query import select
 from vertex_local.api.query.fields import labels_of, row_of
 from vertex_local.errors import already_exists, not_found
+from vertex_local.json_types import Json
 
-Json = dict[str, Any]
 Resources = list[Json]
 # Returns the positions of a page's resources, and the next page's token.
 Reader = Callable[[sqlite3.Connection], tuple[list[int], str]]

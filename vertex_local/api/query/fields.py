@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vertex_local.api.database import model_record as registry
-
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 VERSIONS = "versions"
 TIMES = ("create_time", "update_time", "start_time", "end_time", "next_run_time")

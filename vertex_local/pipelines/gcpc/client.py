@@ -9,8 +9,7 @@ import tenacity
 from urllib3.exceptions import NewConnectionError
 
 from vertex_local.api.idempotency import HEADER
-
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 REQUEST_TIMEOUT_SECONDS = 60.0
 MOST_ATTEMPTS = 8

@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import requests
 
+from vertex_local.json_types import Json
 from vertex_local.pipelines.gcpc import client
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.gcpc.requests import GcpcError, Launch, Request
-
-Json = dict[str, Any]
 
 CANCEL_TIMEOUT_SECONDS = 30.0
 FIRST_POLL_SECONDS = 0.05

@@ -16,7 +16,7 @@ from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import (
     json_util,
 )
 
-Json = dict[str, Any]
+from vertex_local.json_types import Json
 
 LAUNCHER_PREFIX = "google_cloud_pipeline_components."
 MODEL_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/models/[^/]+")

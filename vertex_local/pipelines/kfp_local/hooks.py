@@ -38,6 +38,7 @@ from kfp.local import (
 from kfp.local.orchestrator import enhanced_dag_orchestrator, orchestrator_utils, task_executor
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from vertex_local.json_types import Json
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.kfp_local import groups
 from vertex_local.pipelines.kfp_local.conditions import ConditionError, evaluate
@@ -46,7 +47,6 @@ from vertex_local.pipelines.kfp_local.step_cache import StepCache
 from vertex_local.pipelines.run_state import PipelineRun
 from vertex_local.pipelines.spec import leaf_key
 
-Json = dict[str, Any]
 Result = tuple[Json, Any]
 
 FAILED: Result = ({}, status.Status.FAILURE)

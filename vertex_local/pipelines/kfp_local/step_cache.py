@@ -17,9 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from vertex_local.json_types import Json
+
 logger = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 
 PENDING = "pending"
 

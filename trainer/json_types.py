@@ -1,0 +1,5 @@
+"""The type of JSON objects."""
+
+from typing import Any
+
+Json = dict[str, Any]
