@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str]) -> int:
-    arguments = _parse(argv)
+    arguments = parse(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end what was started
     try:
         code: int = arguments.command(arguments)
@@ -103,7 +103,7 @@ def _main(argv: list[str]) -> int:
         return _fail(f"{error}\n{LOGIN}", code=EXIT_FAILED)
 
 
-def _parse(argv: list[str]) -> argparse.Namespace:
+def parse(argv: list[str]) -> argparse.Namespace:
     """The arguments; what is after -- goes to the trainer, by commands that have `flags`."""
     parser = _parser()
     cut = argv.index("--") if "--" in argv else len(argv)

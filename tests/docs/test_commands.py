@@ -1,0 +1,178 @@
+"""Every command of README.md, CONTRIBUTING.md and docs/ is run, in the order of its page.
+
+`runner.py` lists the commands that only have their arguments checked, each with its reason.
+"""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from kfp import compiler, dsl
+
+from components.vertex.api import EMULATOR_VARIABLE
+from pipelines.cli import main
+from pipelines.target.places import LOCAL_PROJECT
+from tests.docs.pages import (
+    OLD_COMMANDS,
+    PAGES,
+    ROOT,
+    Command,
+    commands_of,
+    mentioned_commands,
+    table_rows,
+)
+from tests.docs.runner import Runner, write_instances
+from tests.support.service import SERVER_SCRIPT
+
+pytestmark = pytest.mark.timeout(180)
+
+PARENT = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1"
+SERVER = SERVER_SCRIPT
+JOB = """
+import os, pathlib, time
+print("begins")
+folder = pathlib.Path(os.environ["AIP_MODEL_DIR"])
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "saved_model.pb").touch()
+(folder / "workload.json").write_text('{"workload": "mnist", "facts": {}}')
+time.sleep(SECONDS)
+"""
+IMAGE = "us-central1-docker.pkg.dev/p/repository/trainyard:1"
+SCHEDULE = """\
+package: ../nap.yaml
+cron: "0 3 * * *"
+"""
+
+
+@dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
+def step():
+    print("done")  # noqa: T201
+
+
+@dsl.pipeline(name="two-steps")
+def two_steps(keep_endpoint: bool = True):
+    for name in ("train", "evaluate"):
+        step().set_display_name(name)
+
+
+@pytest.fixture(params=PAGES, ids=lambda page: page.name)
+def page(request):
+    return request.param
+
+
+@pytest.fixture
+def runner(page, service, tmp_path, *, monkeypatch, tiny_mnist, taxi_rows, write_csv):
+    """A folder with the pages' files, and a service with jobs, a model, an endpoint and runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for variable in ("TF_CONFIG", "GOOGLE_CLOUD_PROJECT", "TRAINYARD_PIPELINE_ROOT"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    Path("dist").mkdir()
+    Path("dist/mnist.yaml").symlink_to(ROOT / "tests/pipelines/package/golden/mnist.yaml")
+    jobs = {
+        name: start_job(service, JOB.replace("SECONDS", seconds))
+        for name, seconds in (("LONG_JOB", "100"), ("JOB", "1"))
+    }
+    assert main(["jobs", "wait", jobs["JOB"]]) == 0
+    serve_mnist(service)
+    if re.search(r"\bRUN\b|trainyard schedule", page.read_text()):
+        run_and_schedule()
+    names = {
+        **jobs,
+        "RUN": "nap-1",
+        "SCHEDULE": "nap",
+        "DIR": "service",
+        "IMAGE": IMAGE,
+        "TRIPS": str(write_csv(taxi_rows())),
+    }
+    (tmp_path / "out").symlink_to(tmp_path / "job", target_is_directory=True)
+    runner = Runner(names=names, raw=tiny_mnist())
+    environment = dict(os.environ)
+    yield runner
+    runner.close()
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def start_job(service, code: str) -> str:
+    container = {"imageUri": "i", "command": ["python", "-c", code]}
+    pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
+    output = {"outputUriPrefix": os.path.abspath("job")}
+    spec = {"workerPoolSpecs": [pool], "baseOutputDirectory": output}
+    body = {"displayName": "mnist-1", "jobSpec": spec}
+    return service.do("POST", f"{PARENT}/customJobs", body)["name"].rpartition("/")[2]
+
+
+def serve_mnist(service) -> None:
+    """Register two versions of a model and deploy the first."""
+    folder = Path("artifact")
+    folder.mkdir()
+    container = {"imageUri": "i", "command": ["python", str(SERVER)]}
+    model = {
+        "displayName": "mnist",
+        "artifactUri": str(folder.absolute()),
+        "containerSpec": container,
+    }
+    name = service.do("POST", f"{PARENT}/models:upload", {"model": model})["model"]
+    second = {"model": {**model, "versionAliases": ["previous"]}, "parentModel": name}
+    service.do("POST", f"{PARENT}/models:upload", second)
+    endpoint = service.do("POST", f"{PARENT}/endpoints", {"displayName": "mnist"})["name"]
+    deployed = {"deployedModel": {"model": f"{name}@1"}, "trafficSplit": {"0": 100}}
+    service.do("POST", f"/v1/{endpoint}:deployModel", deployed)
+
+
+def run_and_schedule() -> None:
+    """Run a pipeline of one step as `nap-1`, and schedule it as `nap`."""
+    Path("schedules").mkdir()
+    compiler.Compiler().compile(two_steps, "nap.yaml")
+    Path("schedules/nap.yaml").write_text(SCHEDULE)
+    assert main(["submit", "nap.yaml", "--name", "nap-1", "--wait"]) == 0
+    assert main(["schedule", "apply", "schedules"]) == 0
+
+
+def run_all(commands: list[Command], run, capfd) -> None:
+    """Run all commands of a page; fail with all that failed."""
+    failed = []
+    for command in commands:
+        write_instances(command.line)
+        try:
+            run(command.words)
+        except (Exception, SystemExit) as error:
+            failed.append(f"{command.line}\n    {error}\n    {capfd.readouterr().err[-500:]}")
+    assert not failed, "\n".join(failed)
+
+
+def test_every_command_of_a_page_works(runner, page, capfd):
+    if page != OLD_COMMANDS:
+        run_all(commands_of(page), runner.run, capfd)
+        return
+    commands = []
+    for row in table_rows(page):
+        assert len(row) == 3, f"not three cells: {row}"
+        assert re.fullmatch(r"`[^`]+`", row[1]), f"not one command: {row[1]}"
+        text = row[1].strip("`")
+        commands.append(Command(text, tuple(shlex.split(text))))
+    run_all(commands, runner.run, capfd)
+
+
+def test_every_mentioned_command_exists(page, capfd, tmp_path):
+    runner = Runner(names={}, raw=tmp_path)
+    run_all(mentioned_commands(page), runner.help, capfd)
+
+
+def test_the_page_of_old_commands_names_each():
+    old = " ".join(row[0] for row in table_rows(OLD_COMMANDS))
+    for name in (
+        *("jobs submit training", "local train --distributed", "local predict", "jobs list"),
+        *("jobs describe", "jobs stream-logs", "jobs cancel", "models create", "versions create"),
+        *("versions set-default", "versions list", "versions delete", "predict --model"),
+        *("--json-instances", "tensorboard --logdir", "create_records.py", "train-local.sh"),
+        *("--train-steps", "--checkpoint-num-steps", "--num-gpus", "--job-dir", "TF_CONFIG"),
+        *("--config", "--scale-tier", "--module-name"),
+    ):
+        assert name in old, name
+    assert "--eval-steps" in OLD_COMMANDS.read_text()

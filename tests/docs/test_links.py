@@ -1,0 +1,35 @@
+"""Links of README, CONTRIBUTING and docs point at files and headings that exist."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, anchors_of, links_of
+
+pytestmark = pytest.mark.fast
+MAX_README_LINES = 150
+each_page = pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+
+
+@each_page
+def test_links_lead_somewhere(page):
+    broken = []
+    for link in links_of(page):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        is_page = target.suffix == ".md"
+        if not target.exists() or (anchor and is_page and anchor not in anchors_of(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_readme_links_to_every_page_of_docs():
+    linked = {Path(link.partition("#")[0]) for link in links_of(ROOT / "README.md")}
+    pages = {page.relative_to(ROOT) for page in PAGES if page.parent.name == "docs"}
+    assert pages <= linked
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= MAX_README_LINES
