@@ -10,13 +10,13 @@ from typing import Any
 
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.findings import ClusterError
 from components.plan_training.suggest import did_you_mean
 from components.prepare_examples.options import PrepareOptions
 from pipelines.values import read_value, type_of
 from pipelines.vertex_checks import ConfigError as ConfigError  # noqa: PLC0414 - taken from here
 from pipelines.vertex_checks import check_on_vertex, check_together
 from trainer.config.train_config import TrainConfig
+from trainer.errors import ClusterError
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,9 @@ from components.plan_training.machines import (
     accelerator_error,
     machine_error,
 )
-from components.plan_training.shape import COUNT_KEYS, RESTARTS, STRATEGIES, Shape
+from components.plan_training.shape import COUNT_KEYS, RESTARTS, Shape
 from components.plan_training.suggest import did_you_mean
+from trainer.cluster.roles import MAX_REPLICAS, STRATEGIES, find_role_errors, max_gpus
 
 _LEAST = {
     "chief": 0,
@@ -19,9 +20,7 @@ _LEAST = {
     "evaluators": 0,
     "timeout_seconds": 1,
 }
-# Far above any quota: more is a typing error, which should not start so many processes.
-MOST_REPLICAS = 500
-_CHOICES = {"strategy": STRATEGIES, "restarts": RESTARTS}
+_CHOICES = {"strategy": tuple(STRATEGIES), "restarts": RESTARTS}
 # What messages call a field, where a file has other words for it; see `field_name`.
 Names = Mapping[str, str]
 _MACHINE_KEYS = ("machine", "accelerator")
@@ -38,7 +37,9 @@ def check(shape: Shape, findings: Findings, *, names: Names = SHORT_NAMES) -> No
     wrong = _wrong_values(shape, names)
     findings.errors += wrong.values()
     if is_complete and not set(wrong) & {"strategy", *COUNT_KEYS.values()}:
-        findings.errors += _role_errors(shape, names)
+        findings.errors += find_role_errors(
+            shape.strategy, shape.counts(), names=_role_names(names)
+        )
     if "machine" not in wrong and not set(wrong) & {"strategy", *COUNT_KEYS.values()}:
         _check_machines(shape, findings, names)
     if not findings.errors:
@@ -67,8 +68,8 @@ def _wrong_values(shape: Shape, names: Names) -> dict[str, str]:
             wrong[key] = (
                 f"{names.get(key, key)} is {value!r}; it must be a whole number of at least {least}"
             )
-        elif key in COUNT_KEYS.values() and value > MOST_REPLICAS:
-            wrong[key] = f"{names.get(key, key)} is {value}; at most {MOST_REPLICAS} are allowed"
+        elif key in COUNT_KEYS.values() and value > MAX_REPLICAS:
+            wrong[key] = f"{names.get(key, key)} is {value}; at most {MAX_REPLICAS} are allowed"
     if not isinstance(shape.machine, str) or not shape.machine:
         wrong["machine"] = f"machine is {shape.machine!r}; name a machine type, as n1-standard-4"
     if not isinstance(shape.image, str):
@@ -78,53 +79,9 @@ def _wrong_values(shape: Shape, names: Names) -> dict[str, str]:
     return wrong
 
 
-def _role_errors(shape: Shape, names: Names) -> list[str]:
-    strategy, workers, servers = shape.strategy, shape.workers, shape.parameter_servers
-    worker_key, ps_key, chief_key, evaluator_key, strategy_key = (
-        names.get(key, key)
-        for key in ("workers", "parameter_servers", "chief", "evaluators", "strategy")
-    )
-    given = f"{worker_key} is {workers} and {ps_key} is {servers}"
-    is_alone = strategy in ("single", "mirrored")
-    rules = [
-        (
-            is_alone and (workers or servers),
-            f"strategy {strategy!r} trains on the chief alone, but {given}; set both to 0, or set"
-            f" {strategy_key} to 'multi_worker_mirrored' or 'parameter_server'",
-        ),
-        (
-            shape.is_asynchronous and not (workers and servers),
-            "strategy 'parameter_server' needs at least one worker and one parameter server, but"
-            f" {given}",
-        ),
-        (
-            strategy == "multi_worker_mirrored" and servers,
-            f"strategy {strategy!r} has no parameter servers, but {given}; set {ps_key} to 0",
-        ),
-        (
-            strategy == "multi_worker_mirrored" and not workers,
-            f"strategy {strategy!r} needs at least one worker beside the chief, which trains as"
-            f" well, but {worker_key} is 0; set {worker_key} to 1, or strategy to 'single'",
-        ),
-        (
-            shape.chief > 1,
-            f"{chief_key} is {shape.chief}; it must be 1, further workers belong in {worker_key}",
-        ),
-        (
-            shape.chief == 0 and strategy != "multi_worker_mirrored",
-            f"{chief_key} is 0, but strategy {strategy!r} needs the chief; set it to 1",
-        ),
-        (
-            shape.chief == 0 and strategy == "multi_worker_mirrored" and workers == 1,
-            f"{chief_key} is 0 and {worker_key} is 1, which makes one replica; set {worker_key} to"
-            " 2 or more",
-        ),
-        (
-            shape.evaluators > 1,
-            f"{evaluator_key} is {shape.evaluators}; one measures all checkpoints",
-        ),
-    ]
-    return [message for is_wrong, message in rules if is_wrong]
+def _role_names(names: Names) -> dict[str, str]:
+    counts = {role: names.get(key, key) for role, key in COUNT_KEYS.items()}
+    return {"strategy": names.get("strategy", "strategy"), **counts}
 
 
 def _check_machines(shape: Shape, findings: Findings, names: Names) -> None:
@@ -152,18 +109,11 @@ def _idle_gpus(shape: Shape, names: Names) -> list[str]:
         gpus: Accelerator | None = pool.machine.accelerator
         if gpus is None:
             continue
-        num_used = _gpus_in_use(shape, pool.role, gpus.count)
-        if num_used < gpus.count:
+        num_used = max_gpus(shape.strategy, pool.role)
+        if num_used is not None and num_used < gpus.count:
             where = field_name(shape, names, "accelerator", pool.role)
             warnings.append(
                 f"{where}: under {shape.strategy} each {pool.role} uses {num_used} of its"
                 f" {gpus}: the rest costs money and does nothing"
             )
     return warnings
-
-
-def _gpus_in_use(shape: Shape, role: str, count: int) -> int:
-    if role == "ps":
-        return 0
-    is_one = shape.is_asynchronous or shape.strategy == "single" or role == "evaluator"
-    return min(count, 1) if is_one else count

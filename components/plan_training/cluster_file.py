@@ -14,10 +14,11 @@ from typing import Any
 from components.plan_training import shape
 from components.plan_training.checks import Names, check
 from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.findings import ClusterError, Findings
+from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import legacy, short, tf_config, vertex
 from components.plan_training.spellings.yaml_file import read_yaml
+from trainer.errors import ClusterError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
     """Checks the content of a cluster file; see `load_cluster`."""
     if not isinstance(values, Mapping):
         given = "empty" if values is None else f"a {type(values).__name__}"
-        raise ClusterError([f"it is {given}; it must hold keys and values, as `workers: 2`"])
+        raise ClusterError(f"it is {given}; it must hold keys and values, as `workers: 2`")
     name = _spelling_of(values)
     spelling, findings = SPELLINGS[name], Findings()
     fields = spelling.read(values, findings)
@@ -115,14 +116,14 @@ def _spelling_of(values: Mapping[Any, Any]) -> str:
         mixed = " and ".join(
             f"{keys_[0]} ({SPELLINGS[name].title})" for name, keys_ in named.items()
         )
-        raise ClusterError([f"it mixes spellings: {mixed}; keep to one of them"])
+        raise ClusterError(f"it mixes spellings: {mixed}; keep to one of them")
     return next(iter(named), _guess(keys))
 
 
 def _guess(keys: set[str]) -> str:
     """The spelling of a file that has none of the keys, for the best message."""
     if "jobSpec" in keys:
-        raise ClusterError(["jobSpec: give what is below it, with workerPoolSpecs at the top"])
+        raise ClusterError("jobSpec: give what is below it, with workerPoolSpecs at the top")
     if "scaleTier" in keys:
-        raise ClusterError(["scaleTier is at the top; it belongs below trainingInput:"])
+        raise ClusterError("scaleTier is at the top; it belongs below trainingInput:")
     return "short"

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.plan_training.checks import check
-from components.plan_training.findings import ClusterError, Findings
+from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import short
+from trainer.errors import ClusterError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class ClusterSpec(Shape):
         """Builds the spec from the JSON string that travels through the pipeline."""
         values = json.loads(text)
         if not isinstance(values, dict):
-            raise ClusterError([f"the cluster must be a JSON object, not {text!r}"])
+            raise ClusterError(f"the cluster must be a JSON object, not {text!r}")
         return cls.from_dict(values)
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
 from components.plan_training.prices import PriceTable, cluster_cost
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.hosts import made_up_hosts, replica_names, tf_configs
+from trainer.cluster.roles import computing_roles
 
 _WHY = {
     "single": "one replica trains alone",
@@ -58,8 +59,8 @@ def explain(
 
 def notes(shape: Shape, training: Training) -> list[str]:
     """What to know that is no mistake of the file."""
-    num_workers = sum(pool.count for pool in shape.pools() if pool.role in ("chief", "worker"))
-    num_workers -= shape.is_asynchronous
+    computing = computing_roles(shape.strategy)
+    num_workers = sum(pool.count for pool in shape.pools() if pool.role in computing)
     found = [
         (
             num_workers > training.num_files,
@@ -98,11 +99,11 @@ def batch_parts(shape: Shape, batch_size: int) -> dict[str, int]:
     computing = [
         (f"{pool.role}/{index}", pool.machine.accelerator)
         for pool in shape.pools()
-        if pool.role in ("chief", "worker")
+        if pool.role in computing_roles(shape.strategy)
         for index in range(pool.count)
     ]
     if shape.is_asynchronous:
-        return {name: batch_size for name, _ in computing if name.startswith("worker")}
+        return {name: batch_size for name, _ in computing}
     is_many = shape.strategy != "single"
     devices = [gpus.count if gpus and is_many else 1 for _, gpus in computing]
     total, parts, done = sum(devices), {}, 0

@@ -6,17 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from components.plan_training.suggest import did_you_mean
+from trainer.errors import ClusterError
 
 T = TypeVar("T")
 _SECONDS = re.compile(r"(\d+)(\.0+)?s")
-
-
-class ClusterError(ValueError):
-    """A cluster cannot be used; `problems` holds a sentence for each reason."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
 
 
 @dataclass
@@ -29,7 +22,7 @@ class Findings:
     def raise_errors(self) -> None:
         """Raises ClusterError if there are any."""
         if self.errors:
-            raise ClusterError(self.errors)
+            raise ClusterError(*self.errors)
 
 
 class Section:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
-from components.plan_training.spellings.vertex import COMMAND, ROLES, placed_pools
+from components.plan_training.spellings.vertex import COMMAND, placed_pools
+from trainer.cluster.roles import ROLES
 from trainer.json_types import Json
 
 SERVING_PORT = 8080

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from components.plan_training.findings import ClusterError, Findings, Section
+from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.yaml_file import read_yaml
+from trainer.errors import ClusterError
 
 _SECONDS_PER_HOUR = 3600
 Price = tuple[float, float]
@@ -83,7 +84,7 @@ def read_prices(path: Path) -> PriceTable:
         accelerators=_prices(top.get("accelerators"), "accelerators", findings, spot_share=share),
     )
     if findings.errors:
-        raise ClusterError([f"{path}: {error}" for error in findings.errors])
+        raise ClusterError(*(f"{path}: {error}" for error in findings.errors))
     return table
 
 

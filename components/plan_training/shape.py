@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from components.plan_training.machines import Accelerator, Machine
+from trainer.cluster.roles import computing_roles, is_asynchronous, is_synchronous_cluster
 
-STRATEGIES = ("single", "mirrored", "multi_worker_mirrored", "parameter_server")
-# Their replicas wait for each other at every step: one that is lost ends all.
-SYNCHRONOUS_CLUSTERS = ("multi_worker_mirrored",)
 RESTARTS = ("auto", "replica", "whole_job", "never")
-# In the order of Vertex AI's worker pools; what TF_CONFIG calls them, and the key of their number.
+# By role (trainer.cluster.roles.ROLES, in their order): the field with the number of replicas.
 COUNT_KEYS = {
     "chief": "chief",
     "worker": "workers",
@@ -60,28 +58,31 @@ class Shape:
         """The machine of each replica of a role."""
         if own := self.machines.get(COUNT_KEYS[role]):
             return own
-        is_computing = role == "worker" or (role == "chief" and not self.is_asynchronous)
+        is_computing = role in computing_roles(self.strategy)
         return Machine(type=self.machine, accelerator=self.accelerator if is_computing else None)
+
+    def counts(self) -> dict[str, int]:
+        """The number of replicas of each role."""
+        return {role: getattr(self, key) for role, key in COUNT_KEYS.items()}
 
     def pools(self) -> list[ReplicaPool]:
         """The roles that have replicas."""
-        counts = {role: getattr(self, key) for role, key in COUNT_KEYS.items()}
         return [
             ReplicaPool(role=role, count=count, machine=self.machine_of(role))
-            for role, count in counts.items()
+            for role, count in self.counts().items()
             if count
         ]
 
     @property
     def is_asynchronous(self) -> bool:
         """Whether workers compute for parameter servers, and the chief hands out the work."""
-        return self.strategy == "parameter_server"
+        return is_asynchronous(self.strategy)
 
     @property
     def restarts_whole_job(self) -> bool:
         """Whether all replicas start again when one is lost."""
         if self.restarts == "auto":
-            return self.spot or self.strategy in SYNCHRONOUS_CLUSTERS
+            return self.spot or is_synchronous_cluster(self.strategy)
         return self.restarts == "whole_job"
 
     @property

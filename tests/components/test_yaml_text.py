@@ -2,7 +2,6 @@
 
 import pytest
 
-from components.plan_training.findings import ClusterError
 from components.plan_training.prices import read_prices
 from components.yaml_text import YamlError, load_documents, load_yaml
 from pipelines.config import ConfigError, mnist, read_cluster, with_settings
@@ -11,6 +10,7 @@ from pipelines.runs.submit import RunOptions, plan_run
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
 from tests.pipelines.runs.test_submit import package
+from trainer.errors import ClusterError
 
 pytestmark = pytest.mark.fast
 

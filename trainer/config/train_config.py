@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from trainer import paths
-from trainer.cluster import tf_config
+from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
 from trainer.config.model_settings import ModelSettings, as_texts
 from trainer.config.settings import ConfigError, add_flags, check, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
@@ -15,7 +15,7 @@ from trainer.workloads import WORKLOADS, load_workload
 from trainer.workloads.base import Recipe, Workload
 
 SCHEDULES = ("one_cycle", "cosine", "constant", "linear")
-STRATEGIES = ("auto", *tf_config.STRATEGIES)
+STRATEGIES = ("auto", *CLUSTER_STRATEGIES)
 DEFAULT_EPOCHS = 3
 
 

@@ -5,15 +5,13 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from components.plan_training.findings import ClusterError
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.vertex import COMMAND
+from trainer.cluster.roles import CLUSTER_ROLES
 from trainer.cluster.tf_config import parse_tf_config
-from trainer.errors import ClusterError as TfConfigError
+from trainer.errors import ClusterError
 
 DEFAULT_PORT = 2222
-# An evaluator is a task of the job, never a part of the cluster.
-CLUSTER_ROLES = ("chief", "worker", "ps")
 
 TfConfig = dict[str, Any]
 
@@ -37,10 +35,8 @@ def tf_configs(shape: Shape, hosts: Sequence[str]) -> dict[str, TfConfig]:
     names = _addressed(shape)
     if len(hosts) != len(names):
         raise ClusterError(
-            [
-                f"--hosts has {len(hosts)} hosts, but {len(names)} replicas need one: give"
-                f" host:port for {', '.join(names)}, in this order"
-            ]
+            f"--hosts has {len(hosts)} hosts, but {len(names)} replicas need one: give host:port"
+            f" for {', '.join(names)}, in this order"
         )
     full = [host if ":" in host else f"{host}:{DEFAULT_PORT}" for host in hosts]
     cluster: dict[str, list[str]] = {}
@@ -73,5 +69,5 @@ def _tf_config(cluster: dict[str, list[str]], name: str) -> TfConfig:
 def _check(config: TfConfig) -> None:
     try:
         parse_tf_config(json.dumps(config))
-    except TfConfigError as error:
-        raise ClusterError([f"--hosts: {error}"]) from error
+    except ClusterError as error:
+        raise ClusterError(f"--hosts: {error}") from error

@@ -18,6 +18,7 @@ from components.plan_training.spellings import retired
 from components.plan_training.spellings.pools import read_strategy_flag, shape_fields, strategy_args
 from components.plan_training.spellings.vertex import COMMAND, one_image, placed_pools
 from components.plan_training.suggest import did_you_mean
+from trainer.cluster.roles import ROLES
 
 KEYS = ("trainingInput",)
 LEFT_OUT = ("jobId", "labels", "predictionInput")
@@ -28,7 +29,7 @@ PREFIXES = {
     "ps": "parameterServer",
     "evaluator": "evaluator",
 }
-_COUNTED = ("worker", "ps", "evaluator")
+_COUNTED = ROLES[1:]
 _KEYS = (
     *("scaleTier", "useChiefInTfConfig", "args", "scheduling"),
     *(f"{prefix}Type" for prefix in PREFIXES.values()),

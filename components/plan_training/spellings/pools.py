@@ -5,6 +5,7 @@ from typing import Any
 from components.plan_training.findings import Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import COUNT_KEYS, ReplicaPool, Shape
+from trainer.cluster import roles
 
 STRATEGY_FLAG = "--strategy"
 
@@ -32,13 +33,11 @@ def shape_fields(pools: list[ReplicaPool], *, strategy: str = "") -> dict[str, A
 
 def infer_strategy(pools: list[ReplicaPool]) -> str:
     """What these replicas can do together."""
-    counts = {pool.role: pool.count for pool in pools}
-    if counts.get("ps"):
-        return "parameter_server"
-    if counts.get("worker"):
-        return "multi_worker_mirrored"
     gpus = [pool.machine.accelerator for pool in pools if pool.role == "chief"]
-    return "mirrored" if any(gpu and gpu.count > 1 for gpu in gpus) else "single"
+    return roles.infer_strategy(
+        {pool.role: pool.count for pool in pools},
+        num_gpus=max((gpu.count for gpu in gpus if gpu), default=0),
+    )
 
 
 def read_strategy_flag(section: Section, key: str) -> str:

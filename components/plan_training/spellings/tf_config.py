@@ -6,32 +6,28 @@ from typing import Any
 
 from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Machine
-from components.plan_training.shape import DEFAULTS, ReplicaPool, Shape
-from components.plan_training.spellings.hosts import CLUSTER_ROLES, made_up_hosts, tf_configs
+from components.plan_training.shape import COUNT_KEYS, DEFAULTS, ReplicaPool, Shape
+from components.plan_training.spellings.hosts import made_up_hosts, tf_configs
 from components.plan_training.spellings.pools import shape_fields
-from trainer.cluster.tf_config import Cluster, parse_tf_config
-from trainer.errors import ClusterError as TfConfigError
+from trainer.cluster.roles import CLUSTER_ROLES
+from trainer.cluster.tf_config import COUNT_NAMES, Cluster, parse_tf_config
+from trainer.errors import ClusterError
 
 KEYS = ("cluster", "task")
 LEFT_OUT = ("environment", "job", "rpc_layer")
-NAMES = {
-    "chief": "the number of cluster.chief",
-    "workers": "the number of cluster.worker",
-    "parameter_servers": "the number of cluster.ps",
-}
+NAMES = {COUNT_KEYS[role]: name for role, name in COUNT_NAMES.items()}
 
 
 def read(values: Mapping[Any, Any], findings: Findings) -> dict[str, Any]:
     """The fields of a Shape; TF_CONFIG says nothing of machines, which are the usual ones."""
     Section(values, path="", findings=findings, keys=KEYS, left_out=LEFT_OUT)
     cluster = _parse(values, findings)
-    counts = {role: cluster.count(role) for role in CLUSTER_ROLES}
-    if not counts["chief"] and counts["worker"] <= 1 and not counts["ps"]:
-        counts = {"chief": 1}  # a lone worker, or nobody: this replica trains alone
-    counts["evaluator"] = int(cluster.is_evaluator)
     machine = Machine(type=DEFAULTS.machine)
     return shape_fields(
-        [ReplicaPool(role=role, count=count, machine=machine) for role, count in counts.items()]
+        [
+            ReplicaPool(role=role, count=count, machine=machine)
+            for role, count in cluster.role_counts().items()
+        ]
     )
 
 
@@ -57,6 +53,6 @@ def _parse(values: Mapping[Any, Any], findings: Findings) -> Cluster:
         config["cluster"] = {role: at for role, at in cluster.items() if role != "evaluator"}
     try:
         return parse_tf_config(json.dumps(config, default=str))
-    except (TfConfigError, ValueError) as error:
+    except (ClusterError, ValueError) as error:
         findings.errors.append(str(error))
         return Cluster()

@@ -10,6 +10,7 @@ from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Accelerator, Machine
 from components.plan_training.shape import COUNT_KEYS, DEFAULTS, ReplicaPool, Shape
 from components.plan_training.spellings.pools import read_strategy_flag, shape_fields, strategy_args
+from trainer.cluster.roles import ROLES
 
 KEYS = ("workerPoolSpecs", "scheduling")
 LEFT_OUT = (
@@ -24,7 +25,6 @@ _MACHINE_LEFT_OUT = ("gpuPartitionSize", "tpuTopology", "reservationAffinity")
 _SCHEDULING_KEYS = ("timeout", "strategy", "restartJobOnWorkerRestart", "disableRetries")
 _IS_SPOT = {"STANDARD": False, "SPOT": True, "ON_DEMAND": False, "LOW_COST": True}
 COMMAND = ["python", "-m", "trainer.task"]
-ROLES = tuple(COUNT_KEYS)
 NAMES = (
     {"strategy": "--strategy in containerSpec.args"}
     | {

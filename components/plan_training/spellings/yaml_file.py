@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
-from components.plan_training.findings import ClusterError
 from components.yaml_text import YamlError, check_yaml, explain
+from trainer.errors import ClusterError
 
 MAX_BYTES = 100_000
 
@@ -41,7 +41,7 @@ def read_yaml(path: Path) -> Any:
     """
     data = path.read_bytes()
     if len(data) > MAX_BYTES:
-        raise ClusterError([f"it has {len(data):,} bytes; allowed are {MAX_BYTES:,} at most"])
+        raise ClusterError(f"it has {len(data):,} bytes; allowed are {MAX_BYTES:,} at most")
     try:
         text = data.decode("utf-8-sig")
         if text.lstrip().startswith("{"):
@@ -50,11 +50,11 @@ def read_yaml(path: Path) -> Any:
         loader = _Loader(text)
         content = loader.get_single_data()
     except UnicodeDecodeError as error:
-        raise ClusterError([f"it is not YAML: byte {error.start} is not UTF-8"]) from error
+        raise ClusterError(f"it is not YAML: byte {error.start} is not UTF-8") from error
     except YamlError as error:
-        raise ClusterError([str(error)]) from error
+        raise ClusterError(str(error)) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise ClusterError([explain(error, text)]) from error
+        raise ClusterError(explain(error, text)) from error
     if loader.problems:
-        raise ClusterError(loader.problems)
+        raise ClusterError(*loader.problems)
     return content

@@ -11,11 +11,11 @@ import yaml
 
 from components.plan_training.cluster_file import SPELLINGS, load_cluster, parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.findings import ClusterError
 from components.plan_training.machines import BUILT_IN_GPUS, MACHINES, Accelerator, gpu_counts
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.retired import MACHINES as RETIRED
 from components.plan_training.spellings.retired import TIERS
+from trainer.errors import ClusterError
 
 pytestmark = pytest.mark.fast
 
@@ -48,13 +48,16 @@ SHORT_MISTAKES = {
     "time-as-text": ("timeout_seconds: 60s\n", "timeout_seconds is '60s'"),
     "spot": ("spot: often\n", "spot is 'often'; it must be true or false"),
     "restarts": ("restarts: worker\n", "restarts is 'worker'; allowed are 'auto', 'replica'"),
-    "no-workers": (PS + "parameter_servers: 1\n", "workers is 0 and parameter_servers is 1"),
-    "no-servers": (PS + "workers: 1\n", "workers is 1 and parameter_servers is 0"),
-    "lone-workers": ("workers: 1\n", "'single' trains on the chief alone, but workers is 1"),
-    "two-chiefs": (WORKERS + "chief: 2\n", "chief is 2; it must be 1"),
-    "no-chief": ("chief: 0\n", "chief is 0, but strategy 'single' needs the chief"),
-    "alone-without-chief": (WORKERS + "chief: 0\n", "chief is 0 and workers is 1"),
-    "evaluators": ("evaluators: 2\n", "evaluators is 2; one measures all checkpoints"),
+    "no-workers": (PS + "parameter_servers: 1\n", "workers is 0.*needs .*worker.*set it to 1"),
+    "no-servers": (PS + "workers: 1\n", "parameter_servers is 0.*needs .*ps.*set it to 1"),
+    "lone-workers": (
+        "workers: 1\n",
+        "workers is 1.*'single' has no worker.*to 0.*strategy to 'multi_worker_mirrored' or 'para",
+    ),
+    "two-chiefs": (WORKERS + "chief: 2\n", "chief is 2.*must be 1"),
+    "no-chief": ("chief: 0\n", "chief is 0.*'single' needs a chief.*set it to 1"),
+    "alone-without-chief": (WORKERS + "chief: 0\n", "chief is 0 and workers is 1.*workers to 2"),
+    "evaluators": ("evaluators: 2\n", "evaluators is 2.*set it to 1"),
     "machine": (
         "machine: n1-standard-5\n",
         "machine is 'n1-standard-5'; allowed are n1-standard-4",
@@ -120,7 +123,7 @@ VERTEX_MISTAKES = {
     ),
     "ps-without-worker": (
         VERTEX.replace("}]", f"}}, {{}}, {{{POOL}}}]"),
-        r"workerPoolSpecs\[1\].replicaCount is 0 and workerPoolSpecs\[2\].replicaCount is 1",
+        r"workerPoolSpecs\[1\].replicaCount is 0.*needs .*worker.*set it to 1",
     ),
     "job-spec": ("jobSpec: {}\n", "give what is below it"),
     "strategy-flag": (
@@ -148,7 +151,7 @@ LEGACY_MISTAKES = {
     "ps-with-workers-not-counted": (
         CUSTOM + "  workerType: standard\n  parameterServerType: standard\n"
         "  parameterServerCount: 1\n",
-        "trainingInput.workerCount is 0 and trainingInput.parameterServerCount is 1",
+        "trainingInput.workerCount is 0.*needs .*worker.*set it to 1",
     ),
     "count-in-words": (CUSTOM + "  workerCount: one\n", "workerCount is 'one'; it must be a whole"),
     "count-as-fraction": (
@@ -160,7 +163,7 @@ LEGACY_MISTAKES = {
     "negative": (CUSTOM + "  workerCount: -4\n", "trainingInput.workerCount is -4; it must be"),
     "ps-without-worker": (
         CUSTOM + "  parameterServerType: standard\n  parameterServerCount: 1\n",
-        "trainingInput.workerCount is 0 and trainingInput.parameterServerCount is 1",
+        "trainingInput.workerCount is 0.*needs .*worker.*set it to 1",
     ),
     "tier-with-type": (
         "trainingInput: {scaleTier: BASIC, workerCount: 2}\n",
@@ -192,7 +195,7 @@ TF_CONFIG_MISTAKES = {
     "key": ('{"cluster": {"worker": ["a:1"]}, "tasks": 1}', "unknown key 'tasks'"),
     "ps-without-worker": (
         '{"cluster": {"chief": ["a:1"], "ps": ["b:1"]}}',
-        "the number of cluster.worker is 0 and the number of cluster.ps is 1",
+        "the number of cluster.worker is 0.*needs .*worker.*set it to 1",
     ),
     "task": ('{"cluster": {}, "task": "chief"}', "task must be an object"),
 }

@@ -11,12 +11,12 @@ import yaml
 from components.plan_training.cluster_file import parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.explain import batch_parts
-from components.plan_training.findings import ClusterError
 from components.plan_training.prices import cluster_cost, read_prices
 from components.plan_training.spellings.hosts import commands, made_up_hosts, tf_configs
 from pipelines.cli import main
 from pipelines.command.clusters import PRICES
 from trainer.cluster.tf_config import choose_strategy, parse_tf_config
+from trainer.errors import ClusterError
 
 pytestmark = pytest.mark.fast
 
@@ -179,7 +179,7 @@ def test_the_explanation_of_a_wrong_file_names_every_mistake(run, cluster_file):
 
     assert code == 2
     assert f"{path} has 2 mistakes:" in output
-    assert "needs at least one worker" in output
+    assert "workers is 0, but" in output
     assert "machine is 'n1-standard-5'" in output
 
 
