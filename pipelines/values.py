@@ -44,11 +44,6 @@ def read_value(text: str, kind: Any = None) -> Any:
     return text if is_text and not (value is None and type(None) in kinds) else value
 
 
-def type_of(cls: type, name: str) -> Any:
-    """Return the declared type of a field."""
-    return typing.get_type_hints(cls).get(name)
-
-
 def _members(kind: Any) -> set[Any]:
     """Return the types of a union, or the one that it is."""
     is_union = isinstance(kind, types.UnionType)

@@ -10,8 +10,8 @@ from components.plan_training.machines import (
     machine_error,
 )
 from components.plan_training.shape import COUNT_KEYS, RESTARTS, Shape
-from components.plan_training.suggest import did_you_mean
 from trainer.cluster.roles import MAX_REPLICAS, STRATEGIES, find_role_errors, max_gpus
+from trainer.suggest import did_you_mean
 
 _LEAST = {
     "chief": 0,

@@ -15,7 +15,8 @@ from components.plan_training.prices import read_prices
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.hosts import commands, made_up_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
-from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster_file
+from pipelines.config import RUNS, RunConfig, named_run, read_cluster_file
+from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ClusterError
 

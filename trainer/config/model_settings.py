@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.config.settings import ConfigError, setting
+from trainer.config.settings import ConfigError, flag_name, setting
 from trainer.workloads.base import Recipe, Workload
 
 # The learning rate of each, where it is not the optimizer that the model's recipe was made for.
@@ -81,8 +81,8 @@ class ModelSettings:
             names = [field.name for field in dataclasses.fields(ModelSettings)]
             has = [name for name in names if name not in _OF_SOME or name in workload.options]
             raise ConfigError(
-                f"{_flag(missing[0])}: {workload.name} has no such setting; of its model it has"
-                f" {', '.join(map(_flag, has))}"
+                f"{flag_name(missing[0])}: {workload.name} has no such setting; of its model it has"
+                f" {', '.join(map(flag_name, has))}"
             )
         model = {name: value for name, value in given.items() if not name.startswith("linear_")}
         try:
@@ -125,7 +125,3 @@ def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
         for name in ("hidden_units", "crosses")
         if isinstance(value := values[name], list | tuple | int) and not isinstance(value, bool)
     }
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")

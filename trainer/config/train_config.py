@@ -1,7 +1,6 @@
 """What a training job is told: one list of settings, from which the command line is made."""
 
 import argparse
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -9,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from trainer import paths
 from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
 from trainer.config.model_settings import ModelSettings, as_texts
-from trainer.config.settings import ConfigError, add_flags, check, setting
+from trainer.config.settings import ConfigError, add_flags, check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
 from trainer.workloads import WORKLOADS, load_workload
 from trainer.workloads.base import Recipe, Workload
@@ -166,8 +165,7 @@ class TrainConfig(ModelSettings):
     def __post_init__(self):
         for name, text in as_texts(vars(self)).items():
             object.__setattr__(self, name, text)
-        for one in dataclasses.fields(self):
-            check(one, getattr(self, one.name))
+        check_settings(self, label=flag_name)
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--steps and --epochs cannot both be given; leave one out")
         if self.batch_size % self.micro_batches:

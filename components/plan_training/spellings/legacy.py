@@ -17,8 +17,8 @@ from components.plan_training.shape import DEFAULTS, ReplicaPool, Shape
 from components.plan_training.spellings import retired
 from components.plan_training.spellings.pools import read_strategy_flag, shape_fields, strategy_args
 from components.plan_training.spellings.vertex import COMMAND, one_image, placed_pools
-from components.plan_training.suggest import did_you_mean
 from trainer.cluster.roles import ROLES
+from trainer.suggest import did_you_mean
 
 KEYS = ("trainingInput",)
 LEFT_OUT = ("jobId", "labels", "predictionInput")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from trainer.config.model_settings import OPTIMIZERS
-from trainer.config.train_config import ConfigError, TrainConfig, parse_flags, resolve_folders
+from trainer.config.settings import ConfigError
+from trainer.config.train_config import TrainConfig, parse_flags, resolve_folders
 from trainer.workloads import WORKLOADS, load_workload
 
 pytestmark = pytest.mark.fast
@@ -51,7 +52,7 @@ def test_flags_become_the_configuration():
         ("--seed", "-1", "at least 0"),
         ("--strategy", "mirror", "auto, single, mirrored, multi_worker_mirrored, parameter_server"),
         ("--workload", "mnits", "mnist"),
-        ("--examples-dir", "", "give a value"),
+        ("--examples-dir", "", "not empty"),
         ("--label-smoothing", "1.0", "at least 0 and below 1"),
         ("--clip-norm", "inf", "at least 0"),
         ("--schedule", "step", "one_cycle, cosine, constant, linear"),
@@ -62,7 +63,7 @@ def test_flags_become_the_configuration():
         ("--profile-steps", "0-5", "from 1"),
         ("--profile-steps", "a-b", "whole"),
         ("--micro-batches", "3", "--batch-size 128"),
-        ("--optimizer", "amda", "adam, sgd, adagrad, rmsprop; did you mean 'adam'?"),
+        ("--optimizer", "amda", "did you mean 'adam'? allowed are adam, sgd, adagrad, rmsprop"),
         ("--optimizer", "ftrl", "adam, sgd, adagrad, rmsprop"),
         ("--momentum", "0.9", "--momentum: adam has none; sgd and rmsprop have it"),
         ("--momentum", "1", "at least 0 and below 1"),
