@@ -8,7 +8,11 @@ from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
 from components.plan_training.prices import PriceTable, cluster_cost
 from components.plan_training.shape import Shape
-from components.plan_training.spellings.hosts import made_up_hosts, replica_names, tf_configs
+from components.plan_training.spellings.tf_config import (
+    placeholder_hosts,
+    replica_names,
+    tf_configs,
+)
 from trainer.cluster.roles import computing_roles
 
 _WHY = {
@@ -164,7 +168,7 @@ def _cost(shape: Shape, prices: PriceTable) -> list[str]:
 
 
 def _tf_config_lines(shape: Shape, hosts: Sequence[str]) -> list[str]:
-    configs = tf_configs(shape, hosts or made_up_hosts(shape))
+    configs = tf_configs(shape, hosts or placeholder_hosts(shape))
     return [f"  {name:<12} {json.dumps(config)}" for name, config in configs.items()]
 
 

@@ -13,7 +13,7 @@ from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.explain import Training, explain
 from components.plan_training.prices import read_prices
 from components.plan_training.shape import Shape
-from components.plan_training.spellings.hosts import commands, made_up_hosts, tf_configs
+from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster_file
 from trainer.config.settings import ConfigError
@@ -111,7 +111,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
     if arguments.form == "tf_config":
-        hosts = arguments.hosts or file.hosts or made_up_hosts(file.spec)
+        hosts = arguments.hosts or file.hosts or placeholder_hosts(file.spec)
         return [json.dumps(tf_configs(file.spec, hosts), indent=2)]
     if arguments.form:
         values = SPELLINGS[arguments.form].write(file.spec)

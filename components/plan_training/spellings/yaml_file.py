@@ -1,4 +1,4 @@
-"""Reads a YAML file strictly: no key twice, no alias, and mistakes named with their line."""
+"""Strict YAML files: no key twice, no alias, and errors with their line."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ MAX_BYTES = 100_000
 
 
 class _Loader(yaml.SafeLoader):
-    """A SafeLoader that keeps the keys it has met twice."""
+    """A SafeLoader that records duplicate keys."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -33,19 +33,19 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(path: Path) -> Any:
-    """The file's content.
+    """Return the content of a file.
 
     Raises:
-        ClusterError: it is not YAML, has aliases, or a key is given twice; names the line.
+        ClusterError: it is not YAML, has aliases, or has a key twice; names the line.
         OSError: it cannot be read.
     """
     data = path.read_bytes()
     if len(data) > MAX_BYTES:
-        raise ClusterError(f"it has {len(data):,} bytes; allowed are {MAX_BYTES:,} at most")
+        raise ClusterError(f"it has {len(data):,} bytes; at most {MAX_BYTES:,} are allowed")
     try:
         text = data.decode("utf-8-sig")
         if text.lstrip().startswith("{"):
-            text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML not
+            text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not
         check_yaml(text)
         loader = _Loader(text)
         content = loader.get_single_data()
