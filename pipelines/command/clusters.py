@@ -130,15 +130,19 @@ def _training(arguments: argparse.Namespace) -> Training:
     if batch_size < 1:
         raise ConfigError(f"--batch-size is {batch_size}; it must be at least 1")
     if not arguments.examples_dir:
-        where = "by default; --examples-dir counts them"
-        return Training(batch_size=batch_size, num_files=DEFAULT_NUM_SHARDS["train"], where=where)
+        source = "by default; --examples-dir counts them"
+        return Training(
+            batch_size=batch_size, num_files=DEFAULT_NUM_SHARDS["train"], files_source=source
+        )
     path = arguments.examples_dir / "manifest.json"
     try:
         manifest = json.loads(path.read_text())
         num_files = len(manifest["splits"]["train"]["shards"])
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is not a manifest of examples: {error!r}") from error
-    return Training(batch_size=batch_size, num_files=num_files, where=str(arguments.examples_dir))
+    return Training(
+        batch_size=batch_size, num_files=num_files, files_source=str(arguments.examples_dir)
+    )
 
 
 def _batch_size(run: RunConfig) -> int:

@@ -157,7 +157,7 @@ def test_the_explanation_says_what_there_is_to_know(run, cluster_file):
         "chief     chief/0",
         "parameter_server: workers compute batches",
         "a checkpoint every 60 s",
-        "64 examples a step; each worker a batch of its own",
+        "64 examples a step; each worker computes whole batches: ",
         "6 replicas compute, but train has 4 files",
         "each worker uses 1 of its 2 NVIDIA_TESLA_T4",
         "cannot forbid them",
