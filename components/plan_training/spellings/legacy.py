@@ -120,21 +120,16 @@ def _read_pool(given: Section, role: str, config: Section) -> ReplicaPool:
         )
     if not count:
         if type_key in given and count_key not in given:
-            _warn_about_missing_count(given, type_key, count_key)
+            given.findings.warnings.append(
+                f"{given.name(type_key)} is {given.get(type_key)!r} without {count_key}, which AI"
+                f" Platform read as 0: no replica is added; set {count_key} to add some"
+            )
         return ReplicaPool(role=role, count=0, machine=Machine(type=DEFAULTS.machine))
     name = given.text(type_key, default=DEFAULTS.machine)
     machine = _machine(name, field=given.name(type_key), findings=given.findings)
     if "acceleratorConfig" in config:
         machine = _with_accelerator(machine, name, config)
     return ReplicaPool(role=role, count=count, machine=machine)
-
-
-def _warn_about_missing_count(given: Section, type_key: str, count_key: str) -> None:
-    """Warn that a machine type without a count adds no replica, as on AI Platform."""
-    given.findings.warnings.append(
-        f"{given.name(type_key)} is {given.get(type_key)!r} without {count_key}, which AI Platform"
-        f" read as 0: no replica is added; set {count_key} to add some"
-    )
 
 
 def _machine(name: str, *, field: str, findings: Findings) -> Machine:
@@ -170,12 +165,13 @@ def _with_accelerator(machine: Machine, name: str, config: Section) -> Machine:
     if kind in RETIRED_GPUS:
         today = RETIRED_GPUS[kind]
         allowed = gpu_counts(machine.type, today) or [count]
-        few = next((number for number in allowed if number >= count), allowed[-1])
-        section.findings.warnings.append(
-            f"{section.name('type')}: {count} {kind} is now {few} {today}"
+        gpus = Accelerator(
+            type=today, count=next((number for number in allowed if number >= count), allowed[-1])
         )
-        kind, count = today, few
-    return Machine(type=machine.type, accelerator=Accelerator(type=kind, count=count))
+        section.findings.warnings.append(f"{section.name('type')}: {count} {kind} is now {gpus}")
+    else:
+        gpus = Accelerator(type=kind, count=count)
+    return Machine(type=machine.type, accelerator=gpus)
 
 
 def _tier_pools(given: Section, tier: str, configs: Mapping[str, Section]) -> list[ReplicaPool]:
