@@ -18,7 +18,8 @@ from werkzeug.wrappers import Request, Response
 
 from trainer import paths
 from trainer.cluster.liveness import end_process
-from trainer.config.settings import read_environ, setting
+from trainer.config.flags import read_environ
+from trainer.config.settings import setting
 from trainer.errors import TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving import strict_json

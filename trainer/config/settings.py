@@ -1,9 +1,8 @@
 """Settings: each is declared once, as a field of a dataclass with its help, limits and default.
 
-Checks, command-line flags and environment variables are made from the declarations.
+They are checked here; flags.py makes command-line flags and environment variables of them.
 """
 
-import argparse
 import collections.abc
 import dataclasses
 import re
@@ -115,8 +114,8 @@ def check_settings(config: Any, *, label: Callable[[str], str] = str) -> None:
         if "limits" not in field.metadata:
             continue
         value = getattr(config, field.name)
-        if _kind(field) is tuple and isinstance(value, str | list):
-            value = _split(value) if isinstance(value, str) else tuple(value)
+        if kind_of(field) is tuple and isinstance(value, str | list):
+            value = split_list(value) if isinstance(value, str) else tuple(value)
             object.__setattr__(config, field.name, value)
         check(field, value, name=label(field.name))
 
@@ -129,46 +128,14 @@ def check(field: dataclasses.Field[Any], value: Any, *, name: str) -> None:
     """
     if value is None and field.default is None:
         return
-    if _kind(field) is Mapping and isinstance(value, Mapping):
+    if kind_of(field) is Mapping and isinstance(value, Mapping):
         _check_items(field, value, name=name)
     elif not _is_allowed(field, value):
-        raise ConfigError(f"{name} is {value!r};{_allowed(field, value)}")
+        raise ConfigError(f"{name} is {value!r};{describe_allowed(field, value)}")
 
 
-def add_flags(parser: argparse.ArgumentParser, config: type) -> None:
-    """Add a flag for each setting; those of each inherited dataclass are a group."""
-    for base in config.__mro__:
-        if dataclasses.is_dataclass(base):
-            title, _, text = (base.__doc__ or "").partition("\n\n")
-            group: Any = parser
-            if base is not config:
-                group = parser.add_argument_group(title.rstrip("."), text.strip() or None)
-            for field in dataclasses.fields(base):
-                if field.name in base.__annotations__ and field.metadata["limits"].has_flag:
-                    group.add_argument(flag_name(field.name), **_flag_options(field))
-
-
-def read_environ(config: type, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings that environment variables give; an empty one counts as unset.
-
-    Raises:
-        ConfigError: a variable is not set or its value is not allowed.
-    """
-    values = {}
-    for field in dataclasses.fields(config):
-        variable = field.metadata["limits"].variable
-        text = environ.get(variable, "")
-        if not text and field.default is dataclasses.MISSING:
-            raise ConfigError(f"{variable} is not set; set it to the {_limits(field).help}")
-        value = text or field.default
-        if text and _kind(field) is int and text.isdecimal():
-            value = int(text)
-        check(field, value, name=variable)
-        values[field.name] = value
-    return values
-
-
-def _limits(field: dataclasses.Field[Any]) -> Limits:
+def limits_of(field: dataclasses.Field[Any]) -> Limits:
+    """Return the limits of a setting."""
     limits: Limits = field.metadata["limits"]
     return limits
 
@@ -180,7 +147,7 @@ def _hint(field: dataclasses.Field[Any]) -> Any:
     return field.type
 
 
-def _kind(field: dataclasses.Field[Any]) -> type:
+def kind_of(field: dataclasses.Field[Any]) -> type:
     """Return bool, int, float, str, tuple (of texts) or Mapping."""
     hint = _hint(field)
     origin = typing.get_origin(hint) or hint
@@ -189,12 +156,12 @@ def _kind(field: dataclasses.Field[Any]) -> type:
 
 def _number_kind(field: dataclasses.Field[Any]) -> type | None:
     """Return the type of a mapping's values if they are numbers."""
-    _, kind = typing.get_args(_hint(field)) if _kind(field) is Mapping else (None, None)
+    _, kind = typing.get_args(_hint(field)) if kind_of(field) is Mapping else (None, None)
     return kind if kind in (int, float) else None
 
 
 def _check_items(field: dataclasses.Field[Any], values: Mapping[str, Any], *, name: str) -> None:
-    limits, kind = _limits(field), _number_kind(field)
+    limits, kind = limits_of(field), _number_kind(field)
     for key, value in values.items():
         if limits.choices and key not in limits.choices:
             raise ConfigError(f"{name} has no {key!r};{_choices(limits, key)}")
@@ -210,7 +177,7 @@ def _is_number(value: object, kind: type) -> bool:
 
 
 def _is_allowed(field: dataclasses.Field[Any], value: Any) -> bool:
-    kind, limits = _kind(field), _limits(field)
+    kind, limits = kind_of(field), limits_of(field)
     if kind in (int, float):
         return _is_number(value, kind) and limits.allow_number(value)
     if not isinstance(value, kind):
@@ -224,9 +191,9 @@ def _is_allowed(field: dataclasses.Field[Any], value: Any) -> bool:
     return not limits.choices or value in limits.choices
 
 
-def _allowed(field: dataclasses.Field[Any], value: object) -> str:
-    """Return what is allowed, in words, with the choice that `value` may mean."""
-    kind, limits = _kind(field), _limits(field)
+def describe_allowed(field: dataclasses.Field[Any], value: object) -> str:
+    """Return what is allowed in words, after a space, with a suggestion for a wrong choice."""
+    kind, limits = kind_of(field), limits_of(field)
     if limits.form:
         return f" it must be {limits.form}{', or empty' if field.default == '' else ''}"
     if limits.choices and kind is str:
@@ -250,51 +217,6 @@ def _number_words(limits: Limits, kind: type) -> str:
     return f"a {'whole ' if kind is int else ''}number{limits.describe_numbers()}"
 
 
-def _flag_options(field: dataclasses.Field[Any]) -> dict[str, Any]:
-    kind, limits = _kind(field), _limits(field)
-    text = limits.help.replace("%", "%%")
-    if kind is bool:
-        return {"action": "store_true", "help": text}
-    if field.default_factory is not dataclasses.MISSING:
-        default = field.default_factory()
-    else:
-        default = field.default
-    options: dict[str, Any] = {"default": default}
-    if default is dataclasses.MISSING:
-        options = {"required": True}
-        text += " (required)"
-    elif isinstance(default, Mapping):
-        shown = ",".join(f"{key}={value}" for key, value in default.items())
-        text += f" (default: {shown})"
-    elif default:
-        text += f" (default: {default})"
-    if limits.choices and kind is str:
-        text += f"; one of {', '.join(limits.choices)}"
-    names: dict[type, str] = {int: "N", float: "X"}
-    metavar = limits.metavar or names.get(kind, field.name.split("_")[-1].upper())
-    if limits.is_repeated:
-        return {"action": "append", "default": [], "help": text, "metavar": metavar}
-    return {**options, "help": text, "metavar": metavar, "type": _converter(field)}
-
-
-def _converter(field: dataclasses.Field[Any]) -> Callable[[str], Any]:
-    kind: Any = {tuple: _split, Mapping: _read_numbers}.get(_kind(field), _kind(field))
-
-    def convert(text: str) -> Any:
-        try:
-            return kind(text)
-        except ValueError as error:
-            words = " write NAME=NUMBER,…" if kind is _read_numbers else _allowed(field, text)
-            raise argparse.ArgumentTypeError(f"{text!r} is not allowed;{words}") from error
-
-    return convert
-
-
-def _split(text: str) -> tuple[str, ...]:
+def split_list(text: str) -> tuple[str, ...]:
+    """Return the items of a text with commas."""
     return tuple(item for item in text.split(",") if item)
-
-
-def _read_numbers(text: str) -> dict[str, float]:
-    """Return the numbers of `train=0.8,eval=0.2` by name."""
-    pairs = (item.split("=") for item in text.split(","))
-    return {name.strip(): float(number) for name, number in pairs}

@@ -7,8 +7,9 @@ from dataclasses import dataclass, fields, replace
 
 from trainer import paths
 from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
+from trainer.config.flags import add_flags
 from trainer.config.model_settings import ModelSettings, as_texts
-from trainer.config.settings import ConfigError, add_flags, check_settings, flag_name, setting
+from trainer.config.settings import ConfigError, check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
 from trainer.workloads import WORKLOADS, load_workload
 from trainer.workloads.base import Recipe, Workload

@@ -5,7 +5,7 @@ import argparse
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.raw_data.sources import CACHE_DIR, SOURCES
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
-from trainer.config.settings import add_flags
+from trainer.config.flags import add_flags
 
 DESCRIPTION = f"""\
 Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.

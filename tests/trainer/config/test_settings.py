@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from trainer.config.flags import add_flags
 from trainer.config.settings import (
     ConfigError,
-    add_flags,
     check_settings,
     setting,
 )
