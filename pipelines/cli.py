@@ -33,13 +33,14 @@ from pipelines.command.target_options import add_target, service_of, target_of
 from pipelines.command.upload import add_upload
 from pipelines.command.versions import ShowVersion
 from pipelines.command.vertex_setup import add_vertex_setup
-from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster, with_settings
+from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
 from pipelines.jobs.cores import warn_of_cores
 from pipelines.package.registry import RegistryError
 from pipelines.runs.on_failure import add_on_failure, check_command, tell
 from pipelines.target.containers import add_containers
 from pipelines.target.local_service import ServiceError
 from pipelines.target.places import Target, TargetError
+from trainer.config.settings import ConfigError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2

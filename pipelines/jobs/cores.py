@@ -4,13 +4,14 @@ import logging
 import os
 
 from components.plan_training.shape import Shape
+from trainer.cluster.roles import computing_roles
 
 logger = logging.getLogger(__name__)
 
 
 def warn_of_cores(cluster: Shape) -> None:
     """Says that replicas on this machine share its cores, and what each of them gets."""
-    roles = ("worker",) if cluster.is_asynchronous else ("chief", "worker")
+    roles = computing_roles(cluster.strategy)
     num_computing = sum(pool.count for pool in cluster.pools() if pool.role in roles)
     num_cores = len(os.sched_getaffinity(0))
     if num_computing > num_cores:

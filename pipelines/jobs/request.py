@@ -7,8 +7,9 @@ from typing import Any, NoReturn
 
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
-from pipelines.config import ConfigError, RunConfig, trainer_flags
-from trainer.config.settings import add_flags
+from pipelines.config import RunConfig, trainer_flags
+from trainer.config.flags import add_flags
+from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
 from trainer.json_types import Json
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from components.plan_training.suggest import did_you_mean
 from components.run_summary.summary import TOLD
 from components.vertex.api import VertexApi
 from pipelines.jobs.log import message_of
@@ -12,6 +11,7 @@ from pipelines.kinds import Kind
 from pipelines.resources import ResourceError, Table, short_name
 from pipelines.runs.view import FINAL_STATES, leaf_tasks, view_of
 from trainer.json_types import Json
+from trainer.suggest import did_you_mean
 
 STATE_PREFIX = "PIPELINE_STATE_"
 RUN = Kind(

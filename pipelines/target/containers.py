@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from pipelines.target.places import Target
-from pipelines.vertex_checks import ConfigError
+from trainer.config.settings import ConfigError
 
 INSPECT_TIMEOUT_SECONDS = 60
 
