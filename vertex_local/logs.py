@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument
@@ -32,6 +33,7 @@ ALLOWED = (
     f'allowed is {TYPE_FIELD}="ml_job" AND {JOB_FIELD}="ID", and AND {TASK_FIELD}="workerpool0-0", '
     'and last AND timestamp>="TIME"'
 )
+PROJECT = re.compile(r"projects/([^/]*)", re.DOTALL)
 ONLY_REPLICA = "workerpool0-0"
 TASK_NAME = re.compile(r"workerpool(\d+)-(\d+)")
 TOKEN = re.compile(r"v1(?::workerpool\d+-\d+=\d{1,18})*")
@@ -136,10 +138,10 @@ def _entries(job_name: str, path: Path, lines: list[tuple[int, str]]) -> list[Js
 
 
 def _entry(job_name: str, task_name: str, offset: int, text: str, moment: str) -> Json:
-    _, project, _, _, _, job_id = job_name.split("/")
+    job = ResourceName.from_name(job_name)
     return {
-        "logName": f"projects/{project}/logs/{task_name}",
-        "resource": {"type": "ml_job", "labels": {"job_id": job_id, "task_name": task_name}},
+        "logName": f"projects/{job.project}/logs/{task_name}",
+        "resource": {"type": "ml_job", "labels": {"job_id": job.id, "task_name": task_name}},
         "severity": severity(text),
         "textPayload": text,
         "timestamp": moment,
@@ -153,11 +155,12 @@ def _logs_of(
     """Name, whether it runs, and log files: of a custom job, or of a step of a pipeline run."""
     job_id, replica = terms[JOB_FIELD], terms.get(TASK_FIELD, "")
     if job := _find_job(service, projects, job_id):
-        paths = _log_paths(jobs.KIND.folder_of(service, job_id), replica)
+        paths = _log_paths(jobs.KIND.folder_of(service, job["name"]), replica)
         return job["name"], jobs.KIND.is_unfinished(job), paths
     for run in service.store.list_kind(pipelines.KIND.collection):
         path = pipelines.step_log(service, run["name"], job_id)
-        if path and run["name"].split("/")[1] in projects and replica in ("", ONLY_REPLICA):
+        project = ResourceName.from_name(run["name"]).project
+        if path and project in projects and replica in ("", ONLY_REPLICA):
             is_running = pipelines.KIND.is_unfinished(run)
             return pipelines.step_job(run["name"], path.stem), is_running, [path]
     return "", False, []
@@ -170,8 +173,8 @@ def _replica(path: Path) -> str:
 
 def _find_job(service: Service, projects: list[str], job_id: str) -> Json | None:
     for job in service.store.list_kind(jobs.KIND.collection):
-        _, project, _, _, _, found_id = job["name"].split("/")
-        if found_id == job_id and project in projects:
+        name = ResourceName.from_name(job["name"])
+        if name.id == job_id and name.project in projects:
             return job
     return None
 
@@ -211,10 +214,10 @@ def _projects(body: Json) -> list[str]:
     names = body.get("resourceNames")
     if not isinstance(names, list) or not names:
         raise invalid_argument('resourceNames is required; give ["projects/PROJECT"].')
-    parts = [str(name).split("/") for name in names]
-    if any(len(part) != 2 or part[0] != "projects" for part in parts):  # noqa: PLR2004
+    found = [PROJECT.fullmatch(str(name)) for name in names]
+    if not all(found):
         raise invalid_argument(f'resourceNames {names} is not valid; give ["projects/PROJECT"].')
-    return [project for _, project in parts]
+    return [match[1] for match in found if match]
 
 
 def _page_size(body: Json) -> int:

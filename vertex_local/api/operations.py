@@ -47,7 +47,7 @@ def start(
             outcome = {"error": of_exception(error).to_rpc_status()}
         _finish(service, name, outcome)
 
-    thread = threading.Thread(target=run, name=f"operation-{name.rpartition('/')[2]}", daemon=True)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     thread.join(SETTLE_SECONDS)
     return service.store.get(name)
@@ -70,7 +70,7 @@ def get(service: Service, call: Call) -> Json:
 
 def list_operations(service: Service, call: Call) -> Json:
     """GET …/operations."""
-    return list_page(service, call, f"{_resource(call)}/operations")
+    return list_page(service, call, "operations", parent=_resource(call))
 
 
 def wait(service: Service, call: Call) -> Json:

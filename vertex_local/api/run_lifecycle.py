@@ -10,6 +10,7 @@ from typing import Any
 
 from vertex_local.api import operations
 from vertex_local.api.query.pages import list_page
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service, now
 from vertex_local.errors import RPC_CODES, failed_precondition
@@ -85,7 +86,7 @@ class RunKind:
 
     def folder_of(self, service: Service, name: str) -> Path:
         """The folder of a run: its logs, and the state of its processes."""
-        return service.root / self.folder / name.rpartition("/")[2]
+        return service.root / self.folder / ResourceName.from_name(name).id
 
     def is_unfinished(self, run: Json) -> bool:
         """Whether the run has not reached its last state."""
@@ -105,7 +106,7 @@ class RunKind:
 
     def list(self, service: Service, call: Call) -> Json:
         """GET …: the runs of a project and location."""
-        return list_page(service, call, f"{call.parent}/{self.collection}")
+        return list_page(service, call, self.collection)
 
     def cancel(self, service: Service, call: Call) -> Json:
         """POST …/ID:cancel; a run that is ending or has ended stays as it is."""

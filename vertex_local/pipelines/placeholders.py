@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.json_types import Json
 
 PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
@@ -23,15 +24,15 @@ OF_INPUTS_AND_OUTPUTS = re.compile(r"\.(inputs|outputs)\.(parameters|artifacts)\
 
 def of_job(job: Json) -> dict[str, str]:
     """The value of every placeholder that is the same for all tasks of a PipelineJob."""
-    _, project, _, location, _, job_id = job["name"].split("/")
+    name = ResourceName.from_name(job["name"])
     values = {
-        "pipeline_job_name": job_id,
-        "pipeline_job_uuid": job_id,
+        "pipeline_job_name": name.id,
+        "pipeline_job_uuid": name.id,
         "pipeline_job_resource_name": job["name"],
         "pipeline_job_create_time_utc": job.get("createTime", ""),
         "pipeline_job_schedule_time_utc": job.get("scheduledRunTime") or job.get("createTime", ""),
-        "pipeline_google_cloud_project_id": project,
-        "pipeline_google_cloud_location": location,
+        "pipeline_google_cloud_project_id": name.project,
+        "pipeline_google_cloud_location": name.location,
         "pipeline_service_account": job.get("serviceAccount", ""),
         "pipeline_network": job.get("network", ""),
         "pipeline_encryption_key_name": job.get("encryptionSpec", {}).get("kmsKeyName", ""),

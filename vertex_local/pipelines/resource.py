@@ -5,9 +5,11 @@ Where that process ends before the pipeline has, another one runs the exit tasks
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from vertex_local.api import protos
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind, Start
 from vertex_local.api.service import Service
@@ -100,8 +102,12 @@ def create(service: Service, call: Call) -> Json:
 
 
 def get(service: Service, call: Call) -> Json:
-    """GET …/pipelineJobs/ID, with the tasks as they are now; a list has none, as on Vertex AI."""
-    job = service.store.get(KIND.name(call))
+    """GET …/pipelineJobs/ID, with its tasks; lists omit them, as on Vertex AI."""
+    return with_tasks(service, service.store.get(KIND.name(call)))
+
+
+def with_tasks(service: Service, job: Json) -> Json:
+    """Return a run with the present state of its tasks, as its journal has it."""
     is_unfinished = KIND.is_unfinished(job)
     interrupted = "" if is_unfinished else job.get("error", {}).get("message", INTERRUPTED)
     journal = events.read(KIND.folder_of(service, job["name"]))
@@ -115,8 +121,8 @@ def get(service: Service, call: Call) -> Json:
 
 def step_job(run_name: str, task: str) -> str:
     """The job that a step of a run is, as Vertex AI has one for each; only its log can be read."""
-    parent, _, run = run_name.rpartition(f"/{KIND.collection}/")
-    return f"{parent}/customJobs/{run}.{task}"
+    run = ResourceName.from_name(run_name)
+    return replace(run, collection="customJobs", id=f"{run.id}.{task}").name
 
 
 def step_log(service: Service, run_name: str, job_id: str) -> Path | None:

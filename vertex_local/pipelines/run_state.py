@@ -82,16 +82,6 @@ class PipelineRun:
         self._is_cancelled = self._earlier.is_cancelled
 
     @property
-    def parent(self) -> str:
-        """The project and location that it is in."""
-        return self.name.partition("/pipelineJobs/")[0]
-
-    @property
-    def job_id(self) -> str:
-        """The last part of the name."""
-        return self.name.rpartition("/")[2]
-
-    @property
     def current(self) -> Task | None:
         """The task that this thread is executing."""
         return getattr(self._local, "task", None)

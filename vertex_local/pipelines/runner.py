@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import placeholders
@@ -92,6 +93,7 @@ def _execute(
     from vertex_local.pipelines.kfp_local import hooks as kfp_hooks
     from vertex_local.pipelines.task_handler import handler_for
 
+    name = ResourceName.from_name(job["name"])
     root = job["runtimeConfig"]["gcsOutputDirectory"]
     runner = local.SubprocessRunner(use_venv=False)
     local.init(
@@ -109,20 +111,20 @@ def _execute(
         handler=handler_for(
             run, service_url=service_url, temp_dir=temp_dir, warm=warm, engine=engine
         ),
-        is_written=partial(operator.writes_to, parent=run.parent),
+        is_written=partial(operator.writes_to, parent=name.parent),
     )
     spec = json_format.ParseDict(job["pipelineSpec"], pipeline_spec_pb2.PipelineSpec())
     executors = spec.deployment_spec["executors"]
     run.limit_exit_tasks()
     _, outcome = enhanced_dag_orchestrator.run_enhanced_dag(
-        pipeline_resource_name=run.job_id,
+        pipeline_resource_name=name.id,
         dag_component_spec=spec.root,
         executors={name: utils.struct_to_executor_spec(executors[name]) for name in executors},
         components=dict(spec.components.items()),
         dag_arguments=job["runtimeConfig"].get("parameterValues", {}),
         pipeline_root=root,
         runner=runner,
-        unique_pipeline_id=run.job_id,
+        unique_pipeline_id=name.id,
         fail_stack=[],
     )
     return bool(outcome == status.Status.SUCCESS)

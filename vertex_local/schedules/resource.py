@@ -61,7 +61,7 @@ def get(service: Service, call: Call) -> Json:
 
 def list_schedules(service: Service, call: Call) -> Json:
     """GET …/schedules."""
-    return list_page(service, call, f"{call.parent}/{COLLECTION}", view=view)
+    return list_page(service, call, COLLECTION, view=view)
 
 
 def update(service: Service, call: Call) -> Json:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, already_exists
 from vertex_local.json_types import Json
@@ -156,14 +157,14 @@ def _start(service: Service, record: Json) -> None:
 def run_id(record: Json, spec: Json) -> str:
     """The id of the run that is due: pipeline, schedule and time."""
     due = moment_of(record["nextRunTime"])
-    schedule_id = record["name"].rpartition("/")[2]
+    schedule_id = ResourceName.from_name(record["name"]).id
     pipeline = re.sub(r"[^a-z0-9-]", "-", spec["pipelineInfo"]["name"].lower())  # names a folder
     return f"{pipeline:.80}-{schedule_id}-{due:%Y%m%d%H%M%S}"
 
 
 def _store_run(service: Service, record: Json, body: Json, *, run_id: str) -> Json | None:
     """The run's record; None if the schedule has changed since it was read."""
-    name = f"{record['name'].rsplit('/', 2)[0]}/pipelineJobs/{run_id}"
+    name = f"{_runs_of(record)}/{run_id}"
     body = {"displayName": record["displayName"], **body, "scheduleName": record["name"]}
     with service.store.atomic():
         if not _change(service, record, lambda record: _count(record, name, is_started=True)):
@@ -192,6 +193,11 @@ def _change(service: Service, read: Json, change: timing.Change) -> bool:
 
 
 def _num_active(service: Service, record: Json) -> int:
-    runs = service.store.list(f"{record['name'].rsplit('/', 2)[0]}/pipelineJobs")
+    runs = service.store.list(_runs_of(record))
     ours = [run for run in runs if run.get("scheduleName") == record["name"]]
     return sum(pipelines.KIND.is_unfinished(run) for run in ours)
+
+
+def _runs_of(record: Json) -> str:
+    """Return the collection of the pipeline runs of a schedule's project and location."""
+    return f"{ResourceName.from_name(record['name']).parent}/{pipelines.KIND.collection}"

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.fast
 
 PARENT = "projects/p/locations/l"
 JOBS = f"{PARENT}/customJobs"
+MODEL = f"{PARENT}/models/5"
 JOB = {
     "displayName": "train mnist",
     "state": "JOB_STATE_FAILED",
@@ -35,8 +36,8 @@ def is_listed(resource, filter_text, kind="customJobs"):
     name = f"{PARENT}/{kind}/five"
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(select.SCHEMA)
-        select.put(connection, 7, name, kind, resource)
-        page = Page.of(call(filter=filter_text), f"{PARENT}/{kind}", kind=kind)
+        select.put(connection, 7, name, resource)
+        page = Page.of(call(filter=filter_text), kind, parent=PARENT)
         return page.read(connection) == ([7], "")
 
 
@@ -173,7 +174,7 @@ def test_filter_that_is_not_understood_is_refused(text):
 )
 def test_unknown_field_is_refused_with_those_there_are(query, field):
     with pytest.raises(ApiError) as error:
-        Page.of(call(**query), JOBS, kind="customJobs")
+        Page.of(call(**query), "customJobs", parent=PARENT)
     assert error.value.code == 400
     assert f'"{field}"' in error.value.message
     assert "display_name, state, create_time" in error.value.message
@@ -197,7 +198,7 @@ def add(store, number, **fields):
 
 
 def one_page(store, **query):
-    bodies, token = store.page(Page.of(call(**query), JOBS, kind="customJobs").read)
+    bodies, token = store.page(Page.of(call(**query), "customJobs", parent=PARENT).read)
     return [one["n"] for one in bodies], token
 
 
@@ -286,9 +287,9 @@ def test_token_of_another_list_is_refused(store):
     for query in ({}, {"filter": "state=b"}, {"filter": "state=a", "orderBy": "state"}):
         with pytest.raises(ApiError, match="pageToken"):
             one_page(store, pageToken=token, **query)
-    other = f"{PARENT}/models"
+    other = "projects/p/locations/other"
     with pytest.raises(ApiError, match="pageToken"):
-        Page.of(call(filter="state=a", pageToken=token), other, kind="customJobs")
+        Page.of(call(filter="state=a", pageToken=token), "customJobs", parent=other)
 
 
 @pytest.mark.parametrize("change", [["", "x"], ["", 1, 2], ["", 2**70], ["", -1], ["", True], [""]])
@@ -324,10 +325,10 @@ def version(number, **fields):
 def test_versions_have_filters_order_and_pages_too():
     versions = [version(n, labels={"odd": str(n % 2)}) for n in range(1, 13)]
     query = {"filter": "labels.odd=1", "orderBy": "create_time desc", "pageSize": "4"}
-    first = list_versions_page(call(**query), "m", versions)
+    first = list_versions_page(call(**query), MODEL, versions)
     del versions[8]
     token = first["nextPageToken"]
-    second = list_versions_page(call(**query, pageToken=token), "m", versions)
+    second = list_versions_page(call(**query, pageToken=token), MODEL, versions)
     found = [int(one["versionId"]) for one in first["models"] + second["models"]]
     assert found == [11, 9, 7, 5, 3, 1]
     assert "nextPageToken" not in second

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from vertex_local.api.database.store import Store, collection_of
+from vertex_local.api.database.store import Store
 from vertex_local.errors import ApiError, of_exception
 
 pytestmark = pytest.mark.fast
@@ -101,7 +101,3 @@ def test_threads_lose_no_update_and_get_no_id_twice(store):
         thread.join(30)
     assert store.get(f"{MODELS}/5") == {"n": 400}
     assert len(set(ids)) == 400
-
-
-def test_collection_of_a_name():
-    assert collection_of(f"{MODELS}/5/operations/7") == f"{MODELS}/5/operations"

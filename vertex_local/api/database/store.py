@@ -12,6 +12,7 @@ from vertex_local.api.database import opening
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.query import select
 from vertex_local.api.query.fields import labels_of, row_of
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import already_exists, not_found
 from vertex_local.json_types import Json
 
@@ -39,11 +40,6 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def collection_of(name: str) -> str:
-    """`projects/P/locations/L/models` for `projects/P/locations/L/models/5`."""
-    return name.rpartition("/")[0]
-
-
 class Store:
     """Thread-safe resources by name; one process at a time (the service's lock sees to it).
 
@@ -69,7 +65,7 @@ class Store:
                 for position, name, text in connection.execute(
                     "SELECT position, name, body FROM resources"
                 ).fetchall():
-                    select.put(connection, position, name, _kind_of(name), json.loads(text))
+                    select.put(connection, position, name, json.loads(text))
                 opening.mark(connection)
         except sqlite3.Error as error:
             self._connection.close()
@@ -84,7 +80,10 @@ class Store:
             ApiError: ALREADY_EXISTS.
         """
         created = now()
-        row = (name, collection_of(name), json.dumps(body), created, created)
+        row = (
+            *(name, ResourceName.from_name(name).full_collection),
+            *(json.dumps(body), created, created),
+        )
         with self.atomic() as connection:
             try:
                 cursor = connection.execute(
@@ -94,7 +93,7 @@ class Store:
                 )
             except sqlite3.IntegrityError:
                 raise already_exists(name) from None
-            select.put(connection, cursor.lastrowid or 0, name, _kind_of(name), body)
+            select.put(connection, cursor.lastrowid or 0, name, body)
 
     def find(self, name: str) -> Json | None:
         """The resource, or None."""
@@ -139,15 +138,14 @@ class Store:
         """Lets `change` alter the resource, as one atomic step; if it raises, nothing changes."""
         with self.atomic() as connection:
             body = self.get(name)
-            kind = _kind_of(name)
-            listed = row_of(kind, name, body), labels_of(kind, body)
+            listed = row_of(name, body), labels_of(name, body)
             change(body)
             connection.execute(
                 "UPDATE resources SET body = ?, updated = ? WHERE name = ?",
                 (json.dumps(body), now(), name),
             )
-            if listed != (row_of(kind, name, body), labels_of(kind, body)):
-                select.put(connection, _position(connection, name), name, kind, body)
+            if listed != (row_of(name, body), labels_of(name, body)):
+                select.put(connection, _position(connection, name), name, body)
         return body
 
     def delete(self, name: str) -> None:
@@ -203,10 +201,6 @@ class Store:
                 f"SELECT body FROM resources {where} ORDER BY position", (value,)
             ).fetchall()
         return [_decode(row[0]) for row in rows]
-
-
-def _kind_of(name: str) -> str:
-    return collection_of(name).rpartition("/")[2]
 
 
 def _position(connection: sqlite3.Connection, name: str) -> int:

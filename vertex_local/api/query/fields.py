@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vertex_local.api.database import model_record as registry
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.json_types import Json
 
 VERSIONS = "versions"
@@ -38,10 +39,17 @@ def snake_case(field: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field)
 
 
-def row_of(kind: str, name: str, body: Json) -> dict[str, str]:
+def camel_case(field: str) -> str:
+    """Return `displayName` for `display_name`."""
+    head, *rest = field.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def row_of(name: str, body: Json) -> dict[str, str]:
     """Return the text of each column for a resource: "" for what it does not have."""
+    resource = ResourceName.from_name(name)
+    kind, resource_id = resource.kind, resource.id
     shown = _shown(kind, body)
-    resource_id = name.rpartition("/")[2]
     own = {
         "display_name": shown.get("displayName", ""),
         "state": shown.get("state", ""),
@@ -60,9 +68,9 @@ def row_of(kind: str, name: str, body: Json) -> dict[str, str]:
     return {field: str(own.get(field, "")) if field in fields_of(kind) else "" for field in COLUMNS}
 
 
-def labels_of(kind: str, body: Json) -> dict[str, str]:
+def labels_of(name: str, body: Json) -> dict[str, str]:
     """Return the labels of a resource as lists show them."""
-    labels = _shown(kind, body).get("labels")
+    labels = _shown(ResourceName.from_name(name).kind, body).get("labels")
     return {str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
 
 
@@ -97,8 +105,7 @@ def _shown(kind: str, body: Json) -> Json:
 
 
 def _time(kind: str, shown: Json, field: str) -> str:
-    head, *rest = field.split("_")
-    key = head + "".join(word.capitalize() for word in rest)
+    key = camel_case(field)
     if kind == VERSIONS:
         return str(shown.get(f"version{key[0].upper()}{key[1:]}", ""))
     if kind == "operations":

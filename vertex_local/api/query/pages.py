@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from vertex_local.api.query import select
+from vertex_local.api.query.fields import VERSIONS
 from vertex_local.api.query.select import Query
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
@@ -35,7 +36,7 @@ class Page:
     digest: str
 
     @classmethod
-    def of(cls, call: Call, collection: str, *, kind: str) -> "Page":
+    def of(cls, call: Call, kind: str, *, parent: str) -> "Page":
         """Return the page that `filter`, `orderBy`, `pageSize` and `pageToken` ask for.
 
         Raises:
@@ -44,6 +45,7 @@ class Page:
         filter_text = call.query.get("filter", "")
         order_by = call.query.get("orderBy") or call.query.get("order_by", "")
         query = select.build(kind, filter_text=filter_text, order_by=order_by)
+        collection = f"{parent}/{kind}"
         text = json.dumps([collection, filter_text, order_by])
         digest = hashlib.sha256(text.encode()).hexdigest()[:NUM_DIGEST_CHARACTERS]
         token = call.query.get("pageToken") or call.query.get("page_token", "")
@@ -74,23 +76,27 @@ class Page:
 
 
 def list_page(
-    service: Service, call: Call, collection: str, *, view: Callable[[Json], Json] = dict
+    service: Service,
+    call: Call,
+    kind: str,
+    *,
+    parent: str = "",
+    view: Callable[[Json], Json] = dict,
 ) -> Json:
-    """Answer a list request for a collection, each resource as `view` shows it."""
-    kind = collection.rpartition("/")[2]
-    page = Page.of(call, collection, kind=kind)
+    """Return a page of the resources of a kind below `parent`, each as `view` shows it."""
+    page = Page.of(call, kind, parent=parent or call.parent)
     resources, token = service.store.page(page.read)
     return page.answer(kind, [view(resource) for resource in resources], token)
 
 
 def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
-    """Answer a list request for the versions of a model, which are in one record."""
-    page = Page.of(call, name, kind="versions")
+    """Return a page of the versions of a model, which are in one record."""
+    page = Page.of(call, VERSIONS, parent=name)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(select.SCHEMA)
         by_id = {int(version["versionId"]): version for version in versions}
         for version_id, version in by_id.items():
-            select.put(connection, version_id, f"{name}/{version_id}", "versions", version)
+            select.put(connection, version_id, f"{name}/{VERSIONS}/{version_id}", version)
         positions, token = page.read(connection)
     return page.answer("models", [by_id[position] for position in positions], token)
 

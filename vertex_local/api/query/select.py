@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vertex_local.api.query import fields
 from vertex_local.api.query.fields import COLUMNS, TIMES, fields_of, snake_case
 from vertex_local.api.query.grammar import Joined, Node, Not, Restriction, parse
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.json_types import Json
 
@@ -63,15 +64,15 @@ def build(kind: str, *, filter_text: str, order_by: str) -> Query:
     return Query(condition, tuple(values), _orders(kind, order_by))
 
 
-def put(connection: sqlite3.Connection, position: int, name: str, kind: str, body: Json) -> None:
+def put(connection: sqlite3.Connection, position: int, name: str, body: Json) -> None:
     """Add a resource to the table, or change its row."""
-    row = fields.row_of(kind, name, body)
-    collection = name.rpartition("/")[0]
+    row = fields.row_of(name, body)
+    collection = ResourceName.from_name(name).full_collection
     connection.execute(INSERT, (position, collection, *(row[column] for column in COLUMNS)))
     connection.execute("DELETE FROM labels WHERE position = ?", (position,))
     connection.executemany(
         "INSERT INTO labels (key, value, position) VALUES (?, ?, ?)",
-        [(key, value, position) for key, value in fields.labels_of(kind, body).items()],
+        [(key, value, position) for key, value in fields.labels_of(name, body).items()],
     )
 
 
