@@ -92,13 +92,13 @@ def test_wrong_method_names_the_right_one(client):
     ("method", "path", "words"),
     [
         ("POST", f"/v1/{PARENT}/things/5:explode", ["things/5:explode", "POST things/ID:echo"]),
-        ("PATCH", f"/v1/{PARENT}/things/5", ["of things", "GET things/ID:crash"]),
-        ("GET", f"/v1/{PARENT}/things/5/parts", ["of things"]),
-        ("GET", f"/v1/{PARENT}/tensorboards?pageSize=5", ["no tensorboards", "it has things"]),
-        ("POST", f"/v1/{PARENT}:evaluate", ["it has things"]),
+        ("PATCH", f"/v1/{PARENT}/things/5", ["things", "GET things/ID:crash"]),
+        ("GET", f"/v1/{PARENT}/things/5/parts", ["things/5/parts"]),
+        ("GET", f"/v1/{PARENT}/tensorboards?pageSize=5", ["tensorboards", "things"]),
+        ("POST", f"/v1/{PARENT}:evaluate", ["things"]),
         ("POST", "/v1/projects/p/locations/l/publishers/g/models/m:count", ["no publishers"]),
-        ("GET", f"/v1beta1/{PARENT}/things/5:crash", ["v1 of the API", "not v1beta1"]),
-        ("GET", f"/ui/{PARENT}/things/5", ["of things"]),
+        ("GET", f"/v1beta1/{PARENT}/things/5:crash", ["v1 of the API", "v1beta1"]),
+        ("GET", f"/ui/{PARENT}/things/5", ["GET things/ID:crash"]),
     ],
 )
 def test_unknown_method_is_unimplemented_and_says_what_there_is(client, method, path, words):
@@ -184,7 +184,7 @@ def test_console_draws_the_usage_of_each_replica(service):
     html = page(service).get_data(as_text=True)
     assert html.count("<svg") == 2
     assert "CPU over 10 min 0 s" in html
-    assert "1.5 (at most 3.2)" in html
+    assert "1.5 (max 3.2)" in html
     assert "600 MiB" in html
-    assert "no CPU and memory to be seen of worker/0" in html
+    assert "unknown of worker/0" in html
     assert len(html) < 20_000

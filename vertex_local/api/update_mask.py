@@ -6,7 +6,7 @@ from vertex_local.errors import invalid_argument
 
 
 def update_mask(call: Call, allowed: tuple[str, ...]) -> list[str]:
-    """The fields that `updateMask` names, in camelCase.
+    """Return the fields of `updateMask`, in camelCase.
 
     Raises:
         ApiError: INVALID_ARGUMENT if it is missing or names a field that cannot be changed.

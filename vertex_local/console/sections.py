@@ -1,4 +1,4 @@
-"""The console's lists, newest first: pipeline runs, schedules, jobs, models, endpoints."""
+"""Sections of the console: pipeline runs, schedules, jobs, models, endpoints; newest first."""
 
 import logging
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from vertex_local.api.database import model_record as registry
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
-from vertex_local.console.charts import unseen, usage_charts
+from vertex_local.console.charts import unmeasured, usage_charts
 from vertex_local.console.markup import (
     ago,
     chips,
@@ -32,7 +32,7 @@ MAX_SHOWN = 20
 
 
 def all_sections(service: Service) -> str:
-    """The page's content."""
+    """Return the content of the page."""
     return "".join(
         _section(service, title, kind, render)
         for title, kind, render in (
@@ -142,7 +142,7 @@ def _job(service: Service, job: Json) -> str:
     ]
     body = table(("replica", "state", "exit code", "pid"), rows) if rows else ""
     curves = read_curves(jobs.KIND.folder_of(service, job["name"]))
-    body += usage_charts(curves) + unseen(curves, list(replicas))
+    body += usage_charts(curves) + unmeasured(curves, list(replicas))
     return _card(_head(job, state=job["state"]), side=_timing(job), body=body + _error(job))
 
 

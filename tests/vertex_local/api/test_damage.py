@@ -90,23 +90,23 @@ DAMAGES = {
     ),
     "other tables": (
         lambda path: other_program(path, "CREATE TABLE cookies (name TEXT)"),
-        "is another program's database",
+        "another program's",
     ),
     "other tables, in WAL mode": (
         lambda path: other_program(
             path, "PRAGMA journal_mode = WAL", "CREATE TABLE resources (url TEXT)"
         ),
-        "is another program's database",
+        "another program's",
     ),
     "another application's": (
         lambda path: run_on_ours(path, "PRAGMA application_id = 252006674"),
-        "is another program's database",
+        "another program's",
     ),
     "a newer service's": (
         lambda path: run_on_ours(path, "PRAGMA user_version = 99"),
-        "was written by a newer version",
+        "newer version",
     ),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is a folder"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "a folder"),
 }
 
 

@@ -168,11 +168,11 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
     monkeypatch.setenv("VERTEX_AI_PIPELINES_RUN_LABELS", "{}")
     said: list[str] = []
 
-    def carry_out(component, **arguments) -> dict:
+    def execute(component, **arguments) -> dict:
         folder = tmp_path / uuid.uuid4().hex
         folder.mkdir()
         command = resolved_command(component, folder, **arguments)
-        Operator(url=bad_service.url, must_stop=lambda: False, say=said.append).carry_out(command)
+        Operator(url=bad_service.url, must_stop=lambda: False, say=said.append).execute(command)
         return {path.name: json.loads(path.read_text()) for path in folder.iterdir()}
 
     unmanaged = UnmanagedContainerModel(
@@ -181,13 +181,13 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
         metadata={"containerSpec": {**container_spec(), "ports": [{"containerPort": 8080}]}},
     )
     upload = {"display_name": "m", "unmanaged_container_model": unmanaged, **WHERE}
-    name = resource(carry_out(ModelUploadOp, **upload), "model")
+    name = resource(execute(ModelUploadOp, **upload), "model")
     parent = VertexModel.create("parent_model", "", name)
     for version in (2, 3):
-        again = carry_out(ModelUploadOp, **upload, parent_model=parent)
+        again = execute(ModelUploadOp, **upload, parent_model=parent)
         assert resource(again, "model") == f"{name.partition('@')[0]}@{version}"
     endpoints = [
-        resource(carry_out(EndpointCreateOp, display_name=f"e{number}", **WHERE), "endpoint")
+        resource(execute(EndpointCreateOp, display_name=f"e{number}", **WHERE), "endpoint")
         for number in range(NUM_ENDPOINTS)
     ]
     assert [one["name"] for one in steady(bad_service, "endpoints")] == endpoints
@@ -196,7 +196,7 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
         "model": VertexModel.create("model", "", name),
         "endpoint": VertexEndpoint.create("endpoint", "", endpoint),
     }
-    carry_out(
+    execute(
         ModelDeployOp,
         **there,
         traffic_split={"0": "100"},
@@ -206,16 +206,16 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
     )
     found = steady(bad_service, "endpoints")
     assert [len(one.get("deployedModels", [])) for one in found] == [1] + [0] * (NUM_ENDPOINTS - 1)
-    carry_out(ModelUndeployOp, **there)
+    execute(ModelUndeployOp, **there)
     for one in endpoints:
-        carry_out(EndpointDeleteOp, endpoint=VertexEndpoint.create("endpoint", "", one))
-    carry_out(ModelDeleteOp, model=there["model"])
-    carry_out(CustomTrainingJobOp, **job_arguments("pass"))
+        execute(EndpointDeleteOp, endpoint=VertexEndpoint.create("endpoint", "", one))
+    execute(ModelDeleteOp, model=there["model"])
+    execute(CustomTrainingJobOp, **job_arguments("pass"))
 
     assert steady(bad_service, "endpoints") == steady(bad_service, "models") == []
     assert len(steady(bad_service, "customJobs")) == 1
     assert len(faults_logged(bad_service)) > 5
-    assert any("attempt 2 follows" in line for line in said)
+    assert any("attempt 2" in line for line in said)
 
 
 def test_a_service_with_faults_is_found(bad_service, monkeypatch):
@@ -287,18 +287,18 @@ def test_a_request_that_the_services_end_interrupted_is_not_carried_out_again(st
 
     path = Path(store._connection.execute("PRAGMA database_list").fetchone()[2])
     with pytest.raises(Exception, match="closed"):
-        IdempotencyKeys(store).once("k1", request={}, carry_out=killed)
+        IdempotencyKeys(store).once("k1", request={}, execute=killed)
     again = Store(path)
-    with pytest.raises(Exception, match="look whether it was carried out"):
-        IdempotencyKeys(again).once("k1", request={}, carry_out=dict)
+    with pytest.raises(Exception, match=r"k1.*new key"):
+        IdempotencyKeys(again).once("k1", request={}, execute=dict)
     again.close()
 
 
 def test_keys_are_bounded_in_number(store, monkeypatch):
-    monkeypatch.setattr("vertex_local.api.idempotency.MOST_KEYS", 3)
+    monkeypatch.setattr("vertex_local.api.idempotency.MAX_KEYS", 3)
     keys = IdempotencyKeys(store)
     for number in range(10):
-        keys.once(f"k{number}", request={}, carry_out=dict)
+        keys.once(f"k{number}", request={}, execute=dict)
     with store.atomic() as connection:
         rows = connection.execute("SELECT key FROM idempotency_keys ORDER BY position").fetchall()
     assert [row[0] for row in rows][-3:] == ["k7", "k8", "k9"]

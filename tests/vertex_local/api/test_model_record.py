@@ -48,7 +48,7 @@ def test_version_is_found_by_id_and_alias(record, reference, version_id):
 
 
 def test_unknown_version_is_not_found(record):
-    with pytest.raises(ApiError, match="models/5@silver is not found"):
+    with pytest.raises(ApiError, match="models/5@silver"):
         registry.find_version(record, "silver")
 
 
@@ -69,7 +69,7 @@ def test_aliases_are_merged(record, version, changes, expected):
 
 
 def test_default_alias_cannot_be_removed(record):
-    with pytest.raises(ApiError, match="always has one default"):
+    with pytest.raises(ApiError, match="-default"):
         registry.merge_aliases(record, record["versions"][0], ["-default"])
 
 

@@ -337,7 +337,7 @@ def test_versions_have_filters_order_and_pages_too():
 def test_update_mask_is_read_in_both_cases():
     allowed = ("displayName", "labels")
     assert update_mask(call(updateMask="display_name,labels"), allowed) == list(allowed)
-    with pytest.raises(ApiError, match="allowed are displayName, labels"):
+    with pytest.raises(ApiError, match="displayName, labels"):
         update_mask(call(updateMask="name"), allowed)
     with pytest.raises(ApiError, match="updateMask"):
         update_mask(call(), allowed)

@@ -30,7 +30,7 @@ from tests.vertex_local.pipelines.test_pipelines import (
     states,
 )
 from vertex_local.api.database.store import now
-from vertex_local.pipelines import journal as events
+from vertex_local.pipelines import journal
 
 pytestmark = pytest.mark.usefixtures("temp_folder")
 INTERRUPTED = "interrupted: the service stopped"
@@ -301,7 +301,7 @@ def test_after_three_runners_that_ended_the_run_says_that_exit_tasks_did_not_run
         kill_runner(warm_runs, job)
     job = ended(warm_runs, job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
-    assert "exit tasks could not be run in 3 attempts" in job["error"]["message"]
+    assert "3 attempts" in job["error"]["message"]
     assert Counter(d["state"] for d in job["jobDetail"]["taskDetails"]) == {
         "SUCCEEDED": 1,
         "FAILED": 4,
@@ -359,7 +359,7 @@ def test_a_run_that_is_cancelled_before_any_task_runs_nothing(warm_runs):
 def test_a_run_of_which_no_task_had_started_runs_no_exit_task_at_the_next_start(runs):
     job = start(runs, one_hangs)
     runs.service.kill()
-    assert "task_started" not in [one["event"] for one in events.read(runs.files(job))]
+    assert "task_started" not in [one["event"] for one in journal.read(runs.files(job))]
     runs.service.start()
     job = runs.get(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
@@ -405,8 +405,8 @@ def test_the_deployment_that_a_killed_runner_waits_for_is_cancelled(warm_runs):
     job = start(warm_runs, deploys, server=str(SERVER_SCRIPT))
 
     def operation() -> dict:
-        journal = events.read(warm_runs.files(job))
-        names = [one["resource"] for one in journal if one["event"] == "task_created"]
+        events = journal.read(warm_runs.files(job))
+        names = [one["resource"] for one in events if one["event"] == "task_created"]
         return warm_runs.get({"name": names[2]}) if len(names) > 2 else {}
 
     await_true(operation, "the deployment to begin", 40)
@@ -441,7 +441,7 @@ def check_end(runs: Runs, job: dict) -> None:
 def kill_at(runs: Runs, number: int, kill) -> dict:
     """Starts a run of `every_kind`, and kills as soon as that many events are in its journal."""
     job = start(runs, every_kind)
-    path = runs.files(job) / events.FILE_NAME
+    path = runs.files(job) / journal.FILE_NAME
     deadline = time.monotonic() + 40
     while not (path.exists() and path.read_bytes().count(b"\n") >= number):
         assert time.monotonic() < deadline, f"event {number} did not come: {runs.log(job)}"

@@ -23,24 +23,21 @@ def test_parameters_get_their_declared_types():
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("config", "facts"),
     [
-        ({}, 'parameter "required" (STRING) has no default'),
-        ({"required": "a"}, 'parameter "number" (NUMBER_INTEGER) has no default'),
-        (
-            {"required": "a", "number": 1, "nubmer": 2},
-            '"nubmer" is not a parameter of this pipeline; its parameters are: number, optional',
-        ),
-        ({"required": 5, "number": 1}, 'parameter "required" must be STRING, and 5'),
-        ({"required": "a", "number": 1.5}, 'parameter "number" must be NUMBER_INTEGER, and 1.5'),
-        ({"required": "a", "number": True}, 'parameter "number" must be NUMBER_INTEGER, and True'),
-        ({"required": "a", "number": 1, "shape": "{}"}, 'parameter "shape" must be STRUCT'),
+        ({}, ['"required"', "STRING", "no default", "parameterValues"]),
+        ({"required": "a"}, ['"number"', "NUMBER_INTEGER", "no default"]),
+        ({"required": "a", "number": 1, "nubmer": 2}, ['"nubmer"', "number, optional"]),
+        ({"required": 5, "number": 1}, ['"required"', "5", "must be STRING"]),
+        ({"required": "a", "number": 1.5}, ['"number"', "1.5", "must be NUMBER_INTEGER"]),
+        ({"required": "a", "number": True}, ['"number"', "True", "must be NUMBER_INTEGER"]),
+        ({"required": "a", "number": 1, "shape": "{}"}, ['"shape"', "'{}'", "must be STRUCT"]),
     ],
 )
-def test_wrong_parameters_are_refused_by_name(config, message):
+def test_wrong_parameters_are_refused_by_name(config, facts):
     with pytest.raises(ApiError) as error:
         parameters(SPEC, config)
-    assert message in error.value.message
+    assert [fact for fact in facts if fact not in error.value.message] == []
     assert error.value.code == 400
 
 
@@ -116,5 +113,5 @@ def test_executors_are_read_in_either_spelling():
 def test_a_component_without_an_implementation_is_refused_by_the_check():
     spec = pipeline()
     spec["components"]["comp-a"] = {}
-    with pytest.raises(ApiError, match="stubborn: a task of the kind none"):
+    with pytest.raises(ApiError, match=r"stubborn: .*executor type none"):
         check_tasks(canonical(spec), {}, runs_containers=True)

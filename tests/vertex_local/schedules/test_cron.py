@@ -74,17 +74,17 @@ def test_a_leap_day_comes_every_four_years():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("0 0 3 * * *", "has 6 fields"),
-        ("@daily", "has 1 fields"),
-        ("", "has 0 fields"),
+        ("0 0 3 * * *", "6 fields"),
+        ("@daily", "1 fields"),
+        ("", "0 fields"),
         ("61 3 * * *", "Bad minute"),
         ("0 3 * * 9", "Bad day-of-week"),
         ("0 0 30 2 *", "Bad day-of-month"),
-        ("0 3 L * *", "L cannot be read"),
-        ("0 3 * * 1#2", "1#2 cannot be read"),
-        ("TZ=Europe/Berln 0 3 * * *", 'time zone "Europe/Berln" is unknown'),
-        ("TZ=../../etc/passwd 0 3 * * *", "is unknown"),
-        ("TZ=Europe 0 3 * * *", "is unknown"),
+        ("0 3 L * *", "field L "),
+        ("0 3 * * 1#2", "field 1#2 "),
+        ("TZ=Europe/Berln 0 3 * * *", "Europe/Berln"),
+        ("TZ=../../etc/passwd 0 3 * * *", "time zone"),
+        ("TZ=Europe 0 3 * * *", "time zone"),
     ],
 )
 def test_what_cannot_be_read(line, message):

@@ -97,7 +97,7 @@ class World:
         self.service.store.close()
         self.open(moment)
         self.end_runs()
-        scheduler.settle(self.service)
+        scheduler.apply_catch_up(self.service)
 
 
 @pytest.fixture

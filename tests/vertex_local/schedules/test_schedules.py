@@ -122,8 +122,8 @@ def test_lists_come_in_pages(service, body):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cron": "0 0 3 * * *"}, "has 6 fields"),
-        ({"cron": "TZ=Mars/Olympus 0 3 * * *"}, '"Mars/Olympus" is unknown'),
+        ({"cron": "0 0 3 * * *"}, "6 fields"),
+        ({"cron": "TZ=Mars/Olympus 0 3 * * *"}, '"Mars/Olympus"'),
         ({"cron": None}, "cron is missing"),
         ({"displayName": ""}, "displayName is missing"),
         ({"maxConcurrentRunCount": None}, "maxConcurrentRunCount is missing"),
@@ -169,7 +169,7 @@ def test_what_the_service_cannot_run_is_refused_when_it_is_scheduled(shared_serv
     answer = shared_service.call("POST", "schedules", body)
 
     assert answer.status_code == 400
-    assert "note: it runs the image python:3.11" in answer.json()["error"]["message"]
+    assert "--containers" in answer.json()["error"]["message"]
     assert shared_service.do("GET", "schedules") == {"schedules": []}
 
 
@@ -179,7 +179,7 @@ def test_an_unknown_parameter_is_refused(shared_service, body):
 
     answer = shared_service.call("POST", "schedules", body)
 
-    assert '"txet" is not a parameter' in answer.json()["error"]["message"]
+    assert '"txet"' in answer.json()["error"]["message"]
 
 
 @contextmanager

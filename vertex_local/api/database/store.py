@@ -1,4 +1,4 @@
-"""Resources as JSON in one SQLite file: what was acknowledged survives the process."""
+"""Resources as JSON in one SQLite file; committed changes survive a killed process."""
 
 import json
 import sqlite3
@@ -36,12 +36,12 @@ INSERT INTO ids SELECT 1000 WHERE NOT EXISTS (SELECT 1 FROM ids);
 
 
 def now() -> str:
-    """The present moment as Google writes it: `2026-01-31T12:00:00.123456Z`."""
+    """Return the current time in Google's format: `2026-01-31T12:00:00.123456Z`."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Store:
-    """Thread-safe resources by name; one process at a time (the service's lock sees to it).
+    """Resources by name; thread-safe, for one process at a time (see `root_lock.py`).
 
     Raises:
         opening.StoreError: The file cannot be used.
@@ -49,15 +49,15 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.RLock()
-        self.space = Reserve(path.parent)
-        self.space.use_if_full()
+        self.reserve = Reserve(path.parent)
+        self.reserve.use_if_full()
         self._connection = opening.connect(path)
         if opening.version_of(self._connection) < opening.VERSION:
             self._migrate(path)
-        self.space.restore()
+        self.reserve.restore()
 
     def _migrate(self, path: Path) -> None:
-        """Make the tables, and fill the one that lists go by from what an earlier service wrote."""
+        """Create the tables; fill those for lists from the resources of an earlier version."""
         try:
             with self.atomic() as connection:
                 for statement in f"{SCHEMA}{select.SCHEMA}".split(";"):
@@ -70,11 +70,11 @@ class Store:
         except sqlite3.Error as error:
             self._connection.close()
             raise opening.StoreError(
-                f"{path} cannot be written ({error}); make space there, or make it writable."
+                f"{path} cannot be written ({error}); free some space there, or make it writable."
             ) from error
 
     def insert(self, name: str, body: Json) -> None:
-        """Adds a resource.
+        """Add a resource.
 
         Raises:
             ApiError: ALREADY_EXISTS.
@@ -96,7 +96,7 @@ class Store:
             select.put(connection, cursor.lastrowid or 0, name, body)
 
     def find(self, name: str) -> Json | None:
-        """The resource, or None."""
+        """Return a resource, or None."""
         with self._lock:
             row = self._connection.execute(
                 "SELECT body FROM resources WHERE name = ?", (name,)
@@ -104,7 +104,7 @@ class Store:
         return _decode(row[0]) if row else None
 
     def get(self, name: str) -> Json:
-        """The resource.
+        """Return a resource.
 
         Raises:
             ApiError: NOT_FOUND.
@@ -115,15 +115,15 @@ class Store:
         return body
 
     def list(self, collection: str) -> Resources:
-        """The resources directly in `projects/P/locations/L/customJobs`, oldest first."""
+        """Return the resources of `projects/P/locations/L/customJobs`, oldest first."""
         return self._bodies("WHERE collection = ?", collection)
 
     def list_kind(self, kind: str) -> Resources:
-        """The resources of a kind (`customJobs`) in every project and location, oldest first."""
+        """Return the resources of a kind (`customJobs`) of every location, oldest first."""
         return self._bodies("WHERE collection GLOB ?", f"projects/*/{kind}")
 
     def page(self, read: Reader) -> tuple[Resources, str]:
-        """The resources at the positions that `read` returns, and the next page's token."""
+        """Return the resources at the positions from `read`, and the next page's token."""
         with self._lock:
             positions, token = read(self._connection)
             rows = [
@@ -135,7 +135,7 @@ class Store:
         return [_decode(row[0]) for row in rows], token
 
     def update(self, name: str, change: Callable[[Json], None]) -> Json:
-        """Lets `change` alter the resource, as one atomic step; if it raises, nothing changes."""
+        """Change a resource in one transaction; if `change` raises, nothing changes."""
         with self.atomic() as connection:
             body = self.get(name)
             listed = row_of(name, body), labels_of(name, body)
@@ -149,7 +149,7 @@ class Store:
         return body
 
     def delete(self, name: str) -> None:
-        """Removes a resource.
+        """Delete a resource.
 
         Raises:
             ApiError: NOT_FOUND.
@@ -160,7 +160,7 @@ class Store:
             connection.execute("DELETE FROM resources WHERE name = ?", (name,))
 
     def next_id(self) -> str:
-        """A number that was never given out before, also across restarts."""
+        """Return a number that was never returned before, also across restarts."""
         with self.atomic() as connection:
             connection.execute("UPDATE ids SET last = last + 1")
             row = connection.execute("SELECT last FROM ids").fetchone()
@@ -168,12 +168,12 @@ class Store:
 
     @contextmanager
     def atomic(self) -> Iterator[sqlite3.Connection]:
-        """Several steps as one: all of them are kept, or none if one raises. May be nested."""
+        """Run several steps in one transaction; may be nested."""
         with self._lock:
             if self._connection.in_transaction:  # nested: the outer one commits
                 yield self._connection
                 return
-            self.space.use_if_full()
+            self.reserve.use_if_full()
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -182,16 +182,16 @@ class Store:
                 if self._connection.in_transaction:  # SQLite rolls back by itself on a full disk
                     self._connection.execute("ROLLBACK")
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-                    self.space.use()  # a quota, say: the next attempt has room
+                    self.reserve.use()  # perhaps a quota: the next attempt has space
                 raise
 
-    def settle(self) -> None:
-        """Moves what SQLite's journal holds into the file: a copy of that alone is then whole."""
+    def checkpoint(self) -> None:
+        """Move SQLite's journal into the file, so that a copy of the file alone is complete."""
         with self._lock, suppress(sqlite3.OperationalError):  # a full disk: the journal stays
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Closes the file; the store cannot be used afterwards."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 

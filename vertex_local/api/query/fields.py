@@ -1,4 +1,4 @@
-"""The fields that a filter and `orderBy` may name, by kind of resource, as Vertex AI has them."""
+"""Fields for filters and `orderBy` by kind of resource, as in Vertex AI."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +12,7 @@ TIMES = ("create_time", "update_time", "start_time", "end_time", "next_run_time"
 REQUEST = "create_pipeline_job_request"
 RUN_TIMES = ("create_time", "update_time", "start_time", "end_time")
 # For instance https://cloud.google.com/python/docs/reference/aiplatform/latest/
-# google.cloud.aiplatform_v1.types.ListPipelineJobsRequest. Labels are apart: each kind has them.
+# google.cloud.aiplatform_v1.types.ListPipelineJobsRequest. In addition, each kind has labels.
 FIELDS = {
     "customJobs": ("display_name", "state", *RUN_TIMES),
     "pipelineJobs": (
@@ -46,7 +46,7 @@ def camel_case(field: str) -> str:
 
 
 def row_of(name: str, body: Json) -> dict[str, str]:
-    """Return the text of each column for a resource: "" for what it does not have."""
+    """Return the value of each column for a resource; "" for fields that it lacks."""
     resource = ResourceName.from_name(name)
     kind, resource_id = resource.kind, resource.id
     shown = _shown(kind, body)
@@ -69,16 +69,16 @@ def row_of(name: str, body: Json) -> dict[str, str]:
 
 
 def labels_of(name: str, body: Json) -> dict[str, str]:
-    """Return the labels of a resource as lists show them."""
+    """Return the labels by which a resource is filtered."""
     labels = _shown(ResourceName.from_name(name).kind, body).get("labels")
     return {str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
 
 
 def normal_time(text: str) -> str:
-    """Return a time in the one form in which times can be compared as texts; "" for none.
+    """Return a time in UTC, in a form whose texts compare like times; "" for "".
 
     Raises:
-        ValueError: It is not a time with its zone.
+        ValueError: It is not a time with a time zone.
     """
     if not text:
         return ""
@@ -91,12 +91,12 @@ def normal_time(text: str) -> str:
 def _stored_time(text: str) -> str:
     try:
         return normal_time(text)
-    except ValueError:  # no list should fail because of one resource
+    except ValueError:  # one bad resource must not break lists
         return ""
 
 
 def _shown(kind: str, body: Json) -> Json:
-    """Return a resource as lists show it: of a model, its default version."""
+    """Return a resource as in lists: the default version for a model."""
     if kind == "models" and "versions" in body:
         if not body["versions"]:
             return {**body, "labels": {}}

@@ -1,6 +1,7 @@
-"""Pages of a list: where the next one begins is told by the last item, not by a number of items.
+"""Pages of a list.
 
-So none is lost, and none is twice there, when others are made or deleted between two pages.
+A page token has the sort key of the last item, not an offset, so no item is skipped or repeated if
+resources are created or deleted between two requests.
 """
 
 import base64
@@ -27,7 +28,7 @@ NUM_DIGEST_CHARACTERS = 12
 
 @dataclass(frozen=True)
 class Page:
-    """The part of a list that a request asks for."""
+    """Page of a list, as requested."""
 
     collection: str
     query: Query
@@ -37,10 +38,10 @@ class Page:
 
     @classmethod
     def of(cls, call: Call, kind: str, *, parent: str) -> "Page":
-        """Return the page that `filter`, `orderBy`, `pageSize` and `pageToken` ask for.
+        """Parse `filter`, `orderBy`, `pageSize` and `pageToken` of a request.
 
         Raises:
-            ApiError: INVALID_ARGUMENT, saying which is wrong.
+            ApiError: INVALID_ARGUMENT, naming the invalid one.
         """
         filter_text = call.query.get("filter", "")
         order_by = call.query.get("orderBy") or call.query.get("order_by", "")
@@ -66,10 +67,6 @@ class Page:
         token = self._token(shown[-1]) if len(keys) > self.size else ""
         return [int(key[-1]) for key in shown], token
 
-    def answer(self, key: str, resources: list[Json], token: str) -> Json:
-        """Return the answer to a list request."""
-        return {key: resources, **({"nextPageToken": token} if token else {})}
-
     def _token(self, key: tuple[str | int, ...]) -> str:
         text = json.dumps([self.digest, *key], separators=(",", ":"))
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
@@ -86,7 +83,7 @@ def list_page(
     """Return a page of the resources of a kind below `parent`, each as `view` shows it."""
     page = Page.of(call, kind, parent=parent or call.parent)
     resources, token = service.store.page(page.read)
-    return page.answer(kind, [view(resource) for resource in resources], token)
+    return _response(kind, [view(resource) for resource in resources], token)
 
 
 def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
@@ -98,7 +95,11 @@ def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
         for version_id, version in by_id.items():
             select.put(connection, version_id, f"{name}/{VERSIONS}/{version_id}", version)
         positions, token = page.read(connection)
-    return page.answer("models", [by_id[position] for position in positions], token)
+    return _response("models", [by_id[position] for position in positions], token)
+
+
+def _response(key: str, resources: list[Json], token: str) -> Json:
+    return {key: resources, **({"nextPageToken": token} if token else {})}
 
 
 def _after(token: str, *, digest: str, num_keys: int) -> tuple[str | int, ...]:
@@ -117,8 +118,8 @@ def _after(token: str, *, digest: str, num_keys: int) -> tuple[str | int, ...]:
 
 def _wrong_token(token: str) -> ApiError:
     return invalid_argument(
-        f'pageToken "{token[:100]}" is not one that this list has answered; repeat the request '
-        "with the filter and orderBy that it came with, or begin without a token."
+        f'pageToken "{token[:100]}" is not a token of this list; repeat the request with the same '
+        "filter and orderBy as for the page before, or start without a token."
     )
 
 
@@ -126,5 +127,7 @@ def _size(text: str) -> int:
     if not text:
         return MAX_PAGE_SIZE
     if not text.isascii() or not text.isdigit():
-        raise invalid_argument(f'pageSize "{text}" is not valid; it must be a whole number.')
+        raise invalid_argument(
+            f'pageSize "{text}" is not valid; it must be an integer of at least 0.'
+        )
     return min(int(text[:9]), MAX_PAGE_SIZE) or MAX_PAGE_SIZE

@@ -130,7 +130,7 @@ class Both:
             say=lambda line: None,
             session=self.ours,
         )
-        operator.carry_out(command)
+        operator.execute(command)
         return self._files(folder)
 
     def _task(self, component, arguments: dict) -> tuple[Path, list[str]]:
@@ -303,6 +303,6 @@ def test_refusals_and_unknown_operations_are_explained(both, service):
         both.by_us(ModelGetOp, model_name="m", **WHERE)
     operator = Operator(url="http://127.0.0.1:9", must_stop=lambda: False, say=lambda line: None)
     with pytest.raises(GcpcError, match=r"127\.0\.0\.1:9"):
-        operator.carry_out(
+        operator.execute(
             resolved_command(EndpointCreateOp, both._folder, display_name="e", **WHERE)
         )

@@ -6,7 +6,7 @@ import pytest
 from kfp import dsl
 from kfp.local.cache import LocalCache
 
-from vertex_local.pipelines.kfp_local import hooks as kfp_hooks
+from vertex_local.pipelines.kfp_local import patches
 from vertex_local.pipelines.kfp_local.step_cache import StepCache
 
 pytestmark = pytest.mark.fast
@@ -23,9 +23,9 @@ def runs(monkeypatch, tmp_path):
     def start() -> tuple[LocalCache, StepCache]:
         for name, original in originals.items():
             monkeypatch.setattr(LocalCache, name, original)
-        hooks = kfp_hooks._install_cache(written.__contains__)
+        steps = patches._patch_cache(written.__contains__)
         run = type("Run", (LocalCache,), {name: LocalCache.__dict__[name] for name in METHODS})
-        return run(str(tmp_path / "cache")), hooks
+        return run(str(tmp_path / "cache")), steps
 
     start.written = written
     return start
@@ -42,16 +42,16 @@ def train(plan):
         file.write("weights")
 
 
-def end(hooks):
+def end(steps):
     """As the end of the run's process does."""
-    for lock, _ in hooks._locks.values():
+    for lock, _ in steps._locks.values():
         os.close(lock)
 
 
 def test_the_plan_of_an_interrupted_run_is_the_plan_of_the_next(runs, plan):
-    cache, hooks = runs()
+    cache, steps = runs()
     cache.put("key", plan)
-    end(hooks)
+    end(steps)
 
     found = runs()[0].get("key")
 
@@ -59,19 +59,19 @@ def test_the_plan_of_an_interrupted_run_is_the_plan_of_the_next(runs, plan):
 
 
 def test_another_run_does_not_get_it_while_the_first_goes_on(runs, plan):
-    cache, hooks = runs()
+    cache, steps = runs()
     cache.put("key", plan)
     assert runs()[0].get("key") is None
     assert cache.get("key") is not None
-    end(hooks)
+    end(steps)
     assert runs()[0].get("key") is not None
     assert runs()[0].get("key") is None, "the second run is at work now"
 
 
 def test_nor_while_a_job_of_a_killed_run_still_writes(runs, plan, tmp_path):
-    cache, hooks = runs()
+    cache, steps = runs()
     cache.put("key", plan)
-    end(hooks)
+    end(steps)
     runs.written.add(tmp_path / "run-1")
     assert runs()[0].get("key") is None
     runs.written.clear()
@@ -79,26 +79,26 @@ def test_nor_while_a_job_of_a_killed_run_still_writes(runs, plan, tmp_path):
 
 
 def test_what_was_written_is_required_from_then_on(runs, plan, tmp_path):
-    cache, hooks = runs()
+    cache, steps = runs()
     cache.put("key", plan)
     train(plan)
-    hooks.settle()
+    steps.settle()
     assert runs()[0].get("key") is not None, "a whole output is for all"
     (tmp_path / "run-1" / "model").unlink()
     assert runs()[0].get("key") is None
 
 
 def test_nobody_removes_what_a_run_uses(runs, plan, tmp_path):
-    cache, hooks = runs()
+    cache, steps = runs()
     cache.put("key", plan)
     train(plan)
-    hooks.settle()
-    end(hooks)
-    cache, hooks = runs()
+    steps.settle()
+    end(steps)
+    cache, steps = runs()
     assert cache.get("key") is not None
     with locked(tmp_path / "run-1") as is_locked:
         assert not is_locked
-    end(hooks)
+    end(steps)
     with locked(tmp_path / "run-1") as is_locked:
         assert is_locked
         assert runs()[0].get("key") is None, "it is being removed"
@@ -119,22 +119,22 @@ def locked(folder):
 
 
 def test_also_when_a_later_run_has_written_it(runs, plan, tmp_path):
-    cache, hooks = runs()
+    cache, steps = runs()
     cache.put("key", plan)
-    end(hooks)
-    cache, hooks = runs()
+    end(steps)
+    cache, steps = runs()
     assert cache.get("key") is not None
     train(plan)
-    hooks.settle()
+    steps.settle()
     (tmp_path / "run-1" / "model").unlink()
-    end(hooks)
+    end(steps)
     assert runs()[0].get("key") is None
 
 
 def test_a_pending_output_whose_folder_is_gone_is_none(runs, plan, tmp_path):
-    cache, hooks = runs()
+    cache, steps = runs()
     cache.put("key", plan)
-    end(hooks)
+    end(steps)
     (tmp_path / "run-1").rmdir()
     assert runs()[0].get("key") is None
 

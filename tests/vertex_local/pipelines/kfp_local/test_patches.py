@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from vertex_local.pipelines import placeholders
-from vertex_local.pipelines.kfp_local.replacing import UnsupportedKfpError, replace
+from vertex_local.pipelines.kfp_local.compatibility import UnsupportedKfpError, replace
 
 pytestmark = pytest.mark.fast
 
