@@ -92,7 +92,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     Raises:
         docker_engine.EngineError: Containers cannot be run.
         root_lock.RootTakenError: Another service runs on this root.
-        opening.StoreError: The database of this root cannot be used; it is left as it is.
+        opening.StoreError: The database of this root cannot be used; it was not changed.
         PortTakenError: The port is in use.
     """
     os.umask(PRIVATE_UMASK)

@@ -64,12 +64,12 @@ def finished(
 
 
 def get(service: Service, call: Call) -> Json:
-    """GET …/operations/ID."""
+    """GET …/operations/ID: return an operation."""
     return service.store.get(_name(call))
 
 
 def list_operations(service: Service, call: Call) -> Json:
-    """GET …/operations."""
+    """GET …/operations: list operations."""
     return list_page(service, call, "operations", parent=_resource(call))
 
 

@@ -27,7 +27,7 @@ class Service:
         clock: Clock of schedules.
         stays: Set unless the service stops with the command that started it; schedules run only
             while it is set.
-        ending: Set at the begin of the shutdown; runs interrupted from then on are continued by
+        ending: Set at the start of the shutdown; runs interrupted from then on are continued by
             the next service.
         closing: Set later in the shutdown, after which requests are refused.
         running: Live objects (process groups and so on) by resource name.

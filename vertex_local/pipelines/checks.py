@@ -17,7 +17,7 @@ from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.kfp_local import conditions
 
 URI_SCHEMES = ("file", "http", "https")  # the last two name resources of Vertex AI
-WRAPPING = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")
+MODULE_AFFIXES = re.compile(r"^google_cloud_pipeline_components\.(container\.)?(v1\.)?|\.launcher$")
 # A job in an image of Google's: it is in the payload, not in the caller's worker pools.
 GOOGLE_IMAGE = re.compile(r'image_uri[\\"]+:')
 
@@ -43,9 +43,9 @@ class Checker:
 
     def problems(self, values: Json) -> list[str]:
         """Return one line per problem, `TASK: PROBLEM`; `values` are the pipeline's parameters."""
-        return list(dict.fromkeys(self._of_graph("", self.spec["root"], values, ())))
+        return list(dict.fromkeys(self._graph_problems("", self.spec["root"], values, ())))
 
-    def _of_graph(
+    def _graph_problems(
         self, place: str, component: Json, values: Json, parents: tuple[str, ...]
     ) -> Iterator[str]:
         values = {**_defaults(component), **values}
@@ -56,16 +56,16 @@ class Checker:
         for name, task in tasks.items():
             path = f"{place}{name}"
             known = self._known(task, values)
-            for problem in self._of_inputs(task, component):
+            for problem in self._input_problems(task, component):
                 yield f"{path}: {problem}"
             reference = task["componentRef"]["name"]
             used = self.spec["components"][reference]
             if "dag" in used:
                 if reference not in parents:
-                    yield from self._of_graph(f"{path}/", used, known, (*parents, reference))
+                    yield from self._graph_problems(f"{path}/", used, known, (*parents, reference))
                 continue
             executor = self._executors.get(used.get("executorLabel", ""), {})
-            for problem in self._of_executor(executor, {**_defaults(used), **known}):
+            for problem in self._executor_problems(executor, {**_defaults(used), **known}):
                 yield f"{path}: {problem}"
 
     def _known(self, task: Json, values: Json) -> Json:
@@ -78,7 +78,7 @@ class Checker:
                 known[name] = values[source["componentInputParameter"]]
         return known
 
-    def _of_inputs(self, task: Json, parent: Json) -> Iterator[str]:
+    def _input_problems(self, task: Json, parent: Json) -> Iterator[str]:
         inputs, defined = task.get("inputs", {}), parent.get("inputDefinitions", {})
         for kind, field in (("parameters", "Parameter"), ("artifacts", "Artifact")):
             for source in inputs.get(kind, {}).values():
@@ -93,21 +93,21 @@ class Checker:
             except conditions.ConditionError as error:
                 yield str(error)
 
-    def _of_executor(self, executor: Json, known: Json) -> Iterator[str]:
+    def _executor_problems(self, executor: Json, known: Json) -> Iterator[str]:
         if container := executor.get("container"):
             command = [*container.get("command", []), *container.get("args", [])]
-            yield from self._of_command(command, container.get("image", ""), known)
+            yield from self._command_problems(command, container.get("image", ""), known)
             values = [one.get("value", "") for one in container.get("env", [])]
             for found in placeholders.unknown([*command, *values], self.run_values):
                 yield f"unknown placeholder {found}"
         elif importer := executor.get("importer"):
-            yield from self._of_importer(importer, known)
+            yield from self._importer_problems(importer, known)
         else:
             yield f"the executor type {'/'.join(executor) or 'none'} is not supported"
 
-    def _of_command(self, command: list[str], image: str, known: Json) -> Iterator[str]:
+    def _command_problems(self, command: list[str], image: str, known: Json) -> Iterator[str]:
         if gcpc_requests.is_launch(command):
-            yield from _of_launch(command, known)
+            yield from _launch_problems(command, known)
         elif self.runs_containers:
             return  # `resource.plan` checks that the image is on this machine
         elif AUTOML_IMAGE.fullmatch(image) or not is_python_component(command):
@@ -116,7 +116,7 @@ class Checker:
                 "run it"
             )
 
-    def _of_importer(self, importer: Json, known: Json) -> Iterator[str]:
+    def _importer_problems(self, importer: Json, known: Json) -> Iterator[str]:
         uri = importer.get("artifactUri", {})
         value = uri.get("constant", known.get(uri.get("runtimeParameter", ""), ""))
         scheme, has_scheme, _ = str(value).partition("://")
@@ -129,12 +129,12 @@ class Checker:
         for found in placeholders.unknown(metadata, self.run_values):
             yield f"unknown placeholder {found}"
         container = _object(metadata.get("containerSpec"))
-        if container.get("imageUri") and not container.get("command") and self._deploys:
+        if container.get("imageUri") and not container.get("command") and self._deploys_model:
             yield f"the model's containerSpec has no command, {NO_ENTRY_POINT}"
 
     @property
-    def _deploys(self) -> bool:
-        """Whether a model is deployed."""
+    def _deploys_model(self) -> bool:
+        """Whether the pipeline deploys a model."""
         containers = [one.get("container", {}) for one in self._executors.values()]
         return any("DeployModel" in one.get("args", []) for one in containers)
 
@@ -161,19 +161,20 @@ def is_python_component(command: list[str]) -> bool:
     return has_executor and command[: len(prefix)] != prefix
 
 
-def _of_launch(command: list[str], known: Json) -> Iterator[str]:
+def _launch_problems(command: list[str], known: Json) -> Iterator[str]:
     """Yield the problems of an operation of Google's components."""
     module = gcpc_requests.launcher_module(command)
     kind = command[command.index("--type") + 1] if "--type" in command[:-1] else ""
     if kind not in gcpc_requests.SUPPORTED:
-        yield f"the operation {kind or _short(module, command)} is not supported by this service"
+        name = kind or _operation_name(module, command)
+        yield f"the operation {name} is not supported by this service"
     elif kind == "CustomJob" and any(GOOGLE_IMAGE.search(part) for part in command):
         yield "it is a job in one of Google's images, which this service cannot run"
     elif kind == "CustomJob":
-        yield from _of_pools(known.get("worker_pool_specs"))
+        yield from _pool_problems(known.get("worker_pool_specs"))
 
 
-def _of_pools(pools: Any) -> Iterator[str]:
+def _pool_problems(pools: Any) -> Iterator[str]:
     """Yield the problems of the worker pools of a job, if they are known."""
     for index, pool in enumerate(pools if isinstance(pools, list) else []):
         field = f"worker_pool_specs[{index}]"
@@ -196,9 +197,9 @@ def _defaults(component: Json) -> Json:
     return {name: one["defaultValue"] for name, one in defined.items() if "defaultValue" in one}
 
 
-def _short(module: str, command: list[str]) -> str:
+def _operation_name(module: str, command: list[str]) -> str:
     """Return the short name of an operation whose launcher has no --type."""
-    name = WRAPPING.sub("", module)
+    name = MODULE_AFFIXES.sub("", module)
     for option in ("--cls_name", "--method_name"):  # the SDK's class and method
         if option in command[:-1]:
             name += " " + command[command.index(option) + 1]

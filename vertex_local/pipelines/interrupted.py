@@ -17,7 +17,7 @@ from vertex_local.json_types import Json
 from vertex_local.machine.files import timestamp
 from vertex_local.pipelines import journal
 from vertex_local.pipelines import spec as pipeline_spec
-from vertex_local.pipelines.journal import INTERRUPTED, Journal
+from vertex_local.pipelines.journal import INTERRUPTION, Journal
 from vertex_local.pipelines.runner import JOB_FILE
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def journal_interruption(folder: Path, *, group_state: Json, is_cancelled: bool)
     runners for the exit tasks, the end of the run is journaled; runners that were stopped with
     the service do not count.
     """
-    before = [event for event in journal.read(folder) if event["event"] == INTERRUPTED]
+    before = [event for event in journal.read(folder) if event["event"] == INTERRUPTION]
     message = group_state["message"]
     event = {
         "reason": message if message.startswith("interrupted: ") else f"interrupted: {message}",
@@ -60,7 +60,7 @@ def journal_interruption(folder: Path, *, group_state: Json, is_cancelled: bool)
     first = before[0] if before else event
     event["state"] = first["state"]
     writer = Journal(folder)
-    writer.write(INTERRUPTED, **event)
+    writer.write(INTERRUPTION, **event)
     num_failed = sum(not one["was_stopped"] for one in [*before, event][1:])
     if num_failed < MAX_ATTEMPTS:
         return True
@@ -79,7 +79,7 @@ def _last_activity(folder: Path) -> str:
     return max(journaled, timestamp(logged))
 
 
-def settle(service: Service, run: Json, folder: Path) -> None:
+def cancel_unfinished(service: Service, run: Json, folder: Path) -> None:
     """Cancel the jobs and operations that a run's tasks had started, and wait for their ends.
 
     Also waits for all other operations: one that had just started is not in the journal yet.

@@ -11,7 +11,7 @@ from vertex_local.errors import rpc_status
 from vertex_local.json_types import Json
 
 FILE_NAME = "events.jsonl"
-INTERRUPTED = "pipeline_interrupted"
+INTERRUPTION = "pipeline_interrupted"
 
 
 class Journal:

@@ -7,7 +7,7 @@ succeeded from the journal.
 from collections import Counter
 
 from vertex_local.json_types import Json
-from vertex_local.pipelines.journal import INTERRUPTED
+from vertex_local.pipelines.journal import INTERRUPTION
 
 SUCCESS_STATES = ("SUCCEEDED", "SKIPPED")
 Instance = tuple[str, str]  # of a task: its `Leaf.key`, and the loop iterations that it is in
@@ -25,7 +25,7 @@ class PreviousRunner:
     """
 
     def __init__(self, events: list[Json], *, exit_keys: set[str]) -> None:
-        interruptions = [event for event in events if event["event"] == INTERRUPTED]
+        interruptions = [event for event in events if event["event"] == INTERRUPTION]
         if not interruptions:
             events = []
         # Later interruptions are those of runners that were started for the exit tasks.

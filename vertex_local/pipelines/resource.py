@@ -48,7 +48,7 @@ def _outcome(folder: Path, group_state: Json) -> tuple[str, Json]:
     if ended["state"] == "SUCCEEDED":
         return "SUCCEEDED", {}
     code = STEP_CODES[ended["state"]]
-    if ended["state"] == "FAILED" and journal.last(events, journal.INTERRUPTED):
+    if ended["state"] == "FAILED" and journal.last(events, journal.INTERRUPTION):
         code = "ABORTED"
     return ended["state"], rpc_status(code, ended["error"])
 
@@ -63,7 +63,7 @@ def _follow_up(service: Service, name: str, group_state: Json) -> Start | None:
     if not interrupted.is_interrupted(folder):
         return None
     run = service.store.get(name)
-    interrupted.settle(service, run, folder)
+    interrupted.cancel_unfinished(service, run, folder)
     is_cancelled = run["state"] == f"{KIND.prefix}CANCELLING"
     may_start = interrupted.journal_interruption(
         folder, group_state=group_state, is_cancelled=is_cancelled

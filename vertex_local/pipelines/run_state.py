@@ -19,7 +19,6 @@ from vertex_local.processes.warm import WarmClient
 
 logger = logging.getLogger(__name__)
 
-
 EXIT_TASKS_SECONDS = 60.0  # for all exit tasks of a cancelled or interrupted run
 POLL_SECONDS = 0.05
 CHANNEL = "pipelinechannel--"  # prefix of the inputs that the compiler adds for placeholders
@@ -34,25 +33,28 @@ class Task:
     """One execution of a task of the pipeline."""
 
     id: int
-    key: str
+    leaf: Leaf
     scope: str
-    name: str
     unique_name: str
-    display_name: str
-    is_exit: bool
     is_importer: bool
     log_path: Path
     has_run: bool = False
     error: str = ""
     was_stopped: bool = False
     inputs: Json = field(default_factory=dict)
-    parameters: Json | None = None  # of `inputs`, with placeholders filled; None if it never ran
+    parameters: Json | None = None  # `inputs` with placeholders resolved; None if it never ran
     started_at: float = field(default_factory=time.monotonic)
 
     def fields(self) -> Json:
         """Return the fields that identify it in events."""
-        names = ("id", "key", "scope", "name", "unique_name", "display_name")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "id": self.id,
+            "key": self.leaf.key,
+            "scope": self.scope,
+            "name": self.leaf.name,
+            "unique_name": self.unique_name,
+            "display_name": self.leaf.display_name,
+        }
 
 
 # Runs a task with kfp.local; returns its outputs, and whether it succeeded.
@@ -69,19 +71,19 @@ class PipelineRun:
         self.name: str = job["name"]
         self.folder = folder
         exit_keys = {leaf.key for leaf in leaves if leaf.is_exit}
-        self._previous = PreviousRunner(journal.read(folder), exit_keys=exit_keys)
+        self.previous = PreviousRunner(journal.read(folder), exit_keys=exit_keys)
         self.journal = Journal(folder)
-        self.failures: list[tuple[str, str]] = self._previous.failures
+        self.failures: list[tuple[str, str]] = self.previous.failures
         config = job.get("runtimeConfig", {})
         self._fails_fast = config.get("failurePolicy") == "PIPELINE_FAILURE_POLICY_FAIL_FAST"
         self._leaves = {leaf.key: leaf for leaf in leaves}
-        self._seen = self._previous.keys
-        self._num_by_name = self._previous.num_by_name
-        self._num_tasks = self._previous.num_tasks
+        self._seen = self.previous.keys
+        self._num_by_name = self.previous.num_by_name
+        self._num_tasks = self.previous.num_tasks
         self._lock = threading.Lock()
         self._local = threading.local()
         self._exit_deadline = float("inf")
-        self._is_cancelled = self._previous.is_cancelled
+        self._is_cancelled = self.previous.is_cancelled
 
     @property
     def current(self) -> Task | None:
@@ -98,7 +100,7 @@ class PipelineRun:
         """Run the tasks of a component's graph in this thread."""
         outer = self.graph, self._num_revisited_before
         self._local.graph = component
-        self._local.num_revisited = self._previous.num_revisited
+        self._local.num_revisited = self.previous.num_revisited
         try:
             yield
         finally:
@@ -107,7 +109,7 @@ class PipelineRun:
     @property
     def is_resumed(self) -> bool:
         """Whether a previous runner was interrupted, so that only exit tasks remain."""
-        return bool(self._previous.reason)
+        return bool(self.previous.reason)
 
     @property
     def is_cancelled(self) -> bool:
@@ -131,7 +133,7 @@ class PipelineRun:
     def must_stop(self) -> bool:
         """Return whether this thread's task must stop now."""
         task = self.current
-        if task and task.is_exit:
+        if task and task.leaf.is_exit:
             must_stop = time.monotonic() > self._exit_deadline
         else:
             must_stop = self._is_cancelled
@@ -151,10 +153,6 @@ class PipelineRun:
         has_failed = self._fails_fast and bool(self.failures)
         return not self.is_resumed and (self._is_cancelled or has_failed)
 
-    def previous_success(self, key: str, *, scope: str) -> Json | None:
-        """Return the end of a task that succeeded before the run was interrupted, or None."""
-        return self._previous.success(key, scope)
-
     def sleep(self, seconds: float) -> None:
         """Sleep, but return early if the task must stop."""
         deadline = time.monotonic() + seconds
@@ -163,7 +161,7 @@ class PipelineRun:
 
     def run_task(
         self, key: str, name: str, *, is_importer: bool, execute: Execute, scope: str = ""
-    ) -> Any:
+    ) -> tuple[Json, bool]:
         """Run a task unless the run is stopping; journal its start and end.
 
         Args:
@@ -181,9 +179,12 @@ class PipelineRun:
             return {}, False
         task = self._new_task(leaf, scope=scope, is_importer=is_importer)
         self.journal.write("task_started", **task.fields())
-        with self._executing(task):
-            outputs, is_success = self._outcome(task, execute)
+        self._local.task = task
+        try:
+            outputs, is_success = self._execute(task, execute)
             self._journal_end(task, outputs, is_success)
+        finally:
+            self._local.task = None
         return outputs, is_success
 
     def record_resource(self, name: str) -> None:
@@ -206,7 +207,7 @@ class PipelineRun:
 
     def error_message(self) -> str:
         """Return the error of the run in Vertex AI's words, with the errors of its tasks."""
-        reason = "The pipeline was cancelled." if self._is_cancelled else self._previous.reason
+        reason = "The pipeline was cancelled." if self._is_cancelled else self.previous.reason
         if not self.failures:
             return reason
         names = ", ".join(name for name, _ in self.failures)
@@ -224,7 +225,7 @@ class PipelineRun:
 
     def _has_graph_started(self) -> bool:
         """Return whether a task of this thread's graph started before the run was interrupted."""
-        return not self.is_resumed or self._previous.num_revisited > self._num_revisited_before
+        return not self.is_resumed or self.previous.num_revisited > self._num_revisited_before
 
     def _new_task(self, leaf: Leaf, *, scope: str, is_importer: bool) -> Task:
         with self._lock:
@@ -235,36 +236,24 @@ class PipelineRun:
             unique_name = leaf.name if count == 1 else f"{leaf.name}-run-{count}"
             return Task(
                 id=self._num_tasks,
-                key=leaf.key,
+                leaf=leaf,
                 scope=scope,
-                name=leaf.name,
                 unique_name=unique_name,
-                display_name=leaf.display_name,
-                is_exit=leaf.is_exit,
                 is_importer=is_importer,
                 log_path=self.folder / "tasks" / f"{unique_name}.log",
             )
 
-    @contextmanager
-    def _executing(self, task: Task) -> Iterator[None]:
-        self._local.task = task
-        try:
-            yield
-        finally:
-            self._local.task = None
-
-    def _outcome(self, task: Task, execute: Execute) -> tuple[Json, bool]:
+    def _execute(self, task: Task, execute: Execute) -> tuple[Json, bool]:
         try:
             outputs, is_success = execute()
+            return (outputs if is_success else {}), is_success
         except TaskError as error:
             task.error = str(error)
         except Exception as error:
             # kfp.local raises if it cannot prepare a task or read its outputs. If the exception
             # went on to its caller, the exit handler would not run.
-            logger.exception("task %s cannot be run", task.name)
+            logger.exception("task %s cannot be run", task.leaf.name)
             task.error = f"{type(error).__name__}: {error}"
-        else:
-            return (outputs, True) if is_success else ({}, False)
         return {}, False
 
     def _journal_end(self, task: Task, outputs: Json, is_success: bool) -> None:
@@ -274,7 +263,7 @@ class PipelineRun:
             state, task.error = "CANCELLED", "The task was cancelled."
         else:
             state = "FAILED"
-            self.fail(task.name, task.error or "it failed without a message")
+            self.fail(task.leaf.name, task.error or "it failed without a message")
         self.journal.write(
             "task_ended",
             id=task.id,
@@ -307,6 +296,11 @@ class RunContext:
     engine: Engine | None = None
 
 
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and any other value in a list."""
+    return value if isinstance(value, list) else [value]
+
+
 def _parameters(values: Json) -> Json:
     return {
         name: value
@@ -325,7 +319,7 @@ def _artifacts(values: Json) -> Json:
 
 def _artifact_list(value: Any) -> list[Any]:
     """Return the artifacts of a value, recognised by their fields to avoid importing kfp."""
-    values = value if isinstance(value, list) else [value]
+    values = as_list(value)
     return values if values and all(hasattr(one, "schema_title") for one in values) else []
 
 

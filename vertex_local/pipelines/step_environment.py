@@ -76,7 +76,7 @@ class Provider:
 
     def _build(self, folder: Path, step: Step) -> None:
         self._say(f"building the environment of {self.task}: {_listed(step)}")
-        begin = self.log_path.stat().st_size
+        log_start = self.log_path.stat().st_size
         deadline = time.monotonic() + self.timeout_seconds
         code = step_process.run(
             ["python", "-m", BUILDER, str(folder), *map(json.dumps, step.installs)],
@@ -91,7 +91,7 @@ class Provider:
             raise TaskError("the run was cancelled")
         if time.monotonic() > deadline:
             raise self._timeout_error(step)
-        raise TaskError(self._failure(step, code, begin))
+        raise TaskError(self._failure(step, code, log_start))
 
     def _wait(self, step: Step) -> Callable[[], None]:
         """Return a function to call while another step builds the same environment."""
@@ -115,9 +115,9 @@ class Provider:
             f"pip was installing {_listed(step)}"
         )
 
-    def _failure(self, step: Step, code: int, begin: int) -> str:
+    def _failure(self, step: Step, code: int, log_start: int) -> str:
         with self.log_path.open("rb") as log:
-            log.seek(begin)
+            log.seek(log_start)
             text = log.read().decode(errors="replace")
         errors = PIP_ERROR.findall(text) or list(dict.fromkeys(OTHER_ERROR.findall(text)))
         reason = " ".join(errors[-MAX_ERRORS:]) or f"exit code {code}; see the step's log"
@@ -131,10 +131,10 @@ class Provider:
 
     def _python_hint(self) -> str:
         found = IMAGE_PYTHON.search(self.image)
-        ours = f"{sys.version_info.major}.{sys.version_info.minor}"
-        if not found or found[1] == ours:
+        own = f"{sys.version_info.major}.{sys.version_info.minor}"
+        if not found or found[1] == own:
             return ""
-        return f"\nIts image has Python {found[1]}; without containers it runs with {ours}."
+        return f"\nIts image has Python {found[1]}; without containers it runs with {own}."
 
     def _say_removed(self, removed: list[Environment]) -> None:
         for one in removed:

@@ -130,7 +130,7 @@ def test_after_an_interruption_only_exit_tasks_start_and_what_succeeded_is_known
     interrupt(tmp_path)
     run = make_run()
     assert run.is_resumed
-    assert run.previous_success("/step", scope="")["outputs"] == {"out": 1}
+    assert run.previous.success("/step", "")["outputs"] == {"out": 1}
     assert execute(run, "/other") == ({}, False)
     assert execute(run, "/exit") == ({"out": 1}, True)
     run.journal_untriggered()
@@ -150,8 +150,8 @@ def test_a_task_that_was_interrupted_has_failed_and_an_exit_task_is_tried_again(
     assert exit_task["error"] == {"code": 9, "message": "interrupted: gone"}
 
     run = make_run()
-    assert run.previous_success("/step", scope="")
-    assert run.previous_success("/exit", scope="") is None
+    assert run.previous.success("/step", "")
+    assert run.previous.success("/exit", "") is None
     assert execute(run, "/exit") == ({"out": 1}, True)
     names = [one["taskUniqueName"] for one in journal.task_details(journal.read(tmp_path))]
     assert names == ["step", "exit", "exit-run-2"]
@@ -173,7 +173,7 @@ def test_exit_tasks_of_a_cancelled_run_that_was_interrupted_have_limited_time(
     monkeypatch.setattr("vertex_local.pipelines.run_state.EXIT_TASKS_SECONDS", 0.0)
     run = make_run()
     assert run.is_cancelled
-    assert run.previous_success("/step", scope="")
+    assert run.previous.success("/step", "")
     run.start_exit_timeout()
     assert execute(run, "/exit") == ({}, False)
 
@@ -182,7 +182,7 @@ def test_an_exit_task_of_a_graph_that_had_not_begun_does_not_run(make_run, tmp_p
     execute(make_run(), "/step")
     interrupt(tmp_path)
     run = make_run()
-    assert run.previous_success("/step", scope="")
+    assert run.previous.success("/step", "")
     with run.in_graph("inner"):
         assert execute(run, "/exit") == ({}, False)
     assert execute(run, "/exit") == ({"out": 1}, True)

@@ -70,15 +70,15 @@ def _send(session: requests.Session, method: str, url: str, **arguments: Any) ->
         kind = RequestError if _is_connection_refused(problem) else TransientError
         raise kind(f"{method} {url}: {problem}") from None
     try:
-        answer: Json = response.json()
+        result: Json = response.json()
     except ValueError:
-        answer = {"error": {"message": response.text[:500]}} if not response.ok else {}
+        result = {"error": {"message": response.text[:500]}} if not response.ok else {}
     if not response.ok:
-        error = answer.get("error", {})
+        error = result.get("error", {})
         reason = f"{error.get('status', response.status_code)}: {error.get('message', '')}"
         kind = TransientError if response.status_code in TRANSIENT_CODES else RequestError
         raise kind(f"{method} {url.partition('/v1/')[2]} was refused: {reason}")
-    return answer
+    return result
 
 
 def _is_connection_refused(error: requests.RequestException) -> bool:

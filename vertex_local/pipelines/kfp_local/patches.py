@@ -45,10 +45,9 @@ from vertex_local.pipelines.kfp_local import task_groups
 from vertex_local.pipelines.kfp_local.compatibility import replace
 from vertex_local.pipelines.kfp_local.conditions import ConditionError, evaluate
 from vertex_local.pipelines.kfp_local.step_cache import StepCache
+from vertex_local.pipelines.kfp_local.task_groups import Result
 from vertex_local.pipelines.run_state import PipelineRun
 from vertex_local.pipelines.spec import leaf_key
-
-Result = tuple[Json, Any]
 
 FAILED: Result = ({}, status.Status.FAILURE)
 NUMBER_DOUBLE = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.NUMBER_DOUBLE
@@ -93,21 +92,21 @@ def install(
 def _patch_cache(is_being_written: Callable[[Path], bool]) -> StepCache:
     """Replace the methods of kfp.local's cache."""
     local_cache = cache.LocalCache
-    ours = StepCache(local_cache, is_being_written=is_being_written)
+    steps = StepCache(local_cache, is_being_written=is_being_written)
 
     def get(self: Any, key: str) -> Json | None:
-        return ours.get(self, key)
+        return steps.get(self, key)
 
     def put(self: Any, key: str, outputs: Json) -> None:
         _touch_metadata_artifacts(outputs)
-        ours.put(self, key, outputs)
+        steps.put(self, key, outputs)
 
     replace(local_cache, "get", get)
     replace(local_cache, "put", put)
-    serialize, deserialize = ours.serialize_artifact, ours.deserialize_artifact
+    serialize, deserialize = steps.serialize_artifact, steps.deserialize_artifact
     replace(local_cache, "_serialize_artifact", staticmethod(serialize), takes=("artifact",))
     replace(local_cache, "_deserialize_artifact", staticmethod(deserialize), takes=("data",))
-    return ours
+    return steps
 
 
 class Patches:
@@ -134,7 +133,7 @@ class Patches:
         executor = executors[component.executor_label]
 
         key, scope = leaf_key(self._run.graph, task_name), others["pipeline_resource_name"]
-        if end := self._run.previous_success(key, scope=scope):
+        if end := self._run.previous.success(key, scope):
             return _outputs_of(end, component), status.Status.SUCCESS
 
         def execute() -> tuple[Json, bool]:
@@ -146,7 +145,7 @@ class Patches:
                 **others,
             )
             _touch_metadata_artifacts(outputs)
-            self._step_cache.settle()
+            self._step_cache.complete_pending()
             return outputs, outcome == status.Status.SUCCESS
 
         outputs, is_success = self._run.run_task(

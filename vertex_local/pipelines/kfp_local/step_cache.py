@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local.json_types import Json
+from vertex_local.pipelines.run_state import as_list
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class StepCache:
         artifact.uri = stored["uri"]
         return artifact
 
-    def settle(self) -> None:
+    def complete_pending(self) -> None:
         """Store pending outputs whose files now exist as complete."""
         for key, (cache, outputs) in list(self._pending.items()):
             if not _pending_paths(outputs):
@@ -127,17 +128,13 @@ class StepCache:
 
 def _local_paths(outputs: Json) -> list[Path]:
     """Return the local paths of the outputs."""
-    artifacts = (one for value in outputs.values() for one in _listed(value))
+    artifacts = (one for value in outputs.values() for one in as_list(value))
     uris = (str(getattr(one, "uri", "")) for one in artifacts)
     return [Path(uri) for uri in uris if uri.startswith("/")]
 
 
 def _pending_paths(outputs: Json) -> list[Path]:
     return [path for path in _local_paths(outputs) if not path.exists()]
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _is_pending(artifact: Any) -> bool:

@@ -16,7 +16,7 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType
 
 from vertex_local.json_types import Json
 from vertex_local.pipelines import placeholders
-from vertex_local.pipelines.run_state import PipelineRun
+from vertex_local.pipelines.run_state import PipelineRun, as_list
 
 Result = tuple[Json, Any]
 
@@ -186,7 +186,7 @@ def _collected(component: Any, results: list[Result]) -> Json:
         )
     )
     flat = {
-        name: [one for value in found for one in _listed(value)]
+        name: [one for value in found for one in as_list(value)]
         for name, found in artifacts.items()
     }
     return {**parameters, **flat}
@@ -200,7 +200,3 @@ def _first_output(name: str, keys: list[tuple[str, str]], io_store: Any) -> Json
         except ValueError:
             continue
     return {}
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

@@ -82,7 +82,7 @@ def test_what_was_written_is_required_from_then_on(runs, plan, tmp_path):
     cache, steps = runs()
     cache.put("key", plan)
     train(plan)
-    steps.settle()
+    steps.complete_pending()
     assert runs()[0].get("key") is not None, "a whole output is for all"
     (tmp_path / "run-1" / "model").unlink()
     assert runs()[0].get("key") is None
@@ -92,7 +92,7 @@ def test_nobody_removes_what_a_run_uses(runs, plan, tmp_path):
     cache, steps = runs()
     cache.put("key", plan)
     train(plan)
-    steps.settle()
+    steps.complete_pending()
     end(steps)
     cache, steps = runs()
     assert cache.get("key") is not None
@@ -125,7 +125,7 @@ def test_also_when_a_later_run_has_written_it(runs, plan, tmp_path):
     cache, steps = runs()
     assert cache.get("key") is not None
     train(plan)
-    steps.settle()
+    steps.complete_pending()
     (tmp_path / "run-1" / "model").unlink()
     end(steps)
     assert runs()[0].get("key") is None
