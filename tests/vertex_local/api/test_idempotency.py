@@ -1,4 +1,4 @@
-"""A service that fails on purpose: clients that go on, and requests that are carried out once."""
+"""Idempotency keys, and clients of a service with injected faults."""
 
 import concurrent.futures
 import json
@@ -46,17 +46,17 @@ NUM_ENDPOINTS = 15
 
 @pytest.fixture
 def bad_service(tmp_path):
-    """A service of which four changes in ten get no good answer, half of them carried out."""
+    """A service that fails four changes in ten, half of them after their execution."""
     with running_service(tmp_path / "bad", "--faults", FAULTS) as running:
         yield running
 
 
 def steady(service, path: str) -> list[dict]:
-    """A list, by a client that asks until it is answered."""
-    answer = client_module.call(
+    """Return a list, with retries."""
+    response = client_module.call(
         service.session, "GET", f"{service.url}/v1/{service.parent}/{path}", say=lambda line: None
     )
-    return answer.get(path, [])
+    return response.get(path, [])
 
 
 def faults_logged(service) -> list[str]:
@@ -66,14 +66,14 @@ def faults_logged(service) -> list[str]:
 @pytest.mark.parametrize(
     ("spec", "status"), [("429=1", "RESOURCE_EXHAUSTED"), ("503=1", "UNAVAILABLE")]
 )
-def test_errors_are_those_of_google(tmp_path, spec, status):
+def test_fault_errors_have_googles_form(tmp_path, spec, status):
     with running_service(tmp_path / "vertex", "--faults", spec) as service:
-        answer = service.call("GET", "models")
-    assert answer.status_code == int(spec[:3])
-    assert answer.json()["error"]["status"] == status
+        response = service.call("GET", "models")
+    assert response.status_code == int(spec[:3])
+    assert response.json()["error"]["status"] == status
 
 
-def test_a_reset_ends_the_connection_without_an_answer(tmp_path):
+def test_a_reset_closes_the_connection_without_a_response(tmp_path):
     with running_service(tmp_path / "vertex", "--faults", "POST:reset=1") as service:
         for _ in range(10):
             with pytest.raises(requests.ConnectionError, match="reset"):
@@ -83,15 +83,15 @@ def test_a_reset_ends_the_connection_without_an_answer(tmp_path):
         assert sorted(set(faults_logged(service))) == ["reset", "reset after"]
 
 
-def test_a_late_answer_comes(tmp_path):
+def test_a_late_response_arrives(tmp_path):
     spec = "GET:late=1;late-seconds=0.3"
     with running_service(tmp_path / "vertex", "--faults", spec) as service:
-        answer = service.call("GET", "models")
-        assert answer.elapsed.total_seconds() >= 0.3
-        assert answer.ok
+        response = service.call("GET", "models")
+        assert response.elapsed.total_seconds() >= 0.3
+        assert response.ok
 
 
-def test_googles_own_client_sees_faults_it_retries(tmp_path):
+def test_googles_client_retries_faults(tmp_path):
     from google.api_core.retry import Retry
     from google.auth.credentials import AnonymousCredentials
     from google.cloud.aiplatform_v1 import ModelServiceClient
@@ -109,7 +109,7 @@ def test_googles_own_client_sees_faults_it_retries(tmp_path):
         assert {"429", "503", "503 after"} <= set(faults_logged(service))
 
 
-def test_our_client_makes_nothing_twice(bad_service, monkeypatch):
+def test_our_client_creates_nothing_twice(bad_service, monkeypatch):
     monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
     api = connect("demo", "us-central1")
     for number in range(8):
@@ -159,12 +159,12 @@ def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
 
 
 def find_operation(api, collection: str) -> dict | None:
-    """The operation that has made the only resource of a collection."""
+    """Return the operation that created the only resource of a collection."""
     name = next((one["name"] for one in api.list_resources(collection)), None)
     return name and {"done": True, "response": {"model": name.partition("@")[0]}}
 
 
-def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_folder, monkeypatch):
+def test_gcpc_operations_create_nothing_twice(bad_service, tmp_path, artifact_folder, monkeypatch):
     monkeypatch.setenv("VERTEX_AI_PIPELINES_RUN_LABELS", "{}")
     said: list[str] = []
 
@@ -218,7 +218,7 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
     assert any("attempt 2" in line for line in said)
 
 
-def test_a_service_with_faults_is_found(bad_service, monkeypatch):
+def test_a_service_with_faults_is_detected(bad_service, monkeypatch):
     monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
     for _ in range(20):
         local_service.LocalService(bad_service.root).join()
@@ -228,7 +228,7 @@ def create(service, key: str, *, name: str = "e"):
     return service.call("POST", "endpoints", {"displayName": name}, headers={HEADER: key})
 
 
-def test_a_request_with_a_key_is_carried_out_once(service):
+def test_a_request_with_a_key_is_executed_once(service):
     first, second = create(service, "k1"), create(service, "k1")
     assert first.ok
     assert first.json() == second.json()
@@ -240,7 +240,7 @@ def test_a_request_with_a_key_is_carried_out_once(service):
     assert refused.json()["error"]["status"] == "INVALID_ARGUMENT"
 
 
-def test_a_key_outlives_the_service(service):
+def test_a_key_survives_a_restart(service):
     first = create(service, "k1")
     service.kill()
     service.start()
@@ -248,7 +248,7 @@ def test_a_key_outlives_the_service(service):
     assert len(service.do("GET", "endpoints")["endpoints"]) == 1
 
 
-def test_requests_with_one_key_at_the_same_time_are_carried_out_once(service):
+def test_concurrent_requests_with_one_key_are_executed_once(service):
     def send(_: int) -> dict:
         return requests.post(
             f"{service.url}/v1/{service.parent}/endpoints",
@@ -258,18 +258,18 @@ def test_requests_with_one_key_at_the_same_time_are_carried_out_once(service):
         ).json()
 
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(send, range(8)))
-    assert all(answer == answers[0] for answer in answers)
+        responses = list(threads.map(send, range(8)))
+    assert all(response == responses[0] for response in responses)
     assert len(service.do("GET", "endpoints")["endpoints"]) == 1
 
 
-def test_a_refused_request_may_be_sent_again_with_its_key(service):
+def test_a_refused_request_may_be_repeated_with_its_key(service):
     assert create(service, "k1", name="").status_code == 400
     assert create(service, "k1", name="e").ok
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256])
-def test_keys_have_a_length(service, key):
+def test_keys_have_a_minimum_and_a_maximum_length(service, key):
     assert create(service, key).status_code == 422
 
 
@@ -280,9 +280,9 @@ def store(tmp_path: Path):
     store.close()
 
 
-def test_a_request_that_the_services_end_interrupted_is_not_carried_out_again(store):
+def test_a_request_that_was_interrupted_by_a_kill_is_not_executed_again(store):
     def killed() -> dict:
-        store.close()  # nothing is recorded any more, as after kill -9
+        store.close()  # nothing is stored from here on, as after kill -9
         raise KeyboardInterrupt
 
     path = Path(store._connection.execute("PRAGMA database_list").fetchone()[2])
@@ -294,7 +294,7 @@ def test_a_request_that_the_services_end_interrupted_is_not_carried_out_again(st
     again.close()
 
 
-def test_keys_are_bounded_in_number(store, monkeypatch):
+def test_the_number_of_keys_is_limited(store, monkeypatch):
     monkeypatch.setattr("vertex_local.api.idempotency.MAX_KEYS", 3)
     keys = IdempotencyKeys(store)
     for number in range(10):

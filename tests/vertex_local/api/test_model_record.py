@@ -12,7 +12,7 @@ NAME = "projects/p/locations/l/models/5"
 
 @pytest.fixture
 def record():
-    """A model of three versions; `golden` is 2, `default` 1."""
+    """A model with three versions; `golden` is version 2, `default` version 1."""
     record = registry.new_record(NAME, folder="5", model={"displayName": "m"}, time="t0")
     for number, aliases in ((1, []), (2, ["golden"]), (3, [])):
         model = {"versionAliases": aliases, "displayName": "ignored", "name": "x", "etag": "y"}
@@ -24,7 +24,7 @@ def aliases_of(record):
     return {v["versionId"]: v["versionAliases"] for v in record["versions"]}
 
 
-def test_first_version_is_the_default_and_ids_count_up(record):
+def test_first_version_is_the_default_and_ids_increase(record):
     assert aliases_of(record) == {"1": ["default"], "2": ["golden"], "3": []}
 
 

@@ -38,7 +38,7 @@ def details(tmp_path, **arguments) -> list[tuple[str, str]]:
     return [(one["taskName"], one["state"]) for one in found]
 
 
-def test_the_journal_tells_what_became_of_each_task(make_run, tmp_path):
+def test_the_journal_has_the_end_of_each_task(make_run, tmp_path):
     run = make_run()
     assert execute(run, "/step") == ({"out": 1}, True)
     assert execute(run, "/exit", ValueError("broken")) == ({}, False)
@@ -50,7 +50,9 @@ def test_the_journal_tells_what_became_of_each_task(make_run, tmp_path):
     assert "[exit].\nexit: ValueError: broken" in run.error_message()
 
 
-def test_after_a_cancel_only_exit_tasks_start_and_only_for_a_while(make_run, tmp_path, monkeypatch):
+def test_after_cancelling_only_exit_tasks_start_within_their_timeout(
+    make_run, tmp_path, monkeypatch
+):
     run = make_run()
     run.cancel()
     assert execute(run, "/step") == ({}, False)
@@ -65,9 +67,7 @@ def test_after_a_cancel_only_exit_tasks_start_and_only_for_a_while(make_run, tmp
     assert execute(late, "/exit") == ({}, False)
 
 
-def test_an_exit_task_that_takes_too_long_after_a_cancel_is_stopped(
-    make_run, tmp_path, monkeypatch
-):
+def test_an_exit_task_is_stopped_at_its_timeout_after_cancelling(make_run, tmp_path, monkeypatch):
     monkeypatch.setattr("vertex_local.pipelines.run_state.EXIT_TASKS_SECONDS", 0.1)
     run = make_run()
 
@@ -85,7 +85,7 @@ def test_an_exit_task_that_takes_too_long_after_a_cancel_is_stopped(
     ("policy", "starts"),
     [("PIPELINE_FAILURE_POLICY_FAIL_FAST", False), ("PIPELINE_FAILURE_POLICY_FAIL_SLOW", True)],
 )
-def test_failing_fast_starts_nothing_more_but_exit_tasks(make_run, policy, starts):
+def test_failing_fast_starts_only_exit_tasks(make_run, policy, starts):
     run = make_run(failurePolicy=policy)
     execute(run, "/other", ValueError("broken"))
     assert execute(run, "/step")[1] is starts
@@ -104,14 +104,14 @@ def test_an_interrupted_run_shows_its_running_task_as_failed(make_run, tmp_path)
     assert details(tmp_path) == [("step", "SKIPPED")], "it never ran: it came from the cache"
 
 
-def test_a_half_written_event_is_left_out(make_run, tmp_path):
+def test_an_incomplete_event_is_ignored(make_run, tmp_path):
     execute(make_run(), "/step")
     with (tmp_path / journal.FILE_NAME).open("a") as file:
         file.write('{"time": "2026')
     assert details(tmp_path) == [("step", "SUCCEEDED")]
 
 
-def test_a_journal_is_continued_behind_its_last_complete_line(make_run, tmp_path):
+def test_a_journal_is_continued_after_its_last_complete_line(make_run, tmp_path):
     execute(make_run(), "/step")
     with (tmp_path / journal.FILE_NAME).open("a") as file:
         file.write('{"time": "2026')
@@ -123,9 +123,7 @@ def test_a_journal_is_continued_behind_its_last_complete_line(make_run, tmp_path
     ]
 
 
-def test_after_an_interruption_only_exit_tasks_start_and_what_succeeded_is_known(
-    make_run, tmp_path
-):
+def test_after_an_interruption_only_exit_tasks_start_and_successes_are_known(make_run, tmp_path):
     execute(make_run(), "/step")
     interrupt(tmp_path)
     run = make_run()
@@ -138,7 +136,7 @@ def test_after_an_interruption_only_exit_tasks_start_and_what_succeeded_is_known
     assert run.error_message() == "interrupted: gone"
 
 
-def test_a_task_that_was_interrupted_has_failed_and_an_exit_task_is_tried_again(make_run, tmp_path):
+def test_an_interrupted_task_has_failed_and_an_exit_task_runs_again(make_run, tmp_path):
     run = make_run()
     run.run_task("/step", "step", is_importer=True, execute=lambda: ({}, True))
     run.run_task("/exit", "exit", is_importer=False, execute=lambda: interrupt(tmp_path))
@@ -157,7 +155,7 @@ def test_a_task_that_was_interrupted_has_failed_and_an_exit_task_is_tried_again(
     assert names == ["step", "exit", "exit-run-2"]
 
 
-def test_a_cancel_does_not_change_what_an_interruption_has_decided(make_run, tmp_path):
+def test_cancelling_an_interrupted_run_has_no_effect(make_run, tmp_path):
     execute(make_run(), "/step")
     interrupt(tmp_path)
     run = make_run()
@@ -165,7 +163,7 @@ def test_a_cancel_does_not_change_what_an_interruption_has_decided(make_run, tmp
     assert not run.is_cancelled
 
 
-def test_exit_tasks_of_a_cancelled_run_that_was_interrupted_have_limited_time(
+def test_exit_tasks_of_a_cancelled_and_interrupted_run_have_a_timeout(
     make_run, tmp_path, monkeypatch
 ):
     execute(make_run(), "/step")
@@ -178,7 +176,7 @@ def test_exit_tasks_of_a_cancelled_run_that_was_interrupted_have_limited_time(
     assert execute(run, "/exit") == ({}, False)
 
 
-def test_an_exit_task_of_a_graph_that_had_not_begun_does_not_run(make_run, tmp_path):
+def test_an_exit_task_of_a_graph_that_had_not_started_does_not_run(make_run, tmp_path):
     execute(make_run(), "/step")
     interrupt(tmp_path)
     run = make_run()
@@ -188,17 +186,17 @@ def test_an_exit_task_of_a_graph_that_had_not_begun_does_not_run(make_run, tmp_p
     assert execute(run, "/exit") == ({"out": 1}, True)
 
 
-def test_a_run_gives_up_after_three_runners_that_a_stop_did_not_end(make_run, tmp_path):
+def test_a_run_ends_after_three_runners_that_were_not_stopped(make_run, tmp_path):
     execute(make_run(), "/step")
 
-    def next_one(group_state: str) -> bool:
+    def may_continue(group_state: str) -> bool:
         state = {"state": group_state, "message": "it ended"}
         return interrupted.journal_interruption(tmp_path, group_state=state, is_cancelled=False)
 
-    assert [next_one(state) for state in ["failed", "cancelled", "failed", "timed_out"]] == 4 * [
-        True
-    ]
-    assert not next_one("failed")
+    assert [
+        may_continue(state) for state in ["failed", "cancelled", "failed", "timed_out"]
+    ] == 4 * [True]
+    assert not may_continue("failed")
     ended = journal.last(journal.read(tmp_path), "pipeline_ended")
     assert ended["state"] == "FAILED"
     assert ended["error"].startswith("interrupted: it ended\n")

@@ -15,7 +15,7 @@ DECLARED = {
 SPEC = {"root": {"inputDefinitions": {"parameters": DECLARED}}}
 
 
-def test_parameters_get_their_declared_types():
+def test_parameters_are_converted_to_their_types():
     given = {"required": '{"a": 1}', "number": 3.0, "ratio": 1}
     values = parameters(SPEC, given)
     assert values == {"required": '{"a": 1}', "number": 3, "ratio": 1, "optional": None}
@@ -67,7 +67,7 @@ def pipeline() -> dict:
     }
 
 
-def test_leaves_are_the_tasks_that_do_something():
+def test_leaves_are_the_tasks_with_an_executor():
     found = {leaf.key: leaf for leaf in leaves(canonical(pipeline()))}
     assert found == {
         "comp-group/step": Leaf("comp-group/step", "step", "A step"),
@@ -76,7 +76,7 @@ def test_leaves_are_the_tasks_that_do_something():
     }
 
 
-def test_a_reference_to_nothing_is_refused():
+def test_a_dangling_reference_is_refused():
     spec = pipeline()
     spec["root"]["dag"]["tasks"]["exit"]["componentRef"]["name"] = "comp-b"
     with pytest.raises(ApiError, match=r"root\.dag\.tasks\.exit\.componentRef .*comp-b"):
@@ -95,14 +95,14 @@ def executors_of(spec: dict) -> dict:
     ["text", 5, {"container": "text"}, {"importer": {"artifactUri": "a"}}, {"containr": {}}],
     ids=str,
 )
-def test_what_is_no_executor_is_refused_by_its_name(executor):
+def test_an_invalid_executor_is_refused(executor):
     spec = pipeline()
     executors_of(spec)["exec-a"] = executor
     with pytest.raises(ApiError, match=r"executors\.exec-a is not an executor"):
         canonical(spec)
 
 
-def test_executors_are_read_in_either_spelling():
+def test_executors_may_be_in_snake_case_or_camel_case():
     spec = pipeline()
     executors_of(spec)["exec-a"] = {"importer": {"artifact_uri": {"constant": "gs://b"}}}
     assert executors_of(canonical(spec)) == {

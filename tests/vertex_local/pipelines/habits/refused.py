@@ -58,7 +58,7 @@ def one_more():
 
 @dsl.pipeline(name="many-things")
 def many_things(where: str = "cloud"):
-    """In an exit task, in branches, in a loop, in a pipeline; all must be named."""
+    """In an exit task, branches, a loop and a nested pipeline; the error must name all of them."""
     with dsl.ExitHandler(VertexNotificationEmailOp(recipients=["me@example.com"])):
         with dsl.If(where == "cloud"):
             BigqueryQueryJobOp(query="SELECT 1", location="US")
@@ -101,7 +101,7 @@ SERVER = {"imageUri": "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:lates
 
 @dsl.pipeline(name="entry-points-of-images")
 def entry_points(model_dir: str = "/models/1"):
-    """As in Google's samples: prebuilt images, by their entry points."""
+    """Prebuilt images without a command, as in Google's samples."""
     pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
     packaged = {"executor_image_uri": "i", "package_uris": ["gs://b/p.tgz"], "python_module": "m"}
     trained = CustomTrainingJobOp(

@@ -16,7 +16,7 @@ METHODS = ("get", "put", "_serialize_artifact", "_deserialize_artifact")
 
 @pytest.fixture
 def runs(monkeypatch, tmp_path):
-    """Makes a run's view of one cache; each ends with the test, but for its locks at `end`."""
+    """Function that starts a run with the same cache; `end` releases the locks of a run."""
     originals = {name: LocalCache.__dict__[name] for name in METHODS}
     written = set()
 
@@ -33,7 +33,7 @@ def runs(monkeypatch, tmp_path):
 
 @pytest.fixture
 def plan(tmp_path):
-    """The output of a step: a model that is not there yet."""
+    """Output of a step: a model that does not exist yet."""
     return {"model": dsl.Model(name="model", uri=str(tmp_path / "run-1" / "model"))}
 
 
@@ -43,12 +43,12 @@ def train(plan):
 
 
 def end(steps):
-    """As the end of the run's process does."""
+    """Release the locks of a run, as the end of its process does."""
     for lock, _ in steps._locks.values():
         os.close(lock)
 
 
-def test_the_plan_of_an_interrupted_run_is_the_plan_of_the_next(runs, plan):
+def test_the_next_run_reuses_the_plan_of_an_interrupted_run(runs, plan):
     cache, steps = runs()
     cache.put("key", plan)
     end(steps)
@@ -58,7 +58,7 @@ def test_the_plan_of_an_interrupted_run_is_the_plan_of_the_next(runs, plan):
     assert found["model"].uri == plan["model"].uri
 
 
-def test_another_run_does_not_get_it_while_the_first_goes_on(runs, plan):
+def test_a_pending_output_is_not_reused_during_its_run(runs, plan):
     cache, steps = runs()
     cache.put("key", plan)
     assert runs()[0].get("key") is None
@@ -68,7 +68,7 @@ def test_another_run_does_not_get_it_while_the_first_goes_on(runs, plan):
     assert runs()[0].get("key") is None, "the second run is at work now"
 
 
-def test_nor_while_a_job_of_a_killed_run_still_writes(runs, plan, tmp_path):
+def test_a_pending_output_is_not_reused_while_a_job_of_a_killed_run_writes(runs, plan, tmp_path):
     cache, steps = runs()
     cache.put("key", plan)
     end(steps)
@@ -78,7 +78,7 @@ def test_nor_while_a_job_of_a_killed_run_still_writes(runs, plan, tmp_path):
     assert runs()[0].get("key") is not None
 
 
-def test_what_was_written_is_required_from_then_on(runs, plan, tmp_path):
+def test_a_pending_output_needs_its_file_once_it_was_written(runs, plan, tmp_path):
     cache, steps = runs()
     cache.put("key", plan)
     train(plan)
@@ -88,7 +88,7 @@ def test_what_was_written_is_required_from_then_on(runs, plan, tmp_path):
     assert runs()[0].get("key") is None
 
 
-def test_nobody_removes_what_a_run_uses(runs, plan, tmp_path):
+def test_outputs_in_use_are_locked_against_removal(runs, plan, tmp_path):
     cache, steps = runs()
     cache.put("key", plan)
     train(plan)
@@ -107,7 +107,7 @@ def test_nobody_removes_what_a_run_uses(runs, plan, tmp_path):
 
 @contextlib.contextmanager
 def locked(folder):
-    """Holds the lock of whoever removes a folder."""
+    """Hold the lock of a process that removes a folder."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,7 +118,7 @@ def locked(folder):
         os.close(lock)
 
 
-def test_also_when_a_later_run_has_written_it(runs, plan, tmp_path):
+def test_an_output_that_a_later_run_has_written_is_locked_against_removal(runs, plan, tmp_path):
     cache, steps = runs()
     cache.put("key", plan)
     end(steps)
@@ -131,7 +131,7 @@ def test_also_when_a_later_run_has_written_it(runs, plan, tmp_path):
     assert runs()[0].get("key") is None
 
 
-def test_a_pending_output_whose_folder_is_gone_is_none(runs, plan, tmp_path):
+def test_a_pending_output_without_a_folder_is_not_reused(runs, plan, tmp_path):
     cache, steps = runs()
     cache.put("key", plan)
     end(steps)
@@ -139,7 +139,7 @@ def test_a_pending_output_whose_folder_is_gone_is_none(runs, plan, tmp_path):
     assert runs()[0].get("key") is None
 
 
-def test_metadata_alone_is_never_pending(runs, tmp_path):
+def test_artifacts_with_metadata_only_are_never_pending(runs, tmp_path):
     metrics = {"metrics": dsl.Metrics(name="metrics", uri=str(tmp_path / "metrics"))}
     runs()[0].put("key", metrics)
     assert runs()[0].get("key") is not None
