@@ -25,13 +25,13 @@ FIELDS = {
     "endpoints": ("display_name", "create_time", "update_time", "endpoint", "base_model_name"),
     "operations": ("done", "create_time", "update_time"),
 }
-OTHERS = ("display_name", "create_time", "update_time")
+DEFAULT_FIELDS = ("display_name", "create_time", "update_time")
 COLUMNS = tuple(dict.fromkeys(field for fields in FIELDS.values() for field in fields))
 
 
 def fields_of(kind: str) -> tuple[str, ...]:
     """Return the fields of a kind, without `labels.KEY`."""
-    return FIELDS.get(kind, OTHERS)
+    return FIELDS.get(kind, DEFAULT_FIELDS)
 
 
 def snake_case(field: str) -> str:

@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from vertex_local.api.query import select
-from vertex_local.api.query.fields import VERSIONS
+from vertex_local.api.query.fields import VERSIONS, snake_case
 from vertex_local.api.query.select import Query
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
@@ -44,16 +44,16 @@ class Page:
             ApiError: INVALID_ARGUMENT, naming the invalid one.
         """
         filter_text = call.query.get("filter", "")
-        order_by = call.query.get("orderBy") or call.query.get("order_by", "")
+        order_by = _value(call, "orderBy")
         query = select.build(kind, filter_text=filter_text, order_by=order_by)
         collection = f"{parent}/{kind}"
         text = json.dumps([collection, filter_text, order_by])
         digest = hashlib.sha256(text.encode()).hexdigest()[:NUM_DIGEST_CHARACTERS]
-        token = call.query.get("pageToken") or call.query.get("page_token", "")
+        token = _value(call, "pageToken")
         return cls(
             collection=collection,
             query=query,
-            size=_size(call.query.get("pageSize") or call.query.get("page_size", "")),
+            size=_size(_value(call, "pageSize")),
             after=_after(token, digest=digest, num_keys=len(query.orders) + 1) if token else (),
             digest=digest,
         )
@@ -96,6 +96,11 @@ def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
             select.put(connection, version_id, f"{name}/{VERSIONS}/{version_id}", version)
         positions, token = page.read(connection)
     return _response("models", [by_id[position] for position in positions], token)
+
+
+def _value(call: Call, parameter: str) -> str:
+    """Return a query parameter in camelCase or snake_case, or ""."""
+    return call.query.get(parameter) or call.query.get(snake_case(parameter), "")
 
 
 def _response(key: str, resources: list[Json], token: str) -> Json:

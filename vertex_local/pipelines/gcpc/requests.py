@@ -16,6 +16,7 @@ from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import (
     json_util,
 )
 
+from vertex_local.api.query.fields import snake_case
 from vertex_local.json_types import Json
 
 LAUNCHER_PREFIX = "google_cloud_pipeline_components."
@@ -205,10 +206,9 @@ def _refuse_camel_case(spec: Any, path: str = "") -> None:
     elif isinstance(spec, dict):
         for key, value in spec.items():
             if key != key.lower():
-                snake_case = next(iter(json_util.camel_case_to_snake_case_recursive({key: 0})))
                 raise GcpcError(
                     f"the payload of CustomJob has the field {path}.{key}; as on Vertex AI, "
-                    f"it must be written {snake_case!r}"
+                    f"it must be written {snake_case(key)!r}"
                 )
             _refuse_camel_case(value, f"{path}.{key}".lstrip("."))
 
