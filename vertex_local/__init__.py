@@ -1,1 +1,1 @@
-"""Vertex AI's REST API on this machine: pipelines, jobs, models and endpoints, without a cloud."""
+"""Local implementation of Vertex AI's REST API: pipelines, schedules, jobs, models, endpoints."""

@@ -1,4 +1,4 @@
-"""The WSGI application: finds a request's handler, checks the request, answers as Google does."""
+"""The WSGI application: routing, checks of requests, and error responses like Google's."""
 
 import json
 import logging
@@ -22,13 +22,13 @@ from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 
-OUR_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
+LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 SAFE_MODEL = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
 
-# Requests that are carried out on a full disk, too: they add nothing, or end what adds something.
-READING = ("GET", "HEAD", "DELETE")
-EASING = (
+# Requests that are allowed on a full disk: they add no data, or stop processes that do.
+SPACELESS_METHODS = ("GET", "HEAD", "DELETE")
+SPACELESS_SUFFIXES = (
     ":cancel",
     ":undeployModel",
     ":pause",
@@ -40,13 +40,13 @@ EASING = (
 
 
 class SegmentConverter(BaseConverter):
-    """Part of a path segment: up to the next `/`, or the `:` before a custom method."""
+    """Path segment, or the part of it before the `:` of a custom method."""
 
     regex = "[^/:]+"
 
 
 class Application:
-    """Answers HTTP requests from the routes of the resource modules."""
+    """WSGI application for the routes of the resource modules."""
 
     def __init__(self, service: Service, routes: Iterable[Route]) -> None:
         self._service = service
@@ -61,10 +61,10 @@ class Application:
         )
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        """The WSGI entry."""
+        """Handle a request."""
         started = time.monotonic()
         request = Request(environ)
-        response = self._answer(request)
+        response = self._respond(request)
         response.headers["X-Content-Type-Options"] = "nosniff"
         logger.log(
             logging.DEBUG if request.method == "GET" else logging.INFO,
@@ -76,11 +76,11 @@ class Application:
         )
         return response(environ, start_response)
 
-    def _answer(self, request: Request) -> Response:
+    def _respond(self, request: Request) -> Response:
         try:
-            _refuse_foreign(request)
+            _refuse_cross_site(request)
             if self._service.closing.is_set():
-                # Not UNAVAILABLE: clients would go on asking for as long as this lasts.
+                # Not UNAVAILABLE, which clients would retry.
                 raise aborted("The service is shutting down.")
             if request.path == "/" and request.method in ("GET", "HEAD"):
                 return console.page(self._service)
@@ -88,19 +88,18 @@ class Application:
         except HTTPException as error:
             return self._http_error(request, error)
         except Exception as error:
-            known = of_exception(error)
-            return _json_response(known.to_body(), code=known.code)
+            return _error_response(of_exception(error))
 
     def _http_error(self, request: Request, error: HTTPException) -> Response:
         if isinstance(error, NotFound | MethodNotAllowed):
-            known = self._unimplemented.error(request.method, request.path)
+            api_error = self._unimplemented.error(request.method, request.path)
         else:
-            known = ApiError(
+            api_error = ApiError(
                 code=error.code or 500,
                 status="INVALID_ARGUMENT",
                 message=error.description or error.name,
             )
-        response = _json_response(known.to_body(), code=known.code)
+        response = _error_response(api_error)
         if isinstance(error, MethodNotAllowed) and error.valid_methods:
             response.headers["Allow"] = ", ".join(error.valid_methods)
         return response
@@ -110,17 +109,19 @@ class Application:
         handler, args = adapter.match()
         for name, value in args.items():
             _check_id(name, value)
-        if request.method not in READING and not request.path.endswith(EASING):
-            self._service.store.space.demand()
+        if request.method not in SPACELESS_METHODS and not request.path.endswith(
+            SPACELESS_SUFFIXES
+        ):
+            self._service.store.reserve.require_space()
         call = Call(args=dict(args), query=request.args.to_dict(), body=_body(request))
         key = request.headers.get(HEADER)
         if key is None or request.method in ("GET", "HEAD"):
-            answer: Json = handler(self._service, call)
-            return answer
+            body: Json = handler(self._service, call)
+            return body
         return self._keys.once(
             key,
             request={"method": request.method, "path": request.full_path, "body": call.body},
-            carry_out=lambda: handler(self._service, call),
+            execute=lambda: handler(self._service, call),
         )
 
 
@@ -129,21 +130,21 @@ def _rule(route: Route) -> Rule:
     return Rule(pattern, methods=[route.method], endpoint=route.handler)
 
 
-def _refuse_foreign(request: Request) -> None:
-    """A web page must reach the service neither by a name of its own nor by a cross-site POST."""
+def _refuse_cross_site(request: Request) -> None:
+    """Refuse requests from web pages: by DNS rebinding (Host) and cross-site (Origin)."""
     host = request.headers.get("Host", "")
-    if not OUR_HOST.fullmatch(host):
+    if not LOCAL_HOST.fullmatch(host):
         raise ApiError(
             code=403,
             status="PERMISSION_DENIED",
-            message=f'Host "{host}" is refused; use http://127.0.0.1:PORT or localhost.',
+            message=f'Host "{host}" is refused; use 127.0.0.1:PORT or localhost:PORT.',
         )
     origin = request.headers.get("Origin")
     if origin is not None and origin != f"http://{host}":
         raise ApiError(
             code=403,
             status="PERMISSION_DENIED",
-            message=f'Requests from pages of another origin ("{origin}") are refused.',
+            message=f'Requests from web pages of another origin ("{origin}") are refused.',
         )
 
 
@@ -166,6 +167,10 @@ def _body(request: Request) -> Json:
     if not isinstance(body, dict):
         raise invalid_argument(f"The body must be a JSON object, not {type(body).__name__}.")
     return body
+
+
+def _error_response(error: ApiError) -> Response:
+    return _json_response(error.to_body(), code=error.code)
 
 
 def _json_response(body: Json, *, code: int = 200) -> Response:

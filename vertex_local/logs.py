@@ -1,7 +1,7 @@
 """Cloud Logging's `entries:list`, for the logs of custom jobs' replicas.
 
-A page token holds how far each replica's file has been read, so following a growing log costs
-only what is new: a follower passes the last token again until there is none.
+A page token has the offset in each replica's file, so that a client that follows a log reads only
+new lines: it repeats the request with the last token until there is none.
 """
 
 import math
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument
@@ -29,15 +30,16 @@ TYPE_FIELD = "resource.type"
 JOB_FIELD = "resource.labels.job_id"
 TASK_FIELD = "resource.labels.task_name"
 ALLOWED = (
-    f'allowed is {TYPE_FIELD}="ml_job" AND {JOB_FIELD}="ID", and AND {TASK_FIELD}="workerpool0-0", '
-    'and last AND timestamp>="TIME"'
+    f'write {TYPE_FIELD}="ml_job" AND {JOB_FIELD}="ID", optionally followed by '
+    f'AND {TASK_FIELD}="workerpool0-0" AND timestamp>="TIME"'
 )
+PROJECT = re.compile(r"projects/([^/]*)", re.DOTALL)
 ONLY_REPLICA = "workerpool0-0"
 TASK_NAME = re.compile(r"workerpool(\d+)-(\d+)")
 TOKEN = re.compile(r"v1(?::workerpool\d+-\d+=\d{1,18})*")
 
-# A level's name, after the time and the replica's name if they are there: `INFO:root:…`,
-# `chief/0 WARNING …`, `2026-01-31 12:00:00,123 [ERROR] …`; or glog's and TensorFlow's letter.
+# Level of a line, after an optional time and replica: `INFO:root:…`, `chief/0 WARNING …`,
+# `2026-01-31 12:00:00,123 [ERROR] …`; or the letter of glog and TensorFlow.
 LEVEL = re.compile(
     r"""(?:[\d:.,/TZ+-]+\s+)* (?:[a-z]+/\d+:?\s+)? [\[<(]?
         (?:(?P<word>DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)\b
@@ -55,16 +57,16 @@ SEVERITIES = {
 
 
 def list_entries(service: Service, call: Call) -> Json:
-    """POST /v2/entries:list: a page's lines by time, each replica's in order; they share it.
+    """POST /v2/entries:list: return lines by time; replicas have equal shares of a page.
 
-    `nextPageToken` is there as long as more may come: while the job runs, or lines are left.
+    There is a `nextPageToken` while the job runs or lines remain.
     """
-    filter_, since = _since(str(call.body.get("filter", "")))
+    filter_, since = _split_since(str(call.body.get("filter", "")))
     terms = _terms(filter_)
     page_size = _page_size(call.body)
     _check_order(str(call.body.get("orderBy", "")))
     offsets = _offsets(str(call.body.get("pageToken", "")))
-    # Whether it runs is asked first, so that the log of a job that ends meanwhile is read whole.
+    # `is_running` is read before the files, so the log of a job that ends meanwhile is complete.
     job_name, is_running, paths = _logs_of(service, _projects(call.body), terms)
     entries: list[Json] = []
     is_exhausted = True
@@ -78,18 +80,18 @@ def list_entries(service: Service, call: Call) -> Json:
         is_exhausted = is_exhausted and reached_end
     shown = [entry for entry in entries if entry["timestamp"] >= since]
     shown.sort(key=lambda entry: str(entry["timestamp"]))
-    answer: Json = {"entries": shown} if shown else {}
+    response: Json = {"entries": shown} if shown else {}
     if is_running or not is_exhausted:
-        answer["nextPageToken"] = ":".join(["v1", *(f"{k}={v}" for k, v in offsets.items())])
-    return answer
+        response["nextPageToken"] = ":".join(["v1", *(f"{k}={v}" for k, v in offsets.items())])
+    return response
 
 
 def read_lines(
     path: Path, offset: int, *, max_lines: int, is_growing: bool
 ) -> tuple[list[tuple[int, str]], int, bool]:
-    """Lines from a byte offset on: (offset, text) of each, where to go on, whether that is the end.
+    """Return lines from a byte offset as (offset, text), the next offset, and if it is the end.
 
-    The last line of a growing file is left for later unless it is complete.
+    An incomplete last line of a growing file is not returned yet.
     """
     found: list[tuple[int, str]] = []
     with path.open("rb") as file:
@@ -103,7 +105,7 @@ def read_lines(
 
 
 def severity(text: str) -> str:
-    """The level that a line names at its beginning, else INFO."""
+    """Return the level at the start of a line, else INFO."""
     match = LEVEL.match(text)
     if match is None:
         return DEFAULT_SEVERITY
@@ -112,7 +114,7 @@ def severity(text: str) -> str:
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Each line, cut after MAX_LINE_BYTES, and whether its end was there."""
+    """Yield each line, cut after MAX_LINE_BYTES, and whether it is complete."""
     while raw := file.readline(MAX_LINE_BYTES + 1):
         end = raw
         while not end.endswith(b"\n"):
@@ -125,7 +127,7 @@ def _raw_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
 def _text(raw: bytes) -> str:
     is_cut = len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n")
     text = raw[:MAX_LINE_BYTES].decode(errors="replace") if is_cut else raw.decode(errors="replace")
-    last_shown = text.rstrip("\r\n").rpartition("\r")[2]  # a progress bar overwrites itself
+    last_shown = text.rstrip("\r\n").rpartition("\r")[2]  # a progress bar overwrites its line
     return f"{last_shown}… (cut)" if is_cut else last_shown
 
 
@@ -136,10 +138,10 @@ def _entries(job_name: str, path: Path, lines: list[tuple[int, str]]) -> list[Js
 
 
 def _entry(job_name: str, task_name: str, offset: int, text: str, moment: str) -> Json:
-    _, project, _, _, _, job_id = job_name.split("/")
+    job = ResourceName.from_name(job_name)
     return {
-        "logName": f"projects/{project}/logs/{task_name}",
-        "resource": {"type": "ml_job", "labels": {"job_id": job_id, "task_name": task_name}},
+        "logName": f"projects/{job.project}/logs/{task_name}",
+        "resource": {"type": "ml_job", "labels": {"job_id": job.id, "task_name": task_name}},
         "severity": severity(text),
         "textPayload": text,
         "timestamp": moment,
@@ -150,28 +152,29 @@ def _entry(job_name: str, task_name: str, offset: int, text: str, moment: str) -
 def _logs_of(
     service: Service, projects: list[str], terms: dict[str, str]
 ) -> tuple[str, bool, list[Path]]:
-    """Name, whether it runs, and log files: of a custom job, or of a step of a pipeline run."""
+    """Return name, whether it runs, and log files of a custom job or of a pipeline step."""
     job_id, replica = terms[JOB_FIELD], terms.get(TASK_FIELD, "")
     if job := _find_job(service, projects, job_id):
-        paths = _log_paths(jobs.KIND.folder_of(service, job_id), replica)
+        paths = _log_paths(jobs.KIND.folder_of(service, job["name"]), replica)
         return job["name"], jobs.KIND.is_unfinished(job), paths
     for run in service.store.list_kind(pipelines.KIND.collection):
         path = pipelines.step_log(service, run["name"], job_id)
-        if path and run["name"].split("/")[1] in projects and replica in ("", ONLY_REPLICA):
+        project = ResourceName.from_name(run["name"]).project
+        if path and project in projects and replica in ("", ONLY_REPLICA):
             is_running = pipelines.KIND.is_unfinished(run)
             return pipelines.step_job(run["name"], path.stem), is_running, [path]
     return "", False, []
 
 
 def _replica(path: Path) -> str:
-    """The name of the replica that wrote a file; a step of a pipeline has one."""
+    """Return the name of the replica of a log file; a step of a pipeline has one replica."""
     return path.stem if TASK_NAME.fullmatch(path.stem) else ONLY_REPLICA
 
 
 def _find_job(service: Service, projects: list[str], job_id: str) -> Json | None:
     for job in service.store.list_kind(jobs.KIND.collection):
-        _, project, _, _, _, found_id = job["name"].split("/")
-        if found_id == job_id and project in projects:
+        name = ResourceName.from_name(job["name"])
+        if name.id == job_id and name.project in projects:
             return job
     return None
 
@@ -188,10 +191,10 @@ def _terms(text: str) -> dict[str, str]:
     while text[position:].strip():
         match = TERM.match(text, position)
         if match is None:
-            raise invalid_argument(f"filter {text!r} is not understood; {ALLOWED}.")
+            raise invalid_argument(f"filter {text!r} is not valid; {ALLOWED}.")
         value = match["bare"] if match["quoted"] is None else match["quoted"]
         if terms.setdefault(match["field"], value) != value:
-            raise invalid_argument(f"filter {text!r} asks for two values of {match['field']}.")
+            raise invalid_argument(f"filter {text!r} has two values of {match['field']}.")
         position = match.end()
     unknown = sorted(set(terms) - {TYPE_FIELD, JOB_FIELD, TASK_FIELD})
     if unknown:
@@ -201,8 +204,8 @@ def _terms(text: str) -> dict[str, str]:
     return terms
 
 
-def _since(text: str) -> tuple[str, str]:
-    """A filter without its last term `timestamp>="…"`, and that time; empty if there is none."""
+def _split_since(text: str) -> tuple[str, str]:
+    """Return a filter without its last term `timestamp>="…"`, and that time or ""."""
     found = SINCE.search(text)
     return (text[: found.start()], found[1]) if found else (text, "")
 
@@ -211,16 +214,18 @@ def _projects(body: Json) -> list[str]:
     names = body.get("resourceNames")
     if not isinstance(names, list) or not names:
         raise invalid_argument('resourceNames is required; give ["projects/PROJECT"].')
-    parts = [str(name).split("/") for name in names]
-    if any(len(part) != 2 or part[0] != "projects" for part in parts):  # noqa: PLR2004
+    found = [PROJECT.fullmatch(str(name)) for name in names]
+    if not all(found):
         raise invalid_argument(f'resourceNames {names} is not valid; give ["projects/PROJECT"].')
-    return [project for _, project in parts]
+    return [match[1] for match in found if match]
 
 
 def _page_size(body: Json) -> int:
     size: Any = body.get("pageSize") or DEFAULT_PAGE_SIZE
     if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise invalid_argument(f"pageSize {size!r} is not valid; it must be a whole number.")
+        raise invalid_argument(
+            f"pageSize {size!r} is not valid; it must be an integer of at least 0."
+        )
     return min(size, MAX_PAGE_SIZE)
 
 
@@ -231,7 +236,7 @@ def _check_order(order_by: str) -> None:
 
 def _offsets(token: str) -> dict[str, int]:
     if token and not TOKEN.fullmatch(token):
-        raise invalid_argument(f'pageToken "{token}" is not one that this service has answered.')
+        raise invalid_argument(f'pageToken "{token}" is not a token of this service.')
     pairs = (part.split("=") for part in token.split(":")[1:])
     return {task: int(offset) for task, offset in pairs}
 

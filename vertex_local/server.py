@@ -1,4 +1,4 @@
-"""The service process: takes its root folder and a port, serves, and shuts down in order."""
+"""The service process: start, recovery of the root folder, and shutdown."""
 
 import logging
 import os
@@ -6,7 +6,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
 
@@ -24,7 +25,7 @@ from vertex_local.jobs import resource as jobs
 from vertex_local.machine import docker as containers
 from vertex_local.machine import root_lock, users
 from vertex_local.machine.clock import Clock
-from vertex_local.machine.docker_engine import find_engine
+from vertex_local.machine.docker_engine import Engine, find_engine
 from vertex_local.machine.files import make_private
 from vertex_local.models import resource as models
 from vertex_local.pipelines import resource as pipelines
@@ -35,13 +36,13 @@ from vertex_local.schedules import resource as schedules
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
-PRIVATE_UMASK = 0o077  # of all that it runs, too: environments and data may be secret
+PRIVATE_UMASK = 0o077  # also of its child processes: environments and data may be secret
 DEFAULT_PORT = 8085
 CLOSE_TIMEOUT_SECONDS = 25.0
 SIGNAL_CHECK_SECONDS = 0.5
-# In a root folder on which a service in containers runs, or was killed.
+# Exists in a root folder while a service with --containers runs, or after it was killed.
 CONTAINERS_MARK = "containers"
-# Those that hold a kind of resource each, in the order in which they recover after a restart.
+# Resource modules, in the order in which they recover after a restart.
 MODULES: tuple[ModuleType, ...] = (
     operations,
     models,
@@ -54,84 +55,91 @@ MODULES: tuple[ModuleType, ...] = (
 
 
 class PortTakenError(Exception):
-    """The port that was asked for is in use."""
+    """The requested port is in use."""
 
 
-def serve(
-    root: Path,
-    *,
-    port: int | None,
-    on_ready: Callable[[str], None],
-    is_while_used: bool = False,
-    preload: Sequence[str] = (),
-    clock_speed: float = 1.0,
-    has_containers: bool = False,
-    mounts: Sequence[Path] = (),
-    is_shared: bool = False,
-    faults: Faults | None = None,
-) -> None:
-    """Serves `root` until SIGTERM or SIGINT; calls `on_ready` with the url when it answers.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of `vertex-local serve`.
 
-    Run while used, it also ends with its last user, unless one of them keeps it (`users.py`). It
-    runs schedules only when it stays, by a clock that is `clock_speed` times as fast as the real
-    one. `preload` names modules that a warm process imports once (`processes/warm.py`). With
-    containers, what it is given runs in those, and sees `mounts` and `root`. It takes requests from
-    its own user only, or from every user of this machine if it is shared; its files are private in
-    either case. With `faults`, a share of the requests fails.
+    Attributes:
+        root: Folder of the service's files.
+        port: Port to listen on; None for 8085, or a free port if that is in use.
+        is_while_used: Stop when the last user ends, unless one of them keeps the service
+            (`users.py`). Schedules run only in a service that stays.
+        preload: Modules that a warm process imports once (`processes/warm.py`).
+        clock_speed: Speed of the clock of schedules, as a multiple of real time.
+        has_containers: Run replicas, steps and prediction servers in containers.
+        mounts: Folders that containers see, besides the root.
+        is_shared: Accept requests from every user of this machine; files stay private.
+        faults: Requests to fail, for tests of clients.
+    """
+
+    root: Path
+    port: int | None = None
+    is_while_used: bool = False
+    preload: tuple[str, ...] = ()
+    clock_speed: float = 1.0
+    has_containers: bool = False
+    mounts: tuple[Path, ...] = ()
+    is_shared: bool = False
+    faults: Faults | None = None
+
+
+def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
+    """Serve a root folder until SIGTERM or SIGINT; call `on_ready` with the URL once ready.
 
     Raises:
-        engine.EngineError: containers cannot be run.
-        lock.RootTakenError: another service runs on this root.
-        StoreError: the database of this root cannot be used; it is left as it is.
-        PortTakenError: `port` was given and is in use.
+        docker_engine.EngineError: Containers cannot be run.
+        root_lock.RootTakenError: Another service runs on this root.
+        opening.StoreError: The database of this root cannot be used; it was not changed.
+        PortTakenError: The port is in use.
     """
     os.umask(PRIVATE_UMASK)
-    root = root.resolve()
+    root = options.root.resolve()
     make_private(root)
-    Reserve(root).use_if_full()  # what follows writes small files
-    held = root_lock.RootLock(root)
-    root_lock.withdraw(root)  # what a killed service announced
+    Reserve(root).use_if_full()  # the next steps write small files
+    lock = root_lock.RootLock(root)
+    root_lock.withdraw(root)  # server.json of a killed service
     store = Store(root / "vertex.db")
     leftovers.remove(root)
-    engine = find_engine(root, mounts) if has_containers else None
+    engine = find_engine(root, options.mounts) if options.has_containers else None
     _remove_left_containers(root)
-    listener = _listen(port, peers.OwnersSocket if not is_shared else socket.socket)
-    if is_shared:
-        logger.warning(
-            "Shared: every user of this machine can run commands as uid %d here", os.geteuid()
-        )
+    listener = _listen(options)
     leftovers.mark_what_follows(root)
     stop = _stop_on_signals()
-    users.announce(root, is_while_used=is_while_used)
-    used = users.end_when_unused(root, stop) if is_while_used else None
-    service = _service(root, store, listener, preload)
-    service.engine = engine
-    if engine:
-        (root / CONTAINERS_MARK).touch()
-    service.clock = Clock(clock_speed)
-    if not is_while_used:
-        service.stays.set()
+    users.announce(root, is_while_used=options.is_while_used)
+    users_file = users.end_when_unused(root, stop) if options.is_while_used else None
+    service = _service(options, root=root, store=store, listener=listener, engine=engine)
     for module in MODULES:
         _call_if_defined(module, "recover", service)
-    server = _start_http(service, listener, faults)
+    server = _start_http(service, listener, options.faults)
     protos.warm_up()
-    port, seen = listener.getsockname()[1], engine.mounts if engine else None
-    root_lock.announce(root, port=port, url=service.url, mounts=seen)
+    port, mounts = listener.getsockname()[1], engine.mounts if engine else None
+    root_lock.announce(root, port=port, url=service.url, mounts=mounts)
     on_ready(service.url)
-    # Now and then: the handler runs in this thread, but a signal that another thread got, as may
-    # happen while a child ends, does not wake it.
+    # A timeout, because a signal that another thread receives (as may happen while a child exits)
+    # does not wake this thread, which must run the handler.
     while not stop.wait(SIGNAL_CHECK_SECONDS):
         if users.stays(root):
             service.stays.set()
     _shut_down(service, server)
-    del held, used
+    del lock, users_file  # both files are locked until here
 
 
-def _service(root: Path, store: Store, listener: socket.socket, preload: Sequence[str]) -> Service:
+def _service(
+    options: Options, *, root: Path, store: Store, listener: socket.socket, engine: Engine | None
+) -> Service:
     url = f"http://{HOST}:{listener.getsockname()[1]}"
-    service = Service(root=root, store=store, url=url)
-    if preload:
-        service.warm = Warm(list(preload), log_path=root / "warm.log", closing=service.closing)
+    clock = Clock(options.clock_speed)
+    service = Service(root=root, store=store, url=url, engine=engine, clock=clock)
+    if not options.is_while_used:
+        service.stays.set()
+    if engine:
+        (root / CONTAINERS_MARK).touch()
+    if options.preload:
+        log_path = root / "warm.log"
+        service.warm = Warm(list(options.preload), log_path=log_path, closing=service.closing)
         service.warm.start()
     return service
 
@@ -142,14 +150,19 @@ def _remove_left_containers(root: Path) -> None:
         (root / CONTAINERS_MARK).unlink()
 
 
-def _listen(port: int | None, kind: type[socket.socket]) -> socket.socket:
+def _listen(options: Options) -> socket.socket:
+    kind = socket.socket if options.is_shared else peers.OwnersSocket
+    if options.is_shared:
+        logger.warning(
+            "Shared: every user of this machine can run commands as uid %d", os.geteuid()
+        )
     try:
-        return _bind(DEFAULT_PORT if port is None else port, kind)
+        return _bind(options.port or DEFAULT_PORT, kind)
     except OSError as error:
-        if port is not None:
+        if options.port is not None:
             raise PortTakenError(
-                f"Port {port} cannot be used on {HOST}: {error.strerror}. "
-                "Choose another --port, or leave it out to get a free one."
+                f"Port {options.port} cannot be used on {HOST}: {error.strerror}. "
+                "Choose another --port, or omit it to get a free one."
             ) from None
     return _bind(0, kind)
 
@@ -159,7 +172,7 @@ def _bind(port: int, kind: type[socket.socket]) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
-        listener.listen(128)  # connections queue up from here on, while the rest is starting
+        listener.listen(128)  # connections queue from here on, during the rest of the start
     except OSError:
         listener.close()
         raise
@@ -188,10 +201,10 @@ def _start_http(
 
 
 def _shut_down(service: Service, server: http_server.HttpServer) -> None:
-    """Ends every process within a bounded time; a supervisor that is left sees this one die."""
+    """Stop every process within a time limit; a supervisor that remains sees this process end."""
     service.ending.set()
     root_lock.withdraw(service.root)
-    _call_if_defined(pipelines, "close", service)  # exit tasks still call this service
+    _call_if_defined(pipelines, "close", service)  # exit tasks still send requests to this service
     service.closing.set()
     closers = [
         threading.Thread(target=_call_if_defined, args=(module, "close", service), daemon=True)
@@ -208,12 +221,12 @@ def _shut_down(service: Service, server: http_server.HttpServer) -> None:
         service.warm.close()
     _remove_left_containers(service.root)
     leftovers.remove_temp_dir(service.root)
-    service.store.settle()
+    service.store.checkpoint()
     server.trigger.pull_trigger(server.close)
 
 
 def _call_if_defined(module: ModuleType, function: str, service: Service) -> None:
-    """Calls `module.function(service)`; one module's failure does not stop the others."""
+    """Call `module.function(service)`; log an exception, so that the other modules are called."""
     try:
         getattr(module, function, lambda service: None)(service)
     except Exception:

@@ -31,6 +31,6 @@ def _finished(service, resource, *, metadata_type, response_type, response):
 ORIGINAL_START = operations.start
 
 if __name__ == "__main__":
-    operations.SETTLE_SECONDS = 0
+    operations.SHORT_SECONDS = 0
     operations.start, operations.finished = _start, _finished
     sys.exit(cli.main())

@@ -1,4 +1,4 @@
-"""The application by itself: dispatch, errors, and the console's escaping."""
+"""The WSGI application: dispatch, errors, and the console's escaping."""
 
 import json
 
@@ -51,8 +51,8 @@ def client(service):
 
 
 def test_handler_gets_path_query_and_body(client):
-    answer = client.post(f"/v1/{PARENT}/things/5:echo?filter=a%3Db", json={"n": [1]})
-    assert answer.get_json() == {
+    response = client.post(f"/v1/{PARENT}/things/5:echo?filter=a%3Db", json={"n": [1]})
+    assert response.get_json() == {
         "args": {"project": "p", "location": "l", "id": "5"},
         "query": {"filter": "a=b"},
         "body": {"n": [1]},
@@ -61,57 +61,57 @@ def test_handler_gets_path_query_and_body(client):
     assert client.post("/v2/entries:list", json={}).get_json() == {"entries": []}
 
 
-def test_crash_is_logged_and_its_details_are_not_answered(client, caplog):
-    answer = client.get(f"/v1/{PARENT}/things/5:crash")
-    assert answer.status_code == 500
-    assert answer.get_json()["error"]["status"] == "INTERNAL"
-    assert "secret" not in answer.text
+def test_an_exception_is_logged_and_not_in_the_response(client, caplog):
+    response = client.get(f"/v1/{PARENT}/things/5:crash")
+    assert response.status_code == 500
+    assert response.get_json()["error"]["status"] == "INTERNAL"
+    assert "secret" not in response.text
     assert "secret detail" in caplog.text
 
 
-def test_api_error_is_answered(client):
-    answer = client.get(f"/v1/{PARENT}/things/5:refuse")
+def test_api_error_is_returned(client):
+    response = client.get(f"/v1/{PARENT}/things/5:refuse")
     error = {"code": 400, "message": "not now", "status": "FAILED_PRECONDITION"}
-    assert answer.get_json() == {"error": error}
+    assert response.get_json() == {"error": error}
 
 
 @pytest.mark.parametrize("id", ["a.b", "..", "a@b", "a b", "ü", "x" * 129])
 def test_unsafe_id_is_refused(client, id):
-    answer = client.post(f"/v1/{PARENT}/things/{id}:echo")
-    assert answer.status_code == 400
-    assert "id" in answer.get_json()["error"]["message"]
+    response = client.post(f"/v1/{PARENT}/things/{id}:echo")
+    assert response.status_code == 400
+    assert "id" in response.get_json()["error"]["message"]
 
 
-def test_wrong_method_names_the_right_one(client):
-    answer = client.delete(f"/v1/{PARENT}/things/5:echo")
-    assert answer.status_code == 501
-    assert answer.headers["Allow"] == "POST"
+def test_the_error_for_a_wrong_method_names_the_allowed_one(client):
+    response = client.delete(f"/v1/{PARENT}/things/5:echo")
+    assert response.status_code == 501
+    assert response.headers["Allow"] == "POST"
 
 
 @pytest.mark.parametrize(
     ("method", "path", "words"),
     [
         ("POST", f"/v1/{PARENT}/things/5:explode", ["things/5:explode", "POST things/ID:echo"]),
-        ("PATCH", f"/v1/{PARENT}/things/5", ["of things", "GET things/ID:crash"]),
-        ("GET", f"/v1/{PARENT}/things/5/parts", ["of things"]),
-        ("GET", f"/v1/{PARENT}/tensorboards?pageSize=5", ["no tensorboards", "it has things"]),
-        ("POST", f"/v1/{PARENT}:evaluate", ["it has things"]),
+        ("PATCH", f"/v1/{PARENT}/things/5", ["things", "GET things/ID:crash"]),
+        ("GET", f"/v1/{PARENT}/things/5/parts", ["things/5/parts"]),
+        ("GET", f"/v1/{PARENT}/tensorboards?pageSize=5", ["tensorboards", "things"]),
+        ("POST", f"/v1/{PARENT}:evaluate", ["things"]),
         ("POST", "/v1/projects/p/locations/l/publishers/g/models/m:count", ["no publishers"]),
-        ("GET", f"/v1beta1/{PARENT}/things/5:crash", ["v1 of the API", "not v1beta1"]),
-        ("GET", f"/ui/{PARENT}/things/5", ["of things"]),
+        ("GET", f"/v1beta1/{PARENT}/things/5:crash", ["v1 of the API", "v1beta1"]),
+        ("GET", f"/ui/{PARENT}/things/5", ["GET things/ID:crash"]),
     ],
 )
-def test_unknown_method_is_unimplemented_and_says_what_there_is(client, method, path, words):
-    answer = client.open(path, method=method)
-    error = answer.get_json()["error"]
-    assert (answer.status_code, error["code"], error["status"]) == (501, 501, "UNIMPLEMENTED")
+def test_the_error_for_an_unknown_method_lists_the_implemented_ones(client, method, path, words):
+    response = client.open(path, method=method)
+    error = response.get_json()["error"]
+    assert (response.status_code, error["code"], error["status"]) == (501, 501, "UNIMPLEMENTED")
     assert [word for word in words if word not in error["message"]] == []
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/v1", "/ui/x", "/favicon.ico"])
-def test_path_of_no_google_service_is_not_found(client, path):
-    answer = client.get(path)
-    assert (answer.status_code, answer.get_json()["error"]["status"]) == (404, "NOT_FOUND")
+def test_path_outside_googles_apis_is_not_found(client, path):
+    response = client.get(path)
+    assert (response.status_code, response.get_json()["error"]["status"]) == (404, "NOT_FOUND")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_console_escapes_everything(service):
     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
-def test_console_of_an_empty_service_says_so(service):
+def test_console_of_an_empty_service(service):
     assert page(service).get_data(as_text=True).count("none yet") == 5
 
 
@@ -184,7 +184,7 @@ def test_console_draws_the_usage_of_each_replica(service):
     html = page(service).get_data(as_text=True)
     assert html.count("<svg") == 2
     assert "CPU over 10 min 0 s" in html
-    assert "1.5 (at most 3.2)" in html
+    assert "1.5 (max 3.2)" in html
     assert "600 MiB" in html
-    assert "no CPU and memory to be seen of worker/0" in html
+    assert "unknown of worker/0" in html
     assert len(html) < 20_000

@@ -24,7 +24,7 @@ UNFINISHED = ("PENDING", "RUNNING", "CANCELLING")
 
 @pytest.fixture
 def contained(tmp_path, container_image, left_over, monkeypatch):
-    """A service in containers, which leaves none."""
+    """A service with --containers; no container may remain after the test."""
     monkeypatch.setenv("OF_THE_SERVICE", "1")
     mount = ("--mount", str(SERVER_SCRIPT.parent))
     with running_service(tmp_path / "vertex", "--containers", *mount) as running:
@@ -66,7 +66,7 @@ def wait_until_ready(service, created, count):
         time.sleep(0.1)
 
 
-def test_a_job_runs_in_containers_and_writes_where_it_is_to(contained, job):
+def test_a_job_runs_in_containers_and_writes_to_its_output_folder(contained, job):
     code = """
 import json, os, pathlib
 config = json.loads(os.environ["TF_CONFIG"])
@@ -87,7 +87,9 @@ pathlib.Path(os.environ["AIP_MODEL_DIR"], "model.txt").write_text(os.uname().nod
     assert worker["container"].endswith("-worker-0")
 
 
-def test_what_cannot_run_is_refused_before_anything_starts(contained, job, container_image):
+def test_a_request_that_cannot_run_is_refused_before_anything_starts(
+    contained, job, container_image
+):
     missing = contained.call("POST", "customJobs", job("", image="no-such:image"))
     unseen = {"baseOutputDirectory": {"outputUriPrefix": "/nowhere/out"}}
     outside = contained.call("POST", "customJobs", job("", **unseen))
@@ -133,12 +135,12 @@ def test_a_killed_service_leaves_no_container(contained, job, left_over):
     assert left_over(contained.root) == []
 
 
-def test_a_new_service_removes_what_nobody_else_could(contained, job, left_over):
+def test_a_new_service_removes_the_containers_of_a_killed_one(contained, job, left_over):
     created = contained.do("POST", "customJobs", job(READY, READY))
     wait_until_ready(contained, created, 2)
     service = psutil.Process(contained.process.pid)
     killed = [service, *service.children(recursive=True)]
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody is to see that another has ended
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # so that no process sees the end of another
         for process in killed:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
@@ -152,7 +154,7 @@ def test_a_new_service_removes_what_nobody_else_could(contained, job, left_over)
     assert not (contained.root / "containers").exists()
 
 
-def test_a_deployed_model_is_a_container_that_this_machine_alone_reaches(
+def test_a_deployed_model_is_a_container_with_a_port_on_loopback(
     contained, artifact_folder, container_image, left_over
 ):
     container = {
@@ -201,7 +203,7 @@ def test_a_deployed_model_is_a_container_that_this_machine_alone_reaches(
 
 
 def pipeline_job(service, *, image):
-    """A component that is an image's command, and one that is a Python function."""
+    """A container component and a Python component."""
 
     @dsl.container_component
     def write(text: str, note: dsl.OutputPath(str)):
@@ -213,7 +215,7 @@ def pipeline_job(service, *, image):
         import os
         import urllib.request
 
-        # Whose environment it is, and that it reaches the service.
+        # The environment variables of the run, and that it reaches the service.
         assert "OF_THE_SERVICE" not in os.environ
         host = os.environ["VERTEX_EMULATOR_HOST"]
         urllib.request.urlopen(f"http://{host}/v1/projects/p/locations/l/models", timeout=20)
@@ -249,7 +251,7 @@ def test_the_steps_of_a_pipeline_are_containers(contained, container_image):
     ],
     ids=["no docker", "no engine"],
 )
-def test_a_service_without_an_engine_says_what_to_do(tmp_path, docker, words):
+def test_the_error_without_a_docker_engine_names_the_remedy(tmp_path, docker, words):
     if docker:
         (tmp_path / "docker").write_text(f"#!/bin/sh\n{docker}\n")
         (tmp_path / "docker").chmod(0o755)
@@ -263,7 +265,7 @@ def test_a_service_without_an_engine_says_what_to_do(tmp_path, docker, words):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_folder_that_is_not_there_cannot_be_mounted(tmp_path, container_image):
+def test_a_missing_folder_cannot_be_mounted(tmp_path, container_image):
     mount = str(Path(tmp_path) / "none")
     command = [*SERVE, "--root", str(tmp_path / "root"), "--containers", "--mount", mount]
 

@@ -1,4 +1,4 @@
-"""Errors in Google's shape, and requests that are refused."""
+"""Errors in Google's form, and refused requests."""
 
 import http.client
 
@@ -31,7 +31,7 @@ def error_of(response):
         ("POST", "endpoints", 400, "INVALID_ARGUMENT"),
     ],
 )
-def test_error_has_googles_shape(shared_service, method, path, code, status):
+def test_error_has_googles_form(shared_service, method, path, code, status):
     error = error_of(shared_service.call(method, path))
     assert (error["code"], error["status"]) == (code, status)
 
@@ -61,7 +61,7 @@ def test_error_has_googles_shape(shared_service, method, path, code, status):
         (b'{"model": {"labels": ["x"]}}', "labels"),
     ],
 )
-def test_bad_body_is_named(shared_service, body, message):
+def test_the_error_names_the_problem_of_the_body(shared_service, body, message):
     response = shared_service.session.post(
         f"{shared_service.url}/v1/{shared_service.parent}/models:upload", data=body, timeout=60
     )
@@ -104,7 +104,7 @@ def test_sdk_raises_googles_exceptions(service, aiplatform):
         aiplatform.Endpoint.create(display_name="one", endpoint_id="one")
 
 
-def test_operations_can_be_listed_got_waited_for_and_deleted(service):
+def test_operations_can_be_listed_read_awaited_and_deleted(service):
     operation = service.call("POST", "endpoints", {"displayName": "x"}).json()
     assert operation["done"]
     assert operation["metadata"]["genericMetadata"]["createTime"].endswith("Z")
@@ -116,7 +116,7 @@ def test_operations_can_be_listed_got_waited_for_and_deleted(service):
     assert service.call("GET", f"/v1/{name}").status_code == 404
 
 
-def test_many_clients_at_once_lose_nothing(service):
+def test_requests_of_concurrent_clients_are_all_executed(service):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(16) as pool:

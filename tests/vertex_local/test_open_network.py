@@ -1,4 +1,4 @@
-"""Where the system refuses private networks: the cluster runs, and everybody is told."""
+"""Systems that refuse private networks: the cluster runs, with warnings."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ WARNING = "other machines can reach the ports"
 
 @contextmanager
 def refusing_service(root):
-    """Yields the address of a service without network namespaces."""
+    """Address of a service without network namespaces."""
     process = subprocess.Popen(
         [*UNSHARE, "serve", "--root", str(root)],
         stdout=subprocess.PIPE,
@@ -55,7 +55,7 @@ def api(tmp_path, monkeypatch):
 
 
 def start_job(api, *, num_workers: int) -> str:
-    """The id of a job of a run."""
+    """Return the id of a run's job."""
     container = {"imageUri": "i", "command": ["python", "-c", "print('step 1/2 loss 1')"]}
     pool = {"replicaCount": 1, "machineSpec": {"machineType": "m"}, "containerSpec": container}
     body = {
@@ -68,7 +68,7 @@ def start_job(api, *, num_workers: int) -> str:
     return api.post(JOBS, body)["name"].rpartition("/")[2]
 
 
-def test_a_cluster_without_a_private_network_is_told_of_everywhere(api, capsys):
+def test_all_views_warn_of_a_cluster_without_a_private_network(api, capsys):
     job_id = start_job(api, num_workers=1)
 
     assert main(["jobs", "wait", job_id, "--timeout", "60s"]) == 0, "it runs all the same"
@@ -82,7 +82,7 @@ def test_a_cluster_without_a_private_network_is_told_of_everywhere(api, capsys):
     assert TrainingLog(api, run="run-1").warnings() == (warning,)
 
 
-def test_a_single_process_has_no_ports_to_warn_of(api):
+def test_there_is_no_warning_for_a_single_process(api):
     job_id = start_job(api, num_workers=0)
     assert main(["jobs", "wait", job_id, "--timeout", "60s"]) == 0
 

@@ -1,4 +1,4 @@
-"""What survives the service, and what it cleans up: stop, kill -9, start again."""
+"""Restarts after a stop or kill -9: recovered state, and removed leftovers."""
 
 import ctypes
 import fcntl
@@ -30,7 +30,7 @@ def predict(service, endpoint):
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_endpoint_that_was_serving_serves_again(service, endpoint, upload, end):
+def test_a_serving_endpoint_serves_again(service, endpoint, upload, end):
     body = {"deployedModel": {"model": upload()["model"]}}
     service.do("POST", f"/v1/{endpoint}:deployModel", body)
     before = predict(service, endpoint)
@@ -45,7 +45,7 @@ def test_endpoint_that_was_serving_serves_again(service, endpoint, upload, end):
     assert after["deployedModelId"] == before["deployedModelId"]
 
 
-def test_killed_deployment_is_aborted_and_not_half_there(service, endpoint, upload):
+def test_a_deployment_interrupted_by_a_kill_is_aborted_and_undone(service, endpoint, upload):
     model = upload("unhealthy")["model"]
     body = {"deployedModel": {"model": model}}
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
@@ -117,13 +117,13 @@ def test_stop_ends_the_service_and_is_idempotent(service):
     assert "No service runs" in again.stdout
 
 
-def test_a_service_answers_before_it_imports_what_takes_a_second():
+def test_a_service_is_ready_before_it_imports_the_protos():
     code = "import sys, vertex_local.server; print('google.cloud.aiplatform_v1' in sys.modules)"
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, check=True, timeout=40).stdout == b"False\n"
 
 
-def test_a_service_that_runs_while_used_ends_with_its_last_user(tmp_path):
+def test_a_service_with_while_used_stops_with_its_last_user(tmp_path):
     serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(tmp_path)]
     with (tmp_path / "users").open("a") as user:
         fcntl.flock(user, fcntl.LOCK_SH)
@@ -137,7 +137,7 @@ def test_a_service_that_runs_while_used_ends_with_its_last_user(tmp_path):
     assert not (tmp_path / "server.json").exists()
 
 
-def test_a_signal_that_another_thread_gets_ends_the_service_as_well(service):
+def test_a_signal_received_by_another_thread_stops_the_service(service):
     pid = service.process.pid
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
     other = next(thread for thread in threads if thread != pid)

@@ -1,6 +1,7 @@
-"""Requests that are carried out once, however often they arrive: the `Idempotency-Key` header.
+"""The `Idempotency-Key` header: a repeated request is executed once.
 
-Vertex AI has no such header; without it, a creation whose answer was lost cannot be repeated.
+Vertex AI has no such header. Without it, a client that received no response to a creation cannot
+safely repeat it.
 https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 """
 
@@ -15,8 +16,8 @@ from vertex_local.errors import ApiError, aborted
 from vertex_local.json_types import Json
 
 HEADER = "Idempotency-Key"
-LONGEST_KEY = 255
-MOST_KEYS = 10_000
+MAX_KEY_CHARACTERS = 255
+MAX_KEYS = 10_000
 KEPT_SECONDS = 24 * 3600.0
 WAIT_TIMEOUT_SECONDS = 25.0  # for the first request of a key; below the timeout of most clients
 
@@ -32,9 +33,9 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
 
 
 class IdempotencyKeys:
-    """The answers of the requests that came with a key, in the service's store.
+    """Responses to requests with a key, in the service's store.
 
-    An error is not kept: nothing was done, and a repeat is a new attempt.
+    An error is not stored: the request changed nothing, and a repetition is executed.
     """
 
     def __init__(self, store: Store) -> None:
@@ -44,15 +45,17 @@ class IdempotencyKeys:
         with store.atomic() as connection:
             connection.execute(SCHEMA)
 
-    def once(self, key: str, *, request: Json, carry_out: Callable[[], Json]) -> Json:
-        """Return the answer that the key's first request got, or carry this one out.
+    def once(self, key: str, *, request: Json, execute: Callable[[], Json]) -> Json:
+        """Execute a request, or return the stored response to its key.
 
         Raises:
-            ApiError: INVALID_ARGUMENT (422) if the key came with another request, ABORTED if it is
-                not known whether the request was carried out.
+            ApiError: INVALID_ARGUMENT (422) if the key was used with another request; ABORTED if
+                it is unknown whether the request was executed.
         """
-        if not 0 < len(key) <= LONGEST_KEY:
-            raise _refused(f"{HEADER} must have 1 to {LONGEST_KEY} characters, not {len(key)}.")
+        if not 0 < len(key) <= MAX_KEY_CHARACTERS:
+            raise _refused(
+                f"{HEADER} must have 1 to {MAX_KEY_CHARACTERS} characters, not {len(key)}."
+            )
         text = json.dumps(request, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()
         self._enter(key)
@@ -61,12 +64,12 @@ class IdempotencyKeys:
             if recorded is not None:
                 return recorded
             try:
-                answer = carry_out()
+                response = execute()
             except BaseException:
                 self._forget(key)
                 raise
-            self._record(key, answer)
-            return answer
+            self._record(key, response)
+            return response
         finally:
             self._leave(key)
 
@@ -76,8 +79,8 @@ class IdempotencyKeys:
                 lambda: key not in self._in_progress, WAIT_TIMEOUT_SECONDS
             ):
                 raise aborted(
-                    f"The first request with {HEADER} {key} has not ended after "
-                    f"{WAIT_TIMEOUT_SECONDS:.0f} s; repeat it later."
+                    f"The first request with {HEADER} {key} is still running after "
+                    f"{WAIT_TIMEOUT_SECONDS:.0f} s; repeat this one later."
                 )
             self._in_progress.add(key)
 
@@ -87,7 +90,7 @@ class IdempotencyKeys:
             self._changed.notify_all()
 
     def _begin(self, key: str, digest: str) -> Json | None:
-        """Return the recorded answer; None for a new key, which is recorded without an answer."""
+        """Return the stored response; store a new key without one and return None."""
         with self._store.atomic() as connection:
             row = connection.execute(
                 "SELECT request, answer FROM idempotency_keys WHERE key = ?", (key,)
@@ -96,28 +99,28 @@ class IdempotencyKeys:
                 connection.execute(
                     "DELETE FROM idempotency_keys WHERE created < ? OR position <= "
                     "(SELECT MAX(position) FROM idempotency_keys) - ?",
-                    (time.time() - KEPT_SECONDS, MOST_KEYS),
+                    (time.time() - KEPT_SECONDS, MAX_KEYS),
                 )
                 connection.execute(
                     "INSERT INTO idempotency_keys (key, request, created) VALUES (?, ?, ?)",
                     (key, digest, time.time()),
                 )
                 return None
-        request, answer = row
+        request, response = row
         if request != digest:
             raise _refused(f"{HEADER} {key} was used with another request; choose a new key.")
-        if answer is None:
+        if response is None:
             raise aborted(
-                f"The service ended while it carried out the request with {HEADER} {key}; look "
-                "whether it was carried out before you repeat it with a new key."
+                f"The service stopped during the request with {HEADER} {key}; check whether it "
+                "was executed before you repeat it with a new key."
             )
-        recorded: Json = json.loads(answer)
+        recorded: Json = json.loads(response)
         return recorded
 
-    def _record(self, key: str, answer: Json) -> None:
+    def _record(self, key: str, response: Json) -> None:
         with self._store.atomic() as connection:
             connection.execute(
-                "UPDATE idempotency_keys SET answer = ? WHERE key = ?", (json.dumps(answer), key)
+                "UPDATE idempotency_keys SET answer = ? WHERE key = ?", (json.dumps(response), key)
             )
 
     def _forget(self, key: str) -> None:
@@ -126,5 +129,5 @@ class IdempotencyKeys:
 
 
 def _refused(message: str) -> ApiError:
-    """The draft's code for a key that does not fit."""
+    """Return the error for a wrong key, with the HTTP code of the draft."""
     return ApiError(code=422, status="INVALID_ARGUMENT", message=message)

@@ -1,4 +1,4 @@
-"""Long-running operations: work in a thread, whose state and outcome are stored."""
+"""Long-running operations: each runs in a thread; its state and result are stored."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ from typing import Any
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service, now
-from vertex_local.errors import failed_precondition, invalid_argument, of_exception
+from vertex_local.errors import failed_precondition, invalid_argument, of_exception, rpc_status
 from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -19,21 +19,21 @@ Work = Callable[[threading.Event], Json]
 
 TYPE_PREFIX = "type.googleapis.com/google.cloud.aiplatform.v1."
 EMPTY_TYPE = "type.googleapis.com/google.protobuf.Empty"
-SETTLE_SECONDS = 0.5  # short work is answered as done at once, which spares the client a poll
+SHORT_SECONDS = 0.5  # an operation that ends sooner is returned as done, without a poll
 MAX_WAIT_SECONDS = 30.0
 
 
 def start(
     service: Service, resource: str, *, metadata_type: str, response_type: str, work: Work
 ) -> Json:
-    """Starts `work` as an operation of a resource; returns the operation, often already done.
+    """Start `work` as an operation of a resource; return the operation, often already done.
 
     Args:
         service: The running service.
         resource: The operation is named `<resource>/operations/<id>`.
         metadata_type: A type of `aiplatform_v1`, such as `UploadModelOperationMetadata`.
-        response_type: Its response's, such as `UploadModelResponse`; "" for an empty response.
-        work: Does it; an ApiError becomes the operation's error.
+        response_type: The type of the response, such as `UploadModelResponse`; "" for Empty.
+        work: Returns the response; an ApiError becomes the operation's error.
     """
     operation = _new(service, resource, metadata_type)
     name = operation["name"]
@@ -47,16 +47,16 @@ def start(
             outcome = {"error": of_exception(error).to_rpc_status()}
         _finish(service, name, outcome)
 
-    thread = threading.Thread(target=run, name=f"operation-{name.rpartition('/')[2]}", daemon=True)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
-    thread.join(SETTLE_SECONDS)
+    thread.join(SHORT_SECONDS)
     return service.store.get(name)
 
 
 def finished(
     service: Service, resource: str, *, metadata_type: str, response_type: str, response: Json
 ) -> Json:
-    """Records what was done already as an operation that is done; returns it."""
+    """Store and return an operation for work that is already done."""
     operation = _new(service, resource, metadata_type)
     outcome = {"response": _response(response, response_type)}
     _finish(service, operation["name"], outcome)
@@ -64,17 +64,17 @@ def finished(
 
 
 def get(service: Service, call: Call) -> Json:
-    """GET …/operations/ID."""
+    """GET …/operations/ID: return an operation."""
     return service.store.get(_name(call))
 
 
 def list_operations(service: Service, call: Call) -> Json:
-    """GET …/operations."""
-    return list_page(service, call, f"{_resource(call)}/operations")
+    """GET …/operations: list operations."""
+    return list_page(service, call, "operations", parent=_resource(call))
 
 
 def wait(service: Service, call: Call) -> Json:
-    """POST …:wait answers when the operation is done, or as it is when `timeout` has passed."""
+    """POST …:wait: return the operation once it is done, or after `timeout`."""
     seconds = _seconds(str(call.body.get("timeout") or call.query.get("timeout") or "30s"))
     deadline = time.monotonic() + min(seconds, MAX_WAIT_SECONDS)
     operation = service.store.get(_name(call))
@@ -86,7 +86,7 @@ def wait(service: Service, call: Call) -> Json:
 
 
 def cancel(service: Service, call: Call) -> Json:
-    """POST …:cancel asks the work to stop; what cannot be stopped goes on, as on Vertex."""
+    """POST …:cancel: request cancellation; as on Vertex AI, some work cannot be cancelled."""
     operation = service.store.get(_name(call))
     cancelled = service.running.get(operation["name"])
     if isinstance(cancelled, threading.Event):
@@ -95,7 +95,7 @@ def cancel(service: Service, call: Call) -> Json:
 
 
 def delete(service: Service, call: Call) -> Json:
-    """DELETE …/operations/ID forgets an operation that is done."""
+    """DELETE …/operations/ID: delete an operation that is done."""
     operation = service.store.get(_name(call))
     if not operation.get("done"):
         raise failed_precondition(f"{operation['name']} is not done; cancel it or wait for it.")
@@ -104,8 +104,8 @@ def delete(service: Service, call: Call) -> Json:
 
 
 def recover(service: Service) -> None:
-    """What an earlier service left unfinished has failed."""
-    error = {"code": 10, "message": "interrupted: the service stopped"}
+    """Mark the unfinished operations of a previous service as failed."""
+    error = rpc_status("ABORTED", "interrupted: the service stopped")
     for operation in service.store.list_kind("operations"):
         if not operation.get("done"):
             _finish(service, operation["name"], {"error": error})
@@ -138,7 +138,7 @@ def _finish(service: Service, name: str, outcome: Json) -> None:
     try:
         service.store.update(name, change)
     except Exception:
-        logger.exception("The outcome of %s cannot be stored: %s", name, outcome)
+        logger.exception("The result of %s cannot be stored: %s", name, outcome)
 
 
 def _resource(call: Call) -> str:

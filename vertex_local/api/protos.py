@@ -1,4 +1,4 @@
-"""Checks requests by Vertex AI's own protos, so that what is refused there is refused here."""
+"""Check of requests against Vertex AI's protos, which refuse the same fields as Vertex AI."""
 
 import logging
 import threading
@@ -10,12 +10,12 @@ logger = logging.getLogger(__name__)
 
 
 def parse(type_name: str, body: Json) -> Json:
-    """Checks `body` against `aiplatform_v1.types.<type_name>`; returns its canonical JSON.
+    """Check `body` against `aiplatform_v1.types.<type_name>`; return its canonical JSON.
 
     Canonical: camelCase names, enum values by name, int64 as strings, no default values.
 
     Raises:
-        ApiError: INVALID_ARGUMENT, with the field that is unknown or has the wrong type.
+        ApiError: INVALID_ARGUMENT, naming the field that is unknown or has a wrong type.
     """
     from google.cloud.aiplatform_v1 import types
     from google.protobuf import json_format
@@ -32,7 +32,7 @@ def parse(type_name: str, body: Json) -> Json:
 
 
 def warm_up() -> threading.Thread:
-    """Imports the protos in the background: it takes a second, and reads need not wait for it."""
+    """Import the protos in a thread: it takes a second, and GET requests do not need them."""
     thread = threading.Thread(target=_import_protos, name="import-protos", daemon=True)
     thread.start()
     return thread

@@ -1,4 +1,4 @@
-"""What a resource module gives the server: its routes, and the call that a handler receives."""
+"""Routes of the resource modules, and the argument of their handlers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from vertex_local.json_types import Json
 
 @dataclass(frozen=True)
 class Call:
-    """One request: values from the path, from the query string, and the JSON body."""
+    """Request: values from the path and the query string, and the JSON body."""
 
     args: dict[str, str]
     query: dict[str, str] = field(default_factory=dict)
@@ -26,10 +26,10 @@ Handler = Callable[[Service, Call], Json]
 
 @dataclass(frozen=True)
 class Route:
-    """A method and a werkzeug pattern below `/v1/`; one that starts with `/` is taken as it is.
+    """HTTP method, werkzeug pattern and handler; `/v1/` precedes a pattern without a leading `/`.
 
-    `<name>` matches `[a-zA-Z0-9_-]+`, so a value may be used as a folder's name; anything else is
-    answered with 400. `<name>` called `model` may carry a version: `5@2`, `5@default`.
+    A variable of the pattern matches `[a-zA-Z0-9_-]+`, so its value may name a folder; for other
+    values the response is 400. The variable `<model>` may have a version: `5@2`, `5@default`.
     """
 
     method: str

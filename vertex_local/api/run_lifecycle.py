@@ -1,4 +1,4 @@
-"""What custom jobs and pipeline runs have in common: each lives as a group of processes."""
+"""Life cycle of custom jobs and pipeline runs: from the request to the end of the processes."""
 
 import logging
 import shutil
@@ -10,9 +10,10 @@ from typing import Any
 
 from vertex_local.api import operations
 from vertex_local.api.query.pages import list_page
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service, now
-from vertex_local.errors import RPC_CODES, failed_precondition
+from vertex_local.errors import failed_precondition, rpc_status
 from vertex_local.json_types import Json
 from vertex_local.processes import group as processes
 from vertex_local.processes.supervisor import INTERRUPTED
@@ -36,7 +37,7 @@ Start = Callable[[], processes.Group]
 
 @dataclass(frozen=True)
 class Running:
-    """The processes of a run, and the thread that records their end."""
+    """Processes of a run, and the thread that waits for their end."""
 
     kind: "RunKind"
     group: processes.Group
@@ -45,18 +46,19 @@ class Running:
 
 @dataclass(frozen=True, kw_only=True)
 class RunKind:
-    """A kind of run, and its life from the record in the store to the end of its processes.
+    """Kind of run: custom jobs or pipeline runs.
 
     Attributes:
-        collection: What Vertex AI calls it: `customJobs`.
-        folder: Where below the service's root each has a folder of its own.
-        prefix: What its states begin with: `JOB_STATE_`.
-        outcome: The last state, without the prefix, and the error ({} if there is none), from a
-            run's folder and the last state of its group.
-        cancel_grace_seconds: How long a cancelled run may take to end by itself.
-        close_grace_seconds: The same when the service ends.
-        outlives_service: Whether the next service is to do what is left of a run, by its folder.
-        follow_up: Starts the processes that do what is left of a run; None if nothing is left.
+        collection: The collection, `customJobs`.
+        folder: Folder below the service's root that has a folder for each run.
+        prefix: Prefix of the states, `JOB_STATE_`.
+        outcome: Returns the last state, without the prefix, and the error ({} for none) of a run,
+            from its folder and the last state of its group.
+        cancel_grace_seconds: Time for a cancelled run to end by itself.
+        close_grace_seconds: Time for a run to end by itself when the service stops.
+        outlives_service: Returns from a run's folder whether the next service continues the run.
+        follow_up: Returns the start of the processes that finish an ended run; None if it is
+            finished.
     """
 
     collection: str
@@ -69,7 +71,7 @@ class RunKind:
     follow_up: Callable[[Service, str, Json], Start | None] = lambda service, name, state: None
 
     def routes(self, create: Any, get: Any) -> list[Route]:
-        """Create, list, get, delete and cancel."""
+        """Return the routes to create, list, get, delete and cancel."""
         collection = f"projects/<project>/locations/<location>/{self.collection}"
         return [
             Route("POST", collection, create),
@@ -80,20 +82,20 @@ class RunKind:
         ]
 
     def name(self, call: Call) -> str:
-        """The resource name that a request is about."""
+        """Return the resource name in the path of a request."""
         return f"{call.parent}/{self.collection}/{call.args['id']}"
 
     def folder_of(self, service: Service, name: str) -> Path:
-        """The folder of a run: its logs, and the state of its processes."""
-        return service.root / self.folder / name.rpartition("/")[2]
+        """Return the folder of a run, with its logs and the state of its processes."""
+        return service.root / self.folder / ResourceName.from_name(name).id
 
     def is_unfinished(self, run: Json) -> bool:
-        """Whether the run has not reached its last state."""
+        """Return whether a run has not ended."""
         states = ("PENDING", "RUNNING", "CANCELLING")
         return run["state"] in {f"{self.prefix}{state}" for state in states}
 
     def new_record(self, name: str, body: Json) -> Json:
-        """What the store holds of a run that is about to start."""
+        """Return the record of a new run."""
         created = now()
         return {
             **{field: value for field, value in body.items() if field not in OUTPUT_ONLY_FIELDS},
@@ -104,25 +106,25 @@ class RunKind:
         }
 
     def list(self, service: Service, call: Call) -> Json:
-        """GET …: the runs of a project and location."""
-        return list_page(service, call, f"{call.parent}/{self.collection}")
+        """GET …: list the runs of a project and location."""
+        return list_page(service, call, self.collection)
 
     def cancel(self, service: Service, call: Call) -> Json:
-        """POST …/ID:cancel; a run that is ending or has ended stays as it is."""
+        """POST …/ID:cancel; no effect on a run that is being cancelled or has ended."""
         run = service.store.get(self.name(call))
         if self.is_unfinished(run) and run["state"] != f"{self.prefix}CANCELLING":
             self._cancel(service, run["name"], grace_seconds=self.cancel_grace_seconds)
         return {}
 
     def delete(self, service: Service, call: Call) -> Json:
-        """DELETE …/ID removes the run and its logs, never what it wrote elsewhere."""
+        """DELETE …/ID: delete the run and its logs, but not its outputs."""
         name = self.name(call)
         with service.store.atomic():
             run = service.store.get(name)
             if self.is_unfinished(run):
                 raise failed_precondition(
                     f"{name} is in state {run['state']}; "
-                    "cancel it, or wait for its end, to delete it."
+                    "cancel it or wait until it has ended, then delete it."
                 )
             service.store.delete(name)
         shutil.rmtree(self.folder_of(service, name), ignore_errors=True)
@@ -139,9 +141,9 @@ class RunKind:
         on_end: Callable[[], None] = lambda: None,
         is_follow_up: bool = False,
     ) -> None:
-        """Starts a run's processes, and a thread that records their end.
+        """Start a run's processes, and a thread that records their end.
 
-        A run whose processes cannot be started has failed. `on_end` is called in either case.
+        A run whose processes cannot be started has failed. `on_end` is called in both cases.
         """
         try:
             group = start()
@@ -161,14 +163,14 @@ class RunKind:
         watcher.start()
 
     def record_end(self, service: Service, name: str, group_state: Json) -> None:
-        """Writes a run's last state and error into the store."""
+        """Store a run's last state and error."""
         state, error = self.outcome(self.folder_of(service, name), group_state)
         ended = now()
 
         def change(run: Json) -> None:
             run.update(state=f"{self.prefix}{state}", endTime=ended, updateTime=ended)
             if state == "CANCELLED" and "error" in run:
-                return  # it says who cancelled the run, if not a user
+                return  # the error says that not a user has cancelled the run
             run.pop("error", None)
             if error:
                 run["error"] = error
@@ -177,31 +179,31 @@ class RunKind:
         logger.info("%s ended: %s %s", name, state, error.get("message", ""))
 
     def recover(self, service: Service) -> None:
-        """Settles what an earlier service left unfinished; its processes ended with it."""
+        """Record the end of the unfinished runs of a previous service, and remove stray folders."""
         runs = service.store.list_kind(self.collection)
         for run in runs:
             if self.is_unfinished(run):
                 self._recover(service, run["name"])
         known = {self.folder_of(service, run["name"]) for run in runs}
         for folder in (service.root / self.folder).glob("*"):
-            if folder not in known:  # a deletion was interrupted
+            if folder not in known:  # its deletion was interrupted
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _recover(self, service: Service, name: str) -> None:
         try:
             self._end(service, name, _state_left_in(self.folder_of(service, name)))
-        except Exception:  # the others are settled all the same
-            logger.exception("%s cannot be settled", name)
+        except Exception:  # must not affect the other runs
+            logger.exception("The end of %s cannot be recorded", name)
 
     def close(self, service: Service) -> None:
-        """Interrupts what runs and waits until its end is recorded."""
+        """Stop all runs of this kind and wait until their ends are recorded."""
         names = [name for name, one in dict(service.running).items() if self._is_ours(one)]
         self.end(service, names, grace_seconds=self.close_grace_seconds, reason=INTERRUPTED)
 
     def end(
         self, service: Service, names: Iterable[str], *, grace_seconds: float, reason: str = ""
     ) -> None:
-        """Cancels runs and waits until their ends are recorded; `reason` unless a user asked."""
+        """Cancel runs and wait until their ends are recorded; `reason`: unless a user cancels."""
         running = {name: service.running.get(name) for name in names}
         for name in running:
             self._cancel(service, name, grace_seconds=grace_seconds, reason=reason)
@@ -219,7 +221,7 @@ class RunKind:
             if not self.is_unfinished(run):
                 return
             if reason and run["state"] != f"{self.prefix}CANCELLING":
-                run["error"] = {"code": RPC_CODES["ABORTED"], "message": reason}
+                run["error"] = rpc_status("ABORTED", reason)
             run.update(state=f"{self.prefix}CANCELLING", updateTime=now())
 
         service.store.update(name, change)
@@ -238,7 +240,7 @@ class RunKind:
         try:
             run = service.store.update(name, self._set_running)
             if run["state"] == f"{self.prefix}CANCELLING" and not is_follow_up:
-                group.request_stop(self.cancel_grace_seconds)  # asked before there was a group
+                group.request_stop(self.cancel_grace_seconds)  # cancelled before it started
         except Exception:
             logger.exception("The start of %s cannot be recorded", name)
         state = group.wait()
@@ -248,11 +250,11 @@ class RunKind:
         except Exception:
             logger.exception("The end of %s cannot be recorded: %s", name, state)
         running = service.running.get(name)
-        if isinstance(running, Running) and running.group is group:  # no follow-up was started
+        if isinstance(running, Running) and running.group is group:  # not replaced by its follow-up
             service.running.pop(name)
 
     def _end(self, service: Service, name: str, group_state: Json) -> None:
-        """Records a run's end, unless something is left to do: then that is started."""
+        """Record a run's end, or start its follow-up, or leave it to the next service."""
         if service.ending.is_set() and self.outlives_service(self.folder_of(service, name)):
             logger.info("%s is interrupted; the next service continues it", name)
         elif start := self.follow_up(service, name, group_state):
@@ -267,7 +269,7 @@ class RunKind:
 
 
 def _state_left_in(folder: Path) -> Json:
-    """How a group ended whose service is gone: by itself just before, or with it."""
+    """Return the last state of a group whose service was killed; it ended before or with it."""
     if not processes.await_end(folder, timeout_seconds=ORPHANS_TIMEOUT_SECONDS):
         logger.warning("The processes of %s have not ended yet", folder)
     state: Json = {}

@@ -1,4 +1,4 @@
-"""The running service, as handlers see it."""
+"""The running service, as the argument of handlers."""
 
 import threading
 from dataclasses import dataclass, field
@@ -16,9 +16,21 @@ __all__ = ["Service", "now"]
 
 @dataclass
 class Service:
-    """Root folder, store and address of a service, its warm process, and what it runs now.
+    """State of a running service.
 
-    With an `engine`, replicas, steps and prediction servers run in containers.
+    Attributes:
+        root: Folder of its files.
+        store: The resources.
+        url: Its address, `http://127.0.0.1:8085`.
+        warm: Process with preloaded modules, if there is one.
+        engine: If set, replicas, steps and prediction servers run in containers.
+        clock: Clock of schedules.
+        stays: Set unless the service stops with the command that started it; schedules run only
+            while it is set.
+        ending: Set at the start of the shutdown; runs interrupted from then on are continued by
+            the next service.
+        closing: Set later in the shutdown, after which requests are refused.
+        running: Live objects (process groups and so on) by resource name.
     """
 
     root: Path
@@ -27,18 +39,14 @@ class Service:
     warm: Warm | None = None
     engine: Engine | None = None
     clock: Clock = field(default_factory=Clock)
-    # Set when it does not end with the command that started it: schedules run only then.
     stays: threading.Event = field(default_factory=threading.Event)
-    # Set when it is about to end: what is interrupted from now on is left to the next service.
-    # Requests are refused from `closing` on.
     ending: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)
-    # Live objects (process groups and the like) by resource name: each module keeps its own kind.
     running: dict[str, Any] = field(default_factory=dict)
 
     @property
     def launch(self) -> Launch:
-        """How the supervisors of replicas and prediction servers start; no container is forked."""
+        """Start method of supervisors; containers are not forked from the warm process."""
         if self.engine:
             return Launch()
         return Launch(warm=self.warm, patience_seconds=WARM_PATIENCE_SECONDS)

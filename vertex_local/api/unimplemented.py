@@ -1,4 +1,4 @@
-"""Methods of Vertex AI that this service does not have: named, with those that it has."""
+"""Errors for methods of Vertex AI that this service does not implement."""
 
 import re
 from collections.abc import Iterable
@@ -6,35 +6,35 @@ from collections.abc import Iterable
 from vertex_local.api.routes import Route
 from vertex_local.errors import ApiError
 
-# Paths that Google's clients use: of Vertex AI, and of Cloud Logging (v2).
-GOOGLES = re.compile(r"/(?P<version>v[0-9]+(?:beta|alpha)?[0-9]*|ui)/(?P<rest>.*)", re.DOTALL)
+# Paths of Google's APIs: Vertex AI, and Cloud Logging (v2).
+GOOGLE = re.compile(r"/(?P<version>v[0-9]+(?:beta|alpha)?[0-9]*|ui)/(?P<rest>.*)", re.DOTALL)
 LOCATION = re.compile(r"projects/[^/:]+/locations/[^/:]+/?(?P<path>.*)", re.DOTALL)
-OURS = "projects/<project>/locations/<location>/"
+COLLECTIONS = "projects/<project>/locations/<location>/"
 VERSIONS = ("v1", "v2", "ui")
 ROOTS = ("projects/", "publishers/", "entries", "operations")
 
 
 class Unimplemented:
-    """Error for a method and path that no route has."""
+    """Errors for methods and paths without a route."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._methods: dict[str, list[str]] = {}
         for route in routes:
-            if not route.pattern.startswith(OURS):
+            if not route.pattern.startswith(COLLECTIONS):
                 continue
-            path = re.sub("<[a-z]+>", "ID", route.pattern.removeprefix(OURS))
+            path = re.sub("<[a-z]+>", "ID", route.pattern.removeprefix(COLLECTIONS))
             if not path.startswith("ID"):  # operations of any resource
                 self._methods.setdefault(_kind(path), []).append(f"{route.method} {path}")
 
     def error(self, method: str, path: str) -> ApiError:
-        """Return 501 for what may be a method of Vertex AI, 404 for any other path."""
-        found = GOOGLES.fullmatch(path)
-        if found is None or not _is_googles(found["version"], found["rest"]):
+        """Return a 501 error for a possible path of Vertex AI, 404 for any other."""
+        found = GOOGLE.fullmatch(path)
+        if found is None or not _is_google(found["version"], found["rest"]):
             return ApiError(
                 code=404,
                 status="NOT_FOUND",
-                message=f"{path} is not a path of this service; see / for what it holds, and "
-                "/v1/projects/PROJECT/locations/LOCATION/models for its API.",
+                message=f"{path} is not a path of this service; its page is /, its API begins at "
+                "/v1/projects/PROJECT/locations/LOCATION/models.",
             )
         location = LOCATION.fullmatch(found["rest"])
         wanted = location["path"] if location else found["rest"]
@@ -47,15 +47,15 @@ class Unimplemented:
 
     def _reason(self, version: str, wanted: str) -> str:
         if version not in VERSIONS:
-            return f"it has version v1 of the API, not {version}."
+            return f"it implements version v1 of the API, not {version}."
         kind = _kind(wanted)
         if kind in self._methods:
-            return f"of {kind} it has {', '.join(self._methods[kind])}."
+            return f"for {kind} it implements {', '.join(self._methods[kind])}."
         kinds = ", ".join(sorted(self._methods))
-        return f"it has no {kind or 'such method'}; of Vertex AI it has {kinds}."
+        return f"it has no {kind or 'such method'}; it implements {kinds}."
 
 
-def _is_googles(version: str, rest: str) -> bool:
+def _is_google(version: str, rest: str) -> bool:
     return version not in VERSIONS or rest.startswith(ROOTS)
 
 

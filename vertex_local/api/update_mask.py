@@ -1,11 +1,12 @@
 """The query parameter `updateMask`."""
 
+from vertex_local.api.query.fields import camel_case
 from vertex_local.api.routes import Call
 from vertex_local.errors import invalid_argument
 
 
 def update_mask(call: Call, allowed: tuple[str, ...]) -> list[str]:
-    """The fields that `updateMask` names, in camelCase.
+    """Return the fields of `updateMask`, in camelCase.
 
     Raises:
         ApiError: INVALID_ARGUMENT if it is missing or names a field that cannot be changed.
@@ -18,9 +19,3 @@ def update_mask(call: Call, allowed: tuple[str, ...]) -> list[str]:
                 f"{', '.join(allowed)}."
             )
     return mask
-
-
-def camel_case(field: str) -> str:
-    """`displayName` for `display_name`."""
-    head, *rest = field.split("_")
-    return head + "".join(word.capitalize() for word in rest)

@@ -1,4 +1,4 @@
-"""The console: one page, rendered from the store, that shows what the service holds."""
+"""The console: a web page with the resources of the service."""
 
 import secrets
 from pathlib import Path
@@ -14,7 +14,7 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def page(service: Service) -> Response:
-    """The page. It loads nothing from anywhere else and runs no script but its own."""
+    """Return the page; it loads nothing from other hosts and runs only its own script."""
     nonce = secrets.token_urlsafe(16)
     html = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         nonce=nonce,

@@ -1,4 +1,4 @@
-"""Pieces of HTML; everything that comes from outside is escaped here."""
+"""HTML fragments; all text from resources is escaped here."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -24,30 +24,30 @@ TONES = {
 
 
 def text(value: object) -> str:
-    """Escaped text."""
+    """Return escaped text."""
     return escape(str(value), quote=True)
 
 
 def pill(state: str) -> str:
-    """A state as a coloured word: `PIPELINE_STATE_RUNNING` is shown as running."""
+    """Return a state as a coloured label: "running" for `PIPELINE_STATE_RUNNING`."""
     word = state.removeprefix("PIPELINE_STATE_").removeprefix("JOB_STATE_").upper()
     tone = TONES.get(word, "off")
     return f'<span class="pill {tone}">{text(word.lower().replace("_", " "))}</span>'
 
 
 def link(name: str, label: str) -> str:
-    """A link to a resource's JSON."""
+    """Return a link to a resource's JSON."""
     return f'<a href="/v1/{text(name)}">{text(label)}</a>'
 
 
 def labels(resource: Json) -> str:
-    """A resource's labels as chips; those that Vertex AI itself gives are left out."""
+    """Return a resource's labels as chips, without those that Vertex AI sets."""
     pairs = sorted(resource.get("labels", {}).items())
     return chips(f"{key}={value}" for key, value in pairs if not key.startswith("vertex-ai-"))
 
 
 def chips(words: Iterable[str]) -> str:
-    """Words in boxes; `default` stands out."""
+    """Return words in boxes; `default` is highlighted."""
     return "".join(
         f'<span class="chip{" first" if word == "default" else ""}">{text(word)}</span>'
         for word in words
@@ -55,7 +55,7 @@ def chips(words: Iterable[str]) -> str:
 
 
 def ago(time: str) -> str:
-    """`3 min ago`, with the exact time on hovering."""
+    """Return "3 min ago", with the exact time as a tooltip."""
     if not time:
         return ""
     words = span(seconds_between(time, "")).split()
@@ -63,18 +63,18 @@ def ago(time: str) -> str:
 
 
 def elapsed(start: str, end: str) -> str:
-    """How long something took, or has taken so far."""
+    """Return the duration from `start` to `end`, or to now if `end` is empty."""
     return span(seconds_between(start, end)) if start else ""
 
 
 def seconds_between(start: str, end: str) -> float:
-    """Seconds from `start` to `end`, or to now where that is empty."""
+    """Return the seconds from `start` to `end`, or to now if `end` is empty."""
     last = moment(end) if end else datetime.now(UTC)
     return max(0.0, (last - moment(start)).total_seconds())
 
 
 def span(seconds: float) -> str:
-    """`0.8 s`, `42 s`, `3 min 5 s`, `2 h 10 min`, `4 d`."""
+    """Return a duration as `0.8 s`, `42 s`, `3 min 5 s`, `2 h 10 min` or `4 d`."""
     if seconds < MINUTE:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004
     if seconds < HOUR:
@@ -85,7 +85,7 @@ def span(seconds: float) -> str:
 
 
 def moment(time: str) -> datetime:
-    """A time of Google's JSON; one that cannot be read counts as now."""
+    """Parse a timestamp of Google's JSON; return the current time if it is not valid."""
     try:
         return datetime.fromisoformat(time)
     except ValueError:
@@ -93,7 +93,7 @@ def moment(time: str) -> datetime:
 
 
 def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """A table of cells that are HTML already."""
+    """Return a table; the cells are HTML."""
     head = "".join(f"<th>{text(one)}</th>" for one in heads)
     body = "".join("<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'

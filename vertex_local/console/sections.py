@@ -1,12 +1,12 @@
-"""The console's lists, newest first: pipeline runs, schedules, jobs, models, endpoints."""
+"""Sections of the console: pipeline runs, schedules, jobs, models, endpoints; newest first."""
 
 import logging
 from collections.abc import Callable
 
 from vertex_local.api.database import model_record as registry
-from vertex_local.api.routes import Call
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
-from vertex_local.console.charts import unseen, usage_charts
+from vertex_local.console.charts import unmeasured, usage_charts
 from vertex_local.console.markup import (
     ago,
     chips,
@@ -19,7 +19,6 @@ from vertex_local.console.markup import (
     text,
 )
 from vertex_local.endpoints import deployments
-from vertex_local.errors import ApiError
 from vertex_local.jobs import resource as jobs
 from vertex_local.json_types import Json
 from vertex_local.pipelines import resource as pipelines
@@ -33,7 +32,7 @@ MAX_SHOWN = 20
 
 
 def all_sections(service: Service) -> str:
-    """The page's content."""
+    """Return the content of the page."""
     return "".join(
         _section(service, title, kind, render)
         for title, kind, render in (
@@ -90,11 +89,9 @@ def _pipeline(service: Service, stored: Json) -> str:
 
 
 def _with_tasks(service: Service, job: Json) -> Json:
-    parts = job["name"].split("/")
-    args = {"project": parts[1], "location": parts[3], "id": parts[5]}
     try:
-        return pipelines.get(service, Call(args=args))
-    except (ApiError, OSError, ValueError):  # deleted meanwhile, or its folder is
+        return pipelines.with_tasks(service, job)
+    except (OSError, ValueError):  # its folder was deleted meanwhile
         return job
 
 
@@ -145,7 +142,7 @@ def _job(service: Service, job: Json) -> str:
     ]
     body = table(("replica", "state", "exit code", "pid"), rows) if rows else ""
     curves = read_curves(jobs.KIND.folder_of(service, job["name"]))
-    body += usage_charts(curves) + unseen(curves, list(replicas))
+    body += usage_charts(curves) + unmeasured(curves, list(replicas))
     return _card(_head(job, state=job["state"]), side=_timing(job), body=body + _error(job))
 
 
@@ -201,4 +198,4 @@ def _serving_state(service: Service, endpoint_name: str, deployed_id: str) -> st
 
 
 def _id(name: str) -> str:
-    return name.rpartition("/")[2]
+    return ResourceName.from_name(name).id

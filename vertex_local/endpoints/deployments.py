@@ -3,6 +3,7 @@
 import re
 import threading
 
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service, now
 from vertex_local.endpoints import traffic
@@ -45,7 +46,7 @@ def process_of(service: Service, name: str, deployed: Json) -> ServingProcess:
     """Return the process, not yet started, of a deployed model on the endpoint `name`."""
     return ServingProcess(
         lambda: spec_of(service, name, deployed),
-        folder=service.root / "endpoints" / name.rpartition("/")[2] / deployed["id"],
+        folder=service.root / "endpoints" / ResourceName.from_name(name).id / deployed["id"],
         title=f"Deployed model {deployed['id']} "
         f"({deployed['displayName']}@{deployed['modelVersionId']})",
         launch=service.launch,
@@ -59,7 +60,7 @@ def spec_of(service: Service, name: str, deployed: Json) -> ServingSpec:
         ApiError: FAILED_PRECONDITION or INVALID_ARGUMENT if it cannot be run here.
     """
     model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
-    endpoint_id = name.rpartition("/")[2]
+    endpoint_id = ResourceName.from_name(name).id
     return serving_spec(
         model, endpoint_id=endpoint_id, deployed_id=deployed["id"], engine=service.engine
     )

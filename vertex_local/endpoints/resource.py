@@ -55,7 +55,7 @@ def get(service: Service, call: Call) -> Json:
 
 def list_endpoints(service: Service, call: Call) -> Json:
     """GET endpoints."""
-    return list_page(service, call, f"{call.parent}/endpoints")
+    return list_page(service, call, "endpoints")
 
 
 def update(service: Service, call: Call) -> Json:

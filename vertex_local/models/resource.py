@@ -8,6 +8,7 @@ from pathlib import Path
 from vertex_local.api import operations, protos
 from vertex_local.api.database import model_record as registry
 from vertex_local.api.query.pages import list_page, list_versions_page
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service, now
 from vertex_local.api.update_mask import update_mask
@@ -78,7 +79,7 @@ def list_models(service: Service, call: Call) -> Json:
     return list_page(
         service,
         call,
-        f"{call.parent}/models",
+        "models",
         view=lambda record: registry.view(record, registry.find_version(record, "")),
     )
 
@@ -235,7 +236,7 @@ def _store_version(
 
 
 def _insert_model(service: Service, name: str, model: Json) -> None:
-    model_id = name.rpartition("/")[2]
+    model_id = ResourceName.from_name(name).id
     is_used = any(one["folder"] == model_id for one in service.store.list_kind("models"))
     folder = f"{model_id}-{service.store.next_id()}" if is_used else model_id
     record = registry.new_record(name, folder=folder, model=model, time=now())

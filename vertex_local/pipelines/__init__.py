@@ -1,1 +1,1 @@
-"""pipelineJobs: pipeline runs, each in a process of its own."""
+"""pipelineJobs: pipeline runs, each with a runner process."""

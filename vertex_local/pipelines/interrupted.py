@@ -1,8 +1,8 @@
-"""Pipeline runs whose runner ended before the pipeline did: what is left of them to do.
+"""Pipeline runs whose runner ended before the pipeline did.
 
-The journal says so with an event `pipeline_interrupted` for each runner that ended too early. The
-run's exit tasks are left to run (`earlier_tasks.py`, in a new runner), and the jobs and operations
-that its tasks had begun are to be cancelled, as Vertex AI does.
+The journal has an event `pipeline_interrupted` for each such runner. The jobs and operations that
+the run's tasks had started are cancelled, as Vertex AI does, and a new runner runs the exit tasks
+(`previous_runner.py`).
 """
 
 import json
@@ -15,72 +15,74 @@ from vertex_local.api.service import Service
 from vertex_local.jobs import resource as jobs
 from vertex_local.json_types import Json
 from vertex_local.machine.files import timestamp
-from vertex_local.pipelines import journal as events
+from vertex_local.pipelines import journal
 from vertex_local.pipelines import spec as pipeline_spec
-from vertex_local.pipelines.earlier_tasks import INTERRUPTED_EVENT
+from vertex_local.pipelines.journal import INTERRUPTION, Journal
 from vertex_local.pipelines.runner import JOB_FILE
 
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
 OPERATIONS_TIMEOUT_SECONDS = 30.0
-# Vertex AI labels each run so; GCPC hands it on to what the run makes.
+# Vertex AI sets this label on each run, and GCPC on each resource that a run creates.
 BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
 
 
 def is_interrupted(folder: Path) -> bool:
-    """Whether tasks of a run have started, and the run has not ended."""
-    journal = events.read(folder)
-    return bool(events.last(journal, "task_started")) and not events.last(journal, "pipeline_ended")
+    """Return whether tasks of a run have started and the run has not ended."""
+    events = journal.read(folder)
+    has_started = journal.last(events, "task_started") is not None
+    return has_started and journal.last(events, "pipeline_ended") is None
 
 
 def has_exit_tasks(folder: Path) -> bool:
-    """Whether the pipeline of a run has exit tasks."""
+    """Return whether the pipeline of a run has exit tasks."""
     spec = json.loads((folder / JOB_FILE).read_text())["pipelineSpec"]
     return any(leaf.is_exit for leaf in pipeline_spec.leaves(spec))
 
 
 def journal_interruption(folder: Path, *, group_state: Json, is_cancelled: bool) -> bool:
-    """Journals that the runner has ended too early; returns whether another one may be started.
+    """Journal the early end of a runner; return whether another runner may be started.
 
-    An interruption keeps its reason and its state over those of the runners that follow. After
-    `MAX_ATTEMPTS` of them the run's end is journaled; a service that stopped in order, and the
-    runner with it, does not count.
+    The run keeps the reason and state of its first interruption. After `MAX_ATTEMPTS` failed
+    runners for the exit tasks, the end of the run is journaled; runners that were stopped with
+    the service do not count.
     """
-    before = [one for one in events.read(folder) if one["event"] == INTERRUPTED_EVENT]
+    before = [event for event in journal.read(folder) if event["event"] == INTERRUPTION]
     message = group_state["message"]
     event = {
         "reason": message if message.startswith("interrupted: ") else f"interrupted: {message}",
         "state": "CANCELLED" if is_cancelled else "FAILED",
         "was_stopped": group_state["state"] == "cancelled",
     }
-    if group_state["state"] == "interrupted":  # perhaps long ago
-        event["time"] = _last_sign_of_life(folder)
+    if group_state["state"] == "interrupted":  # the service was killed, perhaps long ago
+        event["time"] = _last_activity(folder)
     first = before[0] if before else event
     event["state"] = first["state"]
-    journal = events.EventLog(folder)
-    journal.write(INTERRUPTED_EVENT, **event)
+    writer = Journal(folder)
+    writer.write(INTERRUPTION, **event)
     num_failed = sum(not one["was_stopped"] for one in [*before, event][1:])
     if num_failed < MAX_ATTEMPTS:
         return True
     error = (
-        f"{first['reason']}\nThe exit tasks could not be run in {num_failed} attempts, so what the "
-        f"run has made may be left behind. The last attempt: {event['reason']}"
+        f"{first['reason']}\nThe exit tasks failed in {num_failed} attempts, so resources of the "
+        f"run may be left over. The last attempt: {event['reason']}"
     )
-    journal.write("pipeline_ended", state=first["state"], error=error)
+    writer.write("pipeline_ended", state=first["state"], error=error)
     return False
 
 
-def _last_sign_of_life(folder: Path) -> str:
+def _last_activity(folder: Path) -> str:
+    """Return the time of the last line in the journal or a log."""
     logged = max((path.stat().st_mtime for path in folder.rglob("*.log")), default=0.0)
-    journaled: str = events.read(folder)[-1]["time"]
+    journaled: str = journal.read(folder)[-1]["time"]
     return max(journaled, timestamp(logged))
 
 
-def settle(service: Service, run: Json, folder: Path) -> None:
-    """Cancels the jobs and operations that a run's tasks had begun, and waits for their ends.
+def cancel_unfinished(service: Service, run: Json, folder: Path) -> None:
+    """Cancel the jobs and operations that a run's tasks had started, and wait for their ends.
 
-    Also waits for operations of others: an operation that had just begun is not journaled yet.
+    Also waits for all other operations: one that had just started is not in the journal yet.
     """
     label = run["labels"][BILLING_LABEL]
     unfinished = [
@@ -89,7 +91,7 @@ def settle(service: Service, run: Json, folder: Path) -> None:
         if job.get("labels", {}).get(BILLING_LABEL) == label and jobs.KIND.is_unfinished(job)
     ]
     jobs.KIND.end(service, unfinished, grace_seconds=jobs.KIND.cancel_grace_seconds)
-    for event in events.read(folder):
+    for event in journal.read(folder):
         operation = service.running.get(event.get("resource", ""))
         if isinstance(operation, threading.Event):
             operation.set()
@@ -97,17 +99,20 @@ def settle(service: Service, run: Json, folder: Path) -> None:
 
 
 def _await_operations(service: Service) -> None:
-    begun = [one["name"] for one in _unfinished_operations(service)]
+    awaited = _unfinished_operations(service)
     deadline = time.monotonic() + OPERATIONS_TIMEOUT_SECONDS
-    while left := {one["name"] for one in _unfinished_operations(service)}.intersection(begun):
+    while remaining := _unfinished_operations(service) & awaited:
         if time.monotonic() > deadline:
-            names = ", ".join(sorted(left))
-            seconds = OPERATIONS_TIMEOUT_SECONDS
-            logger.warning("exit tasks start while %s has not ended after %g s", names, seconds)
+            logger.warning(
+                "exit tasks start although operations have not ended after %g s: %s",
+                OPERATIONS_TIMEOUT_SECONDS,
+                ", ".join(sorted(remaining)),
+            )
             return
         if service.ending.wait(0.05):
             return
 
 
-def _unfinished_operations(service: Service) -> list[Json]:
-    return [one for one in service.store.list_kind("operations") if not one.get("done")]
+def _unfinished_operations(service: Service) -> set[str]:
+    operations = service.store.list_kind("operations")
+    return {operation["name"] for operation in operations if not operation.get("done")}

@@ -1,4 +1,4 @@
-"""The journal of a pipeline run: written by its runner, read as Vertex AI's task details."""
+"""Journal of a pipeline run: written by its runner, read as Vertex AI's task details."""
 
 import json
 import os
@@ -7,30 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local.api.database.store import now
+from vertex_local.errors import rpc_status
 from vertex_local.json_types import Json
 
 FILE_NAME = "events.jsonl"
-FAILED_PRECONDITION = 9  # google.rpc.Code that Vertex AI gives to a failed task
+INTERRUPTION = "pipeline_interrupted"
 
 
-class EventLog:
-    """Appends one JSON object a line to FOLDER/events.jsonl; threads may share it."""
+class Journal:
+    """Writer of FOLDER/events.jsonl, one JSON object per line; thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / FILE_NAME
-        _drop_half_line(path)
+        _drop_incomplete_line(path)
         self._file = path.open("a", buffering=1)
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: Any) -> None:
-        """Appends an event with the present time."""
+        """Append an event with the current time."""
         with self._lock:
             line = {"time": now(), "event": event, **fields}
             self._file.write(json.dumps(line, default=str) + "\n")
 
 
 def read(folder: Path) -> list[Json]:
-    """The events so far; a line that is still being written is left out."""
+    """Return the events so far, without a line that is still being written."""
     try:
         text = (folder / FILE_NAME).read_text()
     except FileNotFoundError:
@@ -39,12 +40,12 @@ def read(folder: Path) -> list[Json]:
 
 
 def last(events: list[Json], event: str) -> Json | None:
-    """The newest event of a kind."""
-    return next((one for one in reversed(events) if one["event"] == event), None)
+    """Return the newest event of a kind, or None."""
+    return next((found for found in reversed(events) if found["event"] == event), None)
 
 
-def _drop_half_line(path: Path) -> None:
-    """Ends the journal with its last complete line; its writer was killed."""
+def _drop_incomplete_line(path: Path) -> None:
+    """Cut the journal after its last complete line; its writer may have been killed."""
     written = path.read_bytes() if path.exists() else b""
     complete = written.rfind(b"\n") + 1
     if complete < len(written):
@@ -52,11 +53,11 @@ def _drop_half_line(path: Path) -> None:
 
 
 def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:
-    """The events as `PipelineTaskDetail`s, in the order in which the tasks started.
+    """Return the tasks as `PipelineTaskDetail`s, in the order in which they started.
 
     Args:
-        events: What `read` returned.
-        interrupted: Why tasks without an end have failed; empty while the run goes on.
+        events: The events of a journal.
+        interrupted: Error of the tasks without an end; empty while the run is running.
     """
     details: dict[int, Json] = {}
     for event in events:
@@ -71,7 +72,7 @@ def task_details(events: list[Json], *, interrupted: str = "") -> list[Json]:
                 _interrupt(details, event)
     for detail in details.values():
         if interrupted and detail["state"] == "RUNNING":
-            error = {"code": FAILED_PRECONDITION, "message": interrupted}
+            error = rpc_status("FAILED_PRECONDITION", interrupted)
             detail.update(state="FAILED", endTime=events[-1]["time"], error=error)
     return list(details.values())
 
@@ -82,7 +83,7 @@ def _interrupt(details: dict[int, Json], event: Json) -> None:
             message = event["reason"]
             if event["state"] == "CANCELLED":
                 message = "The task was cancelled."
-            error = {"code": FAILED_PRECONDITION, "message": message}
+            error = rpc_status("FAILED_PRECONDITION", message)
             detail.update(state=event["state"], endTime=event["time"], error=error)
             detail["execution"]["state"] = "FAILED"
 
@@ -101,9 +102,9 @@ def _named(event: Json) -> Json:
 
 
 def _started(event: Json) -> Json:
-    named = _named(event)
-    named["execution"]["state"] = "RUNNING"
-    return {**named, "startTime": event["time"], "state": "RUNNING"}
+    detail = _named(event)
+    detail["execution"]["state"] = "RUNNING"
+    return {**detail, "startTime": event["time"], "state": "RUNNING"}
 
 
 def _ended(event: Json, started: Json) -> Json:
@@ -123,7 +124,7 @@ def _ended(event: Json, started: Json) -> Json:
         "outputs": _artifact_lists(event["output_artifacts"]),
     }
     if event["error"]:
-        ended["error"] = {"code": FAILED_PRECONDITION, "message": event["error"]}
+        ended["error"] = rpc_status("FAILED_PRECONDITION", event["error"])
     return ended
 
 

@@ -1,10 +1,11 @@
-"""The placeholders of pipelines: those that describe a run, and those of a task's inputs."""
+"""Placeholders of pipelines: those of the run, and those of a task's inputs."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.json_types import Json
 
 PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
@@ -12,7 +13,7 @@ INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']*)'\]\}\}")
 # Any placeholder: its path, empty for the whole executor input, and its escape.
 ANY = re.compile(r"\{\{\$(?P<path>(?:\..*?)??)(?P<escape>\.json_escape\[[0-9]+\])?\}\}")
 EXECUTOR_INPUT = "{{$}}"
-JSON_ESCAPE = ".json_escape[1]"  # the one that Google's components write: for a text within JSON
+JSON_ESCAPE = ".json_escape[1]"  # written by Google's components for strings within JSON
 MAX_NESTED = 3
 OF_TASK = {
     *("", ".outputs.output_file", ".outputMetadataUri", ".pipeline_root"),
@@ -22,16 +23,16 @@ OF_INPUTS_AND_OUTPUTS = re.compile(r"\.(inputs|outputs)\.(parameters|artifacts)\
 
 
 def of_job(job: Json) -> dict[str, str]:
-    """The value of every placeholder that is the same for all tasks of a PipelineJob."""
-    _, project, _, location, _, job_id = job["name"].split("/")
+    """Return the values of the placeholders that are the same for all tasks of a PipelineJob."""
+    name = ResourceName.from_name(job["name"])
     values = {
-        "pipeline_job_name": job_id,
-        "pipeline_job_uuid": job_id,
+        "pipeline_job_name": name.id,
+        "pipeline_job_uuid": name.id,
         "pipeline_job_resource_name": job["name"],
         "pipeline_job_create_time_utc": job.get("createTime", ""),
         "pipeline_job_schedule_time_utc": job.get("scheduledRunTime") or job.get("createTime", ""),
-        "pipeline_google_cloud_project_id": project,
-        "pipeline_google_cloud_location": location,
+        "pipeline_google_cloud_project_id": name.project,
+        "pipeline_google_cloud_location": name.location,
         "pipeline_service_account": job.get("serviceAccount", ""),
         "pipeline_network": job.get("network", ""),
         "pipeline_encryption_key_name": job.get("encryptionSpec", {}).get("kmsKeyName", ""),
@@ -41,22 +42,22 @@ def of_job(job: Json) -> dict[str, str]:
 
 
 def fill(text: str, values: dict[str, str]) -> str:
-    """Replaces the placeholders that `values` knows."""
+    """Replace the placeholders in `values`; keep others."""
     if "{{$." not in text:
         return text
     return PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), text)
 
 
 def fill_inputs(value: Any, arguments: Json, values: dict[str, str]) -> Any:
-    """Replaces, in a text or in the texts of a structure, the placeholders of other arguments."""
+    """Replace placeholders of other arguments in a string, or in the strings of a structure."""
     if isinstance(value, str):
 
-        def text_of(match: re.Match[str]) -> str:
+        def replacement(match: re.Match[str]) -> str:
             if match[1] not in arguments:
                 return match[0]
             return fill(as_text(arguments[match[1]]), values)
 
-        return INPUT.sub(text_of, fill(value, values))
+        return INPUT.sub(replacement, fill(value, values))
     if isinstance(value, list):
         return [fill_inputs(one, arguments, values) for one in value]
     if isinstance(value, dict):
@@ -65,9 +66,9 @@ def fill_inputs(value: Any, arguments: Json, values: dict[str, str]) -> Any:
 
 
 def resolve(text: str, resolve_one: Callable[[str], str], *, depth: int = MAX_NESTED) -> str:
-    """Replaces each placeholder, and those in the values of inputs; what is asked is escaped.
+    """Replace each placeholder, also in the values of inputs; apply the escapes.
 
-    The executor input (`{{$}}`) is pasted as it is: it holds the very texts that name it.
+    The value of the executor input (`{{$}}`) is not resolved: its strings contain placeholders.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -80,7 +81,7 @@ def resolve(text: str, resolve_one: Callable[[str], str], *, depth: int = MAX_NE
 
 
 def unknown(value: Any, values: dict[str, str]) -> Iterator[str]:
-    """Return the placeholders, in a text or in the texts of a structure, that nothing fills."""
+    """Yield the unknown placeholders in a string, or in the strings of a structure."""
     if isinstance(value, str):
         for match in ANY.finditer(value):
             path = match["path"]
@@ -95,12 +96,12 @@ def unknown(value: Any, values: dict[str, str]) -> Iterator[str]:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as a parameter of the type STRING receives it: all but texts as JSON."""
+    """Return a value for a parameter of type STRING: a string as it is, others as JSON."""
     return value if isinstance(value, str) else json.dumps(whole(value))
 
 
 def whole(value: Any) -> Any:
-    """Protobuf's JSON values know doubles only, and those of Python print 3 as 3.0."""
+    """Convert whole floats to int: protobuf's JSON values are doubles, so 3 arrives as 3.0."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):

@@ -1,22 +1,22 @@
-"""pipelineJobs: each runs in a process of its own (`runner.py`), watched until it ends.
+"""pipelineJobs: each run has a process of its own, its runner (`runner.py`).
 
-Where that process ends before the pipeline has, another one runs the exit tasks (`interrupted.py`).
+If that process ends before the pipeline, another one runs the exit tasks (`interrupted.py`).
 """
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from vertex_local.api import protos
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind, Start
 from vertex_local.api.service import Service
-from vertex_local.errors import RPC_CODES, already_exists, invalid_argument
+from vertex_local.errors import already_exists, invalid_argument, rpc_status
 from vertex_local.json_types import Json
-from vertex_local.pipelines import interrupted
-from vertex_local.pipelines import journal as events
+from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines import spec as pipeline_spec
-from vertex_local.pipelines.earlier_tasks import INTERRUPTED_EVENT
 from vertex_local.pipelines.interrupted import BILLING_LABEL
 from vertex_local.pipelines.run_state import EXIT_TASKS_SECONDS
 from vertex_local.pipelines.runner import JOB_FILE
@@ -27,7 +27,7 @@ from vertex_local.processes.supervisor import INTERRUPTED
 ID_PATTERN = re.compile(r"[a-z][-a-z0-9]{0,127}")
 RUNNER = "pipeline"
 LOG_FILE = "pipeline.log"
-# How the runner's group ends when the runner could not say how the pipeline ended.
+# State and error code by the state of the runner's group, if the journal has no end.
 OUTCOMES = {
     "succeeded": ("FAILED", "INTERNAL"),
     "failed": ("FAILED", "INTERNAL"),
@@ -39,18 +39,18 @@ STEP_CODES = {"FAILED": "FAILED_PRECONDITION", "CANCELLED": "CANCELLED"}
 
 
 def _outcome(folder: Path, group_state: Json) -> tuple[str, Json]:
-    """The last state and the error: by the runner's word, else by what became of the runner."""
-    journal = events.read(folder)
-    ended = events.last(journal, "pipeline_ended")
+    """Return a run's last state and error: from its journal, else from the runner's group."""
+    events = journal.read(folder)
+    ended = journal.last(events, "pipeline_ended")
     if ended is None:
         state, code = OUTCOMES[group_state["state"]]
-        return state, {"code": RPC_CODES[code], "message": group_state["message"]}
+        return state, rpc_status(code, group_state["message"])
     if ended["state"] == "SUCCEEDED":
         return "SUCCEEDED", {}
     code = STEP_CODES[ended["state"]]
-    if ended["state"] == "FAILED" and events.last(journal, INTERRUPTED_EVENT):
+    if ended["state"] == "FAILED" and journal.last(events, journal.INTERRUPTION):
         code = "ABORTED"
-    return ended["state"], {"code": RPC_CODES[code], "message": ended["error"]}
+    return ended["state"], rpc_status(code, ended["error"])
 
 
 def _outlives_service(folder: Path) -> bool:
@@ -58,12 +58,12 @@ def _outlives_service(folder: Path) -> bool:
 
 
 def _follow_up(service: Service, name: str, group_state: Json) -> Start | None:
-    """Settles what a run's interruption leaves, and starts a runner for its exit tasks, if any."""
+    """Settle an interrupted run; return the start of a runner for its exit tasks, if it has any."""
     folder = KIND.folder_of(service, name)
     if not interrupted.is_interrupted(folder):
         return None
     run = service.store.get(name)
-    interrupted.settle(service, run, folder)
+    interrupted.cancel_unfinished(service, run, folder)
     is_cancelled = run["state"] == f"{KIND.prefix}CANCELLING"
     may_start = interrupted.journal_interruption(
         folder, group_state=group_state, is_cancelled=is_cancelled
@@ -71,17 +71,17 @@ def _follow_up(service: Service, name: str, group_state: Json) -> Start | None:
     if not may_start or not interrupted.has_exit_tasks(folder):
         return None
     job = json.loads((folder / JOB_FILE).read_text())
-    return lambda: _start_runner(service, job, folder, timeout_seconds=FINISH_SECONDS)
+    return lambda: _start_runner(service, job, folder, timeout_seconds=STOP_SECONDS)
 
 
-# Exit tasks still run after a cancel; ending a step or a job before them takes time as well.
-FINISH_SECONDS = EXIT_TASKS_SECONDS + 45.0
+# For stopping the running steps and jobs, and then for the exit tasks.
+STOP_SECONDS = EXIT_TASKS_SECONDS + 45.0
 KIND = RunKind(
     collection="pipelineJobs",
     folder="pipelines",
     prefix="PIPELINE_STATE_",
     outcome=_outcome,
-    cancel_grace_seconds=FINISH_SECONDS,
+    cancel_grace_seconds=STOP_SECONDS,
     close_grace_seconds=10.0,
     outlives_service=_outlives_service,
     follow_up=_follow_up,
@@ -90,7 +90,7 @@ recover, close = KIND.recover, KIND.close
 
 
 def create(service: Service, call: Call) -> Json:
-    """POST …/pipelineJobs?pipelineJobId=ID starts the pipeline and answers it as PENDING."""
+    """POST …/pipelineJobs?pipelineJobId=ID: start the run; return it as PENDING."""
     body = protos.parse("PipelineJob", call.body)
     checked = plan(service, body)
     job_id = _job_id(service, call)
@@ -100,12 +100,16 @@ def create(service: Service, call: Call) -> Json:
 
 
 def get(service: Service, call: Call) -> Json:
-    """GET …/pipelineJobs/ID, with the tasks as they are now; a list has none, as on Vertex AI."""
-    job = service.store.get(KIND.name(call))
+    """GET …/pipelineJobs/ID, with its tasks; lists omit them, as on Vertex AI."""
+    return with_tasks(service, service.store.get(KIND.name(call)))
+
+
+def with_tasks(service: Service, job: Json) -> Json:
+    """Return a run with the present state of its tasks, as its journal has it."""
     is_unfinished = KIND.is_unfinished(job)
-    interrupted = "" if is_unfinished else job.get("error", {}).get("message", INTERRUPTED)
-    journal = events.read(KIND.folder_of(service, job["name"]))
-    details = events.task_details(journal, interrupted=interrupted)
+    error = "" if is_unfinished else job.get("error", {}).get("message", INTERRUPTED)
+    events = journal.read(KIND.folder_of(service, job["name"]))
+    details = journal.task_details(events, interrupted=error)
     for detail in details:
         if "startTime" in detail:
             main_job = step_job(job["name"], detail["taskUniqueName"])
@@ -114,13 +118,13 @@ def get(service: Service, call: Call) -> Json:
 
 
 def step_job(run_name: str, task: str) -> str:
-    """The job that a step of a run is, as Vertex AI has one for each; only its log can be read."""
-    parent, _, run = run_name.rpartition(f"/{KIND.collection}/")
-    return f"{parent}/customJobs/{run}.{task}"
+    """Return the name of a step's custom job; as on Vertex AI, but here it has only a log."""
+    run = ResourceName.from_name(run_name)
+    return replace(run, collection="customJobs", id=f"{run.id}.{task}").name
 
 
 def step_log(service: Service, run_name: str, job_id: str) -> Path | None:
-    """The log of a step by the id of its job; None if that is not a step of this run."""
+    """Return the log of a step by the id of its job; None if it is not a step of this run."""
     folder = KIND.folder_of(service, run_name)
     run, dot, task = job_id.partition(".")
     path = folder / "tasks" / f"{task}.log"
@@ -138,7 +142,9 @@ def _job_id(service: Service, call: Call) -> str:
 
 
 def plan(service: Service, body: Json) -> Json:
-    """What the runner needs of a PipelineJob, checked; also that its containers can be started.
+    """Return the checked specification and parameters of a PipelineJob, for its runner.
+
+    With an engine, also checks the images and the folder of the pipeline root.
 
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
@@ -153,12 +159,12 @@ def plan(service: Service, body: Json) -> Json:
 
 
 def insert(service: Service, name: str, body: Json) -> Json:
-    """Stores a run that `launch` is to start; answers its record."""
+    """Store a run, to be started with `launch`; return its record."""
     labels = {**body.get("labels", {}), BILLING_LABEL: service.store.next_id()}
     record = KIND.new_record(name, {**body, "labels": labels})
     with service.store.atomic():
         service.store.insert(record["name"], record)
-        # The folder bears the id alone, so that it is found easily.
+        # The folder is named by the id alone, so that users find it.
         if (folder := KIND.folder_of(service, record["name"])).exists():
             raise already_exists(f"The id is used by another project or location: {folder}")
         folder.mkdir(parents=True)
@@ -166,7 +172,7 @@ def insert(service: Service, name: str, body: Json) -> Json:
 
 
 def launch(service: Service, job: Json) -> None:
-    """Starts the processes of a stored run; `job` is its record with its plan."""
+    """Start the runner of a stored run; `job` is its record with its plan."""
     folder = KIND.folder_of(service, job["name"])
 
     def start() -> processes.Group:

@@ -1,4 +1,4 @@
-"""One run of a pipeline: what became of its tasks, and whether it is to stop."""
+"""State of a pipeline run in its runner: tasks, failures, cancellation."""
 
 import logging
 import threading
@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from vertex_local.json_types import Json
+from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import journal
-from vertex_local.pipelines.earlier_tasks import Earlier
-from vertex_local.pipelines.journal import EventLog
+from vertex_local.pipelines.journal import Journal
+from vertex_local.pipelines.previous_runner import PreviousRunner
 from vertex_local.pipelines.spec import ROOT, Leaf
+from vertex_local.processes.warm import WarmClient
 
 logger = logging.getLogger(__name__)
 
-
-EXIT_TASKS_SECONDS = 60.0  # how long exit tasks may take once the run is cancelled or interrupted
-NAP_SECONDS = 0.05
-CHANNEL = "pipelinechannel--"  # what the compiler adds to a task's inputs to fill its texts
+EXIT_TASKS_SECONDS = 60.0  # for all exit tasks of a cancelled or interrupted run
+POLL_SECONDS = 0.05
+CHANNEL = "pipelinechannel--"  # prefix of the inputs that the compiler adds for placeholders
 
 
 class TaskError(Exception):
-    """A task failed; the message says all that its user needs to know."""
+    """Failure of a task, with a message for the author of the pipeline."""
 
 
 @dataclass
@@ -32,205 +33,199 @@ class Task:
     """One execution of a task of the pipeline."""
 
     id: int
-    key: str
+    leaf: Leaf
     scope: str
-    name: str
     unique_name: str
-    display_name: str
-    is_exit: bool
     is_importer: bool
     log_path: Path
     has_run: bool = False
     error: str = ""
     was_stopped: bool = False
     inputs: Json = field(default_factory=dict)
-    parameters: Json | None = None  # of `inputs`, with placeholders filled; None if it never ran
+    parameters: Json | None = None  # `inputs` with placeholders resolved; None if it never ran
     started_at: float = field(default_factory=time.monotonic)
 
     def fields(self) -> Json:
-        """How events name it."""
-        names = ("id", "key", "scope", "name", "unique_name", "display_name")
-        return {name: getattr(self, name) for name in names}
+        """Return the fields that identify it in events."""
+        return {
+            "id": self.id,
+            "key": self.leaf.key,
+            "scope": self.scope,
+            "name": self.leaf.name,
+            "unique_name": self.unique_name,
+            "display_name": self.leaf.display_name,
+        }
 
 
-# Runs a task by kfp.local; returns its outputs, and whether it succeeded.
+# Runs a task with kfp.local; returns its outputs, and whether it succeeded.
 Execute = Callable[[], tuple[Json, bool]]
 
 
 class PipelineRun:
-    """Keeps the journal of a run and decides which tasks may still start or go on.
+    """Journal of a run, and the decision which tasks may start and which must stop.
 
-    Where the journal says that the run was interrupted, this continues it: only exit tasks start.
+    In a run whose previous runner was interrupted only exit tasks start.
     """
 
     def __init__(self, job: Json, *, folder: Path, leaves: list[Leaf]) -> None:
         self.name: str = job["name"]
         self.folder = folder
         exit_keys = {leaf.key for leaf in leaves if leaf.is_exit}
-        self._earlier = Earlier(journal.read(folder), exit_keys=exit_keys)
-        self.events = EventLog(folder)
-        self.failures: list[tuple[str, str]] = self._earlier.failures
+        self.previous = PreviousRunner(journal.read(folder), exit_keys=exit_keys)
+        self.journal = Journal(folder)
+        self.failures: list[tuple[str, str]] = self.previous.failures
         config = job.get("runtimeConfig", {})
         self._fails_fast = config.get("failurePolicy") == "PIPELINE_FAILURE_POLICY_FAIL_FAST"
         self._leaves = {leaf.key: leaf for leaf in leaves}
-        self._seen = self._earlier.keys
-        self._num_by_name = self._earlier.num_by_name
-        self._num_tasks = self._earlier.num_tasks
+        self._seen = self.previous.keys
+        self._num_by_name = self.previous.num_by_name
+        self._num_tasks = self.previous.num_tasks
         self._lock = threading.Lock()
         self._local = threading.local()
         self._exit_deadline = float("inf")
-        self._is_cancelled = self._earlier.is_cancelled
-
-    @property
-    def parent(self) -> str:
-        """The project and location that it is in."""
-        return self.name.partition("/pipelineJobs/")[0]
-
-    @property
-    def job_id(self) -> str:
-        """The last part of the name."""
-        return self.name.rpartition("/")[2]
+        self._is_cancelled = self.previous.is_cancelled
 
     @property
     def current(self) -> Task | None:
-        """The task that this thread is executing."""
+        """Task that this thread is running."""
         return getattr(self._local, "task", None)
 
     @property
     def graph(self) -> str:
-        """The component whose graph this thread is in; the pipeline's own is `ROOT`."""
+        """Component whose graph this thread is in; `ROOT` for the pipeline itself."""
         return getattr(self._local, "graph", ROOT)
 
     @contextmanager
     def in_graph(self, component: str) -> Iterator[None]:
-        """Marks that this thread works on the tasks of a component's graph."""
-        outer, self._local.graph = self.graph, component
-        num_met, self._local.num_met = self._num_met_before, self._earlier.num_met
+        """Run the tasks of a component's graph in this thread."""
+        outer = self.graph, self._num_revisited_before
+        self._local.graph = component
+        self._local.num_revisited = self.previous.num_revisited
         try:
             yield
         finally:
-            self._local.graph, self._local.num_met = outer, num_met
+            self._local.graph, self._local.num_revisited = outer
 
     @property
-    def is_finishing(self) -> bool:
-        """Whether the run was interrupted, and only its exit tasks are left to run."""
-        return bool(self._earlier.reason)
+    def is_resumed(self) -> bool:
+        """Whether a previous runner was interrupted, so that only exit tasks remain."""
+        return bool(self.previous.reason)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody asked the run to stop."""
+        """Whether a user or the service has cancelled the run."""
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """Stops what runs and starts nothing more but exit tasks. Safe in a signal handler.
+        """Stop the running tasks and start only exit tasks; safe in a signal handler.
 
-        Does nothing where nothing but exit tasks is left.
+        Ignored if only exit tasks remain.
         """
-        if not self._is_cancelled and not self.is_finishing:
+        if not self._is_cancelled and not self.is_resumed:
             self._exit_deadline = time.monotonic() + EXIT_TASKS_SECONDS
             self._is_cancelled = True
 
-    def limit_exit_tasks(self) -> None:
-        """Gives the exit tasks of an interrupted run their time from now on."""
-        if self.is_finishing:
+    def start_exit_timeout(self) -> None:
+        """Start the timeout of the exit tasks of an interrupted run."""
+        if self.is_resumed:
             self._exit_deadline = time.monotonic() + EXIT_TASKS_SECONDS
 
     def must_stop(self) -> bool:
-        """Whether this thread's task is to end now."""
+        """Return whether this thread's task must stop now."""
         task = self.current
-        if task and task.is_exit:
-            stops = time.monotonic() > self._exit_deadline
+        if task and task.leaf.is_exit:
+            must_stop = time.monotonic() > self._exit_deadline
         else:
-            stops = self._is_cancelled
-        if task and stops:
+            must_stop = self._is_cancelled
+        if task and must_stop:
             task.was_stopped = True
-        return stops
+        return must_stop
 
     def may_start(self, *, is_exit: bool) -> bool:
-        """Whether a task may still start: exit tasks do, also after a failure or a cancel."""
+        """Return whether a task may start; exit tasks may after a failure or cancellation, too."""
         if is_exit:
             return time.monotonic() < self._exit_deadline
-        return not self.is_finishing and not self.is_ending
+        return not self.is_resumed and not self.is_stopping
 
     @property
-    def is_ending(self) -> bool:
-        """Whether this runner was cancelled, or has to stop at a failure."""
+    def is_stopping(self) -> bool:
+        """Whether this runner was cancelled, or a task has failed and the run fails fast."""
         has_failed = self._fails_fast and bool(self.failures)
-        return not self.is_finishing and (self._is_cancelled or has_failed)
-
-    def earlier_success(self, key: str, *, scope: str) -> Json | None:
-        """Return how a task ended that succeeded before the run was interrupted."""
-        return self._earlier.success(key, scope)
+        return not self.is_resumed and (self._is_cancelled or has_failed)
 
     def sleep(self, seconds: float) -> None:
-        """Sleeps, but wakes up when the task is to stop."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self.must_stop():
-            time.sleep(min(left, NAP_SECONDS))
+        """Sleep, but return early if the task must stop."""
+        deadline = time.monotonic() + seconds
+        while (remaining := deadline - time.monotonic()) > 0 and not self.must_stop():
+            time.sleep(min(remaining, POLL_SECONDS))
 
     def run_task(
         self, key: str, name: str, *, is_importer: bool, execute: Execute, scope: str = ""
-    ) -> Any:
-        """Executes a task unless the run is stopping, and journals its start and its end.
+    ) -> tuple[Json, bool]:
+        """Run a task unless the run is stopping; journal its start and end.
 
         Args:
-            key: The task's place in the specification (`Leaf.key`).
-            name: What kfp.local calls it.
-            is_importer: Importers have no process of their own.
-            execute: Does the work.
-            scope: The iterations of loops that it is in, for tasks of one key.
+            key: The task in the specification (`Leaf.key`).
+            name: Its name in kfp.local.
+            is_importer: Whether it is an importer, which has no process.
+            execute: Runs it.
+            scope: The loop iterations that it is in.
 
         Returns:
-            The outputs (none unless it succeeded), and whether it succeeded.
+            The outputs ({} unless it succeeded), and whether it succeeded.
         """
         leaf = self._leaves.get(key) or Leaf(key=key, name=name, display_name=name)
-        if not self.may_start(is_exit=leaf.is_exit) or not self._has_graph_begun():
+        if not self.may_start(is_exit=leaf.is_exit) or not self._has_graph_started():
             return {}, False
         task = self._new_task(leaf, scope=scope, is_importer=is_importer)
-        self.events.write("task_started", **task.fields())
-        with self._executing(task):
-            outputs, is_success = self._outcome(task, execute)
+        self.journal.write("task_started", **task.fields())
+        self._local.task = task
+        try:
+            outputs, is_success = self._execute(task, execute)
             self._journal_end(task, outputs, is_success)
+        finally:
+            self._local.task = None
         return outputs, is_success
 
-    def note_resource(self, name: str) -> None:
-        """Journals a job or an operation that this thread's task has created."""
+    def record_resource(self, name: str) -> None:
+        """Journal a job or an operation that this thread's task has created."""
         task = self.current
         assert task is not None
-        self.events.write("task_created", id=task.id, resource=name)
+        self.journal.write("task_created", id=task.id, resource=name)
 
     def fail(self, name: str, message: str) -> None:
-        """Records a failure that is no task's own."""
+        """Record a failure of a task or a group of tasks."""
         logger.error("%s: %s", name, message)
         self.failures.append((name, message))
 
     def journal_untriggered(self) -> None:
-        """Journals the tasks that never started: not reached, or guarded by a false condition."""
+        """Journal the tasks that never started: not reached, or their condition was false."""
         for leaf in self._leaves.values():
             if leaf.key not in self._seen:
                 task = self._new_task(leaf, scope="", is_importer=False)
-                self.events.write("task_not_triggered", **task.fields())
+                self.journal.write("task_not_triggered", **task.fields())
 
     def error_message(self) -> str:
-        """What went wrong, as Vertex AI says it, with the failed tasks' own words."""
-        reason = "The pipeline was cancelled." if self._is_cancelled else self._earlier.reason
+        """Return the error of the run in Vertex AI's words, with the errors of its tasks."""
+        reason = "The pipeline was cancelled." if self._is_cancelled else self.previous.reason
         if not self.failures:
             return reason
         names = ", ".join(name for name, _ in self.failures)
         lines = [
-            *([reason] if self.is_finishing else []),
+            *([reason] if self.is_resumed else []),
             f"The DAG failed because some tasks failed. The failed tasks are: [{names}].",
             *(f"{name}: {message}" for name, message in self.failures),
         ]
         return "\n".join(lines)
 
     @property
-    def _num_met_before(self) -> int:
-        return getattr(self._local, "num_met", 0)
+    def _num_revisited_before(self) -> int:
+        """`num_revisited` when this thread's graph was entered."""
+        return getattr(self._local, "num_revisited", 0)
 
-    def _has_graph_begun(self) -> bool:
-        """Whether a task of this thread's graph had started before the run was interrupted."""
-        return not self.is_finishing or self._earlier.num_met > self._num_met_before
+    def _has_graph_started(self) -> bool:
+        """Return whether a task of this thread's graph started before the run was interrupted."""
+        return not self.is_resumed or self.previous.num_revisited > self._num_revisited_before
 
     def _new_task(self, leaf: Leaf, *, scope: str, is_importer: bool) -> Task:
         with self._lock:
@@ -241,36 +236,24 @@ class PipelineRun:
             unique_name = leaf.name if count == 1 else f"{leaf.name}-run-{count}"
             return Task(
                 id=self._num_tasks,
-                key=leaf.key,
+                leaf=leaf,
                 scope=scope,
-                name=leaf.name,
                 unique_name=unique_name,
-                display_name=leaf.display_name,
-                is_exit=leaf.is_exit,
                 is_importer=is_importer,
                 log_path=self.folder / "tasks" / f"{unique_name}.log",
             )
 
-    @contextmanager
-    def _executing(self, task: Task) -> Iterator[None]:
-        self._local.task = task
-        try:
-            yield
-        finally:
-            self._local.task = None
-
-    def _outcome(self, task: Task, execute: Execute) -> tuple[Json, bool]:
+    def _execute(self, task: Task, execute: Execute) -> tuple[Json, bool]:
         try:
             outputs, is_success = execute()
+            return (outputs if is_success else {}), is_success
         except TaskError as error:
             task.error = str(error)
         except Exception as error:
-            # kfp.local raises where it cannot prepare a task or read its outputs. Raised any
-            # further, the exit handler would not run.
-            logger.exception("task %s cannot be carried out", task.name)
+            # kfp.local raises if it cannot prepare a task or read its outputs. If the exception
+            # went on to its caller, the exit handler would not run.
+            logger.exception("task %s cannot be run", task.leaf.name)
             task.error = f"{type(error).__name__}: {error}"
-        else:
-            return (outputs, True) if is_success else ({}, False)
         return {}, False
 
     def _journal_end(self, task: Task, outputs: Json, is_success: bool) -> None:
@@ -280,8 +263,8 @@ class PipelineRun:
             state, task.error = "CANCELLED", "The task was cancelled."
         else:
             state = "FAILED"
-            self.fail(task.name, task.error or "it failed without a message")
-        self.events.write(
+            self.fail(task.leaf.name, task.error or "it failed without a message")
+        self.journal.write(
             "task_ended",
             id=task.id,
             state=state,
@@ -292,6 +275,30 @@ class PipelineRun:
             input_artifacts=_artifacts(task.inputs),
             output_artifacts=_artifacts(outputs),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """Everything that the tasks of a run share.
+
+    Attributes:
+        run: The run.
+        service_url: The service, `http://127.0.0.1:8085`.
+        temp_dir: Folder for the temporary files of tasks.
+        warm: The service's warm process, if it has one.
+        engine: Runs steps in containers; without it they are processes.
+    """
+
+    run: PipelineRun
+    service_url: str
+    temp_dir: Path
+    warm: WarmClient | None = None
+    engine: Engine | None = None
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and any other value in a list."""
+    return value if isinstance(value, list) else [value]
 
 
 def _parameters(values: Json) -> Json:
@@ -311,8 +318,8 @@ def _artifacts(values: Json) -> Json:
 
 
 def _artifact_list(value: Any) -> list[Any]:
-    """The artifacts of a value; kfp's are known by their fields, so that kfp is not imported."""
-    values = value if isinstance(value, list) else [value]
+    """Return the artifacts of a value, recognised by their fields to avoid importing kfp."""
+    values = as_list(value)
     return values if values and all(hasattr(one, "schema_title") for one in values) else []
 
 

@@ -1,4 +1,4 @@
-"""Checks what a PipelineJob asks for, and lists the tasks of its compiled pipeline."""
+"""Compiled pipelines: checks of a PipelineJob, and the list of its tasks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Leaf:
-    """A task that does something itself, rather than holding other tasks.
+    """Task with an executor, as opposed to a group of tasks.
 
     Attributes:
-        key: The component of the graph it is in (`ROOT` for the pipeline itself) and its name.
+        key: Component of its graph (`ROOT` for the pipeline itself), and its name there.
         name: Its name in that graph.
-        display_name: What its author called it.
+        display_name: Its display name.
         is_exit: Whether it is the exit task of a `dsl.ExitHandler`.
     """
 
@@ -43,14 +43,14 @@ class Leaf:
 
 
 def leaf_key(dag: str, task: str) -> str:
-    """Identifies a task by the component of its graph and its name."""
+    """Return the key of a task: the component of its graph, and its name."""
     return f"{dag}/{task}"
 
 
 def plan(body: Json, *, runs_containers: bool = False) -> Json:
-    """What the runner needs of a PipelineJob: its specification and complete parameters, checked.
+    """Return the checked specification and complete parameters of a PipelineJob.
 
-    `runs_containers` says whether the service runs images.
+    `runs_containers`: whether the service runs images.
 
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
@@ -60,8 +60,8 @@ def plan(body: Json, *, runs_containers: bool = False) -> Json:
             raise invalid_argument(f"{field} is not supported by this service; leave it out.")
     if not body.get("pipelineSpec"):
         raise invalid_argument(
-            "pipelineSpec is missing: give a pipeline compiled with kfp; this service fetches none "
-            "from templateUri."
+            "pipelineSpec is missing; give a pipeline compiled with kfp (templateUri is not "
+            "supported by this service)."
         )
     spec = canonical(body["pipelineSpec"])
     config = body.get("runtimeConfig", {})
@@ -80,10 +80,10 @@ def plan(body: Json, *, runs_containers: bool = False) -> Json:
 
 
 def canonical(spec: Json) -> Json:
-    """Checks a specification by KFP's own proto; returns its camelCase JSON.
+    """Check a specification against KFP's proto; return it as camelCase JSON.
 
     Raises:
-        ApiError: INVALID_ARGUMENT, with what is wrong.
+        ApiError: INVALID_ARGUMENT, naming the field.
     """
     from google.protobuf import json_format
     from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineDeploymentConfig, PipelineSpec
@@ -108,23 +108,23 @@ def canonical(spec: Json) -> Json:
 
 
 def check_tasks(spec: Json, values: Json, *, runs_containers: bool) -> None:
-    """Checks that this service can run every task.
+    """Check that this service can run every task.
 
     Raises:
-        ApiError: INVALID_ARGUMENT, naming each task that it cannot run and why.
+        ApiError: INVALID_ARGUMENT, with each task that it cannot run and the reason.
     """
     from vertex_local.pipelines.checks import Checker
 
     checker = Checker(spec, placeholders.of_job(ANY_JOB), runs_containers=runs_containers)
     if problems := checker.problems(values):
         raise invalid_argument(
-            "this service cannot run the pipeline, branches that may not be taken included:"
+            "this service cannot run these tasks of the pipeline (conditional ones included):"
             + "".join(f"\n  {problem}" for problem in problems)
         )
 
 
 def images(spec: Json) -> dict[str, str]:
-    """The images of the executors that are containers here, and a field that names each."""
+    """Return the images that the service must run, each with a field that names it."""
     found: dict[str, str] = {}
     for name, executor in sorted(spec.get("deploymentSpec", {}).get("executors", {}).items()):
         container = executor.get("container")
@@ -135,7 +135,7 @@ def images(spec: Json) -> dict[str, str]:
 
 
 def leaves(spec: Json) -> list[Leaf]:
-    """The tasks that do something, graph by graph; each graph once."""
+    """Return the tasks with an executor, graph by graph; each graph once."""
     found: dict[str, Leaf] = {}
     for leaf in _leaves(spec, ROOT, spec["root"]["dag"]["tasks"], set()):
         found.setdefault(leaf.key, leaf)
@@ -143,12 +143,12 @@ def leaves(spec: Json) -> list[Leaf]:
 
 
 def parameters(spec: Json, given: Json) -> Json:
-    """The values for a run: those given, checked by their declared types.
+    """Return the parameter values of a run: those given, checked against their types.
 
-    Optional ones that are neither given nor have a default are None.
+    Optional parameters without a value and a default are None.
 
     Raises:
-        ApiError: INVALID_ARGUMENT, naming the parameter and what is allowed.
+        ApiError: INVALID_ARGUMENT, naming the parameter and the allowed values.
     """
     declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     for name in given:
@@ -174,8 +174,8 @@ def _pipeline_root(root: str) -> str:
     field = "runtimeConfig.gcsOutputDirectory"
     if not root.startswith("/"):
         raise invalid_argument(
-            f'{field} "{root}" is not usable here: pipelines of this service write to this '
-            "machine, so it must be an absolute local folder, such as /tmp/runs."
+            f'{field} "{root}" is not a local folder; pipelines of this service write to this '
+            "machine, so give an absolute path, such as /tmp/runs."
         )
     try:
         Path(root).mkdir(parents=True, exist_ok=True)
@@ -186,13 +186,13 @@ def _pipeline_root(root: str) -> str:
 
 def _typed(name: str, value: Any, definition: Json) -> Any:
     kind = definition["parameterType"]
-    is_right = isinstance(value, TYPES.get(kind, (object,)))
+    is_valid = isinstance(value, TYPES.get(kind, (object,)))
     if kind.startswith("NUMBER"):
-        is_right = is_right and not isinstance(value, bool)
-    if kind == "NUMBER_INTEGER" and is_right:
-        is_right = value == int(value)
-    if not is_right:
-        raise invalid_argument(f'parameter "{name}" must be {kind}, and {value!r} is not.')
+        is_valid = is_valid and not isinstance(value, bool)
+    if kind == "NUMBER_INTEGER" and is_valid:
+        is_valid = value == int(value)
+    if not is_valid:
+        raise invalid_argument(f'parameter "{name}" is {value!r}; it must be {kind}.')
     return int(value) if kind == "NUMBER_INTEGER" else value
 
 
@@ -209,9 +209,9 @@ def _leaves(spec: Json, dag: str, tasks: Json, parents: set[str]) -> Iterator[Le
 
 
 def _is_exit(spec: Json, task: Json, siblings: Json) -> bool:
-    """Whether it is an exit task, rather than one with `.ignore_upstream_failure()`.
+    """Return whether it is an exit task, as opposed to one with `.ignore_upstream_failure()`.
 
-    The former takes the final status, or at least waits for a group of tasks.
+    An exit task takes the final status, or at least depends on a group of tasks.
     """
     if task.get("triggerPolicy", {}).get("strategy") != RUNS_ALWAYS:
         return False

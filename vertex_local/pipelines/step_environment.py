@@ -1,4 +1,4 @@
-"""Gives a step the environment that its packages need: from the store, or built first."""
+"""Python environments of steps with packages: taken from the store, or built first."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from vertex_local.processes.environments.store import Environment, Store, StoreE
 BUILD_TIMEOUT_SECONDS = 1800.0
 BUILDER = "vertex_local.processes.environments.builder"
 PIP_ERROR = re.compile(r"^ERROR: (?!Exception:)(.+)", re.MULTILINE)
-# Without such a line: what git says, the headline of a command that failed, or pip's exception.
+# If there is no such line: git's message, the headline of a failed command, pip's exception.
 OTHER_ERROR = re.compile(r"^\s*(?:fatal: |\u00d7 |(?=\w+Error: ))(.+)", re.MULTILINE)
 IMAGE_PYTHON = re.compile(r"(?:^|/)python:(\d+\.\d+)")
 MAX_ERRORS = 3
@@ -25,15 +25,15 @@ MAX_ERRORS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """Where a task gets its environment from, and how it is told what is done for it.
+    """Source of a task's environment.
 
     Attributes:
-        task: How messages call it.
-        image: The image of the step, which may name another Python.
-        log_path: Its log.
+        task: Name of the task in messages.
+        image: Image of the step, which may have another version of Python.
+        log_path: Log of the task.
         temp_dir: A folder for temporary files, which does not exist yet.
-        must_stop: Whether to give up, since the run was cancelled.
-        timeout_seconds: How long a build may take, and waiting for that of another step.
+        must_stop: Returns whether the run was cancelled.
+        timeout_seconds: For building it, or waiting until another step has built it.
     """
 
     task: str
@@ -45,10 +45,10 @@ class Provider:
 
     @contextmanager
     def environment(self, step: Step) -> Iterator[Path]:
-        """Yield the prefix of the environment that a step runs in: the service's own if it can.
+        """Yield the prefix of a step's environment: the service's own if it needs no packages.
 
         Raises:
-            TaskError: it cannot be built; the message names the package.
+            TaskError: It cannot be built; the message names the package.
         """
         if not step.needs_environment:
             yield Path(sys.prefix)
@@ -66,17 +66,17 @@ class Provider:
                 using = store.using(key_of(step.installs), build=build, wait=self._wait(step))
                 prefix = stack.enter_context(using)
             except (OSError, StoreError) as error:
-                text = f"the environment of {self.task} cannot be kept: {error}"
+                text = f"the environment of {self.task} cannot be stored: {error}"
                 raise TaskError(text) from error
             if was_built:
                 self._say_removed(store.tidy())
             else:
-                self._say(f"{self.task} runs in an environment that was kept: {_listed(step)}")
+                self._say(f"{self.task} uses a stored environment: {_listed(step)}")
             yield prefix
 
     def _build(self, folder: Path, step: Step) -> None:
         self._say(f"building the environment of {self.task}: {_listed(step)}")
-        begin = self.log_path.stat().st_size
+        log_start = self.log_path.stat().st_size
         deadline = time.monotonic() + self.timeout_seconds
         code = step_process.run(
             ["python", "-m", BUILDER, str(folder), *map(json.dumps, step.installs)],
@@ -90,55 +90,56 @@ class Provider:
         if self.must_stop():
             raise TaskError("the run was cancelled")
         if time.monotonic() > deadline:
-            raise self._late(step)
-        raise TaskError(self._failure(step, code, begin))
+            raise self._timeout_error(step)
+        raise TaskError(self._failure(step, code, log_start))
 
     def _wait(self, step: Step) -> Callable[[], None]:
-        """Return what is called while another step builds the same environment."""
+        """Return a function to call while another step builds the same environment."""
         deadline = 0.0
 
         def wait() -> None:
             nonlocal deadline
             if not deadline:
                 deadline = time.monotonic() + self.timeout_seconds
-                self._say(f"{self.task} waits for its environment, which another step is building")
+                self._say(f"{self.task} waits: another step is building its environment")
             if self.must_stop():
                 raise TaskError("the run was cancelled")
             if time.monotonic() > deadline:
-                raise self._late(step)
+                raise self._timeout_error(step)
 
         return wait
 
-    def _late(self, step: Step) -> TaskError:
+    def _timeout_error(self, step: Step) -> TaskError:
         return TaskError(
             f"the environment of {self.task} was not built within {self.timeout_seconds:.0f} s: "
             f"pip was installing {_listed(step)}"
         )
 
-    def _failure(self, step: Step, code: int, begin: int) -> str:
+    def _failure(self, step: Step, code: int, log_start: int) -> str:
         with self.log_path.open("rb") as log:
-            log.seek(begin)
+            log.seek(log_start)
             text = log.read().decode(errors="replace")
-        said = PIP_ERROR.findall(text) or list(dict.fromkeys(OTHER_ERROR.findall(text)))
-        reason = " ".join(said[-MAX_ERRORS:]) or f"exit code {code}; its log tells more"
+        errors = PIP_ERROR.findall(text) or list(dict.fromkeys(OTHER_ERROR.findall(text)))
+        reason = " ".join(errors[-MAX_ERRORS:]) or f"exit code {code}; see the step's log"
         return (
-            f"pip cannot install what {self.task} asks for, {_listed(step)}, and no earlier step "
-            f"has left an environment with that. pip: {reason}{self._python_hint()}\n"
-            "Reach a package index once (PIP_INDEX_URL, PIP_FIND_LINKS and pip.conf are followed), "
-            "then it is cached; or change packages_to_install of the component."
+            f"pip cannot install the packages of {self.task}, {_listed(step)}, and no stored "
+            f"environment has them. pip: {reason}{self._python_hint()}\n"
+            "Give pip access to a package index once (PIP_INDEX_URL, PIP_FIND_LINKS and pip.conf "
+            "are used); later steps use the stored environment. Or change packages_to_install of "
+            "the component."
         )
 
     def _python_hint(self) -> str:
         found = IMAGE_PYTHON.search(self.image)
-        ours = f"{sys.version_info.major}.{sys.version_info.minor}"
-        if not found or found[1] == ours:
+        own = f"{sys.version_info.major}.{sys.version_info.minor}"
+        if not found or found[1] == own:
             return ""
-        return f"\nIts image has Python {found[1]}; without containers it runs with {ours}."
+        return f"\nIts image has Python {found[1]}; without containers it runs with {own}."
 
     def _say_removed(self, removed: list[Environment]) -> None:
         for one in removed:
             listed = ", ".join(one.requirements)
-            self._say(f"removed the environment that was unused for longest: {listed}")
+            self._say(f"removed the least recently used environment: {listed}")
 
     def _say(self, line: str) -> None:
         with self.log_path.open("a") as log:

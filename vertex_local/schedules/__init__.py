@@ -1,1 +1,1 @@
-"""Schedules: pipeline runs by the clock."""
+"""Schedules of pipeline runs."""

@@ -1,4 +1,4 @@
-"""Cron lines as Vertex AI takes them: five fields, and a time zone before them if not UTC."""
+"""Cron expressions of Vertex AI: an optional time zone (default: UTC) and five fields."""
 
 import re
 from dataclasses import dataclass
@@ -10,22 +10,21 @@ from cronsim import CronSim, CronSimError
 NUM_FIELDS = 5
 VALUE = r"(?:[0-9]+|[A-Za-z]{3})"
 TERM = rf"(?:\*|{VALUE}(?:-{VALUE})?)(?:/[0-9]+)?"
-FIELD = re.compile(rf"{TERM}(?:,{TERM})*")  # no L, W and #, which not every cron knows
+FIELD = re.compile(rf"{TERM}(?:,{TERM})*")  # without L, W and #, which are extensions
 ZONE_PREFIX = re.compile(r"(?:CRON_)?TZ=(\S*)\s+")
 EXAMPLE = '"TZ=Europe/Berlin 0 3 * * *"'
 
 
 class CronError(ValueError):
-    """A cron line that cannot be read; the message says what is wrong with it."""
+    """Invalid cron expression; the message says why."""
 
 
 @dataclass(frozen=True)
 class Cron:
-    """A cron line in its time zone.
+    """Cron expression with its time zone.
 
-    Where clocks change it does as Debian's cron: what falls into the hour that is left out comes
-    right after it, what falls into the hour that comes twice comes once, and every hour is every
-    hour.
+    When clocks change, it behaves like Debian's cron: a run in the skipped hour starts right after
+    it, a run in the repeated hour starts once, and an hourly run starts every hour.
     """
 
     expression: str
@@ -33,10 +32,10 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str) -> "Cron":
-        """Reads `TZ=Europe/Berlin 0 3 * * *`.
+        """Parse `TZ=Europe/Berlin 0 3 * * *`.
 
         Raises:
-            CronError: says what is wrong.
+            CronError: It is not valid, or has no time in the next fifty years.
         """
         prefix = ZONE_PREFIX.match(text)
         expression = text[prefix.end() if prefix else 0 :].strip()
@@ -48,20 +47,22 @@ class Cron:
             )
         for field in fields:
             if not FIELD.fullmatch(field):
-                raise CronError(f'cron "{text}": {field} cannot be read; write it as {EXAMPLE}')
+                raise CronError(
+                    f'cron "{text}": field {field} is not valid; write it as in {EXAMPLE}'
+                )
         cron = cls(expression, _zone(prefix[1]) if prefix else UTC)
         try:
-            is_ever = cron.next_after(datetime.now(UTC)) is not None
+            has_next = cron.next_after(datetime.now(UTC)) is not None
         except CronSimError as error:
             raise CronError(f'cron "{text}": {error}') from None
-        if not is_ever:
-            raise CronError(f'cron "{text}" never comes')
+        if not has_next:
+            raise CronError(f'cron "{text}" has no time in the next fifty years')
         return cron
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time after a moment, in UTC; None if there is none in fifty years."""
+        """Return the first time after a moment, in UTC; None if there is none in fifty years."""
         for time in CronSim(self.expression, moment.astimezone(self.zone)):
-            # In the hour that comes twice the library may go back to the first of the two.
+            # In the repeated hour the library may return a time in the first of the two.
             if time.astimezone(UTC) > moment:
                 return time.astimezone(UTC)
         return None
@@ -72,5 +73,5 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise CronError(
-            f'time zone "{name}" is unknown; write a name of the IANA database, as Europe/Berlin'
+            f'time zone "{name}" is unknown; write an IANA name, such as Europe/Berlin'
         ) from None

@@ -1,4 +1,4 @@
-"""schedules: pipeline runs by the clock; `scheduler.py` starts them."""
+"""schedules: their runs are started by `scheduler.py`."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ CHANGEABLE = (
 
 
 def create(service: Service, call: Call) -> Json:
-    """POST …/schedules."""
+    """POST …/schedules: create a schedule."""
     given = protos.parse("Schedule", call.body)
     record = {field: given[field] for field in CHANGEABLE if field in given}
     now = service.clock.now()
@@ -55,52 +55,52 @@ def create(service: Service, call: Call) -> Json:
 
 
 def get(service: Service, call: Call) -> Json:
-    """GET …/schedules/ID."""
+    """GET …/schedules/ID: return a schedule."""
     return view(service.store.get(_name(call)))
 
 
 def list_schedules(service: Service, call: Call) -> Json:
-    """GET …/schedules."""
-    return list_page(service, call, f"{call.parent}/{COLLECTION}", view=view)
+    """GET …/schedules: list schedules."""
+    return list_page(service, call, COLLECTION, view=view)
 
 
 def update(service: Service, call: Call) -> Json:
-    """PATCH …/schedules/ID?updateMask=…; runs that are due but have not begun are left out."""
+    """PATCH …/schedules/ID?updateMask=…; runs that are due but have not started are skipped."""
     given = protos.parse("Schedule", call.body)
     mask = update_mask(call, CHANGEABLE)
 
     def change(record: Json) -> None:
-        _refuse_state(record, "COMPLETED", "it cannot be changed; delete it and create another.")
+        _refuse_state(record, "COMPLETED", "it cannot be changed; delete it and create a new one.")
         for field in mask:
             if field in given:
                 record[field] = given[field]
-            elif field == "allowQueueing":  # false is not written
+            elif field == "allowQueueing":  # canonical JSON omits false
                 record.pop(field, None)
             elif field in record:
-                raise invalid_argument(f"{field} cannot be unset; create another schedule.")
+                raise invalid_argument(f"{field} cannot be unset; create a new schedule.")
         _check(service, record, parent=call.parent)
         timing.restart(record, service.clock.now())
 
-    return _changed(service, call, change)
+    return _update_record(service, call, change)
 
 
 def pause(service: Service, call: Call) -> Json:
-    """POST …/schedules/ID:pause; runs that have begun go on."""
+    """POST …/schedules/ID:pause; does not affect runs that have started."""
 
     def change(record: Json) -> None:
-        _demand_state(record, "ACTIVE")
+        _require_state(record, "ACTIVE")
         record.update(state="PAUSED", lastPauseTime=stamp(service.clock.now()))
 
-    _changed(service, call, change)
+    _update_record(service, call, change)
     return {}
 
 
 def resume(service: Service, call: Call) -> Json:
-    """POST …/schedules/ID:resume with `catchUp`, to run what was missed."""
+    """POST …/schedules/ID:resume; with `catchUp`, missed runs are started."""
     catch_up = bool(protos.parse("ResumeScheduleRequest", call.body).get("catchUp"))
 
     def change(record: Json) -> None:
-        _demand_state(record, "PAUSED")
+        _require_state(record, "PAUSED")
         now = service.clock.now()
         record.update(state="ACTIVE", lastResumeTime=stamp(now), catchUp=catch_up)
         if catch_up:
@@ -108,12 +108,12 @@ def resume(service: Service, call: Call) -> Json:
         else:
             timing.restart(record, now)
 
-    _changed(service, call, change)
+    _update_record(service, call, change)
     return {}
 
 
 def delete(service: Service, call: Call) -> Json:
-    """DELETE …/schedules/ID; runs that have begun go on."""
+    """DELETE …/schedules/ID; does not affect runs that have started."""
     service.store.delete(_name(call))
     return operations.finished(
         service,
@@ -125,7 +125,7 @@ def delete(service: Service, call: Call) -> Json:
 
 
 def view(record: Json) -> Json:
-    """What clients see of a schedule."""
+    """Return a schedule as clients see it."""
     hidden = {"owedUntil"} if record["state"] == "ACTIVE" else {"owedUntil", "nextRunTime"}
     return {field: value for field, value in record.items() if field not in hidden}
 
@@ -134,7 +134,7 @@ def _name(call: Call) -> str:
     return f"{call.parent}/{COLLECTION}/{call.args['id']}"
 
 
-def _changed(service: Service, call: Call, change: Any) -> Json:
+def _update_record(service: Service, call: Call, change: Any) -> Json:
     def stamped(record: Json) -> None:
         change(record)
         record["updateTime"] = stamp(service.clock.now())
@@ -144,7 +144,7 @@ def _changed(service: Service, call: Call, change: Any) -> Json:
     return view(record)
 
 
-def _demand_state(record: Json, state: str) -> None:
+def _require_state(record: Json, state: str) -> None:
     if record["state"] != state:
         raise failed_precondition(f"{record['name']} is {record['state']}, not {state}.")
 

@@ -1,4 +1,4 @@
-"""Starts the pipeline runs that are due, once each, while the service is there to stay."""
+"""Scheduler: starts each due pipeline run once, while the service stays (`users.py`)."""
 
 import logging
 import re
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, already_exists
 from vertex_local.json_types import Json
@@ -18,12 +19,12 @@ logger = logging.getLogger(__name__)
 
 COLLECTION = "schedules"
 STAY_POLL_SECONDS = 0.5
-RETRY_SECONDS = 0.5  # how soon it is looked again whether a run has ended that others wait for
+RETRY_SECONDS = 0.5  # while a due run waits for others to end
 CLOSE_TIMEOUT_SECONDS = 10.0
 
 
 class Scheduler:
-    """A thread that looks at the schedules whenever one is due or was changed."""
+    """Thread that checks the schedules whenever one is due or has changed."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -33,12 +34,12 @@ class Scheduler:
 
     @staticmethod
     def wake(service: Service) -> None:
-        """Has the service's scheduler, if it has one, look at the schedules now."""
+        """Make the service's scheduler, if it has one, check the schedules now."""
         if isinstance(scheduler := service.running.get(COLLECTION), Scheduler):
             scheduler._changed.set()
 
     def close(self) -> None:
-        """Waits until nothing more is started; the service is closing."""
+        """Wait for the end of the thread; `service.closing` is set."""
         self._changed.set()
         self._thread.join(CLOSE_TIMEOUT_SECONDS)
 
@@ -47,7 +48,7 @@ class Scheduler:
         while not service.stays.wait(STAY_POLL_SECONDS):
             if service.closing.is_set():
                 return
-        settle(service)
+        apply_catch_up(service)
         while not service.closing.is_set():
             self._changed.clear()
             due = start_due(service)
@@ -58,50 +59,50 @@ class Scheduler:
 
 
 def recover(service: Service) -> None:
-    """Begins to run schedules once the service is known to stay."""
+    """Start the scheduler, which waits until the service stays."""
     service.running[COLLECTION] = Scheduler(service)
 
 
 def close(service: Service) -> None:
-    """Ends the scheduler's thread."""
+    """Stop the scheduler."""
     scheduler = service.running.pop(COLLECTION, None)
     if isinstance(scheduler, Scheduler):
         scheduler.close()
 
 
-def settle(service: Service) -> None:
-    """Decides by each schedule's catch-up about the runs that were missed until now."""
-    _each(service, _settle)
+def apply_catch_up(service: Service) -> None:
+    """Queue or skip the missed runs of each schedule, by its `catchUp`."""
+    _each(service, _apply_catch_up)
 
 
 def start_due(service: Service) -> datetime | None:
-    """Starts every run that is due; answers when to look again, past if a run has to wait."""
+    """Start all due runs; return the next time to check, in the past if a run has to wait."""
     return min((moment for moment in _each(service, _start_due) if moment), default=None)
 
 
 def _each(
     service: Service, act: Callable[[Service, str], datetime | None]
 ) -> list[datetime | None]:
-    """What `act` answers for each schedule; one that fails does not stop the others."""
-    answers = []
+    """Return the result of `act` for each schedule; log exceptions."""
+    results = []
     try:
         for record in service.store.list_kind(COLLECTION):
             try:
-                answers.append(act(service, record["name"]))
+                results.append(act(service, record["name"]))
             except Exception:
-                logger.exception("%s fails", record["name"])
+                logger.exception("%s cannot be run", record["name"])
     except Exception:
         logger.exception("The schedules cannot be read")
-    return answers
+    return results
 
 
-def _settle(service: Service, name: str) -> None:
+def _apply_catch_up(service: Service, name: str) -> None:
     now = service.clock.now()
     record = service.store.get(name)
     if record["state"] == "ACTIVE" and moment_of(record["nextRunTime"]) < now:
-        word = "are caught up" if record.get("catchUp") else "are left out"
-        logger.info("%s: runs missed since %s %s", name, record["nextRunTime"], word)
-    service.store.update(name, partial(timing.settle, now=now))
+        action = "start late" if record.get("catchUp") else "are skipped"
+        logger.info("%s: the runs missed since %s %s", name, record["nextRunTime"], action)
+    service.store.update(name, partial(timing.apply_catch_up, now=now))
 
 
 def _start_due(service: Service, name: str) -> datetime | None:
@@ -113,7 +114,7 @@ def _start_due(service: Service, name: str) -> datetime | None:
 
 
 def _decide_next(service: Service, name: str) -> bool:
-    """Decides about one schedule's next time; False when it is not due, or has to wait."""
+    """Start or skip the next run of a schedule; return False if it is not due or has to wait."""
     now = service.clock.now()
     record = service.store.find(name)
     if record is None or record["state"] != "ACTIVE" or moment_of(record["nextRunTime"]) > now:
@@ -123,7 +124,7 @@ def _decide_next(service: Service, name: str) -> bool:
         _start(service, record)
         return True
     if decision == timing.SKIP:
-        logger.info("%s: the run of %s is left out", name, record["nextRunTime"])
+        logger.info("%s: the run of %s is skipped", name, record["nextRunTime"])
         _change(service, record, timing.advance)
         return True
     if record.get("allowQueueing"):
@@ -132,15 +133,15 @@ def _decide_next(service: Service, name: str) -> bool:
 
 
 def _start(service: Service, record: Json) -> None:
-    """Starts the run that is due.
+    """Start the run that is due.
 
-    One transaction stores the run and that it was started; the run's id follows from the schedule
-    and the time. So a crash loses both or none, and no time has two runs.
+    One transaction stores the run and the new state of the schedule, and the run's id is derived
+    from the schedule and the time. So after a crash no run is missing, and none starts twice.
     """
     due = record["nextRunTime"]
     body = record["createPipelineJobRequest"].get("pipelineJob", {})
     try:
-        service.store.space.demand()
+        service.store.reserve.require_space()
         plan = pipelines.plan(service, body)
         job = _store_run(service, record, body, run_id=run_id(record, plan["pipelineSpec"]))
     except (ApiError, OSError) as error:
@@ -154,16 +155,16 @@ def _start(service: Service, record: Json) -> None:
 
 
 def run_id(record: Json, spec: Json) -> str:
-    """The id of the run that is due: pipeline, schedule and time."""
+    """Return the id of the run that is due: pipeline, schedule and time."""
     due = moment_of(record["nextRunTime"])
-    schedule_id = record["name"].rpartition("/")[2]
+    schedule_id = ResourceName.from_name(record["name"]).id
     pipeline = re.sub(r"[^a-z0-9-]", "-", spec["pipelineInfo"]["name"].lower())  # names a folder
     return f"{pipeline:.80}-{schedule_id}-{due:%Y%m%d%H%M%S}"
 
 
 def _store_run(service: Service, record: Json, body: Json, *, run_id: str) -> Json | None:
-    """The run's record; None if the schedule has changed since it was read."""
-    name = f"{record['name'].rsplit('/', 2)[0]}/pipelineJobs/{run_id}"
+    """Store the run; return its record, or None if the schedule has changed since it was read."""
+    name = f"{_runs_of(record)}/{run_id}"
     body = {"displayName": record["displayName"], **body, "scheduleName": record["name"]}
     with service.store.atomic():
         if not _change(service, record, lambda record: _count(record, name, is_started=True)):
@@ -183,7 +184,7 @@ def _count(record: Json, response: str, *, is_started: bool) -> None:
 
 
 def _change(service: Service, read: Json, change: timing.Change) -> bool:
-    """Changes a schedule's record unless a client has changed it since it was read."""
+    """Change a schedule's record, unless a client has changed it since it was read."""
     with service.store.atomic():
         if service.store.find(read["name"]) != read:
             return False
@@ -192,6 +193,11 @@ def _change(service: Service, read: Json, change: timing.Change) -> bool:
 
 
 def _num_active(service: Service, record: Json) -> int:
-    runs = service.store.list(f"{record['name'].rsplit('/', 2)[0]}/pipelineJobs")
+    runs = service.store.list(_runs_of(record))
     ours = [run for run in runs if run.get("scheduleName") == record["name"]]
     return sum(pipelines.KIND.is_unfinished(run) for run in ours)
+
+
+def _runs_of(record: Json) -> str:
+    """Return the collection of the pipeline runs of a schedule's project and location."""
+    return f"{ResourceName.from_name(record['name']).parent}/{pipelines.KIND.collection}"

@@ -1,7 +1,7 @@
-"""When a schedule's runs are due, and what becomes of each: pure functions over its record.
+"""Timing of schedules: when runs are due and whether they start, as functions of the record.
 
-`nextRunTime` is the first time that nothing has been decided about. `owedUntil`, which no client
-sees: every time up to it is run, however late and one after the other.
+`nextRunTime` is the first time that has been neither started nor skipped. `owedUntil` is hidden
+from clients: every run up to that time is started, however late, one after the other.
 """
 
 from collections.abc import Callable
@@ -18,25 +18,25 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def restart(record: Json, now: datetime) -> None:
-    """Lets the next run be the first one after `now`; what was due before is left out."""
+    """Set the next run to the first time after `now`; skip runs that were due before."""
     record.pop("owedUntil", None)
-    # A run at the very start counts, one at the very moment of creation has begun already.
+    # A run at startTime is included; a run at the time of creation is not.
     start = moment_of(record["startTime"]) - timedelta(seconds=1)
     _set_next(record, max(now, start))
 
 
 def owe(record: Json, now: datetime) -> None:
-    """Has every time up to `now` be run."""
+    """Make all runs up to `now` obligatory, however late they start."""
     record["owedUntil"] = stamp(now)
 
 
 def advance(record: Json) -> None:
-    """Goes on from the time that was due to the one after it."""
+    """Move on to the next time."""
     _set_next(record, moment_of(record["nextRunTime"]))
 
 
-def settle(record: Json, now: datetime) -> None:
-    """What was missed while nothing ran schedules: with catch-up all of it is owed, else none."""
+def apply_catch_up(record: Json, now: datetime) -> None:
+    """Queue the runs that were missed while no service ran, or skip them without catch-up."""
     if record["state"] != "ACTIVE" or moment_of(record["nextRunTime"]) >= now:
         return
     if record.get("catchUp"):
@@ -46,22 +46,22 @@ def settle(record: Json, now: datetime) -> None:
 
 
 def decide(record: Json, *, now: datetime, num_active: int) -> str:
-    """What becomes of the time that is due: `start`, `wait` for other runs' end, or `skip`."""
+    """Return what to do with the run that is due: START, SKIP, or WAIT for other runs to end."""
     due = moment_of(record["nextRunTime"])
     following = Cron.parse(record["cron"]).next_after(due)
     is_late = following is not None and following <= now
     is_owed = due <= moment_of(record.get("owedUntil", stamp(EPOCH)))
     is_owed = is_owed or (is_late and bool(record.get("catchUp")))
-    if num_active >= most_active(record):
+    if num_active >= max_active(record):
         return WAIT if is_owed or record.get("allowQueueing") else SKIP
     return SKIP if is_late and not is_owed else START
 
 
-def most_active(record: Json) -> int:
-    """How many runs of a schedule may go on at once.
+def max_active(record: Json) -> int:
+    """Return the maximum number of active runs of a schedule.
 
-    Vertex AI's `maxConcurrentRunCount` limits the starting only, which takes no time here; where
-    it stands alone, it limits the runs.
+    Vertex AI's `maxConcurrentRunCount` limits only the number of runs being started, which takes no
+    time here; without the other limit, it limits the active runs.
     """
     return int(record.get("maxConcurrentActiveRunCount") or record["maxConcurrentRunCount"])
 

@@ -1,4 +1,4 @@
-"""A database that is damaged or another program's: one line says so, and it is left as it is."""
+"""Damaged databases and those of other programs: refused in one line, and not changed."""
 
 import hashlib
 import random
@@ -21,7 +21,7 @@ NUM_MODELS = 60
 
 @pytest.fixture
 def path(tmp_path):
-    """A whole database, closed."""
+    """An intact, closed database."""
     path = tmp_path / "root" / "vertex.db"
     path.parent.mkdir()
     store = Store(path)
@@ -44,7 +44,7 @@ def sums(folder):
 
 
 def refusal(path):
-    """What is said of the database, which must not change."""
+    """Return the error for a database, which must not change."""
     before = sums(path.parent)
     with pytest.raises(StoreError) as error:
         Store(path)
@@ -90,34 +90,34 @@ DAMAGES = {
     ),
     "other tables": (
         lambda path: other_program(path, "CREATE TABLE cookies (name TEXT)"),
-        "is another program's database",
+        "another program's",
     ),
     "other tables, in WAL mode": (
         lambda path: other_program(
             path, "PRAGMA journal_mode = WAL", "CREATE TABLE resources (url TEXT)"
         ),
-        "is another program's database",
+        "another program's",
     ),
     "another application's": (
         lambda path: run_on_ours(path, "PRAGMA application_id = 252006674"),
-        "is another program's database",
+        "another program's",
     ),
     "a newer service's": (
         lambda path: run_on_ours(path, "PRAGMA user_version = 99"),
-        "was written by a newer version",
+        "newer version",
     ),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is a folder"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "a folder"),
 }
 
 
 @pytest.mark.parametrize(("damage", "problem"), DAMAGES.values(), ids=DAMAGES)
-def test_what_is_no_database_of_the_service_is_named_and_left_as_it_is(path, damage, problem):
+def test_an_unusable_database_is_named_and_not_changed(path, damage, problem):
     damage(path)
     assert problem in refusal(path)
 
 
 @needs_root
-def test_without_permission_it_says_so(path):
+def test_a_database_without_permission_is_refused(path):
     path.chmod(0)
 
     def open_it():
@@ -137,8 +137,8 @@ def test_without_permission_it_says_so(path):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_damage_is_found_or_does_no_harm(path, seed):
-    """Some bytes are overwritten: either the database is refused, or all records are as before."""
+def test_random_damage_is_found_or_has_no_effect(path, seed):
+    """Overwrite some bytes: the database is refused, or all records are unchanged."""
     chance = random.Random(seed)
     data = bytearray(path.read_bytes())
     start, size = chance.randrange(len(data)), chance.choice([1, 8, 100, 4096])
@@ -157,7 +157,7 @@ def test_random_damage_is_found_or_does_no_harm(path, seed):
 
 
 @pytest.mark.parametrize("left", [None, b""], ids=["missing", "empty"])
-def test_without_a_database_the_folders_of_its_models_are_not_removed(path, left):
+def test_a_missing_database_does_not_remove_the_folders_of_models(path, left):
     (path.parent / "models" / "5" / "1").mkdir(parents=True)
     path.unlink()
     if left is not None:
@@ -166,7 +166,7 @@ def test_without_a_database_the_folders_of_its_models_are_not_removed(path, left
 
 
 @pytest.mark.parametrize("statements", [[], ["PRAGMA journal_mode = WAL"]])
-def test_database_that_was_just_being_made_is_made(tmp_path, statements):
+def test_a_database_whose_creation_was_interrupted_is_created(tmp_path, statements):
     path = tmp_path / "vertex.db"
     path.touch()
     other_program(path, *statements)
@@ -175,14 +175,14 @@ def test_database_that_was_just_being_made_is_made(tmp_path, statements):
     store.close()
 
 
-def test_damaged_journal_is_no_harm(path):
+def test_a_damaged_journal_is_ignored(path):
     path.with_name("vertex.db-wal").write_bytes(random.Random(1).randbytes(40_000))
     store = Store(path)
     assert len(store.list(MODELS)) == NUM_MODELS
     store.close()
 
 
-def test_database_of_an_earlier_service_is_taken_over(path):
+def test_the_database_of_an_earlier_version_is_migrated(path):
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in ("DROP TABLE listed", "DROP TABLE labels", "PRAGMA user_version = 0"):
             connection.execute(statement)

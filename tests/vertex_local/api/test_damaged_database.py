@@ -1,4 +1,4 @@
-"""A database that cannot be used: `vertex-local` and every command say so at once, in one line."""
+"""Unusable databases: `vertex-local` and every command fail at once, with one line."""
 
 import random
 import shutil
@@ -45,7 +45,7 @@ def content(path):
     return path.read_bytes() if path.is_file() else None
 
 
-def test_serve_ends_with_one_line(root):
+def test_serve_fails_with_one_line(root):
     before = content(root / "vertex.db")
     command = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -56,7 +56,7 @@ def test_serve_ends_with_one_line(root):
     assert content(root / "vertex.db") == before
 
 
-def test_command_that_starts_the_service_says_it_and_does_not_wait(root, monkeypatch):
+def test_a_command_that_starts_the_service_fails_without_waiting(root, monkeypatch):
     monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
     service = LocalService(root)
     began = time.monotonic()
@@ -67,7 +67,7 @@ def test_command_that_starts_the_service_says_it_and_does_not_wait(root, monkeyp
     assert "\n" not in str(error.value)
 
 
-def test_a_copy_of_the_file_alone_is_whole_after_the_service_has_ended(tmp_path):
+def test_a_copy_of_the_database_of_a_stopped_service_is_complete(tmp_path):
     with running_service(tmp_path / "vertex") as service:
         service.do("POST", "endpoints", {"displayName": "kept"})
     shutil.copy(tmp_path / "vertex" / "vertex.db", tmp_path / "vertex.db")

@@ -1,4 +1,4 @@
-"""A full disk, a real one of 24 MB: the service reads and deletes, and recovers by itself."""
+"""A full disk of 24 MB: the service reads and deletes, and recovers by itself."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ DISK_BYTES = 24 * 1024 * 1024
 
 @pytest.fixture
 def disk(tmp_path):
-    """A small file system of its own."""
+    """A small file system."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
@@ -68,7 +68,7 @@ def assert_refused(response):
 
 
 def assert_only_reads_and_deletes(service, disk):
-    """Also many times, and in the end none is left."""
+    """Delete them, also repeatedly, until none is left."""
     before = names(service)
     for _ in range(3):
         assert_refused(create(service))
@@ -121,7 +121,7 @@ def model(artifact, *, megabytes):
     return {"model": {"displayName": "m", "artifactUri": str(artifact)}}
 
 
-def test_deleting_a_model_makes_the_space_that_the_next_one_needs(running, disk, tmp_path):
+def test_deleting_a_model_frees_the_space_for_the_next_one(running, disk, tmp_path):
     large, small = (model(tmp_path / f"{size}", megabytes=size) for size in (12, 6))
     first = running.do("POST", "models:upload", large)["model"]
     failed = running.wait_for(running.call("POST", "models:upload", large).json())
@@ -148,7 +148,7 @@ def test_job_that_fills_the_disk_ends_and_is_deleted(running, disk):
     assert names(running, "customJobs") == []
 
 
-def test_space_that_another_program_takes_at_once_does_not_end_the_service(running, disk):
+def test_a_program_that_takes_all_space_does_not_stop_the_service(running, disk):
     fill_with_endpoints(running, 20)
     fill(disk)
     assert_refused(create(running))
@@ -163,7 +163,7 @@ def test_space_that_another_program_takes_at_once_does_not_end_the_service(runni
     assert names(running) == []
 
 
-def test_without_any_space_the_service_does_not_start_and_loses_nothing(running, disk):
+def test_without_any_space_the_service_does_not_start_and_keeps_its_data(running, disk):
     fill_with_endpoints(running, 5)
     before = names(running)
     fill(disk)
@@ -180,7 +180,7 @@ def test_without_any_space_the_service_does_not_start_and_loses_nothing(running,
     assert names(running) == before
 
 
-def test_the_sdk_says_at_once_that_the_disk_is_full(running, disk):
+def test_the_sdk_reports_a_full_disk_without_retries(running, disk):
     aiplatform = sdk_at(running.url)
     endpoint = aiplatform.Endpoint.create(display_name="one")
     fill(disk)

@@ -1,4 +1,4 @@
-"""A service that fails on purpose: clients that go on, and requests that are carried out once."""
+"""Idempotency keys, and clients of a service with injected faults."""
 
 import concurrent.futures
 import json
@@ -46,17 +46,17 @@ NUM_ENDPOINTS = 15
 
 @pytest.fixture
 def bad_service(tmp_path):
-    """A service of which four changes in ten get no good answer, half of them carried out."""
+    """A service that fails four changes in ten, half of them after their execution."""
     with running_service(tmp_path / "bad", "--faults", FAULTS) as running:
         yield running
 
 
 def steady(service, path: str) -> list[dict]:
-    """A list, by a client that asks until it is answered."""
-    answer = client_module.call(
+    """Return a list, with retries."""
+    response = client_module.call(
         service.session, "GET", f"{service.url}/v1/{service.parent}/{path}", say=lambda line: None
     )
-    return answer.get(path, [])
+    return response.get(path, [])
 
 
 def faults_logged(service) -> list[str]:
@@ -66,14 +66,14 @@ def faults_logged(service) -> list[str]:
 @pytest.mark.parametrize(
     ("spec", "status"), [("429=1", "RESOURCE_EXHAUSTED"), ("503=1", "UNAVAILABLE")]
 )
-def test_errors_are_those_of_google(tmp_path, spec, status):
+def test_fault_errors_have_googles_form(tmp_path, spec, status):
     with running_service(tmp_path / "vertex", "--faults", spec) as service:
-        answer = service.call("GET", "models")
-    assert answer.status_code == int(spec[:3])
-    assert answer.json()["error"]["status"] == status
+        response = service.call("GET", "models")
+    assert response.status_code == int(spec[:3])
+    assert response.json()["error"]["status"] == status
 
 
-def test_a_reset_ends_the_connection_without_an_answer(tmp_path):
+def test_a_reset_closes_the_connection_without_a_response(tmp_path):
     with running_service(tmp_path / "vertex", "--faults", "POST:reset=1") as service:
         for _ in range(10):
             with pytest.raises(requests.ConnectionError, match="reset"):
@@ -83,15 +83,15 @@ def test_a_reset_ends_the_connection_without_an_answer(tmp_path):
         assert sorted(set(faults_logged(service))) == ["reset", "reset after"]
 
 
-def test_a_late_answer_comes(tmp_path):
+def test_a_late_response_arrives(tmp_path):
     spec = "GET:late=1;late-seconds=0.3"
     with running_service(tmp_path / "vertex", "--faults", spec) as service:
-        answer = service.call("GET", "models")
-        assert answer.elapsed.total_seconds() >= 0.3
-        assert answer.ok
+        response = service.call("GET", "models")
+        assert response.elapsed.total_seconds() >= 0.3
+        assert response.ok
 
 
-def test_googles_own_client_sees_faults_it_retries(tmp_path):
+def test_googles_client_retries_faults(tmp_path):
     from google.api_core.retry import Retry
     from google.auth.credentials import AnonymousCredentials
     from google.cloud.aiplatform_v1 import ModelServiceClient
@@ -109,7 +109,7 @@ def test_googles_own_client_sees_faults_it_retries(tmp_path):
         assert {"429", "503", "503 after"} <= set(faults_logged(service))
 
 
-def test_our_client_makes_nothing_twice(bad_service, monkeypatch):
+def test_our_client_creates_nothing_twice(bad_service, monkeypatch):
     monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
     api = connect("demo", "us-central1")
     for number in range(8):
@@ -159,20 +159,20 @@ def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
 
 
 def find_operation(api, collection: str) -> dict | None:
-    """The operation that has made the only resource of a collection."""
+    """Return the operation that created the only resource of a collection."""
     name = next((one["name"] for one in api.list_resources(collection)), None)
     return name and {"done": True, "response": {"model": name.partition("@")[0]}}
 
 
-def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_folder, monkeypatch):
+def test_gcpc_operations_create_nothing_twice(bad_service, tmp_path, artifact_folder, monkeypatch):
     monkeypatch.setenv("VERTEX_AI_PIPELINES_RUN_LABELS", "{}")
     said: list[str] = []
 
-    def carry_out(component, **arguments) -> dict:
+    def execute(component, **arguments) -> dict:
         folder = tmp_path / uuid.uuid4().hex
         folder.mkdir()
         command = resolved_command(component, folder, **arguments)
-        Operator(url=bad_service.url, must_stop=lambda: False, say=said.append).carry_out(command)
+        Operator(url=bad_service.url, must_stop=lambda: False, say=said.append).execute(command)
         return {path.name: json.loads(path.read_text()) for path in folder.iterdir()}
 
     unmanaged = UnmanagedContainerModel(
@@ -181,13 +181,13 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
         metadata={"containerSpec": {**container_spec(), "ports": [{"containerPort": 8080}]}},
     )
     upload = {"display_name": "m", "unmanaged_container_model": unmanaged, **WHERE}
-    name = resource(carry_out(ModelUploadOp, **upload), "model")
+    name = resource(execute(ModelUploadOp, **upload), "model")
     parent = VertexModel.create("parent_model", "", name)
     for version in (2, 3):
-        again = carry_out(ModelUploadOp, **upload, parent_model=parent)
+        again = execute(ModelUploadOp, **upload, parent_model=parent)
         assert resource(again, "model") == f"{name.partition('@')[0]}@{version}"
     endpoints = [
-        resource(carry_out(EndpointCreateOp, display_name=f"e{number}", **WHERE), "endpoint")
+        resource(execute(EndpointCreateOp, display_name=f"e{number}", **WHERE), "endpoint")
         for number in range(NUM_ENDPOINTS)
     ]
     assert [one["name"] for one in steady(bad_service, "endpoints")] == endpoints
@@ -196,7 +196,7 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
         "model": VertexModel.create("model", "", name),
         "endpoint": VertexEndpoint.create("endpoint", "", endpoint),
     }
-    carry_out(
+    execute(
         ModelDeployOp,
         **there,
         traffic_split={"0": "100"},
@@ -206,19 +206,19 @@ def test_gcpc_operations_make_nothing_twice(bad_service, tmp_path, artifact_fold
     )
     found = steady(bad_service, "endpoints")
     assert [len(one.get("deployedModels", [])) for one in found] == [1] + [0] * (NUM_ENDPOINTS - 1)
-    carry_out(ModelUndeployOp, **there)
+    execute(ModelUndeployOp, **there)
     for one in endpoints:
-        carry_out(EndpointDeleteOp, endpoint=VertexEndpoint.create("endpoint", "", one))
-    carry_out(ModelDeleteOp, model=there["model"])
-    carry_out(CustomTrainingJobOp, **job_arguments("pass"))
+        execute(EndpointDeleteOp, endpoint=VertexEndpoint.create("endpoint", "", one))
+    execute(ModelDeleteOp, model=there["model"])
+    execute(CustomTrainingJobOp, **job_arguments("pass"))
 
     assert steady(bad_service, "endpoints") == steady(bad_service, "models") == []
     assert len(steady(bad_service, "customJobs")) == 1
     assert len(faults_logged(bad_service)) > 5
-    assert any("attempt 2 follows" in line for line in said)
+    assert any("attempt 2" in line for line in said)
 
 
-def test_a_service_with_faults_is_found(bad_service, monkeypatch):
+def test_a_service_with_faults_is_detected(bad_service, monkeypatch):
     monkeypatch.setenv("VERTEX_EMULATOR_HOST", bad_service.url.removeprefix("http://"))
     for _ in range(20):
         local_service.LocalService(bad_service.root).join()
@@ -228,7 +228,7 @@ def create(service, key: str, *, name: str = "e"):
     return service.call("POST", "endpoints", {"displayName": name}, headers={HEADER: key})
 
 
-def test_a_request_with_a_key_is_carried_out_once(service):
+def test_a_request_with_a_key_is_executed_once(service):
     first, second = create(service, "k1"), create(service, "k1")
     assert first.ok
     assert first.json() == second.json()
@@ -240,7 +240,7 @@ def test_a_request_with_a_key_is_carried_out_once(service):
     assert refused.json()["error"]["status"] == "INVALID_ARGUMENT"
 
 
-def test_a_key_outlives_the_service(service):
+def test_a_key_survives_a_restart(service):
     first = create(service, "k1")
     service.kill()
     service.start()
@@ -248,7 +248,7 @@ def test_a_key_outlives_the_service(service):
     assert len(service.do("GET", "endpoints")["endpoints"]) == 1
 
 
-def test_requests_with_one_key_at_the_same_time_are_carried_out_once(service):
+def test_concurrent_requests_with_one_key_are_executed_once(service):
     def send(_: int) -> dict:
         return requests.post(
             f"{service.url}/v1/{service.parent}/endpoints",
@@ -258,18 +258,18 @@ def test_requests_with_one_key_at_the_same_time_are_carried_out_once(service):
         ).json()
 
     with concurrent.futures.ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(send, range(8)))
-    assert all(answer == answers[0] for answer in answers)
+        responses = list(threads.map(send, range(8)))
+    assert all(response == responses[0] for response in responses)
     assert len(service.do("GET", "endpoints")["endpoints"]) == 1
 
 
-def test_a_refused_request_may_be_sent_again_with_its_key(service):
+def test_a_refused_request_may_be_repeated_with_its_key(service):
     assert create(service, "k1", name="").status_code == 400
     assert create(service, "k1", name="e").ok
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256])
-def test_keys_have_a_length(service, key):
+def test_keys_have_a_minimum_and_a_maximum_length(service, key):
     assert create(service, key).status_code == 422
 
 
@@ -280,25 +280,25 @@ def store(tmp_path: Path):
     store.close()
 
 
-def test_a_request_that_the_services_end_interrupted_is_not_carried_out_again(store):
+def test_a_request_that_was_interrupted_by_a_kill_is_not_executed_again(store):
     def killed() -> dict:
-        store.close()  # nothing is recorded any more, as after kill -9
+        store.close()  # nothing is stored from here on, as after kill -9
         raise KeyboardInterrupt
 
     path = Path(store._connection.execute("PRAGMA database_list").fetchone()[2])
     with pytest.raises(Exception, match="closed"):
-        IdempotencyKeys(store).once("k1", request={}, carry_out=killed)
+        IdempotencyKeys(store).once("k1", request={}, execute=killed)
     again = Store(path)
-    with pytest.raises(Exception, match="look whether it was carried out"):
-        IdempotencyKeys(again).once("k1", request={}, carry_out=dict)
+    with pytest.raises(Exception, match=r"k1.*new key"):
+        IdempotencyKeys(again).once("k1", request={}, execute=dict)
     again.close()
 
 
-def test_keys_are_bounded_in_number(store, monkeypatch):
-    monkeypatch.setattr("vertex_local.api.idempotency.MOST_KEYS", 3)
+def test_the_number_of_keys_is_limited(store, monkeypatch):
+    monkeypatch.setattr("vertex_local.api.idempotency.MAX_KEYS", 3)
     keys = IdempotencyKeys(store)
     for number in range(10):
-        keys.once(f"k{number}", request={}, carry_out=dict)
+        keys.once(f"k{number}", request={}, execute=dict)
     with store.atomic() as connection:
         rows = connection.execute("SELECT key FROM idempotency_keys ORDER BY position").fetchall()
     assert [row[0] for row in rows][-3:] == ["k7", "k8", "k9"]

@@ -1,4 +1,4 @@
-"""Lists of every kind over HTTP and by Google's SDK: filters, order, pages, and what is refused."""
+"""Lists of every kind over HTTP and in Google's SDK: filters, order, pages, errors."""
 
 import pytest
 from google.api_core import exceptions
@@ -8,7 +8,7 @@ KINDS = ("models", "endpoints", "customJobs", "pipelineJobs", "schedules", "oper
 
 @pytest.fixture
 def endpoints(service, aiplatform):
-    """Ids of endpoints with labels, made in this order: b, a, c."""
+    """Ids of endpoints with labels, created in this order: b, a, c."""
     return [
         aiplatform.Endpoint.create(
             display_name=name, labels={"letter": name, "odd": str(number % 2)}
@@ -29,7 +29,7 @@ def test_the_sdk_filters_and_orders(service, aiplatform, endpoints):
     assert names(order_by="create_time desc", filter="labels.odd!=1") == ["c", "b"]
 
 
-def test_an_item_is_not_lost_when_an_earlier_one_is_deleted(service, endpoints):
+def test_no_item_is_skipped_when_an_earlier_one_is_deleted(service, endpoints):
     first = service.do("GET", "endpoints?pageSize=2")
     service.do("DELETE", f"endpoints/{endpoints[0]}")
     query = {"pageSize": "2", "pageToken": first["nextPageToken"]}
@@ -43,12 +43,12 @@ def test_an_item_is_not_lost_when_an_earlier_one_is_deleted(service, endpoints):
     [
         ("filter=colour%3Dred", '"colour"'),
         ("orderBy=colour", '"colour"'),
-        ("filter=colour", "not understood"),
+        ("filter=colour", 'filter "colour"'),
         ("pageToken=100", "pageToken"),
         ("pageSize=x", "pageSize"),
     ],
 )
-def test_wrong_query_is_named(shared_service, kind, query, word):
+def test_the_error_names_the_invalid_parameter(shared_service, kind, query, word):
     response = shared_service.call("GET", f"{kind}?{query}")
     error = response.json()["error"]
     assert (response.status_code, error["status"]) == (400, "INVALID_ARGUMENT")
@@ -56,8 +56,8 @@ def test_wrong_query_is_named(shared_service, kind, query, word):
     assert word != '"colour"' or "create_time" in error["message"]
 
 
-def test_the_sdk_says_which_fields_there_are(service, aiplatform):
-    with pytest.raises(exceptions.BadRequest, match=r'"colour".*there are display_name'):
+def test_the_error_in_the_sdk_lists_the_fields(service, aiplatform):
+    with pytest.raises(exceptions.BadRequest, match=r'"colour".*display_name'):
         aiplatform.CustomJob.list(filter="colour=red")
     model = aiplatform.Model.upload(display_name="m", serving_container_image_uri="i")
     registry = model.versioning_registry

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.fast
 
 PARENT = "projects/p/locations/l"
 JOBS = f"{PARENT}/customJobs"
+MODEL = f"{PARENT}/models/5"
 JOB = {
     "displayName": "train mnist",
     "state": "JOB_STATE_FAILED",
@@ -35,8 +36,8 @@ def is_listed(resource, filter_text, kind="customJobs"):
     name = f"{PARENT}/{kind}/five"
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(select.SCHEMA)
-        select.put(connection, 7, name, kind, resource)
-        page = Page.of(call(filter=filter_text), f"{PARENT}/{kind}", kind=kind)
+        select.put(connection, 7, name, resource)
+        page = Page.of(call(filter=filter_text), kind, parent=PARENT)
         return page.read(connection) == ([7], "")
 
 
@@ -80,7 +81,7 @@ def is_listed(resource, filter_text, kind="customJobs"):
         ("-state=x", True),
         ("NOT (state=x OR labels.run:*)", False),
         ("NOT NOT state=JOB_STATE_FAILED", True),
-        # OR binds closer than AND: https://google.aip.dev/160
+        # OR has precedence over AND: https://google.aip.dev/160
         ("state=x AND state=y OR state=JOB_STATE_FAILED", False),
         ("(state=x AND state=y) OR state=JOB_STATE_FAILED", True),
         ('create_time>"2026-01-31T12:00:00Z"', True),
@@ -154,7 +155,7 @@ def test_each_kind_has_the_fields_that_vertex_documents(kind, resource, text):
     ],
     ids=lambda text: text[:20],
 )
-def test_filter_that_is_not_understood_is_refused(text):
+def test_an_invalid_filter_is_refused(text):
     with pytest.raises(ApiError, match="filter") as error:
         is_listed(JOB, text)
     assert error.value.code == 400
@@ -171,15 +172,15 @@ def test_filter_that_is_not_understood_is_refused(text):
         ({"orderBy": "create_time desc, labels.run"}, "labels.run"),
     ],
 )
-def test_unknown_field_is_refused_with_those_there_are(query, field):
+def test_the_error_for_an_unknown_field_lists_the_known_ones(query, field):
     with pytest.raises(ApiError) as error:
-        Page.of(call(**query), JOBS, kind="customJobs")
+        Page.of(call(**query), "customJobs", parent=PARENT)
     assert error.value.code == 400
     assert f'"{field}"' in error.value.message
     assert "display_name, state, create_time" in error.value.message
 
 
-def test_filter_of_a_hundred_conditions_is_answered():
+def test_a_filter_may_have_a_hundred_conditions():
     text = " AND ".join(f"(state!=x{n} OR labels.run:*)" for n in range(100))
     assert is_listed(JOB, text)
 
@@ -197,7 +198,7 @@ def add(store, number, **fields):
 
 
 def one_page(store, **query):
-    bodies, token = store.page(Page.of(call(**query), JOBS, kind="customJobs").read)
+    bodies, token = store.page(Page.of(call(**query), "customJobs", parent=PARENT).read)
     return [one["n"] for one in bodies], token
 
 
@@ -229,8 +230,8 @@ def test_pages_cover_everything_once_in_order(store, order_by, size):
 
 
 @pytest.mark.parametrize("order_by", ["", "create_time desc", "display_name desc"])
-def test_none_is_lost_or_twice_there_when_others_come_and_go(store, order_by):
-    """Between any two pages some are deleted, seen and unseen, and others are made."""
+def test_no_item_is_skipped_or_repeated_while_others_are_created_and_deleted(store, order_by):
+    """Between two pages, delete listed and unlisted items, and create others."""
     chance = random.Random(7)
     kept = set(range(0, 60, 3))
     for number in range(60):
@@ -249,7 +250,7 @@ def test_none_is_lost_or_twice_there_when_others_come_and_go(store, order_by):
     assert kept <= set(found)
 
 
-def test_filter_and_order_follow_a_change(store):
+def test_filter_and_order_see_updates(store):
     for number in range(3):
         add(store, number)
     store.update(f"{JOBS}/1", lambda job: job.update(state="z", labels={"k": "v"}))
@@ -272,7 +273,7 @@ def token_of(*values):
 
 
 @pytest.mark.parametrize("token", ["x", "2", "é", "=", "a b", token_of(), token_of("x", 1)])
-def test_token_that_is_none_is_refused(store, token):
+def test_an_invalid_token_is_refused(store, token):
     with pytest.raises(ApiError, match="pageToken") as error:
         one_page(store, pageToken=token)
     assert error.value.code == 400
@@ -286,13 +287,13 @@ def test_token_of_another_list_is_refused(store):
     for query in ({}, {"filter": "state=b"}, {"filter": "state=a", "orderBy": "state"}):
         with pytest.raises(ApiError, match="pageToken"):
             one_page(store, pageToken=token, **query)
-    other = f"{PARENT}/models"
+    other = "projects/p/locations/other"
     with pytest.raises(ApiError, match="pageToken"):
-        Page.of(call(filter="state=a", pageToken=token), other, kind="customJobs")
+        Page.of(call(filter="state=a", pageToken=token), "customJobs", parent=other)
 
 
 @pytest.mark.parametrize("change", [["", "x"], ["", 1, 2], ["", 2**70], ["", -1], ["", True], [""]])
-def test_token_with_another_key_is_refused(store, change):
+def test_a_token_with_a_wrong_key_is_refused(store, change):
     add(store, 1)
     add(store, 2)
     _, token = one_page(store, pageSize="1")
@@ -321,22 +322,22 @@ def version(number, **fields):
     return {"versionId": str(number), "versionCreateTime": moment, **fields}
 
 
-def test_versions_have_filters_order_and_pages_too():
+def test_versions_have_filters_order_and_pages():
     versions = [version(n, labels={"odd": str(n % 2)}) for n in range(1, 13)]
     query = {"filter": "labels.odd=1", "orderBy": "create_time desc", "pageSize": "4"}
-    first = list_versions_page(call(**query), "m", versions)
+    first = list_versions_page(call(**query), MODEL, versions)
     del versions[8]
     token = first["nextPageToken"]
-    second = list_versions_page(call(**query, pageToken=token), "m", versions)
+    second = list_versions_page(call(**query, pageToken=token), MODEL, versions)
     found = [int(one["versionId"]) for one in first["models"] + second["models"]]
     assert found == [11, 9, 7, 5, 3, 1]
     assert "nextPageToken" not in second
 
 
-def test_update_mask_is_read_in_both_cases():
+def test_update_mask_accepts_snake_case_and_camel_case():
     allowed = ("displayName", "labels")
     assert update_mask(call(updateMask="display_name,labels"), allowed) == list(allowed)
-    with pytest.raises(ApiError, match="allowed are displayName, labels"):
+    with pytest.raises(ApiError, match="displayName, labels"):
         update_mask(call(updateMask="name"), allowed)
     with pytest.raises(ApiError, match="updateMask"):
         update_mask(call(), allowed)

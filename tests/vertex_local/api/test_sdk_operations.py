@@ -19,7 +19,7 @@ SERVE_SLOWLY = [sys.executable, "-m", "tests.support.slow_service", "serve"]
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """A service all of whose operations are slow; the SDK is pointed at it."""
+    """A service whose operations are all slow, as the endpoint of the SDK."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(services, "SERVE", SERVE_SLOWLY)
         with services.running_service(tmp_path_factory.mktemp("slow") / "vertex") as running:
@@ -37,7 +37,7 @@ def artifact(tmp_path):
 
 @pytest.fixture
 def model(service, artifact):
-    """A model whose server takes seconds to start; the SDK itself uploads no local folder."""
+    """A model whose server takes seconds to start; the SDK does not upload local folders."""
     return aiplatform.Model(upload_folder(service, artifact, "slow"))
 
 
@@ -58,7 +58,7 @@ def is_there(service, resource):
 
 
 def was_slow(service, response):
-    """Tell whether a creation is answered before it is done, as the tests suppose."""
+    """Return whether a creation returns before it is done, as the tests assume."""
     return not response.json()["done"]
 
 
@@ -95,7 +95,7 @@ def test_endpoints_from_create_to_delete(service, model):
     assert not is_there(service, model)
 
 
-def test_model_deploy_makes_the_endpoint_and_delete_by_force_empties_it(service, model):
+def test_model_deploy_creates_the_endpoint_and_forced_deletion_undeploys(service, model):
     endpoint = model.deploy(deployed_model_display_name="one")
     assert endpoint.predict(instances=[1]).predictions[0]["double"] == 2
     endpoint.delete(force=True)

@@ -1,11 +1,11 @@
-"""The store: atomic, ordered, and the same after it is opened again."""
+"""The store: atomic, ordered and persistent."""
 
 import sqlite3
 import threading
 
 import pytest
 
-from vertex_local.api.database.store import Store, collection_of
+from vertex_local.api.database.store import Store
 from vertex_local.errors import ApiError, of_exception
 
 pytestmark = pytest.mark.fast
@@ -52,7 +52,7 @@ def test_list_is_by_exact_parent_and_in_order_of_creation(store):
     assert store.list_kind("operations") == [{"name": "operation"}]
 
 
-def test_failed_change_leaves_everything_as_it_was(store):
+def test_a_failed_change_changes_nothing(store):
     store.insert(f"{MODELS}/5", {"n": 1})
 
     def change(body):
@@ -85,7 +85,7 @@ def test_full_disk_is_resource_exhausted_and_leaves_the_store_usable(store):
     assert store.get(f"{MODELS}/5") == {"n": 2}
 
 
-def test_threads_lose_no_update_and_get_no_id_twice(store):
+def test_concurrent_updates_are_all_stored_and_ids_are_unique(store):
     store.insert(f"{MODELS}/5", {"n": 0})
     ids: list[str] = []
 
@@ -101,7 +101,3 @@ def test_threads_lose_no_update_and_get_no_id_twice(store):
         thread.join(30)
     assert store.get(f"{MODELS}/5") == {"n": 400}
     assert len(set(ids)) == 400
-
-
-def test_collection_of_a_name():
-    assert collection_of(f"{MODELS}/5/operations/7") == f"{MODELS}/5/operations"

@@ -1,4 +1,4 @@
-"""Runs whose runner or service ends before them: their exit tasks, their jobs, their last state."""
+"""Runs whose runner or service ends early: exit tasks, jobs, final states."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from tests.vertex_local.pipelines.test_pipelines import (
     states,
 )
 from vertex_local.api.database.store import now
-from vertex_local.pipelines import journal as events
+from vertex_local.pipelines import journal
 
 pytestmark = pytest.mark.usefixtures("temp_folder")
 INTERRUPTED = "interrupted: the service stopped"
@@ -38,7 +38,7 @@ INTERRUPTED = "interrupted: the service stopped"
 
 @dsl.component(**STEP)
 def mark(folder: str, text: str) -> str:
-    """Adds a line to FOLDER/marks: so often was this executed."""
+    """Add a line to FOLDER/marks, to count executions."""
     from pathlib import Path
 
     with (Path(folder) / "marks").open("a") as marks:
@@ -48,7 +48,7 @@ def mark(folder: str, text: str) -> str:
 
 @dsl.component(**STEP)
 def close_down(folder: str, name: str, status: dsl.PipelineTaskFinalStatus):
-    """Adds the status to FOLDER/NAME, asks the service, and waits while there is NAME.hold."""
+    """Add the status to FOLDER/NAME, send a request to the service, wait while NAME.hold exists."""
     import json
     import os
     import time
@@ -155,7 +155,7 @@ def runs(service, tmp_path):
 
 @pytest.fixture(scope="module")
 def warm_service(tmp_path_factory):
-    """A service that has imported KFP, for the tests that do not end it."""
+    """A service that has imported KFP, for the tests that do not stop it."""
     root = tmp_path_factory.mktemp("warm") / "vertex"
     with running_service(root, "--preload", "kfp.local,kfp.dsl.executor_main") as running:
         yield running
@@ -186,7 +186,7 @@ def hold(runs: Runs, name: str = "notes") -> Path:
 
 
 def kill_runner(runs: Runs, job: dict) -> None:
-    """Kills the run's present runner, and waits until that has been seen."""
+    """Kill the run's current runner, and wait until the service has noticed."""
     path = runs.files(job) / "state.json"
 
     def runner() -> dict:
@@ -199,7 +199,7 @@ def kill_runner(runs: Runs, job: dict) -> None:
 
 
 def kill_everything(runs: Runs) -> None:
-    """Kills the service and all its processes at once: none sees another's end."""
+    """Kill the service and all its processes at once, so that none sees another end."""
     service = psutil.Process(runs.service.process.pid)
     killed = [service, *service.children(recursive=True)]
     for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -216,7 +216,7 @@ def ended(runs: Runs, job: dict) -> dict:
 
 
 @pytest.mark.timeout(120)
-def test_all_killed_at_once_the_next_service_runs_the_exit_task(runs):
+def test_after_a_kill_of_all_processes_the_next_service_runs_the_exit_task(runs):
     job = start(runs, one_hangs)
     pids = runs.pids()
     kill_everything(runs)
@@ -234,7 +234,7 @@ def test_all_killed_at_once_the_next_service_runs_the_exit_task(runs):
 
 
 @pytest.mark.timeout(180)
-def test_an_exit_task_that_outlasts_the_service_runs_again_at_the_next_start(runs):
+def test_an_exit_task_that_outlasts_the_service_runs_again_in_the_next_one(runs):
     job = start(runs, one_hangs)
     runs.pids()
     held = hold(runs)
@@ -251,7 +251,7 @@ def test_an_exit_task_that_outlasts_the_service_runs_again_at_the_next_start(run
     assert attempts == ["CANCELLED", "SUCCEEDED"]
 
 
-def test_an_exit_task_that_is_interrupted_runs_again_and_the_run_still_succeeds(warm_runs):
+def test_an_interrupted_exit_task_runs_again_and_the_run_succeeds(warm_runs):
     held = hold(warm_runs)
     job = start(warm_runs, ends_well)
     await_notes(warm_runs, 1)
@@ -267,7 +267,7 @@ def test_an_exit_task_that_is_interrupted_runs_again_and_the_run_still_succeeds(
     assert names == ["mark", "close-down", "close-down-run-2"]
 
 
-def test_a_cancel_that_comes_after_the_last_task_changes_nothing(warm_runs):
+def test_cancelling_after_the_last_task_has_no_effect(warm_runs):
     held = hold(warm_runs)
     job = start(warm_runs, ends_well)
     await_notes(warm_runs, 1)
@@ -291,7 +291,7 @@ def test_an_exit_task_that_had_succeeded_does_not_run_again(warm_runs):
 
 
 @pytest.mark.timeout(120)
-def test_after_three_runners_that_ended_the_run_says_that_exit_tasks_did_not_run(warm_runs):
+def test_after_three_killed_runners_the_error_says_that_exit_tasks_did_not_run(warm_runs):
     hold(warm_runs)
     job = start(warm_runs, one_hangs)
     warm_runs.pids()
@@ -301,7 +301,7 @@ def test_after_three_runners_that_ended_the_run_says_that_exit_tasks_did_not_run
         kill_runner(warm_runs, job)
     job = ended(warm_runs, job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
-    assert "exit tasks could not be run in 3 attempts" in job["error"]["message"]
+    assert "3 attempts" in job["error"]["message"]
     assert Counter(d["state"] for d in job["jobDetail"]["taskDetails"]) == {
         "SUCCEEDED": 1,
         "FAILED": 4,
@@ -332,7 +332,7 @@ def test_a_cancelled_run_whose_runner_is_killed_runs_its_exit_task_as_cancelled(
     assert not any(is_running(pid) for pid in pids)
 
 
-def test_a_cancel_while_exit_tasks_of_an_interrupted_run_are_executed_lets_them_end(warm_runs):
+def test_cancelling_does_not_stop_exit_tasks_of_an_interrupted_run(warm_runs):
     held = hold(warm_runs)
     job = start(warm_runs, one_hangs)
     warm_runs.pids()
@@ -356,10 +356,10 @@ def test_a_run_that_is_cancelled_before_any_task_runs_nothing(warm_runs):
     assert {d["taskName"] for d in begun} <= {"mark", "close-down"}
 
 
-def test_a_run_of_which_no_task_had_started_runs_no_exit_task_at_the_next_start(runs):
+def test_an_interrupted_run_without_started_tasks_runs_no_exit_task(runs):
     job = start(runs, one_hangs)
     runs.service.kill()
-    assert "task_started" not in [one["event"] for one in events.read(runs.files(job))]
+    assert "task_started" not in [one["event"] for one in journal.read(runs.files(job))]
     runs.service.start()
     job = runs.get(job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
@@ -367,7 +367,7 @@ def test_a_run_of_which_no_task_had_started_runs_no_exit_task_at_the_next_start(
     assert notes(runs) == []
 
 
-def test_of_nested_pipelines_those_that_had_begun_run_their_exit_tasks(warm_runs):
+def test_only_nested_pipelines_that_had_started_run_their_exit_tasks(warm_runs):
     job = start(warm_runs, nested)
     warm_runs.pids()
     kill_runner(warm_runs, job)
@@ -405,8 +405,8 @@ def test_the_deployment_that_a_killed_runner_waits_for_is_cancelled(warm_runs):
     job = start(warm_runs, deploys, server=str(SERVER_SCRIPT))
 
     def operation() -> dict:
-        journal = events.read(warm_runs.files(job))
-        names = [one["resource"] for one in journal if one["event"] == "task_created"]
+        events = journal.read(warm_runs.files(job))
+        names = [one["resource"] for one in events if one["event"] == "task_created"]
         return warm_runs.get({"name": names[2]}) if len(names) > 2 else {}
 
     await_true(operation, "the deployment to begin", 40)
@@ -421,7 +421,7 @@ def test_the_deployment_that_a_killed_runner_waits_for_is_cancelled(warm_runs):
 
 
 def check_end(runs: Runs, job: dict) -> None:
-    """What holds of a run of `every_kind` wherever it was interrupted."""
+    """Check the end of a run of `every_kind` that was interrupted at any event."""
     tasks = job["jobDetail"]["taskDetails"]
     by_name = Counter((one["taskName"], one["state"]) for one in tasks)
     assert not {"RUNNING", "PENDING"} & {one["state"] for one in tasks}
@@ -439,9 +439,9 @@ def check_end(runs: Runs, job: dict) -> None:
 
 
 def kill_at(runs: Runs, number: int, kill) -> dict:
-    """Starts a run of `every_kind`, and kills as soon as that many events are in its journal."""
+    """Start a run of `every_kind`; kill once its journal has that many events."""
     job = start(runs, every_kind)
-    path = runs.files(job) / events.FILE_NAME
+    path = runs.files(job) / journal.FILE_NAME
     deadline = time.monotonic() + 40
     while not (path.exists() and path.read_bytes().count(b"\n") >= number):
         assert time.monotonic() < deadline, f"event {number} did not come: {runs.log(job)}"
@@ -454,14 +454,14 @@ NUM_EVENTS = 13  # of `every_kind`
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", range(2, NUM_EVENTS + 1))
-def test_a_runner_killed_at_any_event_leaves_a_run_that_is_finished(warm_runs, number):
+def test_a_run_is_finished_after_its_runner_was_killed_at_any_event(warm_runs, number):
     job = kill_at(warm_runs, number, kill_runner)
     check_end(warm_runs, ended(warm_runs, job))
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [2, 3, 5, 11, 13])
-def test_a_service_killed_at_an_event_leaves_a_run_that_the_next_one_finishes(runs, number):
+def test_the_next_service_finishes_a_run_after_a_kill_at_any_event(runs, number):
     job = kill_at(runs, number, lambda runs, job: runs.service.kill())
     runs.service.start()
     check_end(runs, ended(runs, job))

@@ -1,6 +1,7 @@
 import itertools
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -235,7 +236,7 @@ def twins():
 
 
 class Runs:
-    """Starts pipelines over REST and waits for their end."""
+    """Client that starts pipelines over REST and waits for their end."""
 
     def __init__(self, service, folder: Path) -> None:
         self.service = service
@@ -293,7 +294,7 @@ def runs(service, tmp_path):
 
 @pytest.fixture(scope="module")
 def warm_service(tmp_path_factory):
-    """A service that has imported KFP, for the tests that need none of their own."""
+    """A service that has imported KFP, shared by tests."""
     folder = tmp_path_factory.mktemp("warm")
     (folder / "temp").mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -317,7 +318,7 @@ def await_true(holds, what: str, timeout_seconds: float = 20) -> None:
 
 
 def left_in(temp_folder: Path) -> list[Path]:
-    """What there is in the temporary folder of the service that runs."""
+    """Return the entries of the service's temporary folder."""
     [of_service] = temp_folder.iterdir()
     return list(of_service.iterdir())
 
@@ -331,7 +332,7 @@ def detail(job: dict, name: str) -> dict:
 
 
 @pytest.mark.timeout(120)
-def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time(
+def test_a_whole_pipeline_runs_with_the_sdk_and_is_cached_the_second_time(
     aiplatform, runs, tmp_path, temp_folder, monkeypatch
 ):
     from google.cloud.aiplatform import pipeline_jobs
@@ -397,7 +398,7 @@ def test_a_whole_pipeline_runs_by_the_official_sdk_and_is_cached_the_second_time
     assert list(temp_folder.iterdir()) == []
 
 
-def test_a_failing_step_fails_the_run_with_its_last_words_and_the_exit_task_runs(
+def test_a_failing_step_fails_the_run_with_its_last_lines_and_the_exit_task_runs(
     warm_runs, tmp_path
 ):
     job = warm_runs.run(one_step_fails, folder=str(tmp_path))
@@ -417,7 +418,7 @@ def test_a_failing_step_fails_the_run_with_its_last_words_and_the_exit_task_runs
     assert warm_runs.note()["job"] == job["name"]
 
 
-def test_a_task_with_retries_is_tried_again(warm_runs, tmp_path):
+def test_a_task_with_retries_is_retried(warm_runs, tmp_path):
     job = warm_runs.run(retries, folder=str(tmp_path))
     assert job["state"] == "PIPELINE_STATE_SUCCEEDED"
     [task] = job["jobDetail"]["taskDetails"]
@@ -425,7 +426,7 @@ def test_a_task_with_retries_is_tried_again(warm_runs, tmp_path):
     assert task["execution"]["metadata"]["output:Output"] == "at last"
 
 
-def test_a_step_that_is_killed_says_so(warm_runs, tmp_path):
+def test_a_killed_step_fails_with_its_signal(warm_runs, tmp_path):
     job = warm_runs.run(is_killed, folder=str(tmp_path))
     assert "exited with code 137 (signal 9)" in job["error"]["message"]
 
@@ -439,7 +440,7 @@ def test_a_condition_that_cannot_be_evaluated_fails_the_run(warm_runs, tmp_path)
     assert warm_runs.note()["state"] == "FAILED"
 
 
-def test_a_cancel_ends_the_step_and_its_children_and_runs_the_exit_task(
+def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(
     aiplatform, runs, tmp_path, temp_folder
 ):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
@@ -458,7 +459,7 @@ def test_a_cancel_ends_the_step_and_its_children_and_runs_the_exit_task(
     assert left_in(temp_folder) == []
 
 
-def test_a_cancel_cancels_the_running_custom_job(warm_runs, tmp_path):
+def test_cancelling_a_run_cancels_its_custom_job(warm_runs, tmp_path):
     job = warm_runs.submit(job_hangs, parameterValues={"folder": str(tmp_path)})
     [pid] = warm_runs.pids()
     warm_runs.service.do("POST", f"/v1/{job['name']}:cancel", {})
@@ -471,7 +472,7 @@ def test_a_cancel_cancels_the_running_custom_job(warm_runs, tmp_path):
     assert not is_running(pid)
 
 
-def test_a_killed_runner_fails_the_run_and_leaves_nothing_but_the_exit_task_runs(
+def test_after_a_kill_of_the_runner_the_exit_task_runs_and_no_process_remains(
     runs, tmp_path, temp_folder
 ):
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
@@ -514,14 +515,15 @@ def test_stopping_the_service_ends_its_runs(runs, service, tmp_path):
     assert runs.note()["state"] == "CANCELLED"
 
 
-def test_bad_requests_are_refused_and_leave_nothing(runs, service):
+def test_invalid_requests_are_refused_and_create_nothing(runs, service):
     good = {"required": "a", "number": 1.0}
 
     def message(expect: int = 400, pipeline=types, **arguments) -> str:
         return runs.submit(pipeline, expect=expect, **arguments)["error"]["message"]
 
     assert "no default" in message(parameterValues={})
-    assert "absolute local folder" in message(parameterValues=good, gcsOutputDirectory="gs://b/x")
+    refusal = message(parameterValues=good, gcsOutputDirectory="gs://b/x")
+    assert re.search(r'gcsOutputDirectory "gs://b/x".*absolute path', refusal)
     assert "pipelineJobId" in message(parameterValues=good, run_id="Not_Valid")
     body = {"pipelineSpec": {"root": {"nonsense": 1}}, "runtimeConfig": {}}
     refused = service.call("POST", "pipelineJobs", body)
@@ -538,7 +540,7 @@ def test_bad_requests_are_refused_and_leave_nothing(runs, service):
     assert runs.wait(generated)["state"] == "PIPELINE_STATE_SUCCEEDED"
 
 
-def test_tasks_of_one_component_have_outputs_and_logs_of_their_own(warm_runs):
+def test_tasks_of_one_component_have_separate_outputs_and_logs(warm_runs):
     job = warm_runs.run(twins)
     assert job["state"] == "PIPELINE_STATE_SUCCEEDED", job["error"]
     joined = detail(job, "join")["execution"]["metadata"]["output:Output"]

@@ -17,12 +17,12 @@ def times(text: str, start: str, count: int) -> list[str]:
     return list(islice(follow(), count))
 
 
-def test_without_a_zone_it_is_utc():
+def test_the_default_time_zone_is_utc():
     assert times("30 2 * * MON-FRI", "2026-11-20T12:00:00Z", 2) == ["11-23T02:30", "11-24T02:30"]
 
 
 @pytest.mark.parametrize("prefix", ["TZ", "CRON_TZ"])
-def test_a_zone_before_the_line(prefix):
+def test_a_time_zone_may_precede_the_fields(prefix):
     line = f"{prefix}=Europe/Berlin 0 3 * * *"
     assert times(line, "2026-07-01T00:00:00Z", 1) == ["07-01T01:00"]
     assert times(line, "2026-12-01T00:00:00Z", 1) == ["12-01T02:00"]
@@ -63,7 +63,7 @@ def test_a_zone_before_the_line(prefix):
         ),
     ],
 )
-def test_clocks_change(line, start, expected):
+def test_runs_when_clocks_change(line, start, expected):
     assert times(f"TZ=Europe/Berlin {line}", start, len(expected)) == expected
 
 
@@ -74,19 +74,19 @@ def test_a_leap_day_comes_every_four_years():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("0 0 3 * * *", "has 6 fields"),
-        ("@daily", "has 1 fields"),
-        ("", "has 0 fields"),
+        ("0 0 3 * * *", "6 fields"),
+        ("@daily", "1 fields"),
+        ("", "0 fields"),
         ("61 3 * * *", "Bad minute"),
         ("0 3 * * 9", "Bad day-of-week"),
         ("0 0 30 2 *", "Bad day-of-month"),
-        ("0 3 L * *", "L cannot be read"),
-        ("0 3 * * 1#2", "1#2 cannot be read"),
-        ("TZ=Europe/Berln 0 3 * * *", 'time zone "Europe/Berln" is unknown'),
-        ("TZ=../../etc/passwd 0 3 * * *", "is unknown"),
-        ("TZ=Europe 0 3 * * *", "is unknown"),
+        ("0 3 L * *", "field L "),
+        ("0 3 * * 1#2", "field 1#2 "),
+        ("TZ=Europe/Berln 0 3 * * *", "Europe/Berln"),
+        ("TZ=../../etc/passwd 0 3 * * *", "time zone"),
+        ("TZ=Europe 0 3 * * *", "time zone"),
     ],
 )
-def test_what_cannot_be_read(line, message):
+def test_an_invalid_expression_is_refused(line, message):
     with pytest.raises(CronError, match=message):
         Cron.parse(line)

@@ -1,4 +1,4 @@
-"""Which runs a schedule starts, by a clock that the tests set."""
+"""Runs that a schedule starts, with a clock that the tests set."""
 
 import threading
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ SPEC = {
 
 
 class SetClock(Clock):
-    """Shows what it is set to."""
+    """Clock that is set by hand."""
 
     def __init__(self, moment: str) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class SetClock(Clock):
 
 
 class World:
-    """A service whose clock is set by hand, and whose runs never end by themselves."""
+    """Service whose clock is set by hand, and whose runs never end by themselves."""
 
     def __init__(self, root, launched: list) -> None:
         self.root = root
@@ -77,7 +77,7 @@ class World:
         return self.call(schedules.get)
 
     def at(self, moment: str) -> list[str]:
-        """Lets the scheduler look; answers the days and hours of the runs it starts."""
+        """Run the scheduler; return the days and hours of the runs that it starts."""
         self.service.clock.set(moment)
         before = len(self.launched)
         scheduler.start_due(self.service)
@@ -93,11 +93,11 @@ class World:
         return self.service.store.list(f"{PARENT}/pipelineJobs")
 
     def restart(self, moment: str) -> None:
-        """The service is gone, and comes again at `moment`; what ran has ended."""
+        """Restart the service at `moment`; the runs have ended."""
         self.service.store.close()
         self.open(moment)
         self.end_runs()
-        scheduler.settle(self.service)
+        scheduler.apply_catch_up(self.service)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def world(tmp_path, monkeypatch):
     world.service.store.close()
 
 
-def test_each_night_has_one_run(world):
+def test_one_run_starts_each_night(world):
     world.create()
 
     assert world.at("2026-11-21T02:59") == []
@@ -140,7 +140,7 @@ def test_each_night_has_one_run(world):
         ),
     ],
 )
-def test_it_is_completed_by_its_limits(world, fields, expected):
+def test_a_schedule_is_completed_at_its_limits(world, fields, expected):
     world.create(**fields)
     started = []
     for day in range(21, 25):
@@ -156,7 +156,7 @@ def test_it_is_completed_by_its_limits(world, fields, expected):
         world.call(schedules.update, body={"maxRunCount": "9"}, updateMask="maxRunCount")
 
 
-def test_a_time_that_finds_a_run_going_on_is_left_out(world):
+def test_a_run_is_skipped_while_another_is_active(world):
     world.create()
     world.at("2026-11-21T03:00")
 
@@ -166,7 +166,7 @@ def test_a_time_that_finds_a_run_going_on_is_left_out(world):
     assert world.at("2026-11-23T03:00") == ["23T03"]
 
 
-def test_with_queueing_it_waits_for_the_run_to_end(world):
+def test_with_queueing_a_run_waits_for_the_active_one(world):
     world.create(allowQueueing=True)
     world.at("2026-11-21T03:00")
 
@@ -179,7 +179,7 @@ def test_with_queueing_it_waits_for_the_run_to_end(world):
     assert world.at("2026-11-23T05:00") == ["23T03"]
 
 
-def test_as_many_go_on_at_once_as_are_allowed(world):
+def test_the_number_of_active_runs_is_limited(world):
     world.create(maxConcurrentRunCount="1", maxConcurrentActiveRunCount="2")
 
     assert world.at("2026-11-21T03:00") == ["21T03"]
@@ -187,7 +187,7 @@ def test_as_many_go_on_at_once_as_are_allowed(world):
     assert world.at("2026-11-23T03:00") == []
 
 
-def test_while_the_machine_slept_the_last_time_counts(world):
+def test_after_sleep_of_the_machine_only_the_last_missed_run_starts(world):
     world.create()
 
     assert world.at("2026-11-24T09:00") == ["24T03"]
@@ -198,7 +198,7 @@ def catch_up(world):
     world.call(schedules.resume, body={"catchUp": True})
 
 
-def test_what_was_missed_while_the_service_was_down_is_left_out(world):
+def test_runs_missed_while_the_service_was_down_are_skipped(world):
     world.create()
     world.restart("2026-11-23T12:00")
 
@@ -206,7 +206,7 @@ def test_what_was_missed_while_the_service_was_down_is_left_out(world):
     assert world.at("2026-11-24T03:00") == ["24T03"]
 
 
-def test_with_catch_up_each_missed_run_comes_one_after_the_other(world):
+def test_with_catch_up_missed_runs_start_one_after_the_other(world):
     world.create()
     catch_up(world)
     world.restart("2026-11-23T12:00")
@@ -222,7 +222,7 @@ def test_with_catch_up_each_missed_run_comes_one_after_the_other(world):
 
 
 @pytest.mark.parametrize("with_catch_up", [False, True])
-def test_a_pause_starts_nothing_and_resuming_obeys_catch_up(world, with_catch_up):
+def test_a_paused_schedule_starts_nothing_and_resuming_uses_catch_up(world, with_catch_up):
     world.create()
     world.call(schedules.pause)
     assert (world.get()["state"], "nextRunTime" in world.get()) == ("PAUSED", False)
@@ -235,7 +235,7 @@ def test_a_pause_starts_nothing_and_resuming_obeys_catch_up(world, with_catch_up
     assert world.get()["catchUp"] is with_catch_up
 
 
-def test_an_update_counts_from_now(world):
+def test_an_update_skips_runs_that_are_due(world):
     world.create()
     world.service.clock.set("2026-11-22T12:00")
 
@@ -247,11 +247,11 @@ def test_an_update_counts_from_now(world):
 
 
 class Crashed(BaseException):
-    """The process is gone."""
+    """Simulated end of the process."""
 
 
 @pytest.mark.parametrize("place", ["insert", "launch"])
-def test_a_crash_never_starts_a_time_twice(world, monkeypatch, place):
+def test_no_run_starts_twice_after_a_crash(world, monkeypatch, place):
     world.create()
     before, launched = getattr(pipelines, place), world.launched
 
@@ -273,7 +273,7 @@ def test_a_crash_never_starts_a_time_twice(world, monkeypatch, place):
     assert world.get()["startedRunCount"] == "1"
 
 
-def test_a_run_that_cannot_be_stored_is_told_and_the_next_one_comes(world, monkeypatch):
+def test_a_run_that_cannot_be_stored_is_reported_and_the_next_one_starts(world, monkeypatch):
     world.create()
     with monkeypatch.context() as patch:
 
@@ -297,7 +297,7 @@ def test_a_schedule_that_fails_does_not_stop_the_others(world):
     assert world.at("2026-11-21T03:00") == ["21T03"]
 
 
-def test_a_pipelines_name_stays_in_its_folder():
+def test_the_name_of_a_pipeline_is_escaped_in_run_ids():
     record = {"name": f"{PARENT}/schedules/7", "nextRunTime": "2026-11-21T03:00:00Z"}
 
     name = scheduler.run_id(record, {"pipelineInfo": {"name": "../../etc/X y"}})
@@ -324,7 +324,7 @@ def test_the_thread_starts_runs_only_in_a_service_that_stays(world, monkeypatch)
     assert "schedules" not in world.service.running
 
 
-def test_a_fast_clock_is_fast():
+def test_a_clock_may_run_faster():
     clock = Clock(speed=86400)
     before = clock.now()
     clock.wait(threading.Event(), until=before)

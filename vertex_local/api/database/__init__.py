@@ -1,1 +1,1 @@
-"""The service's SQLite file: opened with care, and with room to delete on a full disk."""
+"""The service's SQLite database, with space in reserve to delete on a full disk."""

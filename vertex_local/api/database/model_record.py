@@ -1,6 +1,6 @@
-"""A model's record in the store: what is common to its versions, the versions, and their aliases.
+"""Record of a model in the store: common fields, versions, and their aliases.
 
-Pure functions; `models.py` calls them inside the store's transactions.
+Pure functions, called within the store's transactions.
 """
 
 import re
@@ -30,9 +30,10 @@ OUTPUT_ONLY_FIELDS = (
 
 
 def new_record(name: str, *, folder: str, model: Json, time: str) -> Json:
-    """A model without versions yet; `model` is the first version's upload.
+    """Return a model without versions; `model` is the upload of the first version.
 
-    `folder` below ROOT/models holds its versions: its id, unless another project's model has it.
+    Its versions are in ROOT/models/FOLDER. The folder is its id, unless a model of another project
+    has the same id.
     """
     common = {field: model[field] for field in MODEL_FIELDS if field in model}
     return {
@@ -48,12 +49,12 @@ def new_record(name: str, *, folder: str, model: Json, time: str) -> Json:
 
 
 def next_version_id(record: Json) -> str:
-    """The id of the version to be added; ids are never reused."""
+    """Return the id of the next version; ids are never reused."""
     return str(record["lastVersion"] + 1)
 
 
 def add_version(record: Json, *, model: Json, artifact_uri: str, time: str) -> Json:
-    """Appends the uploaded `model` as the newest version and moves its aliases to it."""
+    """Append the uploaded `model` as the newest version, with its aliases; return the version."""
     hidden = {*OUTPUT_ONLY_FIELDS, *MODEL_FIELDS, "versionAliases", "artifactUri"}
     version = {field: value for field, value in model.items() if field not in hidden}
     version.update(
@@ -72,7 +73,7 @@ def add_version(record: Json, *, model: Json, artifact_uri: str, time: str) -> J
 
 
 def check_aliases(aliases: list[str]) -> None:
-    """Raises INVALID_ARGUMENT for an alias that Vertex AI does not allow."""
+    """Raise INVALID_ARGUMENT for an alias that Vertex AI does not allow."""
     for alias in aliases:
         if not ALIAS.fullmatch(alias):
             raise invalid_argument(
@@ -81,7 +82,7 @@ def check_aliases(aliases: list[str]) -> None:
 
 
 def move_aliases(record: Json, version: Json, aliases: list[str]) -> None:
-    """Gives `version` the aliases; whichever version had one before loses it."""
+    """Move aliases to a version from the versions that have them."""
     check_aliases(aliases)
     for other in record["versions"]:
         if other is not version:
@@ -90,7 +91,7 @@ def move_aliases(record: Json, version: Json, aliases: list[str]) -> None:
 
 
 def merge_aliases(record: Json, version: Json, changes: list[str]) -> None:
-    """`golden` moves here, `-golden` is taken away; both of one alias cancel each other out."""
+    """Apply changes: `golden` moves the alias here, `-golden` removes it; both do nothing."""
     removed = {change[1:] for change in changes if change.startswith("-")}
     added = {change for change in changes if not change.startswith("-")}
     check_aliases(sorted(removed))
@@ -106,7 +107,7 @@ def merge_aliases(record: Json, version: Json, changes: list[str]) -> None:
 
 
 def remove_version(record: Json, version: Json) -> None:
-    """Removes a version that is not the only one.
+    """Remove a version that is not the only one.
 
     "Deleting the only version in the Model is not allowed. Use DeleteModel" (ModelService's
     reference); deleting the default version hands its alias to the next most recent version
@@ -123,7 +124,7 @@ def remove_version(record: Json, version: Json) -> None:
 
 
 def find_version(record: Json, reference: str) -> Json:
-    """The version of an id or an alias; the default one for "".
+    """Return the version of an id or an alias; the default version for "".
 
     Raises:
         ApiError: NOT_FOUND.
@@ -137,7 +138,7 @@ def find_version(record: Json, reference: str) -> Json:
 
 
 def view(record: Json, version: Json) -> Json:
-    """A version as `models.get` answers it; labels of the model and the version are merged."""
+    """Return a version as `models.get` shows it, with the labels of model and version merged."""
     common = {field: record[field] for field in MODEL_FIELDS if field in record}
     labels = {**record["labels"], **version.get("labels", {})}
     return {

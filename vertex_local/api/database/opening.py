@@ -1,4 +1,4 @@
-"""Opens the service's SQLite file, if it is one; anything else is left as it is."""
+"""Opening of the service's SQLite file; a file that it cannot use is not changed."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -8,35 +8,35 @@ from urllib.parse import quote
 
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE_AT, LEAST_PAGE = 16, 512  # https://www.sqlite.org/fileformat.html
-APPLICATION_ID = 0x76746C63  # "vtlc"; earlier versions of the service have written none
-VERSION = 1  # PRAGMA user_version of the schema; 0 has no table of what lists go by
+APPLICATION_ID = 0x76746C63  # "vtlc"; not set by earlier versions of the service
+VERSION = 1  # PRAGMA user_version of the schema; 0 lacks the tables for lists
 TABLES = {"resources", "ids"}
 # Folders of the root whose contents belong to records of the database.
 FOLDERS = ("models", "jobs", "pipelines", "endpoints")
-RESTORE = "restore a copy of it, or move {root} away (mv {root} {root}.old) to begin with none"
+RESTORE = "restore a copy of it, or move {root} away (mv {root} {root}.old) to start without it"
 FULL_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 DAMAGE_CODES = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 class StoreError(Exception):
-    """The database cannot be used; nothing of it was changed. The message says what to do."""
+    """The database cannot be used; it was not changed. The message says what to do."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Return a connection to the service's database; a missing one is made.
+    """Return a connection to the service's database; create a missing one.
 
     Raises:
         StoreError: It is damaged, another program's, or cannot be read or written.
     """
-    with _explained(path):
-        if not (_exists(path) and _holds_records(path)) and (left := _left_folder(path.parent)):
-            # A service without records would remove what belongs to none.
-            raise StoreError(f"{path} is missing or empty, but {left} is not; {_restore(path)}.")
+    with _store_errors(path):
+        if not (_exists(path) and _holds_records(path)) and (folder := _used_folder(path.parent)):
+            # Recovery removes folders without a record, so it would remove all of them.
+            raise StoreError(f"{path} is missing or empty, but {folder} is not; {_restore(path)}.")
         connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
-            # Of 1 MB: where the disk is full, the journal has to fit into the reserve.
+            # 256 pages, 1 MB: on a full disk the journal must fit into the reserve.
             connection.execute("PRAGMA wal_autocheckpoint = 256")
         except BaseException:
             connection.close()
@@ -50,13 +50,13 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def mark(connection: sqlite3.Connection) -> None:
-    """Note that the database is the service's, and of this version."""
+    """Write the application id and the version of the schema."""
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _exists(path: Path) -> bool:
-    """Tell whether there is a file with something in it; an empty one is a new one."""
+    """Return whether the file exists and is not empty; an empty one is a new database."""
     try:
         return path.stat().st_size > 0 or path.is_dir()
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def _exists(path: Path) -> bool:
 
 
 def _holds_records(path: Path) -> bool:
-    """Read the file without writing to it; tell whether it has the service's tables.
+    """Check the file without writing to it; return whether it has the service's tables.
 
     Raises:
         StoreError: The service cannot use it.
@@ -85,7 +85,7 @@ def _holds_records(path: Path) -> bool:
             raise StoreError(f"{path} is damaged ({problem}); {_restore(path)}.")
         if not _is_ours(path, connection):
             return False
-        for name, _, is_json in connection.execute(  # reading a text checks that it is one
+        for name, _, is_json in connection.execute(  # reading a text checks its encoding
             "SELECT name, body, json_valid(body) FROM resources"
         ):
             if not is_json:
@@ -94,19 +94,19 @@ def _holds_records(path: Path) -> bool:
 
 
 def _uri(path: Path) -> str:
-    """Return how to open the file without making others beside it, if none is needed."""
+    """Return a URI that opens the file without creating a journal beside it, if there is none."""
     mode = "mode=ro" if _has_journal(path) else "immutable=1"
     return f"file:{quote(str(path))}?{mode}"
 
 
 def _has_journal(path: Path) -> bool:
-    """Tell whether a service that was killed has left a journal of what it wrote last."""
+    """Return whether a killed service has left a journal with its last changes."""
     journal = path.with_name(f"{path.name}-wal")
     return journal.exists() and journal.stat().st_size > 0
 
 
 def _is_ours(path: Path, connection: sqlite3.Connection) -> bool:
-    """Tell whether it is the service's; not so if it has no tables: it was just being made."""
+    """Return whether it is the service's database; False if it has no tables yet."""
     owner = connection.execute("PRAGMA application_id").fetchone()[0]
     rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
     tables = {str(row[0]) for row in rows}
@@ -114,19 +114,19 @@ def _is_ours(path: Path, connection: sqlite3.Connection) -> bool:
         return False
     if owner not in (0, APPLICATION_ID) or not tables >= TABLES:
         raise StoreError(
-            f"{path} is another program's database, and is left as it is; move it away, or choose "
+            f"{path} is another program's database and was not changed; move it away, or choose "
             "another --root."
         )
     if (version := version_of(connection)) > VERSION:
         raise StoreError(
-            f"{path} was written by a newer version of the service (schema {version}, this one "
-            f"knows {VERSION}); use that version, or choose another --root."
+            f"{path} was written by a newer version of the service (schema {version}, supported: "
+            f"{VERSION}); use that version, or choose another --root."
         )
     return True
 
 
-def _left_folder(root: Path) -> Path | None:
-    """Return a folder that a service with a database has filled, if there is one."""
+def _used_folder(root: Path) -> Path | None:
+    """Return a folder with files of resources, or None."""
     for name in FOLDERS:
         if any(path.is_dir() for path in (root / name).glob("*")):
             return root / name
@@ -134,7 +134,8 @@ def _left_folder(root: Path) -> Path | None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _store_errors(path: Path) -> Iterator[None]:
+    """Convert errors of the file system and of SQLite to StoreError."""
     try:
         yield
     except OSError as error:
@@ -143,11 +144,11 @@ def _explained(path: Path) -> Iterator[None]:
             "user, or choose another --root."
         ) from error
     except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # none: a text is not UTF-8
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # 0: a text is not UTF-8
         if code in (0, *DAMAGE_CODES):
             raise StoreError(f"{path} is damaged ({error}); {_restore(path)}.") from error
         advice = (
-            "make some space there"
+            "free some space there"
             if code in FULL_CODES
             else "make it and its folder readable and writable for this user"
         )

@@ -1,7 +1,7 @@
-"""Space kept for the day when the disk is full: a file that is removed then.
+"""Reserved disk space: a file that is removed when the disk is full.
 
-SQLite needs space to delete as well, for its journal. Without the reserve a full disk could not be
-emptied through the service; with it gone, whatever adds something is refused until space is back.
+SQLite needs space even to delete, for its journal. Without the reserve a full disk could not be
+emptied through the service. While it is in use, requests that add data are refused.
 """
 
 import errno
@@ -15,13 +15,13 @@ from vertex_local.errors import resource_exhausted
 logger = logging.getLogger(__name__)
 
 RESERVED_BYTES = 4 * 1024 * 1024
-LEAST_FREE_BYTES = 1024 * 1024
+MIN_FREE_BYTES = 1024 * 1024
 NAME = "vertex.reserve"
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Reserve:
-    """The reserve of a root folder; while it is not there, the service only reads and deletes."""
+    """Reserve of a root folder; while its file is missing, the service only reads and deletes."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -30,51 +30,55 @@ class Reserve:
 
     @property
     def is_used(self) -> bool:
-        """Tell whether the disk was found full, and space is not back."""
+        """Whether the disk was full and the reserve has not been restored."""
         return not self._path.exists()
 
     def use_if_full(self) -> None:
-        """Give the reserve up if hardly any other space is left."""
-        if _free_bytes(self._root) < LEAST_FREE_BYTES and not self.is_used:
+        """Release the reserve if the disk is almost full."""
+        if _free_bytes(self._root) < MIN_FREE_BYTES and not self.is_used:
             self.use()
 
     def use(self) -> None:
-        """Give the reserve up."""
+        """Release the reserve."""
         with self._lock:
             if self.is_used:
                 return
             self._path.unlink(missing_ok=True)
-        logger.warning("No space left in %s: only reading and deleting works now", self._root)
+        logger.warning(
+            "No space left in %s: until there is, requests can only read and delete", self._root
+        )
 
     def restore(self) -> bool:
-        """Make the reserve if there is space for it; return whether it is there."""
+        """Create the reserve if there is space for it; return whether it exists."""
         with self._lock:
             if not self.is_used:
                 return True
-            if _free_bytes(self._root) < RESERVED_BYTES + LEAST_FREE_BYTES:
+            if _free_bytes(self._root) < RESERVED_BYTES + MIN_FREE_BYTES:
                 return False
             return self._make()
 
-    def demand(self) -> None:
-        """Check that something may be added.
+    def require_space(self) -> None:
+        """Check that data may be added.
 
         Raises:
             ApiError: RESOURCE_EXHAUSTED.
         """
         self.use_if_full()
         if self.is_used and not self.restore():
-            free, wanted = _free_bytes(self._root), RESERVED_BYTES + LEAST_FREE_BYTES
+            free, wanted = _free_bytes(self._root), RESERVED_BYTES + MIN_FREE_BYTES
             raise resource_exhausted(
                 f"No space left where the service keeps its files: {self._root} has "
-                f"{free // 1024:,} KiB free, {wanted // 1024:,} KiB are needed. Until then the "
-                "service only reads and deletes: delete models, jobs or runs, or make space "
-                "otherwise, and repeat the request."
+                f"{free // 1024:,} KiB free, {wanted // 1024:,} KiB are needed. Until then "
+                "requests can only read and delete: delete models, jobs or runs, or free space "
+                "in another way, and repeat the request."
             )
 
     def _make(self) -> bool:
         temporary = self._path.with_suffix(".tmp")
         try:
-            temporary.write_bytes(os.urandom(RESERVED_BYTES))  # no file system makes it smaller
+            temporary.write_bytes(
+                os.urandom(RESERVED_BYTES)
+            )  # random, so that no file system compresses it
             temporary.replace(self._path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
@@ -85,9 +89,9 @@ class Reserve:
 
 
 def _free_bytes(root: Path) -> int:
-    """Return the space that this user may fill."""
+    """Return the free space for this user."""
     try:
         found = os.statvfs(root)
-    except FileNotFoundError:  # the service is about to end, as its folder was removed
+    except FileNotFoundError:  # the folder was removed, so the service will stop
         return 0
     return found.f_frsize * (found.f_bavail if os.geteuid() else found.f_bfree)

@@ -1,4 +1,4 @@
-"""Resources as JSON in one SQLite file: what was acknowledged survives the process."""
+"""Resources as JSON in one SQLite file; committed changes survive a killed process."""
 
 import json
 import sqlite3
@@ -12,6 +12,7 @@ from vertex_local.api.database import opening
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.query import select
 from vertex_local.api.query.fields import labels_of, row_of
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import already_exists, not_found
 from vertex_local.json_types import Json
 
@@ -35,17 +36,12 @@ INSERT INTO ids SELECT 1000 WHERE NOT EXISTS (SELECT 1 FROM ids);
 
 
 def now() -> str:
-    """The present moment as Google writes it: `2026-01-31T12:00:00.123456Z`."""
+    """Return the current time in Google's format: `2026-01-31T12:00:00.123456Z`."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def collection_of(name: str) -> str:
-    """`projects/P/locations/L/models` for `projects/P/locations/L/models/5`."""
-    return name.rpartition("/")[0]
-
-
 class Store:
-    """Thread-safe resources by name; one process at a time (the service's lock sees to it).
+    """Resources by name; thread-safe, for one process at a time (see `root_lock.py`).
 
     Raises:
         opening.StoreError: The file cannot be used.
@@ -53,15 +49,15 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.RLock()
-        self.space = Reserve(path.parent)
-        self.space.use_if_full()
+        self.reserve = Reserve(path.parent)
+        self.reserve.use_if_full()
         self._connection = opening.connect(path)
         if opening.version_of(self._connection) < opening.VERSION:
             self._migrate(path)
-        self.space.restore()
+        self.reserve.restore()
 
     def _migrate(self, path: Path) -> None:
-        """Make the tables, and fill the one that lists go by from what an earlier service wrote."""
+        """Create the tables; fill those for lists from the resources of an earlier version."""
         try:
             with self.atomic() as connection:
                 for statement in f"{SCHEMA}{select.SCHEMA}".split(";"):
@@ -69,22 +65,25 @@ class Store:
                 for position, name, text in connection.execute(
                     "SELECT position, name, body FROM resources"
                 ).fetchall():
-                    select.put(connection, position, name, _kind_of(name), json.loads(text))
+                    select.put(connection, position, name, json.loads(text))
                 opening.mark(connection)
         except sqlite3.Error as error:
             self._connection.close()
             raise opening.StoreError(
-                f"{path} cannot be written ({error}); make space there, or make it writable."
+                f"{path} cannot be written ({error}); free some space there, or make it writable."
             ) from error
 
     def insert(self, name: str, body: Json) -> None:
-        """Adds a resource.
+        """Add a resource.
 
         Raises:
             ApiError: ALREADY_EXISTS.
         """
         created = now()
-        row = (name, collection_of(name), json.dumps(body), created, created)
+        row = (
+            *(name, ResourceName.from_name(name).full_collection),
+            *(json.dumps(body), created, created),
+        )
         with self.atomic() as connection:
             try:
                 cursor = connection.execute(
@@ -94,10 +93,10 @@ class Store:
                 )
             except sqlite3.IntegrityError:
                 raise already_exists(name) from None
-            select.put(connection, cursor.lastrowid or 0, name, _kind_of(name), body)
+            select.put(connection, cursor.lastrowid or 0, name, body)
 
     def find(self, name: str) -> Json | None:
-        """The resource, or None."""
+        """Return a resource, or None."""
         with self._lock:
             row = self._connection.execute(
                 "SELECT body FROM resources WHERE name = ?", (name,)
@@ -105,7 +104,7 @@ class Store:
         return _decode(row[0]) if row else None
 
     def get(self, name: str) -> Json:
-        """The resource.
+        """Return a resource.
 
         Raises:
             ApiError: NOT_FOUND.
@@ -116,15 +115,15 @@ class Store:
         return body
 
     def list(self, collection: str) -> Resources:
-        """The resources directly in `projects/P/locations/L/customJobs`, oldest first."""
+        """Return the resources of `projects/P/locations/L/customJobs`, oldest first."""
         return self._bodies("WHERE collection = ?", collection)
 
     def list_kind(self, kind: str) -> Resources:
-        """The resources of a kind (`customJobs`) in every project and location, oldest first."""
+        """Return the resources of a kind (`customJobs`) of every location, oldest first."""
         return self._bodies("WHERE collection GLOB ?", f"projects/*/{kind}")
 
     def page(self, read: Reader) -> tuple[Resources, str]:
-        """The resources at the positions that `read` returns, and the next page's token."""
+        """Return the resources at the positions from `read`, and the next page's token."""
         with self._lock:
             positions, token = read(self._connection)
             rows = [
@@ -136,22 +135,21 @@ class Store:
         return [_decode(row[0]) for row in rows], token
 
     def update(self, name: str, change: Callable[[Json], None]) -> Json:
-        """Lets `change` alter the resource, as one atomic step; if it raises, nothing changes."""
+        """Change a resource in one transaction; if `change` raises, nothing changes."""
         with self.atomic() as connection:
             body = self.get(name)
-            kind = _kind_of(name)
-            listed = row_of(kind, name, body), labels_of(kind, body)
+            listed = row_of(name, body), labels_of(name, body)
             change(body)
             connection.execute(
                 "UPDATE resources SET body = ?, updated = ? WHERE name = ?",
                 (json.dumps(body), now(), name),
             )
-            if listed != (row_of(kind, name, body), labels_of(kind, body)):
-                select.put(connection, _position(connection, name), name, kind, body)
+            if listed != (row_of(name, body), labels_of(name, body)):
+                select.put(connection, _position(connection, name), name, body)
         return body
 
     def delete(self, name: str) -> None:
-        """Removes a resource.
+        """Delete a resource.
 
         Raises:
             ApiError: NOT_FOUND.
@@ -162,7 +160,7 @@ class Store:
             connection.execute("DELETE FROM resources WHERE name = ?", (name,))
 
     def next_id(self) -> str:
-        """A number that was never given out before, also across restarts."""
+        """Return a number that was never returned before, also across restarts."""
         with self.atomic() as connection:
             connection.execute("UPDATE ids SET last = last + 1")
             row = connection.execute("SELECT last FROM ids").fetchone()
@@ -170,12 +168,12 @@ class Store:
 
     @contextmanager
     def atomic(self) -> Iterator[sqlite3.Connection]:
-        """Several steps as one: all of them are kept, or none if one raises. May be nested."""
+        """Run several steps in one transaction; may be nested."""
         with self._lock:
             if self._connection.in_transaction:  # nested: the outer one commits
                 yield self._connection
                 return
-            self.space.use_if_full()
+            self.reserve.use_if_full()
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -184,16 +182,16 @@ class Store:
                 if self._connection.in_transaction:  # SQLite rolls back by itself on a full disk
                     self._connection.execute("ROLLBACK")
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-                    self.space.use()  # a quota, say: the next attempt has room
+                    self.reserve.use()  # perhaps a quota: the next attempt has space
                 raise
 
-    def settle(self) -> None:
-        """Moves what SQLite's journal holds into the file: a copy of that alone is then whole."""
+    def checkpoint(self) -> None:
+        """Move SQLite's journal into the file, so that a copy of the file alone is complete."""
         with self._lock, suppress(sqlite3.OperationalError):  # a full disk: the journal stays
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Closes the file; the store cannot be used afterwards."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
@@ -203,10 +201,6 @@ class Store:
                 f"SELECT body FROM resources {where} ORDER BY position", (value,)
             ).fetchall()
         return [_decode(row[0]) for row in rows]
-
-
-def _kind_of(name: str) -> str:
-    return collection_of(name).rpartition("/")[2]
 
 
 def _position(connection: sqlite3.Connection, name: str) -> int:

@@ -1,1 +1,1 @@
-"""Lists of resources: filters, order and pages, carried out by SQLite."""
+"""Lists of resources: filters, order and pages, evaluated by SQLite."""

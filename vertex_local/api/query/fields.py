@@ -1,9 +1,10 @@
-"""The fields that a filter and `orderBy` may name, by kind of resource, as Vertex AI has them."""
+"""Fields for filters and `orderBy` by kind of resource, as in Vertex AI."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 from vertex_local.api.database import model_record as registry
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.json_types import Json
 
 VERSIONS = "versions"
@@ -11,7 +12,7 @@ TIMES = ("create_time", "update_time", "start_time", "end_time", "next_run_time"
 REQUEST = "create_pipeline_job_request"
 RUN_TIMES = ("create_time", "update_time", "start_time", "end_time")
 # For instance https://cloud.google.com/python/docs/reference/aiplatform/latest/
-# google.cloud.aiplatform_v1.types.ListPipelineJobsRequest. Labels are apart: each kind has them.
+# google.cloud.aiplatform_v1.types.ListPipelineJobsRequest. In addition, each kind has labels.
 FIELDS = {
     "customJobs": ("display_name", "state", *RUN_TIMES),
     "pipelineJobs": (
@@ -24,13 +25,13 @@ FIELDS = {
     "endpoints": ("display_name", "create_time", "update_time", "endpoint", "base_model_name"),
     "operations": ("done", "create_time", "update_time"),
 }
-OTHERS = ("display_name", "create_time", "update_time")
+DEFAULT_FIELDS = ("display_name", "create_time", "update_time")
 COLUMNS = tuple(dict.fromkeys(field for fields in FIELDS.values() for field in fields))
 
 
 def fields_of(kind: str) -> tuple[str, ...]:
     """Return the fields of a kind, without `labels.KEY`."""
-    return FIELDS.get(kind, OTHERS)
+    return FIELDS.get(kind, DEFAULT_FIELDS)
 
 
 def snake_case(field: str) -> str:
@@ -38,10 +39,17 @@ def snake_case(field: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field)
 
 
-def row_of(kind: str, name: str, body: Json) -> dict[str, str]:
-    """Return the text of each column for a resource: "" for what it does not have."""
+def camel_case(field: str) -> str:
+    """Return `displayName` for `display_name`."""
+    head, *rest = field.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def row_of(name: str, body: Json) -> dict[str, str]:
+    """Return the value of each column for a resource; "" for fields that it lacks."""
+    resource = ResourceName.from_name(name)
+    kind, resource_id = resource.kind, resource.id
     shown = _shown(kind, body)
-    resource_id = name.rpartition("/")[2]
     own = {
         "display_name": shown.get("displayName", ""),
         "state": shown.get("state", ""),
@@ -60,17 +68,17 @@ def row_of(kind: str, name: str, body: Json) -> dict[str, str]:
     return {field: str(own.get(field, "")) if field in fields_of(kind) else "" for field in COLUMNS}
 
 
-def labels_of(kind: str, body: Json) -> dict[str, str]:
-    """Return the labels of a resource as lists show them."""
-    labels = _shown(kind, body).get("labels")
+def labels_of(name: str, body: Json) -> dict[str, str]:
+    """Return the labels by which a resource is filtered."""
+    labels = _shown(ResourceName.from_name(name).kind, body).get("labels")
     return {str(k): str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
 
 
 def normal_time(text: str) -> str:
-    """Return a time in the one form in which times can be compared as texts; "" for none.
+    """Return a time in UTC, in a form whose texts compare like times; "" for "".
 
     Raises:
-        ValueError: It is not a time with its zone.
+        ValueError: It is not a time with a time zone.
     """
     if not text:
         return ""
@@ -83,12 +91,12 @@ def normal_time(text: str) -> str:
 def _stored_time(text: str) -> str:
     try:
         return normal_time(text)
-    except ValueError:  # no list should fail because of one resource
+    except ValueError:  # one bad resource must not break lists
         return ""
 
 
 def _shown(kind: str, body: Json) -> Json:
-    """Return a resource as lists show it: of a model, its default version."""
+    """Return a resource as in lists: the default version for a model."""
     if kind == "models" and "versions" in body:
         if not body["versions"]:
             return {**body, "labels": {}}
@@ -97,8 +105,7 @@ def _shown(kind: str, body: Json) -> Json:
 
 
 def _time(kind: str, shown: Json, field: str) -> str:
-    head, *rest = field.split("_")
-    key = head + "".join(word.capitalize() for word in rest)
+    key = camel_case(field)
     if kind == VERSIONS:
         return str(shown.get(f"version{key[0].upper()}{key[1:]}", ""))
     if kind == "operations":

@@ -1,6 +1,6 @@
-"""The grammar of filters, as far as Vertex AI documents it (https://google.aip.dev/160).
+"""Parser of filters, for the part of https://google.aip.dev/160 that Vertex AI documents.
 
-`state="X" AND (labels.run=a OR NOT display_name:"b*")`. As in AIP-160, OR binds closer than AND.
+`state="X" AND (labels.run=a OR NOT display_name:"b*")`. As in AIP-160, OR has precedence over AND.
 """
 
 import re
@@ -27,7 +27,7 @@ NOT = re.compile(r"NOT(?=[\s(])|-(?=[A-Za-z_(])")
 
 @dataclass(frozen=True)
 class Restriction:
-    """One condition: a field as it was written, an operator, and the value."""
+    """Comparison of a field with a value; the field is as in the filter."""
 
     field: str
     operator: str
@@ -36,35 +36,37 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite of a condition."""
+    """Negation of a condition."""
 
-    part: "Node"
+    node: "Node"
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Conditions of which all (`AND`) or any (`OR`) must hold."""
+    """Conditions joined by `AND` or `OR`."""
 
-    word: str
-    parts: tuple["Node", ...]
+    operator: str
+    nodes: tuple["Node", ...]
 
 
 Node = Restriction | Not | Joined
 
 
 def parse(text: str) -> Node | None:
-    """Return a filter's conditions; None for an empty filter.
+    """Return a filter's syntax tree; None for an empty filter.
 
     Raises:
-        ApiError: INVALID_ARGUMENT, for what is not a filter.
+        ApiError: INVALID_ARGUMENT, with the position of the error.
     """
     if len(text) > MAX_CHARACTERS:
-        raise invalid_argument(f"filter has {len(text)} characters; allowed are {MAX_CHARACTERS}.")
-    return _Parser(text).whole() if text.strip() else None
+        raise invalid_argument(
+            f"filter has {len(text)} characters; the maximum is {MAX_CHARACTERS}."
+        )
+    return _Parser(text).parse() if text.strip() else None
 
 
 class _Parser:
-    """Recursive descent over a filter, from `_position` on."""
+    """Recursive descent parser of a filter."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -72,20 +74,20 @@ class _Parser:
         self._depth = 0
         self._num_conditions = 0
 
-    def whole(self) -> Node:
+    def parse(self) -> Node:
         node = self._all()
         if self._position < len(self._text):
-            raise self._wrong()
+            raise self._error()
         return node
 
     def _all(self) -> Node:
         return self._joined("AND", lambda: self._joined("OR", self._term))
 
-    def _joined(self, word: str, part: Callable[[], Node]) -> Node:
-        parts = [part()]
-        while self._take(re.compile(rf"{word}(?=[\s(])")):
-            parts.append(part())
-        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
+    def _joined(self, operator: str, parse_one: Callable[[], Node]) -> Node:
+        nodes = [parse_one()]
+        while self._take(re.compile(rf"{operator}(?=[\s(])")):
+            nodes.append(parse_one())
+        return nodes[0] if len(nodes) == 1 else Joined(operator, tuple(nodes))
 
     def _term(self) -> Node:
         if self._take(NOT):
@@ -93,26 +95,26 @@ class _Parser:
         if self._take(re.compile(r"\(")):
             node = self._nested(self._all)
             if not self._take(re.compile(r"\)")):
-                raise self._wrong()
+                raise self._error()
             return node
         match = self._take(RESTRICTION)
         self._num_conditions += 1
         if match is None or self._num_conditions > MAX_CONDITIONS:
-            raise self._wrong()
+            raise self._error()
         quoted = match["double"] if match["single"] is None else match["single"]
         value = match["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
         return Restriction(match["field"], match["operator"], value)
 
-    def _nested(self, part: Callable[[], Node]) -> Node:
+    def _nested(self, parse_one: Callable[[], Node]) -> Node:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._wrong()
-        node = part()
+            raise self._error()
+        node = parse_one()
         self._depth -= 1
         return node
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Match a pattern here and go past it and the white space that follows."""
+        """Match a pattern at the current position and skip it, with white space around it."""
         while self._text[self._position : self._position + 1].isspace():
             self._position += 1
         match = pattern.match(self._text, self._position)
@@ -122,6 +124,6 @@ class _Parser:
                 self._position += 1
         return match
 
-    def _wrong(self) -> ApiError:
+    def _error(self) -> ApiError:
         rest = self._text[self._position : self._position + 40]
-        return invalid_argument(f'filter "{self._text}" is not understood at "{rest}"; {EXAMPLES}.')
+        return invalid_argument(f'filter "{self._text}" is not valid at "{rest}"; {EXAMPLES}.')

@@ -1,6 +1,7 @@
-"""Pages of a list: where the next one begins is told by the last item, not by a number of items.
+"""Pages of a list.
 
-So none is lost, and none is twice there, when others are made or deleted between two pages.
+A page token has the sort key of the last item, not an offset, so no item is skipped or repeated if
+resources are created or deleted between two requests.
 """
 
 import base64
@@ -13,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from vertex_local.api.query import select
+from vertex_local.api.query.fields import VERSIONS, snake_case
 from vertex_local.api.query.select import Query
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
@@ -26,7 +28,7 @@ NUM_DIGEST_CHARACTERS = 12
 
 @dataclass(frozen=True)
 class Page:
-    """The part of a list that a request asks for."""
+    """Page of a list, as requested."""
 
     collection: str
     query: Query
@@ -35,22 +37,23 @@ class Page:
     digest: str
 
     @classmethod
-    def of(cls, call: Call, collection: str, *, kind: str) -> "Page":
-        """Return the page that `filter`, `orderBy`, `pageSize` and `pageToken` ask for.
+    def of(cls, call: Call, kind: str, *, parent: str) -> "Page":
+        """Parse `filter`, `orderBy`, `pageSize` and `pageToken` of a request.
 
         Raises:
-            ApiError: INVALID_ARGUMENT, saying which is wrong.
+            ApiError: INVALID_ARGUMENT, naming the invalid one.
         """
         filter_text = call.query.get("filter", "")
-        order_by = call.query.get("orderBy") or call.query.get("order_by", "")
+        order_by = _value(call, "orderBy")
         query = select.build(kind, filter_text=filter_text, order_by=order_by)
+        collection = f"{parent}/{kind}"
         text = json.dumps([collection, filter_text, order_by])
         digest = hashlib.sha256(text.encode()).hexdigest()[:NUM_DIGEST_CHARACTERS]
-        token = call.query.get("pageToken") or call.query.get("page_token", "")
+        token = _value(call, "pageToken")
         return cls(
             collection=collection,
             query=query,
-            size=_size(call.query.get("pageSize") or call.query.get("page_size", "")),
+            size=_size(_value(call, "pageSize")),
             after=_after(token, digest=digest, num_keys=len(query.orders) + 1) if token else (),
             digest=digest,
         )
@@ -64,35 +67,44 @@ class Page:
         token = self._token(shown[-1]) if len(keys) > self.size else ""
         return [int(key[-1]) for key in shown], token
 
-    def answer(self, key: str, resources: list[Json], token: str) -> Json:
-        """Return the answer to a list request."""
-        return {key: resources, **({"nextPageToken": token} if token else {})}
-
     def _token(self, key: tuple[str | int, ...]) -> str:
         text = json.dumps([self.digest, *key], separators=(",", ":"))
         return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def list_page(
-    service: Service, call: Call, collection: str, *, view: Callable[[Json], Json] = dict
+    service: Service,
+    call: Call,
+    kind: str,
+    *,
+    parent: str = "",
+    view: Callable[[Json], Json] = dict,
 ) -> Json:
-    """Answer a list request for a collection, each resource as `view` shows it."""
-    kind = collection.rpartition("/")[2]
-    page = Page.of(call, collection, kind=kind)
+    """Return a page of the resources of a kind below `parent`, each as `view` shows it."""
+    page = Page.of(call, kind, parent=parent or call.parent)
     resources, token = service.store.page(page.read)
-    return page.answer(kind, [view(resource) for resource in resources], token)
+    return _response(kind, [view(resource) for resource in resources], token)
 
 
 def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
-    """Answer a list request for the versions of a model, which are in one record."""
-    page = Page.of(call, name, kind="versions")
+    """Return a page of the versions of a model, which are in one record."""
+    page = Page.of(call, VERSIONS, parent=name)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(select.SCHEMA)
         by_id = {int(version["versionId"]): version for version in versions}
         for version_id, version in by_id.items():
-            select.put(connection, version_id, f"{name}/{version_id}", "versions", version)
+            select.put(connection, version_id, f"{name}/{VERSIONS}/{version_id}", version)
         positions, token = page.read(connection)
-    return page.answer("models", [by_id[position] for position in positions], token)
+    return _response("models", [by_id[position] for position in positions], token)
+
+
+def _value(call: Call, parameter: str) -> str:
+    """Return a query parameter in camelCase or snake_case, or ""."""
+    return call.query.get(parameter) or call.query.get(snake_case(parameter), "")
+
+
+def _response(key: str, resources: list[Json], token: str) -> Json:
+    return {key: resources, **({"nextPageToken": token} if token else {})}
 
 
 def _after(token: str, *, digest: str, num_keys: int) -> tuple[str | int, ...]:
@@ -111,8 +123,8 @@ def _after(token: str, *, digest: str, num_keys: int) -> tuple[str | int, ...]:
 
 def _wrong_token(token: str) -> ApiError:
     return invalid_argument(
-        f'pageToken "{token[:100]}" is not one that this list has answered; repeat the request '
-        "with the filter and orderBy that it came with, or begin without a token."
+        f'pageToken "{token[:100]}" is not a token of this list; repeat the request with the same '
+        "filter and orderBy as for the page before, or start without a token."
     )
 
 
@@ -120,5 +132,7 @@ def _size(text: str) -> int:
     if not text:
         return MAX_PAGE_SIZE
     if not text.isascii() or not text.isdigit():
-        raise invalid_argument(f'pageSize "{text}" is not valid; it must be a whole number.')
+        raise invalid_argument(
+            f'pageSize "{text}" is not valid; it must be an integer of at least 0.'
+        )
     return min(int(text[:9]), MAX_PAGE_SIZE) or MAX_PAGE_SIZE

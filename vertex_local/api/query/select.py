@@ -1,6 +1,6 @@
-"""Filters and orders as SQL, over a table with a narrow row for each resource.
+"""Filters and orders as SQL, over a table with the fields of each resource.
 
-The resources themselves may be large: only those of the page are read.
+Resources may be large, so only those of the page are read.
 """
 
 import sqlite3
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vertex_local.api.query import fields
 from vertex_local.api.query.fields import COLUMNS, TIMES, fields_of, snake_case
 from vertex_local.api.query.grammar import Joined, Node, Not, Restriction, parse
+from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import ApiError, invalid_argument
 from vertex_local.json_types import Json
 
@@ -45,7 +46,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Query:
-    """What a list request asks of a collection, in SQL."""
+    """Filter and order of a list request, in SQL."""
 
     condition: str
     values: tuple[str, ...]
@@ -56,27 +57,27 @@ def build(kind: str, *, filter_text: str, order_by: str) -> Query:
     """Return the query of a filter and an order.
 
     Raises:
-        ApiError: INVALID_ARGUMENT, naming an unknown field and those there are.
+        ApiError: INVALID_ARGUMENT, naming an unknown field and the known ones.
     """
     node = parse(filter_text)
     condition, values = _condition(kind, node) if node else ("1", [])
     return Query(condition, tuple(values), _orders(kind, order_by))
 
 
-def put(connection: sqlite3.Connection, position: int, name: str, kind: str, body: Json) -> None:
-    """Add a resource to the table, or change its row."""
-    row = fields.row_of(kind, name, body)
-    collection = name.rpartition("/")[0]
+def put(connection: sqlite3.Connection, position: int, name: str, body: Json) -> None:
+    """Insert or update the rows of a resource."""
+    row = fields.row_of(name, body)
+    collection = ResourceName.from_name(name).full_collection
     connection.execute(INSERT, (position, collection, *(row[column] for column in COLUMNS)))
     connection.execute("DELETE FROM labels WHERE position = ?", (position,))
     connection.executemany(
         "INSERT INTO labels (key, value, position) VALUES (?, ?, ?)",
-        [(key, value, position) for key, value in fields.labels_of(kind, body).items()],
+        [(key, value, position) for key, value in fields.labels_of(name, body).items()],
     )
 
 
 def remove(connection: sqlite3.Connection, position: int) -> None:
-    """Take a resource out of the table."""
+    """Delete the rows of a resource."""
     connection.execute("DELETE FROM listed WHERE position = ?", (position,))
     connection.execute("DELETE FROM labels WHERE position = ?", (position,))
 
@@ -89,9 +90,9 @@ def select(
     after: tuple[str | int, ...] = (),
     limit: int,
 ) -> list[tuple[str | int, ...]]:
-    """Return the sort key of each resource of a page: its sort columns, last its position.
+    """Return the sort key of each resource of a page: the sort columns, then its position.
 
-    `after` is the sort key that the page before ended with.
+    `after` is the last sort key of the page before.
     """
     keys = [*((f'"{one.column}"', one.is_descending) for one in query.orders)]
     keys.append(("position", bool(keys) and keys[-1][1]))
@@ -108,27 +109,27 @@ def select(
 def _later(
     keys: list[tuple[str, bool]], after: tuple[str | int, ...]
 ) -> tuple[str, list[str | int]]:
-    """Return the condition on rows that come after a sort key."""
-    parts: list[str] = []
+    """Return the condition for rows after a sort key."""
+    conditions: list[str] = []
     values: list[str | int] = []
     for number, (key, is_descending) in enumerate(keys):
         equal = [f"{before} = ?" for before, _ in keys[:number]]
-        parts.append(" AND ".join([*equal, f"{key} {'<' if is_descending else '>'} ?"]))
+        conditions.append(" AND ".join([*equal, f"{key} {'<' if is_descending else '>'} ?"]))
         values += after[: number + 1]
-    return " OR ".join(f"({part})" for part in parts), values
+    return " OR ".join(f"({condition})" for condition in conditions), values
 
 
 def _orders(kind: str, order_by: str) -> tuple[Order, ...]:
     orders: list[Order] = []
-    for part in filter(None, (part.strip() for part in order_by.split(","))):
-        field, *direction = part.split()
+    for term in filter(None, (term.strip() for term in order_by.split(","))):
+        field, *direction = term.split()
         if direction not in ([], ["asc"], ["desc"]):
             raise invalid_argument(
-                f'orderBy "{order_by}" is not understood; write a field, then asc or desc.'
+                f'orderBy "{order_by}" is not valid; write a field, then asc or desc.'
             )
         column = snake_case(field)
         if column not in fields_of(kind):
-            raise _unknown("orderBy", field, kind, fields_of(kind))
+            raise _unknown_field("orderBy", field, kind, fields_of(kind))
         if column in [one.column for one in orders]:
             raise invalid_argument(f'orderBy "{order_by}" names {field} twice.')
         orders.append(Order(column, direction == ["desc"]))
@@ -137,21 +138,21 @@ def _orders(kind: str, order_by: str) -> tuple[Order, ...]:
 
 def _condition(kind: str, node: Node) -> tuple[str, list[str]]:
     if isinstance(node, Not):
-        condition, values = _condition(kind, node.part)
+        condition, values = _condition(kind, node.node)
         return f"NOT ({condition})", values
     if isinstance(node, Joined):
-        parts = [_condition(kind, part) for part in node.parts]
-        joined = f" {node.word} ".join(f"({condition})" for condition, _ in parts)
-        return joined, [value for _, values in parts for value in values]
+        operands = [_condition(kind, one) for one in node.nodes]
+        joined = f" {node.operator} ".join(f"({condition})" for condition, _ in operands)
+        return joined, [value for _, values in operands for value in values]
     if node.field == "labels" or node.field.startswith("labels."):
         return _label_condition(node)
     column = snake_case(node.field)
     if column not in fields_of(kind):
-        raise _unknown("filter", node.field, kind, (*fields_of(kind), "labels.KEY"))
+        raise _unknown_field("filter", node.field, kind, (*fields_of(kind), "labels.KEY"))
     if column in TIMES:
         return _time_condition(column, node)
     if node.operator not in ("=", "!=", ":"):
-        raise _wrong_operator(node, "=, != and :")
+        raise _operator_error(node, "=, != and :")
     return _text_condition(f'"{column}"', node)
 
 
@@ -160,10 +161,10 @@ def _label_condition(node: Restriction) -> tuple[str, list[str]]:
     matching = "position IN (SELECT position FROM labels WHERE key = ? AND {})"
     if not key:
         if node.operator != ":":
-            raise _wrong_operator(node, "labels:KEY, labels.KEY:* and labels.KEY=VALUE")
+            raise _operator_error(node, "labels:KEY, labels.KEY:* and labels.KEY=VALUE")
         return matching.format("1"), [node.value]
     if node.operator not in ("=", "!=", ":"):
-        raise _wrong_operator(node, "=, != and :")
+        raise _operator_error(node, "=, != and :")
     if node.operator == ":" and node.value == "*":
         return matching.format("1"), [key]
     condition, values = _text_condition("value", Restriction(node.field, "=", node.value))
@@ -172,7 +173,7 @@ def _label_condition(node: Restriction) -> tuple[str, list[str]]:
 
 
 def _text_condition(column: str, node: Restriction) -> tuple[str, list[str]]:
-    """Return a comparison, by case and with `*` for any characters."""
+    """Return a case-sensitive comparison; `*` matches any characters."""
     negation = "NOT " if node.operator == "!=" else ""
     if "*" not in node.value:
         return f"{negation}{column} = ?", [node.value]
@@ -185,7 +186,7 @@ def _text_condition(column: str, node: Restriction) -> tuple[str, list[str]]:
 def _time_condition(column: str, node: Restriction) -> tuple[str, list[str]]:
     if node.operator == ":":
         if node.value != "*":
-            raise _wrong_operator(node, "=, !=, <, <=, >, >= and :*")
+            raise _operator_error(node, "=, !=, <, <=, >, >= and :*")
         return f'"{column}" != ?', [""]
     try:
         moment = fields.normal_time(node.value)
@@ -200,14 +201,14 @@ def _time_condition(column: str, node: Restriction) -> tuple[str, list[str]]:
     return f'{is_set}"{column}" {node.operator} ?', [moment]
 
 
-def _wrong_operator(node: Restriction, allowed: str) -> ApiError:
+def _operator_error(node: Restriction, allowed: str) -> ApiError:
     return invalid_argument(
         f'filter: "{node.field}{node.operator}{node.value}" is not supported; {node.field} takes '
         f"{allowed}."
     )
 
 
-def _unknown(where: str, field: str, kind: str, known: tuple[str, ...]) -> ApiError:
+def _unknown_field(parameter: str, field: str, kind: str, known: tuple[str, ...]) -> ApiError:
     return invalid_argument(
-        f'{where}: {kind} has no field "{field}" to go by; there are {", ".join(known)}.'
+        f'{parameter}: {kind} has no field "{field}"; use one of {", ".join(known)}.'
     )

@@ -1,1 +1,1 @@
-"""Google Cloud Pipeline Components, carried out by this service."""
+"""Google Cloud Pipeline Components, executed with requests to this service."""

@@ -1,4 +1,4 @@
-"""Requests to this service that are sent again until they are answered; a key makes that safe."""
+"""Requests with retries to this service; an `Idempotency-Key` makes a retry safe."""
 
 import uuid
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from vertex_local.api.idempotency import HEADER
 from vertex_local.json_types import Json
 
 REQUEST_TIMEOUT_SECONDS = 60.0
-MOST_ATTEMPTS = 8
+MAX_ATTEMPTS = 8
 RETRY_TIMEOUT_SECONDS = 60.0
 TRANSIENT_CODES = {429, 502, 503, 504}
 
 
 class RequestError(Exception):
-    """A request was refused or got no answer; says which and why."""
+    """Failed request; the message names the request and the reason."""
 
 
 class TransientError(RequestError):
-    """A failure that may pass."""
+    """Failure that a retry may avoid."""
 
 
 def call(
@@ -33,22 +33,25 @@ def call(
     body: Json | None = None,
     say: Callable[[str], None],
 ) -> Json:
-    """Send a request until it is answered, up to 8 times within a minute; `say` takes a log line.
+    """Send a request; retry transient failures up to 8 times within a minute.
+
+    `say` writes a line to a log.
 
     Raises:
-        RequestError: It was refused, or not answered at last; a service that is gone at once.
+        RequestError: It was refused, or all attempts have failed. If the service is not running,
+            there is no retry.
     """
     headers = {} if method == "GET" else {HEADER: f'"{uuid.uuid4()}"'}
 
     def say_retry(state: tenacity.RetryCallState) -> None:
         reason = state.outcome.exception() if state.outcome else ""
-        say(f"{reason}; attempt {state.attempt_number + 1} follows")
+        say(f"{reason}; retrying (attempt {state.attempt_number + 1})")
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TransientError),
         wait=tenacity.wait_random_exponential(multiplier=0.25, max=10),
         stop=tenacity.stop_any(
-            tenacity.stop_after_attempt(MOST_ATTEMPTS),
+            tenacity.stop_after_attempt(MAX_ATTEMPTS),
             tenacity.stop_before_delay(RETRY_TIMEOUT_SECONDS),
         ),
         before_sleep=say_retry,
@@ -64,20 +67,20 @@ def _send(session: requests.Session, method: str, url: str, **arguments: Any) ->
             method, url, json=body, timeout=REQUEST_TIMEOUT_SECONDS, **arguments
         )
     except requests.RequestException as problem:
-        kind = RequestError if _is_refused(problem) else TransientError
+        kind = RequestError if _is_connection_refused(problem) else TransientError
         raise kind(f"{method} {url}: {problem}") from None
     try:
-        answer: Json = response.json()
+        result: Json = response.json()
     except ValueError:
-        answer = {"error": {"message": response.text[:500]}} if not response.ok else {}
+        result = {"error": {"message": response.text[:500]}} if not response.ok else {}
     if not response.ok:
-        error = answer.get("error", {})
+        error = result.get("error", {})
         reason = f"{error.get('status', response.status_code)}: {error.get('message', '')}"
         kind = TransientError if response.status_code in TRANSIENT_CODES else RequestError
         raise kind(f"{method} {url.partition('/v1/')[2]} was refused: {reason}")
-    return answer
+    return result
 
 
-def _is_refused(error: requests.RequestException) -> bool:
+def _is_connection_refused(error: requests.RequestException) -> bool:
     reason = getattr(error.args[0] if error.args else None, "reason", None)
     return isinstance(reason, NewConnectionError)

@@ -1,10 +1,11 @@
-"""Carries out Google Cloud Pipeline Components by calling the service, in the runner's process.
+"""Google Cloud Pipeline Components, executed in the runner's process by calling the service.
 
-On Vertex AI each is a container that runs a launcher of GCPC; here the launcher's requests
-(`gcpc_requests.py`) go to the local service, and the same files are written afterwards.
+On Vertex AI each is a container that runs a launcher of GCPC. Here the launcher's requests
+(`requests.py`) go to the local service, and the same output files are written.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,30 +32,30 @@ JOB_FINAL_STATES = {
 
 @dataclass(frozen=True)
 class Operator:
-    """Calls one service.
+    """Client of one service.
 
     Attributes:
         url: The service, `http://127.0.0.1:8085`.
-        must_stop: Asked while something is awaited; true ends it.
-        say: Takes lines for the task's log.
-        note: Takes the name of each job or operation that was created.
+        must_stop: Polled while a job or operation runs; if true, it is cancelled.
+        say: Writes a line to the task's log.
+        on_created: Called with the name of each job or operation that is created.
     """
 
     url: str
     must_stop: Callable[[], bool]
     say: Callable[[str], None]
-    note: Callable[[str], None] = lambda name: None
+    on_created: Callable[[str], None] = lambda name: None
     session: requests.Session = field(default_factory=requests.Session)
 
     def __post_init__(self) -> None:
         self.session.trust_env = False  # a proxy must not see requests to this machine
         self.session.headers["User-Agent"] = USER_AGENT
 
-    def carry_out(self, command: list[str]) -> None:
-        """Does what the launcher of `command` would do.
+    def execute(self, command: list[str]) -> None:
+        """Do what the launcher of `command` would do.
 
         Raises:
-            GcpcError: the operation is unknown or has failed; says which and why.
+            GcpcError: The operation is not supported or has failed.
         """
         launch = gcpc_requests.parse_launch(command)
         if launch.type == "CustomJob":
@@ -64,7 +65,7 @@ class Operator:
         self._write_artifact(launch, operation.get("response", {}))
 
     def writes_to(self, folder: Path, *, parent: str) -> bool:
-        """Whether an unfinished custom job of a project and location writes to a folder."""
+        """Return whether an unfinished custom job below `parent` writes to a folder."""
         path = f"{parent}/customJobs"
         while True:
             page = self._call(Request("GET", path))
@@ -90,7 +91,7 @@ class Operator:
         name = job["name"]
         self._write_resources(launch, "CustomJob", name)
         self.say(f"created {name}")
-        job = self._await(name, _is_final_job, f"{name}:cancel")
+        job = self._await(job, _is_final_job)
         self.say(f"{name}: {job['state']}")
         if job["state"] != "JOB_STATE_SUCCEEDED":
             reason = job.get("error", {}).get("message", "no message")
@@ -101,26 +102,26 @@ class Operator:
         name = operation["name"]
         self._write_resources(launch, "VertexLro", name)
         self.say(f"{launch.type}: {name}")
-        operation = self._await(name, _is_done, f"{name}:cancel", now=operation)
+        operation = self._await(operation, lambda found: bool(found.get("done")))
         if operation.get("error"):
             raise GcpcError(f"{launch.type} failed: {operation['error'].get('message', '')}")
         self.say(f"{launch.type}: done")
         return operation
 
-    def _await(
-        self, name: str, is_final: Callable[[Json], bool], cancel: str, *, now: Json | None = None
-    ) -> Json:
-        """Polls `name` until it is final; cancels it when the task is to stop."""
-        resource = now or self._call(Request("GET", name))
+    def _await(self, resource: Json, is_final: Callable[[Json], bool]) -> Json:
+        """Poll a job or operation until it is final; cancel it if the task must stop."""
+        name = resource["name"]
         pause_seconds = FIRST_POLL_SECONDS
-        give_up_at = float("inf")
+        deadline = math.inf
         while not is_final(resource):
-            if give_up_at == float("inf") and self.must_stop():
+            if deadline == math.inf and self.must_stop():
                 self.say(f"cancelling {name}")
-                self._call(Request("POST", cancel, {}))
-                give_up_at = time.monotonic() + CANCEL_TIMEOUT_SECONDS
-            if time.monotonic() > give_up_at:
-                raise GcpcError(f"{name} had not ended {CANCEL_TIMEOUT_SECONDS:.0f} s after cancel")
+                self._call(Request("POST", f"{name}:cancel", {}))
+                deadline = time.monotonic() + CANCEL_TIMEOUT_SECONDS
+            if time.monotonic() > deadline:
+                raise GcpcError(
+                    f"{name} was cancelled, but had not ended after {CANCEL_TIMEOUT_SECONDS:.0f} s"
+                )
             time.sleep(pause_seconds)
             pause_seconds = min(pause_seconds * 1.3, LONGEST_POLL_SECONDS)
             resource = self._call(Request("GET", name))
@@ -139,15 +140,15 @@ class Operator:
             raise GcpcError(str(error)) from None
 
     def _write_resources(self, launch: Launch, kind: str, name: str) -> None:
-        """The `gcp_resources` output: a GcpResources proto as JSON."""
-        self.note(name)
+        """Write the `gcp_resources` output, a GcpResources proto as JSON."""
+        self.on_created(name)
         uri = f"{self.url}/v1/{name}"
         path = Path(launch.gcp_resources)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"resources": [{"resourceType": kind, "resourceUri": uri}]}))
 
     def _write_artifact(self, launch: Launch, response: Json) -> None:
-        """The VertexModel or VertexEndpoint that the operation puts out, if it does."""
+        """Write the VertexModel or VertexEndpoint that is the output of an operation, if any."""
         from google_cloud_pipeline_components.container.utils import artifact_utils
         from google_cloud_pipeline_components.types.artifact_types import (
             VertexEndpoint,
@@ -173,7 +174,3 @@ def _is_final_job(job: Json) -> bool:
 def _writes_to(job: Json, folder: Path) -> bool:
     base = job.get("jobSpec", {}).get("baseOutputDirectory", {}).get("outputUriPrefix", "")
     return not _is_final_job(job) and bool(base) and folder.is_relative_to(base)
-
-
-def _is_done(operation: Json) -> bool:
-    return bool(operation.get("done"))

@@ -1,7 +1,7 @@
-"""The requests that Google Cloud Pipeline Components send, from the command lines they carry.
+"""Requests of Google Cloud Pipeline Components, built from their command lines.
 
-Each function follows the launcher of the same operation in the wheel, under
-google_cloud_pipeline_components/container/v1; tests compare them with those launchers.
+Each function does the same as the launcher of that operation in the wheel, under
+google_cloud_pipeline_components/container/v1; tests compare the requests of both.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import (
     json_util,
 )
 
+from vertex_local.api.query.fields import snake_case
 from vertex_local.json_types import Json
 
 LAUNCHER_PREFIX = "google_cloud_pipeline_components."
@@ -24,12 +25,12 @@ ENDPOINT_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/endpoints/[^/]+")
 
 
 class GcpcError(Exception):
-    """An operation cannot be carried out, or has failed; the message says why."""
+    """Failure of an operation, with the reason."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The command line of a launcher, parsed as the launchers do."""
+    """Command line of a launcher, parsed as the launchers do."""
 
     type: str
     project: str
@@ -45,13 +46,13 @@ class Launch:
         return f"projects/{self.project}/locations/{self.location}"
 
     def spec(self) -> Json:
-        """The payload as JSON; control characters in strings are allowed, as the launchers do."""
+        """Return the payload; like the launchers, allow control characters in strings."""
         try:
             spec = json.loads(self.payload, strict=False)
         except ValueError as error:
             raise GcpcError(
                 f"the payload of {self.type} is not JSON ({error}): {self.payload}; "
-                "GCPC pastes values into it unquoted, so no value may hold a quote or a backslash"
+                "GCPC pastes values into it unescaped, so no value may have a quote or a backslash"
             ) from None
         if not isinstance(spec, dict):
             raise GcpcError(f"the payload of {self.type} is not a JSON object: {self.payload}")
@@ -60,7 +61,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Request:
-    """A call below `/v1/`; no body means an empty one."""
+    """Request to a path below `/v1/`."""
 
     method: str
     path: str
@@ -68,17 +69,17 @@ class Request:
 
 
 def is_launch(command: list[str]) -> bool:
-    """Whether a task's command starts a GCPC launcher."""
+    """Return whether a task's command starts a GCPC launcher."""
     return launcher_module(command).startswith(LAUNCHER_PREFIX)
 
 
 def launcher_module(command: list[str]) -> str:
-    """The module that `python -m` is to run; empty for other commands."""
+    """Return the module that `python -m` runs; "" for other commands."""
     return command[command.index("-m") + 1] if "-m" in command[:-1] else ""
 
 
 def parse_launch(command: list[str]) -> Launch:
-    """Parses the command of a GCPC task."""
+    """Parse the command of a GCPC task."""
     parser = _Parser(prog=launcher_module(command), add_help=False)
     for name in ("type", "project", "location", "payload", "gcp_resources"):
         parser.add_argument(f"--{name}", required=True)
@@ -90,7 +91,7 @@ def parse_launch(command: list[str]) -> Launch:
 
 
 def create_custom_job(launch: Launch) -> Request:
-    """CustomTrainingJobOp."""
+    """Return the request of CustomTrainingJobOp."""
     spec = launch.spec()
     spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
     spec = json_util.recursive_remove_empty(spec)
@@ -103,7 +104,7 @@ def create_custom_job(launch: Launch) -> Request:
 
 
 def upload_model(launch: Launch) -> Request:
-    """ModelUploadOp."""
+    """Return the request of ModelUploadOp."""
     spec = launch.spec()
     spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
     body: Json = {
@@ -119,7 +120,7 @@ def upload_model(launch: Launch) -> Request:
 
 
 def create_endpoint(launch: Launch) -> Request:
-    """EndpointCreateOp."""
+    """Return the request of EndpointCreateOp."""
     spec = launch.spec()
     spec["labels"] = gcp_labels_util.attach_system_labels(spec.get("labels", {}))
     body = json_util.recursive_remove_empty(spec)
@@ -127,19 +128,19 @@ def create_endpoint(launch: Launch) -> Request:
 
 
 def deploy_model(launch: Launch) -> Request:
-    """ModelDeployOp; the endpoint's name says project and location."""
+    """Return the request of ModelDeployOp; project and location are in the endpoint's name."""
     body = json_util.recursive_remove_empty(launch.spec())
     endpoint = _resource_name(body, "endpoint", ENDPOINT_NAME)
     return Request("POST", f"{endpoint}:deployModel", body)
 
 
 def get_endpoint(launch: Launch) -> Request:
-    """The endpoint that ModelUndeployOp looks the deployed model up in."""
+    """Return the request by which ModelUndeployOp reads its endpoint."""
     return Request("GET", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
 
 
 def undeploy_model(launch: Launch, endpoint: Json) -> Request:
-    """ModelUndeployOp, with the endpoint as `get_endpoint` found it."""
+    """Return the request of ModelUndeployOp; `endpoint` is the response to `get_endpoint`."""
     spec = json_util.recursive_remove_empty(launch.spec())
     full_name = _resource_name(spec, "model", MODEL_NAME)
     name, _, version = full_name.partition("@")
@@ -153,17 +154,17 @@ def undeploy_model(launch: Launch, endpoint: Json) -> Request:
 
 
 def delete_model(launch: Launch) -> Request:
-    """ModelDeleteOp; deletes every version."""
+    """Return the request of ModelDeleteOp, which deletes every version."""
     name = _resource_name(launch.spec(), "model", MODEL_NAME)
     return Request("DELETE", name.rsplit("@", 1)[0])
 
 
 def delete_endpoint(launch: Launch) -> Request:
-    """EndpointDeleteOp."""
+    """Return the request of EndpointDeleteOp."""
     return Request("DELETE", _resource_name(launch.spec(), "endpoint", ENDPOINT_NAME))
 
 
-# UndeployModel is not among them: it needs a look at the endpoint first.
+# Without UndeployModel, which must read the endpoint first.
 BUILDERS: dict[str, Callable[[Launch], Request]] = {
     "CustomJob": create_custom_job,
     "UploadModel": upload_model,
@@ -176,14 +177,14 @@ SUPPORTED = (*BUILDERS, "UndeployModel")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises where argparse would end the process."""
+    """Parser that raises GcpcError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise GcpcError(f"{self.prog}: {message}; supported operations are {', '.join(SUPPORTED)}")
 
 
 def _unmanaged_container_model(launch: Launch) -> Json:
-    """The parts of a model that an UnmanagedContainerModel artifact holds."""
+    """Return the fields of a model that come from an UnmanagedContainerModel artifact."""
     inputs = json.loads(launch.executor_input).get("inputs", {}).get("artifacts", {})
     artifacts = inputs.get("unmanaged_container_model", {}).get("artifacts")
     if not artifacts:
@@ -198,17 +199,16 @@ def _unmanaged_container_model(launch: Launch) -> Json:
 
 
 def _refuse_camel_case(spec: Any, path: str = "") -> None:
-    """The launcher hands the payload to a client that knows fields by their proto names only."""
+    """Refuse camelCase fields: the launcher's client knows only the names of the proto."""
     if isinstance(spec, list):
         for index, one in enumerate(spec):
             _refuse_camel_case(one, f"{path}[{index}]")
     elif isinstance(spec, dict):
         for key, value in spec.items():
             if key != key.lower():
-                snake_case = next(iter(json_util.camel_case_to_snake_case_recursive({key: 0})))
                 raise GcpcError(
                     f"the payload of CustomJob has the field {path}.{key}; as on Vertex AI, "
-                    f"it must be written {snake_case!r}"
+                    f"it must be written {snake_case(key)!r}"
                 )
             _refuse_camel_case(value, f"{path}.{key}".lstrip("."))
 

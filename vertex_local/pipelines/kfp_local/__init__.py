@@ -1,1 +1,1 @@
-"""What kfp.local does not offer, or does otherwise than Vertex AI."""
+"""Extension of kfp.local: features that it lacks, and behaviour that differs from Vertex AI."""

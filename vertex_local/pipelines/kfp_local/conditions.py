@@ -1,8 +1,8 @@
-"""Evaluates a `dsl.If` condition, or says why it cannot.
+"""Evaluation of `dsl.If` conditions.
 
-kfp.local takes a condition that it cannot evaluate for false, and the run succeeds without the
-guarded steps. It also pastes values into the text and calls `eval`. Here the values stay values,
-and what cannot be evaluated is an error.
+kfp.local treats a condition that it cannot evaluate as false, and the run succeeds without the
+conditional steps. It also pastes values into the condition and calls `eval`. Here values are never
+code, and a condition that cannot be evaluated is an error.
 """
 
 import ast
@@ -35,17 +35,17 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class ConditionError(ValueError):
-    """A condition that cannot be evaluated; the message holds the condition and the reason."""
+    """Condition that cannot be evaluated; the message has the condition and the reason."""
 
 
 def evaluate(condition: str, values: Mapping[str, Any]) -> bool:
-    """Whether a compiled condition holds for its inputs' values.
+    """Return the result of a compiled condition for the values of its inputs.
 
-    The condition is the part of CEL that the KFP compiler writes:
+    Conditions are the subset of CEL that the KFP compiler writes:
     `!(inputs.parameter_values['a'] == 'b') && int(inputs.parameter_values['n']) > 2`.
 
     Raises:
-        ConditionError: it is malformed, reads an unknown input, or compares unlike things.
+        ConditionError: It is malformed, reads an unknown input, or compares different types.
     """
     tree = parse(condition)
     try:
@@ -61,12 +61,12 @@ def parse(condition: str) -> ast.Expression:
     """Return a condition's syntax tree.
 
     Raises:
-        ConditionError: it is malformed.
+        ConditionError: It is malformed.
     """
     try:
         return ast.parse(TOKEN.sub(_to_python, condition).strip(), mode="eval")
     except SyntaxError:
-        reason = "its syntax is not understood (a quote in a compared string does that)"
+        reason = "invalid syntax (a quote in a compared string causes this)"
         raise ConditionError(f"condition `{condition}` cannot be evaluated: {reason}") from None
 
 
@@ -93,18 +93,18 @@ def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
 
 def _boolean(node: ast.expr, values: Mapping[str, Any]) -> bool:
     match node:
-        case ast.BoolOp(op=ast.And(), values=parts):
-            return all(_truth(part, values) for part in parts)
-        case ast.BoolOp(op=ast.Or(), values=parts):
-            return any(_truth(part, values) for part in parts)
+        case ast.BoolOp(op=ast.And(), values=operands):
+            return all(_operand(one, values) for one in operands)
+        case ast.BoolOp(op=ast.Or(), values=operands):
+            return any(_operand(one, values) for one in operands)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _truth(operand, values)
+            return not _operand(operand, values)
         case ast.Compare(left=left, ops=[comparison], comparators=[right]):
             return _compare(comparison, _value(left, values), _value(right, values))
     raise ValueError(f"`{ast.unparse(node)}` is not supported")
 
 
-def _truth(node: ast.expr, values: Mapping[str, Any]) -> bool:
+def _operand(node: ast.expr, values: Mapping[str, Any]) -> bool:
     value = _value(node, values)
     if not isinstance(value, bool):
         raise ValueError(f"`{ast.unparse(node)}` is {value!r}, neither true nor false")

@@ -1,4 +1,4 @@
-"""Ours against Google's own launchers: the same requests, the same resources, the same files."""
+"""Comparison with Google's launchers: the same requests, resources and files."""
 
 import importlib
 import json
@@ -32,7 +32,7 @@ LABELS = {"trainyard_run": "r1"}
 
 
 def resolved_command(component, folder: Path, **arguments) -> list[str]:
-    """The command line of a GCPC task, as kfp.local hands it to its handler."""
+    """Return the command line of a GCPC task, as kfp.local passes it to its handler."""
     spec = component.pipeline_spec
     [(name, component_spec)] = spec.components.items()
     executor = utils.struct_to_executor_spec(
@@ -57,7 +57,7 @@ def resolved_command(component, folder: Path, **arguments) -> list[str]:
 
 
 class Recorder(requests.Session):
-    """Sends everything to the service, whatever the host, and keeps what was changed."""
+    """Send all requests to the service, whatever their host; record those that change something."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Recorder(requests.Session):
 
 
 class Both:
-    """Runs a task by Google's launcher and by ours, each with files of its own."""
+    """Runs a task with Google's launcher and with ours, in separate folders."""
 
     def __init__(self, service, folder: Path, monkeypatch) -> None:
         self._service = service
@@ -130,7 +130,7 @@ class Both:
             say=lambda line: None,
             session=self.ours,
         )
-        operator.carry_out(command)
+        operator.execute(command)
         return self._files(folder)
 
     def _task(self, component, arguments: dict) -> tuple[Path, list[str]]:
@@ -140,7 +140,7 @@ class Both:
         return folder, resolved_command(component, folder, **arguments)
 
     def _files(self, folder: Path) -> dict:
-        """What the task left, as if both had used one address and one folder."""
+        """Return the files of the task, with the address and the folder replaced."""
         found = {}
         for path in folder.iterdir():
             text = path.read_text().replace(GOOGLE, self._service.url)
@@ -159,7 +159,7 @@ def resource(files: dict, output: str) -> str:
 
 
 def without_identity(value, *names: str):
-    """The value as text, without what must differ between two resources."""
+    """Return the value as text, without parts that differ between two resources."""
     text = json.dumps(value, sort_keys=True)
     for name in names:
         text = text.replace(name, "NAME")
@@ -272,7 +272,7 @@ def job_arguments(code: str) -> dict:
     }
 
 
-def test_custom_jobs_are_made_as_google_makes_them(both, service):
+def test_custom_jobs_are_created_like_googles(both, service):
     arguments = job_arguments("print('trained')")
     google = both.by_google(CustomTrainingJobOp, **arguments)
     ours = both.by_us(CustomTrainingJobOp, **arguments)
@@ -288,7 +288,7 @@ def test_custom_jobs_are_made_as_google_makes_them(both, service):
     assert jobs[0] == jobs[1]
 
 
-def test_a_failed_job_fails_the_task_with_the_jobs_own_message(both):
+def test_a_failed_job_fails_the_task_with_the_jobs_message(both):
     arguments = job_arguments("raise SystemExit('out of cheese')")
     with pytest.raises(ValueError, match="error state"):
         both.by_google(CustomTrainingJobOp, **arguments)
@@ -296,13 +296,13 @@ def test_a_failed_job_fails_the_task_with_the_jobs_own_message(both):
         both.by_us(CustomTrainingJobOp, **arguments)
 
 
-def test_refusals_and_unknown_operations_are_explained(both, service):
+def test_refused_requests_and_unknown_operations_are_named(both, service):
     with pytest.raises(GcpcError, match="INVALID_ARGUMENT"):
         both.by_us(EndpointCreateOp, display_name="", **WHERE)
     with pytest.raises(GcpcError, match=r"get_model.*supported operations are CustomJob"):
         both.by_us(ModelGetOp, model_name="m", **WHERE)
     operator = Operator(url="http://127.0.0.1:9", must_stop=lambda: False, say=lambda line: None)
     with pytest.raises(GcpcError, match=r"127\.0\.0\.1:9"):
-        operator.carry_out(
+        operator.execute(
             resolved_command(EndpointCreateOp, both._folder, display_name="e", **WHERE)
         )

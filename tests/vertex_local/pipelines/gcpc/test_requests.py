@@ -86,7 +86,7 @@ def test_upload_model_takes_the_container_from_the_artifact():
     assert request == Request("POST", f"{PARENT}/models:upload", body)
 
 
-def test_upload_model_without_a_parent_makes_a_new_model():
+def test_upload_model_without_a_parent_creates_a_new_model():
     request = request_of("UploadModel", {"display_name": "m"}, parent_model_name="")
     assert "parent_model" not in request.body
 
@@ -97,7 +97,7 @@ def test_create_endpoint():
     assert request_of("CreateEndpoint", payload) == Request("POST", f"{PARENT}/endpoints", body)
 
 
-def test_deploy_model_takes_its_place_from_the_endpoint():
+def test_deploy_model_takes_project_and_location_from_the_endpoint():
     payload = {
         "endpoint": ENDPOINT,
         "traffic_split": {"0": "100"},
@@ -166,7 +166,7 @@ def test_bad_payloads_are_named(operation, payload, message):
         request_of(operation, payload)
 
 
-def test_an_operation_of_another_form_is_named_with_those_supported():
+def test_the_error_for_another_operation_lists_the_supported_ones():
     module = "google_cloud_pipeline_components.container.v1.model.get_model.launcher"
     with pytest.raises(GcpcError) as error:
         parse_launch(["python3", "-m", module, "--model_name", "m"])
@@ -174,7 +174,7 @@ def test_an_operation_of_another_form_is_named_with_those_supported():
     assert ", ".join(SUPPORTED) in str(error.value)
 
 
-def test_only_launchers_are_taken_for_launchers():
+def test_is_launch_accepts_only_launchers():
     assert is_launch(command("CustomJob", {}))
     assert not is_launch(["sh", "-ec", "python3 -m kfp.dsl.executor_main"])
     assert not is_launch(["python3", "-m"])

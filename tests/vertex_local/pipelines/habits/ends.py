@@ -100,7 +100,7 @@ def ignore_upstream_success_artifact():
 
 @dsl.pipeline(name="tasks-after-a-failure")
 def after_a_failure():
-    """What does not depend on the failure goes on."""
+    """Tasks that do not depend on the failed one still run."""
     failed = fail_file()
     read(file=failed.outputs["file"])
     say(text="independent").set_display_name("result")

@@ -134,7 +134,7 @@ def jobs_in_a_loop():
 
 @dsl.pipeline(name="job-of-dictionaries")
 def job_of_dictionaries(text: str = "x"):
-    """Worker pools written by hand, with a parameter and the run's name within."""
+    """Handwritten worker pools that contain a parameter and the run's name."""
     command = [
         "python",
         "-c",

@@ -1,4 +1,4 @@
-"""Loops, and what is collected from them."""
+"""Loops, and their collected outputs."""
 
 from kfp import dsl
 from kfp.dsl import Dataset

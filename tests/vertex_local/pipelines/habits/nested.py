@@ -1,4 +1,4 @@
-"""Pipelines in pipelines."""
+"""Nested pipelines."""
 
 from typing import NamedTuple, Optional
 

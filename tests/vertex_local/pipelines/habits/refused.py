@@ -58,7 +58,7 @@ def one_more():
 
 @dsl.pipeline(name="many-things")
 def many_things(where: str = "cloud"):
-    """In an exit task, in branches, in a loop, in a pipeline; all must be named."""
+    """In an exit task, branches, a loop and a nested pipeline; the error must name all of them."""
     with dsl.ExitHandler(VertexNotificationEmailOp(recipients=["me@example.com"])):
         with dsl.If(where == "cloud"):
             BigqueryQueryJobOp(query="SELECT 1", location="US")
@@ -101,7 +101,7 @@ SERVER = {"imageUri": "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:lates
 
 @dsl.pipeline(name="entry-points-of-images")
 def entry_points(model_dir: str = "/models/1"):
-    """As in Google's samples: prebuilt images, by their entry points."""
+    """Prebuilt images without a command, as in Google's samples."""
     pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}
     packaged = {"executor_image_uri": "i", "package_uris": ["gs://b/p.tgz"], "python_module": "m"}
     trained = CustomTrainingJobOp(
@@ -154,27 +154,28 @@ def same_names(other: str = "outer", side: str = "heads"):
     note(message=outer, more=inner.output).set_display_name("result")
 
 
+# By pipeline: the task, and what the error says about it.
 EXPECTED = {
-    "loop_of_dicts": ["for-loop-2: its input 'loop-item-param-1-subvar-label' is not defined"],
-    "loops_nested": ["for-loop-2: its input 'loop-item-param-3' is not defined"],
-    "loop_in_loop": ["for-loop-2: its input 'loop-item-param-3' is not defined"],
+    "loop_of_dicts": ["for-loop-2: 'loop-item-param-1-subvar-label' is not defined"],
+    "loops_nested": ["for-loop-2: 'loop-item-param-3' is not defined"],
+    "loop_in_loop": ["for-loop-2: 'loop-item-param-3' is not defined"],
     "many_things": [
         "/bigquery-query-job: BigqueryQueryJob",
         "/dataflow-python: dataflow.dataflow_launcher",
-        "/for-loop-6/shell: it runs the image alpine",
-        "/in-its-image: it runs the image mine/image:1",
-        "\n  vertex-pipelines-notification-email: VertexNotificationEmail",
+        "/for-loop-6/shell: image alpine",
+        "/in-its-image: image mine/image:1",
+        "  vertex-pipelines-notification-email: VertexNotificationEmail",
     ],
-    "batch": ["\n  model-batch-predict: BatchPredictionJob"],
-    "imports_from_a_bucket": ["\n  importer: it imports gs://bucket/data"],
-    "imports_a_parameter": ["imports-an-input/importer: it imports s3://bucket/data"],
-    "imports_a_default": ["imports-an-input/importer: it imports oci://bucket/other"],
+    "batch": ["  model-batch-predict: BatchPredictionJob"],
+    "imports_from_a_bucket": ["  importer: gs://bucket/data"],
+    "imports_a_parameter": ["imports-an-input/importer: s3://bucket/data"],
+    "imports_a_default": ["imports-an-input/importer: oci://bucket/other"],
     "entry_points": [
         "custom-training-job: worker_pool_specs[0].container_spec has no command",
         "custom-training-job: worker_pool_specs[2] has a python_package_spec",
         "importer: the model's containerSpec has no command",
     ],
-    "unknown_placeholder": ["{{$.pipeline_cost}}", "{{$.outputs}}"],
-    "same_names": ["condition-branches-1/condition-2/say: an output is taken from it"],
+    "unknown_placeholder": ["  say: {{$.pipeline_cost}}", "  say: {{$.outputs}}"],
+    "same_names": ["condition-branches-1/condition-2/say: does not exist"],
     "quoted_condition": ["condition-1: condition `"],
 }

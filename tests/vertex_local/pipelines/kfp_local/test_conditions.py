@@ -43,9 +43,7 @@ def test_conditions_that_the_compiler_writes(condition: str, expected: bool) -> 
         ("", "syntax"),
     ],
 )
-def test_a_condition_that_cannot_be_evaluated_is_an_error_that_names_it(
-    condition: str, reason: str
-) -> None:
+def test_a_condition_that_cannot_be_evaluated_is_an_error(condition: str, reason: str) -> None:
     with pytest.raises(ConditionError) as error:
         evaluate(condition, VALUES)
     assert reason in str(error.value)

@@ -1,7 +1,7 @@
-"""Inputs and outputs of groups of tasks: loops, conditions and pipelines in a pipeline.
+"""Groups of tasks: loops, conditions and nested pipelines.
 
-kfp.local guesses them from names, and looks in the groups around for what a group lacks. Here they
-are what the specification says, as on Vertex AI.
+kfp.local guesses their inputs and outputs from names, and searches the outer groups for missing
+ones. Here they are taken from the specification, as on Vertex AI.
 """
 
 import json
@@ -16,24 +16,24 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType
 
 from vertex_local.json_types import Json
 from vertex_local.pipelines import placeholders
-from vertex_local.pipelines.run_state import PipelineRun
+from vertex_local.pipelines.run_state import PipelineRun, as_list
 
 Result = tuple[Json, Any]
 
 STRING = ParameterType.ParameterTypeEnum.STRING
-MAX_PARALLEL = 2  # iterations of a loop at once, as kfp.local has it
+MAX_PARALLEL = 2  # iterations of a loop at a time, as in kfp.local
 RUNS_ALWAYS = 2  # TriggerPolicy.TriggerStrategy.ALL_UPSTREAM_TASKS_COMPLETED
 
 
-class Groups:
-    """Runs the groups of one pipeline run; `arguments_of` takes a task's inputs and an IOStore."""
+class TaskGroups:
+    """Runs the groups of a pipeline run; `arguments_of` takes a task's inputs and an IOStore."""
 
     def __init__(self, run: PipelineRun, arguments_of: Callable[[Any, Any], Json]) -> None:
         self._run = run
         self._arguments_of = arguments_of
 
     def run_group(self, name: str, arguments: Json, *, components: Json, **others: Any) -> Result:
-        """Runs the tasks of the group that a component is; inputs not given have their defaults."""
+        """Run the tasks of a group; inputs without an argument have their defaults."""
         component = components[name]
         inputs = component.input_definitions
         defaults = {
@@ -45,7 +45,7 @@ class Groups:
         with self._run.in_graph(name):
             result: Result = enhanced_dag_orchestrator.run_enhanced_dag(
                 dag_component_spec=component,
-                dag_arguments=with_texts(component, {**absent, **defaults, **arguments}),
+                dag_arguments=convert_strings(component, {**absent, **defaults, **arguments}),
                 components=components,
                 **others,
             )
@@ -62,21 +62,20 @@ class Groups:
         parallel_executor: Any,
         **others: Any,
     ) -> bool:
-        """Runs the iterations of a loop; returns whether it has failed."""
+        """Run the iterations of a loop; return whether it has failed."""
         name = task_spec.component_ref.name
 
         def iterate(number: int, arguments: Json) -> Result:
             iteration = f"{task_name}-iteration-{number}"
-            place = f"{pipeline_resource_name}/{iteration}"
             try:
                 return self.run_group(
                     name,
                     arguments,
                     components=components,
-                    pipeline_resource_name=place,
+                    pipeline_resource_name=f"{pipeline_resource_name}/{iteration}",
                     **others,
                 )
-            except Exception as error:  # raised any further, the exit handler would not run
+            except Exception as error:  # otherwise the exit handler would not run
                 self._run.fail(iteration, str(error))
                 return {}, Status.FAILURE
 
@@ -94,21 +93,21 @@ class Groups:
         return False
 
 
-def with_texts(component: Any, arguments: Json) -> Json:
-    """Return the arguments, with texts for the parameters that the component declares as such.
+def convert_strings(component: Any, arguments: Json) -> Json:
+    """Return the arguments, with strings for the parameters that the component declares as STRING.
 
-    The compiler declares so the fields of a loop's items, numbers among them.
+    The compiler declares all fields of a loop's items as STRING, numbers included.
     """
-    texts = {
+    strings = {
         name: placeholders.as_text(arguments[name])
         for name, one in component.input_definitions.parameters.items()
         if one.parameter_type == STRING and arguments.get(name) is not None
     }
-    return {**arguments, **texts}
+    return {**arguments, **strings}
 
 
 def outputs_of(dag_outputs_spec: Any, io_store: Any) -> Json:
-    """Return the outputs of a group; those of tasks whose condition did not hold are left out."""
+    """Return the outputs of a group, without those of tasks whose condition was false."""
     outputs: Json = {}
     for name, selector in dag_outputs_spec.parameters.items():
         sources = (
@@ -117,19 +116,20 @@ def outputs_of(dag_outputs_spec: Any, io_store: Any) -> Json:
             else [selector.value_from_parameter]
         )
         keys = [(one.producer_subtask, one.output_parameter_key) for one in sources]
-        outputs |= _first_made(name, keys, io_store)
+        outputs |= _first_output(name, keys, io_store)
     for name, selector in dag_outputs_spec.artifacts.items():
         keys = [
             (one.producer_subtask, one.output_artifact_key) for one in selector.artifact_selectors
         ]
-        outputs |= _first_made(name, keys, io_store)
+        outputs |= _first_output(name, keys, io_store)
     return outputs
 
 
 def without_missing_inputs(task_spec: Any, io_store: Any) -> Any:
-    """Return a task that runs whatever became of those before it, without what they did not make.
+    """Return a task with `.ignore_upstream_failure()` without inputs that do not exist.
 
-    The inputs that are left out have their defaults: the compiler demands one for each.
+    These inputs have defaults: the compiler requires one for each. Other tasks are returned as
+    they are.
     """
     if task_spec.trigger_policy.strategy != RUNS_ALWAYS:
         return task_spec
@@ -140,13 +140,13 @@ def without_missing_inputs(task_spec: Any, io_store: Any) -> Any:
             if one.HasField(f"task_output_{kind}"):
                 source = getattr(one, f"task_output_{kind}")
                 key = (source.producer_task, getattr(source, f"output_{kind}_key"))
-                if not _first_made(name, [key], io_store):
+                if not _first_output(name, [key], io_store):
                     del field[name]
     return copy
 
 
 def _loop_items(task_spec: Any, arguments: Json) -> tuple[str, list[Any]]:
-    """Return the input that receives the items of a loop, and the items."""
+    """Return the name of the input for the items of a loop, and the items."""
     if task_spec.WhichOneof("iterator") == "artifact_iterator":
         iterator = task_spec.artifact_iterator
         items = arguments[iterator.items.input_artifact]
@@ -156,14 +156,14 @@ def _loop_items(task_spec: Any, arguments: Json) -> tuple[str, list[Any]]:
         items = iterator.items.raw if kind == "raw" else arguments[iterator.items.input_parameter]
         items = json.loads(items) if isinstance(items, str) else items
     if not isinstance(items, list):
-        raise ValueError(f"a loop needs a list of items, and {items!r} is none")
+        raise ValueError(f"the items of a loop must be a list, not {items!r}")
     return iterator.item_input, items
 
 
 def _run_iterations(
     task_spec: Any, arguments: Json, iterate: Callable[[int, Json], Result]
 ) -> list[Result]:
-    """Run a loop's iterations, some at a time; `iterate` takes their number and arguments."""
+    """Run the iterations of a loop in parallel; `iterate` takes their index and arguments."""
     item_input, items = _loop_items(task_spec, arguments)
     limit = task_spec.iterator_policy.parallelism_limit or MAX_PARALLEL
     with ThreadPoolExecutor(max_workers=min(limit, MAX_PARALLEL)) as pool:
@@ -172,10 +172,10 @@ def _run_iterations(
 
 
 def _collected(component: Any, results: list[Result]) -> Json:
-    """Return the outputs of a loop: lists of what its iterations have put out, in order.
+    """Return the outputs of a loop: lists of the outputs of its iterations, in order.
 
-    An iteration whose condition did not hold adds nothing. Artifacts of loops in loops are one
-    list, for there are no lists of lists of artifacts.
+    An iteration whose condition was false has no outputs. Artifacts of nested loops are one flat
+    list, because a list of lists of artifacts does not exist.
     """
     outputs = [made for made, _ in results]
     parameters, artifacts = (
@@ -186,21 +186,17 @@ def _collected(component: Any, results: list[Result]) -> Json:
         )
     )
     flat = {
-        name: [one for value in found for one in _listed(value)]
+        name: [one for value in found for one in as_list(value)]
         for name, found in artifacts.items()
     }
     return {**parameters, **flat}
 
 
-def _first_made(name: str, keys: list[tuple[str, str]], io_store: Any) -> Json:
-    """Return the output under `name`, or nothing if no task has made it."""
+def _first_output(name: str, keys: list[tuple[str, str]], io_store: Any) -> Json:
+    """Return `{name: value}` of the first of these outputs that exists, else {}."""
     for producer, key in keys:
         try:
             return {name: io_store.get_task_output(producer, key)}
         except ValueError:
             continue
     return {}
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

@@ -1,22 +1,22 @@
-"""The places where kfp.local must do what it does not offer; all of them are here.
+"""Patches of kfp.local: every function of it that this service replaces.
 
-kfp.local has no callbacks, so attributes of its modules are replaced. Each replacement checks that
-what it replaces is there and takes the arguments it took in kfp 2.17.0, and says so if not.
+kfp.local has no callbacks, so attributes of its modules are replaced. `replace` checks that each
+exists and takes the same parameters as in kfp 2.17.0.
 
-| replaced                                   | because |
+| replaced                                   | reason |
 |--------------------------------------------|---|
-| task_executor.execute_single_task          | the journal; an exception must not skip exit tasks |
-| enhanced_dag_orchestrator.execute_task     | conditions, strictly; the same for groups of tasks |
-| enhanced_dag_orchestrator._run_parallel_…  | it takes a loop's items and inputs from their names |
-| OrchestratorUtils.get_dag_outputs          | OneOf of artifacts; what a condition left out |
-| ConditionEvaluator.evaluate_condition      | it takes what it cannot evaluate for false |
-| OrchestratorUtils.make_task_arguments      | the exit task's final status, with the run's name |
-| SubprocessTaskHandler                      | GCPC operations; steps that can be ended |
-| placeholder_utils.resolve_individual_…     | the run's own placeholders |
+| task_executor.execute_single_task          | the journal; an exception would skip exit tasks |
+| enhanced_dag_orchestrator.execute_task     | strict conditions; the same for groups of tasks |
+| enhanced_dag_orchestrator._run_parallel_…  | guesses a loop's items and inputs from names |
+| OrchestratorUtils.get_dag_outputs          | OneOf of artifacts; outputs of skipped tasks |
+| ConditionEvaluator.evaluate_condition      | treats a condition that it cannot evaluate as false |
+| OrchestratorUtils.make_task_arguments      | final status of exit tasks with the run's name |
+| SubprocessTaskHandler                      | GCPC operations; steps that can be stopped |
+| placeholder_utils.resolve_individual_…     | the placeholders of the run |
 | executor_input_utils.get_local_task_…      | two tasks of one component shared an output folder |
-| executor_input_utils.executor_input_to_…    | 3 in a structure or in a text became 3.0 |
-| LocalCache.get, put, …                     | a model that is yet to be trained missed its plan |
-| task_executor.time                         | a cancel must end the pause before a retry |
+| executor_input_utils.executor_input_to_…   | 3 in a structure or a string became 3.0 |
+| LocalCache.get, put, …                     | dropped outputs whose file is written later |
+| task_executor.time                         | cancelling must end the pause before a retry |
 | logging_utils.color_text                   | logs without colours |
 """
 
@@ -38,20 +38,20 @@ from kfp.local import (
 from kfp.local.orchestrator import enhanced_dag_orchestrator, orchestrator_utils, task_executor
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from vertex_local.errors import rpc_status
 from vertex_local.json_types import Json
 from vertex_local.pipelines import placeholders
-from vertex_local.pipelines.kfp_local import groups
+from vertex_local.pipelines.kfp_local import task_groups
+from vertex_local.pipelines.kfp_local.compatibility import replace
 from vertex_local.pipelines.kfp_local.conditions import ConditionError, evaluate
-from vertex_local.pipelines.kfp_local.replacing import replace
 from vertex_local.pipelines.kfp_local.step_cache import StepCache
+from vertex_local.pipelines.kfp_local.task_groups import Result
 from vertex_local.pipelines.run_state import PipelineRun
 from vertex_local.pipelines.spec import leaf_key
 
-Result = tuple[Json, Any]
-
 FAILED: Result = ({}, status.Status.FAILURE)
 NUMBER_DOUBLE = pipeline_spec_pb2.ParameterType.ParameterTypeEnum.NUMBER_DOUBLE
-# Their content is metadata; kfp.local's cache wants a file, which Vertex AI's does not.
+# Artifacts without a file; kfp.local's cache requires one, unlike that of Vertex AI.
 METADATA_ONLY = {
     "system.Metrics",
     "system.ClassificationMetrics",
@@ -63,54 +63,54 @@ def install(
     run: PipelineRun,
     *,
     run_placeholders: dict[str, str],
-    handler: type,
-    is_written: Callable[[Path], bool],
+    handler: Callable[..., Any],
+    is_being_written: Callable[[Path], bool],
 ) -> None:
-    """Puts every replacement in place, for the one run of this process.
+    """Apply every patch, for the one run of this process.
 
-    `is_written` says whether a job that goes on writes to a folder.
+    `is_being_written` returns whether an unfinished job writes to a folder.
     """
-    step_cache = _install_cache(is_written)
-    hooks = Hooks(run, run_placeholders, step_cache)
+    step_cache = _patch_cache(is_being_written)
+    patches = Patches(run, run_placeholders, step_cache)
     evaluator = enhanced_dag_orchestrator.ConditionEvaluator
     utils = orchestrator_utils.OrchestratorUtils
-    replace(task_executor, "execute_single_task", hooks.execute_single_task)
-    replace(enhanced_dag_orchestrator, "execute_task", hooks.execute_task)
-    replace(enhanced_dag_orchestrator, "_run_parallel_for_task", hooks.groups.run_loop)
+    replace(task_executor, "execute_single_task", patches.execute_single_task)
+    replace(enhanced_dag_orchestrator, "execute_task", patches.execute_task)
+    replace(enhanced_dag_orchestrator, "_run_parallel_for_task", patches.groups.run_loop)
     replace(evaluator, "evaluate_condition", staticmethod(_true), takes=("condition", "io_store"))
-    replace(utils, "make_task_arguments", hooks.make_task_arguments)
-    outputs_of = staticmethod(groups.outputs_of)
+    replace(utils, "make_task_arguments", patches.make_task_arguments)
+    outputs_of = staticmethod(task_groups.outputs_of)
     replace(utils, "get_dag_outputs", outputs_of, takes=("dag_outputs_spec", "io_store"))
     replace(subprocess_task_handler, "SubprocessTaskHandler", handler)
-    replace(placeholder_utils, "resolve_individual_placeholder", hooks.resolve_placeholder)
-    replace(executor_input_utils, "get_local_task_resource_name", hooks.task_resource_name)
-    replace(executor_input_utils, "executor_input_to_dict", hooks.executor_input_to_dict)
+    replace(placeholder_utils, "resolve_individual_placeholder", patches.resolve_placeholder)
+    replace(executor_input_utils, "get_local_task_resource_name", patches.task_resource_name)
+    replace(executor_input_utils, "executor_input_to_dict", patches.executor_input_to_dict)
     replace(task_executor, "time", SimpleNamespace(sleep=run.sleep), takes=())
     replace(logging_utils, "color_text", lambda text, color: text, takes=("text", "color"))
 
 
-def _install_cache(is_written: Callable[[Path], bool]) -> StepCache:
-    """Replaces the methods of kfp.local's cache."""
+def _patch_cache(is_being_written: Callable[[Path], bool]) -> StepCache:
+    """Replace the methods of kfp.local's cache."""
     local_cache = cache.LocalCache
-    ours = StepCache(local_cache, is_written=is_written)
+    steps = StepCache(local_cache, is_being_written=is_being_written)
 
     def get(self: Any, key: str) -> Json | None:
-        return ours.get(self, key)
+        return steps.get(self, key)
 
     def put(self: Any, key: str, outputs: Json) -> None:
         _touch_metadata_artifacts(outputs)
-        ours.put(self, key, outputs)
+        steps.put(self, key, outputs)
 
     replace(local_cache, "get", get)
     replace(local_cache, "put", put)
-    serialize, deserialize = ours.serialize_artifact, ours.deserialize_artifact
+    serialize, deserialize = steps.serialize_artifact, steps.deserialize_artifact
     replace(local_cache, "_serialize_artifact", staticmethod(serialize), takes=("artifact",))
     replace(local_cache, "_deserialize_artifact", staticmethod(deserialize), takes=("data",))
-    return ours
+    return steps
 
 
-class Hooks:
-    """The replacements that need the run; `original` are the functions they replace."""
+class Patches:
+    """Replacements that need the state of the run; they call the original functions."""
 
     def __init__(
         self, run: PipelineRun, run_placeholders: dict[str, str], step_cache: StepCache
@@ -123,17 +123,17 @@ class Hooks:
         self._make_arguments = orchestrator_utils.OrchestratorUtils.make_task_arguments
         self._to_dict = executor_input_utils.executor_input_to_dict
         self._resolve = placeholder_utils.resolve_individual_placeholder
-        self.groups = groups.Groups(run, self._arguments)
+        self.groups = task_groups.TaskGroups(run, self._arguments)
 
     def execute_single_task(
         self, task_name: str, task_spec: Any, components: Json, executors: Json, **others: Any
     ) -> Result:
-        """Runs and journals a task that does something itself."""
+        """Run and journal a task with an executor."""
         component = components[task_spec.component_ref.name]
         executor = executors[component.executor_label]
 
         key, scope = leaf_key(self._run.graph, task_name), others["pipeline_resource_name"]
-        if end := self._run.earlier_success(key, scope=scope):
+        if end := self._run.previous.success(key, scope):
             return _outputs_of(end, component), status.Status.SUCCESS
 
         def execute() -> tuple[Json, bool]:
@@ -145,7 +145,7 @@ class Hooks:
                 **others,
             )
             _touch_metadata_artifacts(outputs)
-            self._step_cache.settle()
+            self._step_cache.complete_pending()
             return outputs, outcome == status.Status.SUCCESS
 
         outputs, is_success = self._run.run_task(
@@ -160,15 +160,15 @@ class Hooks:
     def execute_task(
         self, task_name: str, task_spec: Any, components: Json, io_store: Any, **others: Any
     ) -> Result:
-        """Runs a task or a group of tasks, if its condition holds."""
+        """Run a task or a group of tasks if its condition is true."""
         name = task_spec.component_ref.name
         is_group = components[name].WhichOneof("implementation") == "dag"
-        if task_spec.trigger_policy.condition and self._run.is_ending:
+        if task_spec.trigger_policy.condition and self._run.is_stopping:
             return FAILED
         try:
-            if not self._holds(task_spec, components[name], io_store):
+            if not self._is_triggered(task_spec, components[name], io_store):
                 return {}, status.Status.SUCCESS
-            task_spec = groups.without_missing_inputs(task_spec, io_store)
+            task_spec = task_groups.without_missing_inputs(task_spec, io_store)
             if is_group:
                 arguments = self._arguments(task_spec.inputs, io_store)
                 return self.groups.run_group(name, arguments, components=components, **others)
@@ -180,24 +180,24 @@ class Hooks:
                 **others,
             )
             return result
-        except Exception as error:  # raised any further, the exit handler would not run
+        except Exception as error:  # otherwise the exit handler would not run
             self._run.fail(task_name, str(error))
             return FAILED
 
     def make_task_arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
-        """A task's arguments, with the true final status for an exit task."""
+        """Return a task's arguments, with the run's final status for an exit task."""
         arguments = self._arguments(task_inputs_spec, io_store)
         for name, spec in task_inputs_spec.parameters.items():
             if spec.HasField("task_final_status"):
                 arguments[name] = self._final_status(arguments[name])
         if self._run.current:
-            # kfp.local refuses None where a parameter is optional; left out, it is what is meant.
+            # kfp.local refuses None for an optional parameter; without the argument it is optional.
             arguments = {name: value for name, value in arguments.items() if value is not None}
             self._run.current.inputs = arguments
         return arguments
 
     def resolve_placeholder(self, element: str, **others: Any) -> str:
-        """Fills the run's placeholders, kfp.local's, and those inside filled-in structures."""
+        """Resolve placeholders of the run and of kfp.local, also within values."""
 
         def resolve_one(placeholder: str) -> str:
             if placeholder == placeholders.EXECUTOR_INPUT:
@@ -206,20 +206,20 @@ class Hooks:
             try:
                 return self._resolve(placeholder, **others) if filled is None else filled
             except IndexError:
-                raise ValueError(f"{element!r} has a placeholder this service lacks") from None
+                raise ValueError(f"{element!r} has an unknown placeholder") from None
 
         return placeholders.resolve(element, resolve_one)
 
     def task_resource_name(self, component_name: str) -> str:
-        """The name of a task's output folder, and of its placeholder."""
+        """Return the name of a task's output folder, and the value of its name placeholder."""
         task = self._run.current
         return task.unique_name if task else component_name
 
     def executor_input_to_dict(self, executor_input: Any, component_spec: Any) -> Json:
-        """A task's inputs as JSON, with whole numbers as such; kept for the journal."""
+        """Return a task's inputs as JSON, with whole numbers as int; keep them for the journal."""
         found: Json = self._to_dict(executor_input, component_spec)
         values = found.get("inputs", {}).get("parameterValues", {})
-        values.update(groups.with_texts(component_spec, values))
+        values.update(task_groups.convert_strings(component_spec, values))
         declared = component_spec.input_definitions.parameters
         for name, value in values.items():
             if name not in declared or declared[name].parameter_type != NUMBER_DOUBLE:
@@ -227,10 +227,10 @@ class Hooks:
         for given in found.get("inputs", {}).get("artifacts", {}).values():
             given["artifacts"] = [placeholders.whole(one) for one in given.get("artifacts", [])]
         if self._run.current:
-            self._run.current.parameters = values  # kfp.local fills their placeholders in place
+            self._run.current.parameters = values  # kfp.local resolves their placeholders in place
         return found
 
-    def _holds(self, task_spec: Any, component: Any, io_store: Any) -> bool:
+    def _is_triggered(self, task_spec: Any, component: Any, io_store: Any) -> bool:
         condition = task_spec.trigger_policy.condition
         if not condition:
             return True
@@ -238,16 +238,16 @@ class Hooks:
             values = self._make_arguments(task_spec.inputs, io_store)
         except ValueError as error:
             raise ConditionError(f"condition `{condition}` cannot be evaluated: {error}") from None
-        return evaluate(condition, groups.with_texts(component, values))
+        return evaluate(condition, task_groups.convert_strings(component, values))
 
     def _arguments(self, task_inputs_spec: Any, io_store: Any) -> Json:
-        """A task's arguments with their texts filled, so that the cache's key covers them."""
+        """Return a task's arguments with placeholders resolved, for the cache key."""
         found: Json = self._make_arguments(task_inputs_spec, io_store)
         fill = placeholders.fill_inputs
         return {name: fill(value, found, self._placeholders) for name, value in found.items()}
 
     def _final_status(self, found: Json) -> Json:
-        """What an exit task receives; without `error` after a success, as on Vertex AI."""
+        """Return the final status for an exit task; no `error` after a success, as on Vertex AI."""
         state = found["state"]
         if self._run.is_cancelled and state != "SUCCEEDED":
             state = "CANCELLED"
@@ -257,18 +257,19 @@ class Hooks:
             "pipeline_task_name": found["pipeline_task_name"],
         }
         if state != "SUCCEEDED":
-            message = self._run.error_message().replace("{{$", "{{ $")  # not a placeholder
-            final["error"] = {"code": 1 if state == "CANCELLED" else 9, "message": message}
+            message = self._run.error_message().replace("{{$", "{{ $")  # must not be resolved
+            code = "CANCELLED" if state == "CANCELLED" else "FAILED_PRECONDITION"
+            final["error"] = rpc_status(code, message)
         return final
 
 
 def _true(condition: str, io_store: Any) -> bool:
-    """`execute_task` decides: there an error can fail the task."""
+    """Return True: `execute_task` evaluates conditions, and an error there fails the task."""
     return True
 
 
 def _outputs_of(end: Json, component: Any) -> Json:
-    """The outputs that a task's end in the journal tells."""
+    """Return the outputs in a `task_ended` event."""
     outputs: Json = {**end["outputs"]}
     for name, found in end["output_artifacts"].items():
         made = [

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from vertex_local.pipelines import placeholders
-from vertex_local.pipelines.kfp_local.replacing import UnsupportedKfpError, replace
+from vertex_local.pipelines.kfp_local.compatibility import UnsupportedKfpError, replace
 
 pytestmark = pytest.mark.fast
 
@@ -14,17 +14,17 @@ def module(**attributes) -> SimpleNamespace:
     return SimpleNamespace(__name__="kfp.local.some_module", **attributes)
 
 
-def test_a_kfp_that_lacks_a_hook_is_refused_by_name():
+def test_a_kfp_without_the_patched_function_is_refused():
     with pytest.raises(UnsupportedKfpError, match=r"some_module\.run is missing.*kfp==2\.17\.0"):
         replace(module(), "run", lambda task_name: None)
 
 
-def test_a_kfp_whose_hook_takes_other_arguments_is_refused():
+def test_a_kfp_whose_function_takes_other_parameters_is_refused():
     with pytest.raises(UnsupportedKfpError, match=r"some_module\.run no longer takes task_name"):
         replace(module(run=lambda name: None), "run", lambda task_name, **others: None)
 
 
-def test_a_hook_is_replaced():
+def test_a_function_is_replaced():
     owner = module(run=lambda task_name, extra: "old")
     replace(owner, "run", lambda task_name, **others: "new")
     assert owner.run("a") == "new"
@@ -36,7 +36,7 @@ def test_whole_numbers_stay_whole_in_structures():
     assert repr(placeholders.whole(mangled)) == repr(restored)
 
 
-def test_placeholders_of_the_run_are_filled_and_others_left():
+def test_only_placeholders_of_the_run_are_filled():
     values = placeholders.of_job(JOB)
     text = "{{$.pipeline_google_cloud_project_id}}/{{$.pipeline_job_name}}{{$.pipeline_network}}"
     assert placeholders.fill(text, values) == "p/run-1"

@@ -1,4 +1,4 @@
-"""Replaces attributes of kfp's modules, after a look at what is replaced."""
+"""Replacement of attributes of kfp's modules, with a check of the installed version."""
 
 import inspect
 from collections.abc import Callable
@@ -8,19 +8,22 @@ from vertex_local.processes.environments.own import TESTED_KFP
 
 
 class UnsupportedKfpError(RuntimeError):
-    """The installed kfp is not built as this service needs it."""
+    """The installed kfp lacks an attribute or a parameter that this service replaces."""
 
 
 def replace(
     owner: Any, name: str, replacement: Any, *, takes: tuple[str, ...] | None = None
 ) -> None:
-    """Replaces an attribute after a look at what is replaced.
+    """Replace an attribute of kfp, if it exists and takes the expected parameters.
 
     Args:
         owner: A module or class of kfp.
         name: The attribute.
-        replacement: What takes its place.
-        takes: The parameters that kfp passes; None for those of the replacement.
+        replacement: The new value.
+        takes: The expected parameters; default: those of the replacement.
+
+    Raises:
+        UnsupportedKfpError: The attribute is missing or takes other parameters.
     """
     import kfp
 
@@ -43,5 +46,5 @@ def _named_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 def _unsupported(version: str, problem: str) -> UnsupportedKfpError:
     return UnsupportedKfpError(
         f"kfp {version} cannot run pipelines here: {problem}. "
-        f"Install the version this service was written for: pip install kfp=={TESTED_KFP}"
+        f"Install the supported version: pip install kfp=={TESTED_KFP}"
     )

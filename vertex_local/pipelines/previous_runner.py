@@ -1,0 +1,68 @@
+"""Tasks in the journal of a run whose previous runner was interrupted.
+
+The next runner of the run starts only exit tasks; it takes the outputs of tasks that have
+succeeded from the journal.
+"""
+
+from collections import Counter
+
+from vertex_local.json_types import Json
+from vertex_local.pipelines.journal import INTERRUPTION
+
+SUCCESS_STATES = ("SUCCEEDED", "SKIPPED")
+Instance = tuple[str, str]  # of a task: its `Leaf.key`, and the loop iterations that it is in
+
+
+class PreviousRunner:
+    """Tasks of the run before this runner started; empty in a run's first runner.
+
+    Attributes:
+        reason: Reason of the first interruption; empty in a run's first runner.
+        is_cancelled: Whether the run had been cancelled before that.
+        failures: Names and errors of the failed tasks, without exit tasks.
+        keys: `Leaf.key` of each task with an entry in the journal.
+        num_by_name: Number of entries by task name.
+    """
+
+    def __init__(self, events: list[Json], *, exit_keys: set[str]) -> None:
+        interruptions = [event for event in events if event["event"] == INTERRUPTION]
+        if not interruptions:
+            events = []
+        # Later interruptions are those of runners that were started for the exit tasks.
+        first = interruptions[0] if interruptions else {"reason": "", "state": ""}
+        self.reason: str = first["reason"]
+        self.is_cancelled = first["state"] == "CANCELLED"
+        tasks = {event["id"]: event for event in events if "unique_name" in event}
+        self.keys = {task["key"] for task in tasks.values()}
+        self.num_by_name = Counter(task["name"] for task in tasks.values())
+        ends = [(tasks[end["id"]], end) for end in events if end["event"] == "task_ended"]
+        self.failures = [
+            (task["name"], end["error"])
+            for task, end in ends
+            if end["state"] == "FAILED" and task["key"] not in exit_keys
+        ]
+        self._successes = {
+            _instance(task): end for task, end in ends if end["state"] in SUCCESS_STATES
+        }
+        self._started = {_instance(event) for event in events if event["event"] == "task_started"}
+        self._revisited: set[Instance] = set()
+
+    @property
+    def num_tasks(self) -> int:
+        """Number of entries."""
+        return self.num_by_name.total()
+
+    @property
+    def num_revisited(self) -> int:
+        """Number of tasks that had started and that `success` has been called for."""
+        return len(self._revisited)
+
+    def success(self, key: str, scope: str) -> Json | None:
+        """Return the `task_ended` event of a task that has succeeded, else None."""
+        if (key, scope) in self._started:
+            self._revisited.add((key, scope))
+        return self._successes.get((key, scope))
+
+
+def _instance(event: Json) -> Instance:
+    return event["key"], event["scope"]
