@@ -47,12 +47,12 @@ def serve_known(
     from pathlib import Path
 
     from components.endpoint.release import serve_promoted
-    from components.model_version.registry import VersionName
     from components.vertex.api import connect
+    from components.vertex.resource_name import ResourceName
 
     serve_promoted(
         connect(project, location),
-        VersionName.from_name(version),
+        ResourceName.from_version_name(version),
         endpoint_name=endpoint_name,
         machine=machine,
         keep_endpoint=keep_endpoint,

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from components.endpoint.traffic import Split, all_to, without
-from components.model_version.registry import LRO_TIMEOUT_SECONDS, VersionName
+from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.vertex.api import VertexApi, VertexError
 from components.vertex.creations import deploy_model
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -26,18 +27,20 @@ def is_serving(endpoint: Json) -> bool:
     return any(value > 0 for key, value in traffic_of(endpoint).items() if key in deployed)
 
 
-def version_of(deployed: Json) -> VersionName:
+def version_of(deployed: Json) -> ResourceName:
     """Return the model version that a deployed model serves."""
-    return VersionName(deployed["model"].partition("@")[0], str(deployed.get("modelVersionId", "")))
+    return ResourceName.from_name(deployed["model"]).with_version(
+        deployed.get("modelVersionId", "")
+    )
 
 
-def find_deployed(endpoint: Json, version: VersionName) -> str:
+def find_deployed(endpoint: Json, version: ResourceName) -> str:
     """Return the id of the newest deployed model of a version; `""` if it is not deployed."""
     found = [one for one in endpoint.get("deployedModels", []) if version_of(one) == version]
     return str(max(found, key=lambda one: one.get("createTime", ""))["id"]) if found else ""
 
 
-def deploy(api: VertexApi, endpoint: str, version: VersionName, *, machine: str) -> str:
+def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, machine: str) -> str:
     """Deploy a version to one machine, without traffic if another has it; return the new id."""
     resources = {
         "machineSpec": {"machineType": machine},
@@ -48,7 +51,7 @@ def deploy(api: VertexApi, endpoint: str, version: VersionName, *, machine: str)
     operation = deploy_model(api, endpoint, deployed)
     answer = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
     deployed_id = str(answer["deployedModel"]["id"])
-    logger.info("deployed %s to %s as %s", version, endpoint.rsplit("/", 1)[-1], deployed_id)
+    logger.info("deployed %s to %s as %s", version, ResourceName.from_name(endpoint), deployed_id)
     return deployed_id
 
 
@@ -57,10 +60,10 @@ def undeploy(api: VertexApi, endpoint: str, *, deployed_id: str, split: Split) -
     body: Json = {"deployedModelId": deployed_id, **({"trafficSplit": split} if split else {})}
     operation = api.post(f"{endpoint}:undeployModel", body)
     api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
-    logger.info("undeployed %s from %s", deployed_id, endpoint.rsplit("/", 1)[-1])
+    logger.info("undeployed %s from %s", deployed_id, ResourceName.from_name(endpoint))
 
 
-def undeploy_version(api: VertexApi, endpoint: Json, version: VersionName) -> bool:
+def undeploy_version(api: VertexApi, endpoint: Json, version: ResourceName) -> bool:
     """Take every deployed model of a version off an endpoint; return whether there was one.
 
     The others get its traffic by their own shares; if none has any, the newest gets it all.
@@ -76,13 +79,17 @@ def undeploy_version(api: VertexApi, endpoint: Json, version: VersionName) -> bo
     return is_there
 
 
-def undeploy_idle(api: VertexApi, endpoint: str, *, keep: VersionName) -> None:
+def undeploy_idle(api: VertexApi, endpoint: str, *, keep: ResourceName) -> None:
     """Undeploy the versions of the same model that get no traffic, but for one."""
     body = api.get(endpoint)
     split = traffic_of(body)
     for deployed in body.get("deployedModels", []):
         version = version_of(deployed)
-        if version.model == keep.model and version != keep and not split.get(deployed["id"]):
+        if (
+            version.unversioned == keep.unversioned
+            and version != keep
+            and not split.get(deployed["id"])
+        ):
             undeploy(api, endpoint, deployed_id=deployed["id"], split={})
 
 
@@ -93,7 +100,7 @@ def set_traffic(api: VertexApi, endpoint: str, split: Split) -> None:
 
 @contextmanager
 def moved_traffic(
-    api: VertexApi, endpoint: str, version: VersionName, *, move: Move = all_to
+    api: VertexApi, endpoint: str, version: ResourceName, *, move: Move = all_to
 ) -> Iterator[int]:
     """Move traffic to a deployed version; move it back if the block fails.
 

@@ -16,9 +16,9 @@ from components.endpoint.deployments import (
 )
 from components.endpoint.ensure import ensure_endpoint, find_endpoint
 from components.endpoint.traffic import WHOLE, all_to
-from components.model_version.registry import VersionName
 from components.predict.step import check_version
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 def released(
     api: VertexApi,
     endpoint: Json,
-    version: VersionName,
+    version: ResourceName,
     *,
     golden: Json | None,
     machine: str,
@@ -60,7 +60,7 @@ def released(
 
 def serve_promoted(
     api: VertexApi,
-    version: VersionName,
+    version: ResourceName,
     *,
     endpoint_name: str,
     machine: str,

@@ -54,11 +54,12 @@ def promote(
     Deployed versions of the same model that get no traffic any more are undeployed.
     """
     from components.endpoint.deployments import undeploy_idle
-    from components.model_version.registry import VersionName, set_default
+    from components.model_version.registry import set_default
     from components.vertex.api import connect
+    from components.vertex.resource_name import ResourceName
 
     api = connect(project, location)
-    version = VersionName.from_name(model.metadata["resourceName"])
+    version = ResourceName.from_version_name(model.metadata["resourceName"])
     set_default(api, version)
     undeploy_idle(api, endpoint.metadata["resourceName"], keep=version)
     return version.name

@@ -1,10 +1,10 @@
 """Models in the registry, their versions, and which of these is the default."""
 
 import logging
-from dataclasses import dataclass
 
 from components.labels import CANDIDATE, PROMOTED, STATE_LABEL
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -13,33 +13,9 @@ LRO_TIMEOUT_SECONDS = 1800
 DEFAULT, PREVIOUS = "default", "previous"
 
 
-@dataclass(frozen=True)
-class VersionName:
-    """A model version's resource name, `projects/P/locations/L/models/M@VERSION`."""
-
-    model: str
-    version: str
-
-    @classmethod
-    def from_name(cls, name: str) -> "VersionName":
-        """Splits a resource name; one without a version is an error."""
-        model, at, version = name.partition("@")
-        if not at:
-            raise ValueError(f"{name!r} names no version; expected projects/…/models/M@VERSION")
-        return cls(model, version)
-
-    @classmethod
-    def of(cls, version: Json) -> "VersionName":
-        """Return the name of a version as the API answers it."""
-        return cls(version["name"].partition("@")[0], str(version["versionId"]))
-
-    @property
-    def name(self) -> str:
-        """The resource name."""
-        return f"{self.model}@{self.version}"
-
-    def __str__(self) -> str:
-        return f"{self.model.rsplit('/', 1)[-1]}@{self.version}"
+def version_name(version: Json) -> ResourceName:
+    """Return the name of a model version, which the API returns apart from its number."""
+    return ResourceName.from_name(version["name"]).with_version(version["versionId"])
 
 
 def find_model(api: VertexApi, display_name: str) -> str:
@@ -47,7 +23,8 @@ def find_model(api: VertexApi, display_name: str) -> str:
     models = list(api.list_resources("models", filter=f'display_name="{display_name}"'))
     if not models:
         return ""
-    return str(min(models, key=lambda model: model["createTime"])["name"]).partition("@")[0]
+    oldest = min(models, key=lambda model: model["createTime"])
+    return ResourceName.from_name(oldest["name"]).unversioned
 
 
 def list_versions(api: VertexApi, model: str, *, filter: str = "") -> list[Json]:
@@ -66,29 +43,29 @@ def is_candidate(version: Json) -> bool:
     return bool(version.get("labels", {}).get(STATE_LABEL) == CANDIDATE)
 
 
-def set_default(api: VertexApi, version: VersionName) -> None:
+def set_default(api: VertexApi, version: ResourceName) -> None:
     """Move `default` to `version`, and `previous` to the version that was promoted before it.
 
     A candidate that is the default only because it was the first never becomes `previous`. The mark
     as promoted comes first: a promotion that is interrupted can then be completed.
     """
-    versions = list_versions(api, version.model)
+    versions = list_versions(api, version.unversioned)
     before = with_alias(versions, DEFAULT)
     for found in versions:
         if str(found["versionId"]) == version.version and is_candidate(found):
             _mark_promoted(api, version, found)
     if before and str(before["versionId"]) != version.version and not is_candidate(before):
-        add_alias(api, VersionName.of(before), PREVIOUS)
+        add_alias(api, version_name(before), PREVIOUS)
     add_alias(api, version, DEFAULT)
     said = f" (before: {before['versionId']})" if before else ""
     logger.info("%s is now the default version%s", version, said)
 
 
-def add_alias(api: VertexApi, version: VersionName, alias: str) -> None:
+def add_alias(api: VertexApi, version: ResourceName, alias: str) -> None:
     """Gives `alias` to a version; the version that had it loses it."""
     api.post(f"{version.name}:mergeVersionAliases", {"versionAliases": [alias]})
 
 
-def _mark_promoted(api: VertexApi, version: VersionName, found: Json) -> None:
+def _mark_promoted(api: VertexApi, version: ResourceName, found: Json) -> None:
     labels = {**found.get("labels", {}), STATE_LABEL: PROMOTED}
     api.patch(f"{version.name}?updateMask=labels", {"labels": labels})

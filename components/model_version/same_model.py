@@ -7,9 +7,9 @@ from components.labels import MODEL_LABEL
 from components.model_version.golden import GOLDEN_FILE
 from components.model_version.registry import (
     DEFAULT,
-    VersionName,
     is_candidate,
     list_versions,
+    version_name,
     with_alias,
 )
 from components.vertex.api import VertexApi
@@ -36,7 +36,7 @@ def find_promoted(api: VertexApi, model: str, digest: str) -> str:
     if not version or is_candidate(version):
         return ""
     is_same = version.get("labels", {}).get(MODEL_LABEL) == digest
-    return VersionName.of(version).name if is_same else ""
+    return version_name(version).name if is_same else ""
 
 
 def _file_digest(path: Path) -> bytes:

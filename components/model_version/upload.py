@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
-    VersionName,
     find_model,
     set_default,
 )
 from components.plan_training.plan import serving_container
 from components.vertex.api import VertexApi
 from components.vertex.creations import upload_model
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 
@@ -23,7 +23,7 @@ def upload_version(
     image: str,
     labels: Mapping[str, str],
     aliases: Sequence[str] = (),
-) -> VersionName:
+) -> ResourceName:
     """Upload a SavedModel as a version and return its name.
 
     The first version of a display name makes the model and is its default; another one becomes the
@@ -40,7 +40,7 @@ def upload_version(
         model["versionAliases"] = others
     operation = upload_model(api, model, parent=parent)
     answer = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
-    version = VersionName(answer["model"].partition("@")[0], str(answer["modelVersionId"]))
+    version = ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
     if parent and DEFAULT in aliases:
         set_default(api, version)
     return version

@@ -31,13 +31,13 @@ def predict(
         table: each prediction with its probability and the true label.
     """
     from components.endpoint.deployments import moved_traffic
-    from components.model_version.registry import VersionName
     from components.predict.step import predict_golden
     from components.vertex.api import connect
+    from components.vertex.resource_name import ResourceName
 
     api = connect(project, location)
     name = endpoint.metadata["resourceName"]
-    with moved_traffic(api, name, VersionName.from_name(model.metadata["resourceName"])):
+    with moved_traffic(api, name, ResourceName.from_version_name(model.metadata["resourceName"])):
         predict_golden(
             api,
             endpoint=name,

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.endpoint.traffic import WHOLE
-from components.model_version.registry import VersionName
 from components.predict.asking import Answer, request_predictions
 from components.predict.parity import check_parity
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def check_endpoint(api: VertexApi, endpoint: str, golden: Mapping[str, Any]) -> 
 def check_version(
     api: VertexApi,
     endpoint: str,
-    version: VersionName,
+    version: ResourceName,
     golden: Mapping[str, Any],
     *,
     percentage: int,

@@ -9,6 +9,7 @@ from typing import Any
 
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import code_digest, parameters_of, settings_of
+from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
 from trainer import paths
 from trainer.json_types import Json
@@ -107,10 +108,14 @@ class Summary:
         link.replace(folder.parent / "latest")
 
 
-def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summary:
+def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None = None) -> Summary:
     """Return the facts of a run.
 
-    `exit_metadata` is what the exit task puts out, for itself: its outputs are not there yet.
+    Args:
+        job: The PipelineJob, as far as it exists.
+        run: Name of the run; default: from the name of the job.
+        exit_metadata: Output of the exit task when it summarizes its own run, whose PipelineJob
+            does not have that output yet.
     """
     names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
     outputs, parameters = outputs_by_task(job, names), parameters_of(job)
@@ -125,7 +130,7 @@ def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summ
     promoted = _promoted(outputs)
     version = (promoted or known).partition("@")[2]
     return Summary(
-        run=str(job.get("name", "")).rpartition("/")[2],
+        run=run or ResourceName.from_name(job["name"]).id,
         state=state,
         outcome=_outcome(state, error, outputs),
         workload=str(parameters.get("workload", "")),

@@ -4,7 +4,7 @@ import datetime
 import logging
 from pathlib import Path
 
-from components.model_version.registry import VersionName, is_candidate
+from components.model_version.registry import is_candidate, version_name
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
@@ -59,20 +59,24 @@ def end_run(
     warnings = [warning for told in replicas for warning in told.get("warnings", [])]
     metadata = {"promoted": _promoted(made), "warnings": "\n".join(warnings)}
     job = as_ended(
-        {"name": made.run, **made.job},
+        made.job,
         state=state,
         error=error,
         now=datetime.datetime.now(datetime.UTC),
         has_exit_failed=problem is not None,
     )
-    summary = summarize(job, exit_metadata=metadata)
+    summary = summarize(job, run=run, exit_metadata=metadata)
     _write(summary, Path(summary_path), replicas=replicas)
     if on_failure_url and not summary.is_good:
         failure = post_summary(on_failure_url, summary.to_message())
         if failure:
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])
-            _write(summarize(job, exit_metadata=metadata), Path(summary_path), replicas=replicas)
+            _write(
+                summarize(job, run=run, exit_metadata=metadata),
+                Path(summary_path),
+                replicas=replicas,
+            )
     if problem:
         raise problem
     return metadata
@@ -90,7 +94,7 @@ def _write(summary: Summary, path: Path, *, replicas: list[Json]) -> None:
 def _promoted(made: Made) -> str:
     """Return the version of the run that is promoted now, "" if none is or it is not known."""
     try:
-        kept = [VersionName.of(one).name for one in made.versions if not is_candidate(one)]
+        kept = [version_name(one).name for one in made.versions if not is_candidate(one)]
     except VertexError as error:
         logger.warning("the versions of %s cannot be read: %s", made.run, error)
         return ""

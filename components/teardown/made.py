@@ -7,7 +7,8 @@ from functools import cached_property
 from components.endpoint.ensure import find_endpoint
 from components.labels import BILLING_LABEL, RUN_LABEL
 from components.model_version.registry import list_versions
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import SERVED_BEFORE, details_by_name, outputs_of
 from trainer.json_types import Json
 
@@ -31,13 +32,7 @@ class Made:
     @classmethod
     def by(cls, api: VertexApi, run: str) -> "Made":
         """Return what a run has made."""
-        try:
-            job = api.get(f"{api.parent}/pipelineJobs/{run}")
-        except VertexError as error:
-            if error.status != "NOT_FOUND":  # not submitted yet, or deleted
-                raise
-            job = {}
-        return cls(api, run, job)
+        return cls(api, run, api.find(f"{api.parent}/pipelineJobs/{run}") or {})
 
     @property
     def label(self) -> str:
@@ -87,7 +82,7 @@ class Made:
     def _models(self) -> Iterator[str]:
         name = self._parameter("model_name")
         found = self.api.list_resources("models", filter=f'display_name="{name}"' if name else "")
-        return (model["name"].partition("@")[0] for model in found)
+        return (ResourceName.from_name(model["name"]).unversioned for model in found)
 
     def _is_settled(self, task: str, states: tuple[str, ...]) -> bool:
         """Whether the run's PipelineJob says that a task is in one of these states."""
@@ -104,9 +99,4 @@ class Made:
         return str(given.get(name) or defaults.get(name, {}).get("defaultValue", ""))
 
     def _find(self, name: str) -> Json | None:
-        try:
-            return self.api.get(name) if name else None
-        except VertexError as error:
-            if error.status != "NOT_FOUND":
-                raise
-            return None
+        return self.api.find(name) if name else None

@@ -10,15 +10,16 @@ from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
     PREVIOUS,
-    VersionName,
     add_alias,
     is_candidate,
     list_versions,
     set_default,
+    version_name,
     with_alias,
 )
 from components.teardown.made import Made
 from components.vertex.api import VertexApi, VertexError
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
 def settle_versions(made: Made, *, keep_endpoint: bool) -> None:
     """Keep the version that was promoted; undeploy and delete any other."""
     for found in made.versions:
-        version = VersionName.of(found)
+        version = version_name(found)
         if is_candidate(found):
             _undeploy(made, version)
             _delete_version(made, found)
@@ -108,7 +109,7 @@ def delete_endpoints(made: Made) -> None:
             logger.info("kept %s: a model is deployed to it", endpoint["name"])
 
 
-def _undeploy(made: Made, version: VersionName) -> None:
+def _undeploy(made: Made, version: ResourceName) -> None:
     """Undeploy a version; GCPC's ModelDeployOp gives a deployed model no label of the run."""
     for endpoint in made.endpoints:
         undeploy_version(made.api, endpoint, version)
@@ -118,11 +119,11 @@ def _is_half_promoted(api: VertexApi, found: Json) -> bool:
     """Whether the promotion was interrupted between the version's mark and its alias."""
     if {DEFAULT, PREVIOUS} & set(found.get("versionAliases", [])):
         return False
-    default = with_alias(list_versions(api, VersionName.of(found).model), DEFAULT)
+    default = with_alias(list_versions(api, version_name(found).unversioned), DEFAULT)
     return default is None or int(default["versionId"]) < int(found["versionId"])
 
 
-def _undeploy_replaced(made: Made, version: VersionName) -> None:
+def _undeploy_replaced(made: Made, version: ResourceName) -> None:
     """Undeploy what the version has replaced; an interrupted promotion has not come to it."""
     for endpoint in made.endpoints:
         if find_deployed(endpoint, version):
@@ -131,17 +132,17 @@ def _undeploy_replaced(made: Made, version: VersionName) -> None:
 
 def _delete_version(made: Made, found: Json) -> None:
     """Delete a version; if it is the default, `default` goes back to the one that was."""
-    version = VersionName.of(found)
+    version = version_name(found)
     is_default = DEFAULT in found.get("versionAliases", [])
     others = [found]
     if is_default:
-        siblings = list_versions(made.api, version.model)
-        others = [one for one in siblings if VersionName.of(one) != version]
+        siblings = list_versions(made.api, version.unversioned)
+        others = [one for one in siblings if version_name(one) != version]
     if not others:
-        _delete(made.api, version.model)
+        _delete(made.api, version.unversioned)
         return
     if is_default:
-        add_alias(made.api, VersionName.of(_former_default(others)), DEFAULT)
+        add_alias(made.api, version_name(_former_default(others)), DEFAULT)
     _delete(made.api, version.name, method=":deleteVersion")
 
 

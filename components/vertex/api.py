@@ -47,13 +47,19 @@ Find = Callable[[], Json | None]
 
 @dataclass(frozen=True)
 class VertexApi:
-    """REST calls below one project and location; `parent` is `projects/P/locations/L`."""
+    """REST calls below one project and location."""
 
     base_url: str
     logging_url: str
-    parent: str
+    project: str
+    location: str
     session: requests.Session
     timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
+
+    @property
+    def parent(self) -> str:
+        """The resource name below which all others are: `projects/P/locations/L`."""
+        return f"projects/{self.project}/locations/{self.location}"
 
     def get(self, name: str, **query: str) -> Json:
         """Reads the resource `name` (`projects/…/models/5@2`)."""
@@ -163,7 +169,7 @@ class VertexApi:
     ) -> tuple[list[Json], str]:
         """One page of Cloud Logging's entries, oldest first, and the next page's token."""
         body = {
-            "resourceNames": ["/".join(self.parent.split("/")[:2])],
+            "resourceNames": [f"projects/{self.project}"],
             "filter": filter,
             "orderBy": order_by,
             "pageSize": page_size,
@@ -247,13 +253,14 @@ def finished(resource: Json | None) -> Json | None:
 
 def connect(project: str, location: str) -> VertexApi:
     """An API for one project and location, on Vertex AI or the environment's emulator."""
-    parent = f"projects/{project}/locations/{location}"
     emulator = os.environ.get(EMULATOR_VARIABLE)
     if emulator:
         url = f"http://{emulator}"
         session = requests.Session()
         session.trust_env = False  # a proxy of the environment must not see loopback requests
-        return VertexApi(base_url=url, logging_url=url, parent=parent, session=session)
+        return VertexApi(
+            base_url=url, logging_url=url, project=project, location=location, session=session
+        )
 
     import google.auth
     from google.auth.exceptions import TransportError
@@ -273,7 +280,8 @@ def connect(project: str, location: str) -> VertexApi:
     return VertexApi(
         base_url=f"https://{location}-aiplatform.googleapis.com",
         logging_url="https://logging.googleapis.com",
-        parent=parent,
+        project=project,
+        location=location,
         session=Session(credentials),
     )
 

@@ -3,6 +3,7 @@
 import logging
 
 from components.vertex.api import VertexApi, VertexError
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ def replicas_of_jobs(api: VertexApi, *, label: str) -> list[Json]:
     """
     try:
         jobs = api.list_resources("customJobs", filter=label)
-        told = [replicas_of(api, job["name"].rpartition("/")[2]) for job in jobs]
+        told = [replicas_of(api, ResourceName.from_name(job["name"]).id) for job in jobs]
     except VertexError as error:
         logger.warning("the replicas of %s cannot be read: %s", label, error)
         return []

@@ -82,9 +82,9 @@ def execute(
 
 def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
     """Return the facts of a run from its last view, and from its request if it never started."""
-    facts = {"name": run, **request, **view.job, "state": view.state}
+    facts = {**request, **view.job, "state": view.state}
     error = {"error": {"message": view.error}} if view.error else {}
-    summary = summarize({**facts, **error})
+    summary = summarize({**facts, **error}, run=run)
     warnings = dict.fromkeys([*view.warnings, *summary.warnings])
     return dataclasses.replace(summary, warnings=tuple(warnings))
 
