@@ -1,10 +1,9 @@
-"""KFP components: find the model to add a version to; make a version the default."""
+"""KFP component: the model that the new version belongs to."""
 
 from typing import NamedTuple
 
 from google_cloud_pipeline_components.types.artifact_types import (
     UnmanagedContainerModel,
-    VertexEndpoint,
     VertexModel,
 )
 from kfp import dsl
@@ -40,26 +39,3 @@ def find_version(
     parent = find_model(api, display_name)
     parent_model.metadata["resourceName"] = parent
     return (find_promoted(api, parent, digest) if parent else "", digest)
-
-
-@dsl.component(base_image=IMAGE, install_kfp_package=False)
-def promote(
-    project: str,
-    location: str,
-    model: dsl.Input[VertexModel],
-    endpoint: dsl.Input[VertexEndpoint],
-) -> str:
-    """Moves the alias `default` to this version and returns its resource name.
-
-    Deployed versions of the same model that get no traffic any more are undeployed.
-    """
-    from components.endpoint.deployments import undeploy_idle
-    from components.model_version.registry import set_default
-    from components.vertex.api import connect
-    from components.vertex.resource_name import ResourceName
-
-    api = connect(project, location)
-    version = ResourceName.from_version_name(model.metadata["resourceName"])
-    set_default(api, version)
-    undeploy_idle(api, endpoint.metadata["resourceName"], keep=version)
-    return version.name

@@ -9,7 +9,6 @@ from components.endpoint.deployments import (
     version_of,
 )
 from components.endpoint.ensure import ensure_endpoint
-from components.endpoint.release import released
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.golden import read_golden
 from components.model_version.registry import (
@@ -20,6 +19,7 @@ from components.model_version.registry import (
     version_name,
     with_alias,
 )
+from components.release.release import released
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from pipelines.resources import ResourceError, endpoint_of, model_name, short_name, version_called
