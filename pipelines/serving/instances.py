@@ -171,7 +171,7 @@ def _placed(error: VertexError, piece: Sequence[Instance]) -> VertexError:
         message = f"{error.message[: match.start()]}{place}{error.message[match.end() :]}"
     else:
         message = f"{piece[0].place} to {piece[-1].place.rpartition(' ')[2]}: {error.message}"
-    return VertexError(code=error.code, status=error.status, message=message)
+    return error.final(message)
 
 
 def _cell(value: Any) -> str:

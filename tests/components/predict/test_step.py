@@ -97,7 +97,7 @@ def test_waits_while_the_endpoint_is_unavailable(endpoint, monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("failures", "num_requests"),
     [
-        ([(503, "UNAVAILABLE")] * 100, retries.MOST_ATTEMPTS),
+        ([(503, "UNAVAILABLE")] * 100, retries.MAX_ATTEMPTS),
         ([(400, "INVALID_ARGUMENT")], 1),
         ([(404, "NOT_FOUND")], 1),
     ],
