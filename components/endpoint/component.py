@@ -14,15 +14,17 @@ def ensure_endpoint(
     run: str,
     endpoint: dsl.Output[VertexEndpoint],
 ):
-    """Returns the endpoint of that name, which is created if there is none.
+    """Finds the endpoint of a display name, or creates it.
 
-    Its metadata tells the teardown whether it served before this run: if so, it serves after it.
+    Its metadata tells the teardown whether it served before this run; if so, it serves afterwards.
     """
     from components.endpoint.deployments import is_serving
     from components.endpoint.ensure import ensure_endpoint
+    from components.errors import errors_in_one_line
     from components.vertex.api import connect
     from components.vertex.task_details import SERVED_BEFORE
 
-    found = ensure_endpoint(connect(project, location), display_name, run=run)
+    with errors_in_one_line():
+        found = ensure_endpoint(connect(project, location), display_name, run=run)
     endpoint.metadata["resourceName"] = found["name"]
     endpoint.metadata[SERVED_BEFORE] = "yes" if is_serving(found) else "no"

@@ -19,23 +19,26 @@ def find_version(
     model: dsl.Input[UnmanagedContainerModel],
     parent_model: dsl.Output[VertexModel],
 ) -> NamedTuple("Found", [("known_version", str), ("digest", str)]):  # type: ignore[valid-type]
-    """Finds the model that the new version belongs to; an empty resource name if it is the first.
+    """Finds the model that the new version belongs to; its resource name is empty for a new model.
 
-    `ModelUploadOp`'s launcher uploads a new model when the parent's resource name is empty, which
-    spares the DAG two branches with an upload each.
+    The launcher of `ModelUploadOp` takes an empty resource name of the parent as a new model, so
+    the DAG needs no second branch.
 
     Returns:
-        known_version: The default version if it is this very model, else empty; digest: of the
-        model's files.
+        known_version: The default version if it is the same model, else empty; digest: digest of
+        the model's files.
     """
     from pathlib import Path
 
+    from components.errors import errors_in_one_line
     from components.model_version.registry import find_model
     from components.model_version.same_model import find_promoted, model_digest
     from components.vertex.api import connect
 
     api = connect(project, location)
     digest = model_digest(Path(model.path))
-    parent = find_model(api, display_name)
+    with errors_in_one_line():
+        parent = find_model(api, display_name)
+        known_version = find_promoted(api, parent, digest) if parent else ""
     parent_model.metadata["resourceName"] = parent
-    return (find_promoted(api, parent, digest) if parent else "", digest)
+    return (known_version, digest)

@@ -1,4 +1,4 @@
-"""Adds a version to the registry by hand: the upload that the pipeline's ModelUploadOp makes."""
+"""Upload of a model version by hand, with the same result as the pipeline's ModelUploadOp."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,10 +24,10 @@ def upload_version(
     labels: Mapping[str, str],
     aliases: Sequence[str] = (),
 ) -> ResourceName:
-    """Upload a SavedModel as a version and return its name.
+    """Upload a SavedModel as a version of the model with a display name; return the version.
 
-    The first version of a display name makes the model and is its default; another one becomes the
-    default by the alias `default`, and the one before is then `previous`.
+    The first version creates the model and is its default. A later one becomes the default if
+    `aliases` has `default`; the former default is then `previous`.
     """
     parent = find_model(api, display_name)
     model: Json = {
@@ -39,8 +39,8 @@ def upload_version(
     if others := [alias for alias in aliases if alias != DEFAULT]:
         model["versionAliases"] = others
     operation = upload_model(api, model, parent=parent)
-    answer = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
-    version = ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
+    response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    version = ResourceName.from_name(response["model"]).with_version(response["modelVersionId"])
     if parent and DEFAULT in aliases:
         set_default(api, version)
     return version

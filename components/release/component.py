@@ -15,17 +15,19 @@ def promote(
 ) -> str:
     """Moves the alias `default` to this version and returns its resource name.
 
-    Deployed versions of the same model that get no traffic any more are undeployed.
+    Deployed versions of the same model without traffic are undeployed.
     """
     from components.endpoint.deployments import undeploy_idle
+    from components.errors import errors_in_one_line
     from components.model_version.registry import set_default
     from components.vertex.api import connect
     from components.vertex.resource_name import ResourceName
 
     api = connect(project, location)
     version = ResourceName.from_version_name(model.metadata["resourceName"])
-    set_default(api, version)
-    undeploy_idle(api, endpoint.metadata["resourceName"], keep=version)
+    with errors_in_one_line():
+        set_default(api, version)
+        undeploy_idle(api, endpoint.metadata["resourceName"], keep=version)
     return version.name
 
 
@@ -40,24 +42,26 @@ def serve_known(
     run: str,
     golden: dsl.Input[dsl.Artifact],
 ) -> str:
-    """Sees that the version which the trained model already has is served, and returns its name.
+    """Serves the registered version that is the same as the trained model, and returns its name.
 
-    It is deployed only where the endpoint is to be kept, or served another version before.
+    It is deployed only if the endpoint is to be kept, or served another version before.
     """
     import json
     from pathlib import Path
 
+    from components.errors import errors_in_one_line
     from components.release.release import serve_promoted
     from components.vertex.api import connect
     from components.vertex.resource_name import ResourceName
 
-    serve_promoted(
-        connect(project, location),
-        ResourceName.from_version_name(version),
-        endpoint_name=endpoint_name,
-        machine=machine,
-        keep_endpoint=keep_endpoint,
-        run=run,
-        golden=json.loads(Path(golden.path).read_text()),
-    )
+    with errors_in_one_line():
+        serve_promoted(
+            connect(project, location),
+            ResourceName.from_version_name(version),
+            endpoint_name=endpoint_name,
+            machine=machine,
+            keep_endpoint=keep_endpoint,
+            run=run,
+            golden=json.loads(Path(golden.path).read_text()),
+        )
     return version

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from components.predict.asking import request_predictions
+from components.predict.online_prediction import request_predictions
 from components.vertex.api import VertexApi, VertexError
 from pipelines.resources import ResourceError, Table, endpoint_of
 

@@ -46,7 +46,7 @@ def deploy_version(
 
     Raises:
         ResourceError: the name has no version.
-        ParityError: the predictions differ; the endpoint is as it was.
+        StepError: the predictions differ; the endpoint is as it was.
     """
     version = version_called(api, name)
     found = api.get(version.name)
@@ -97,7 +97,7 @@ def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
 
     Raises:
         ResourceError: there is no previous version.
-        ParityError: the previous version's predictions differ.
+        StepError: the previous version's predictions differ.
     """
     model = model_name(api, name)
     versions = list_versions(api, model)
