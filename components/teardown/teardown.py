@@ -71,7 +71,7 @@ def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
         while api.get(job["name"]).get("state") not in FINAL_JOB_STATES:
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"{job['name']} has not ended {JOB_END_TIMEOUT_SECONDS} s after its cancellation"
+                    f"{job['name']} has not ended {JOB_END_TIMEOUT_SECONDS} s after cancellation"
                 )
             time.sleep(0.2)
 
