@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from components.predict.parity import ParityError
+from components.errors import StepError
 from components.prepare_examples.errors import DataError
 from components.vertex.api import VertexError
 from pipelines import resources
@@ -94,7 +94,7 @@ def _main(argv: list[str]) -> int:
         raise
     except (ConfigError, TargetError, resources.ResourceError) as error:
         return _fail(str(error), code=EXIT_USAGE)
-    except (DataError, ParityError, VertexError, RegistryError, ServiceError, OSError) as error:
+    except (DataError, StepError, VertexError, RegistryError, ServiceError, OSError) as error:
         return _fail(str(error), code=EXIT_FAILED)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -11,6 +11,7 @@ from types import FrameType
 
 from rich.console import Console
 
+from components.errors import StepError
 from components.labels import RUN_LABEL
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, summarize
@@ -82,9 +83,9 @@ def execute(
 
 def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
     """Return the facts of a run from its last view, and from its request if it never started."""
-    facts = {"name": run, **request, **view.job, "state": view.state}
+    facts = {**request, **view.job, "state": view.state}
     error = {"error": {"message": view.error}} if view.error else {}
-    summary = summarize({**facts, **error})
+    summary = summarize({**facts, **error}, run=run)
     warnings = dict.fromkeys([*view.warnings, *summary.warnings])
     return dataclasses.replace(summary, warnings=tuple(warnings))
 
@@ -137,12 +138,12 @@ def _interruptible() -> Iterator[None]:
 @contextlib.contextmanager
 def _torn_down(api: VertexApi, *, run: str, keep_endpoint: bool) -> Iterator[None]:
     """Tears the run down once more at the end: the exit task may not have come to it."""
-    from components.teardown.teardown import TeardownError, teardown
+    from components.teardown.teardown import teardown
 
     try:
         yield
     finally:
         try:
             teardown(api, run=run, keep_endpoint=keep_endpoint)
-        except (TeardownError, VertexError, OSError) as error:
+        except (StepError, VertexError, OSError) as error:
             logger.error("teardown of %s is not complete: %s", run, error)

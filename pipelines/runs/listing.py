@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from components.run_summary.summary import TOLD
+from components.run_summary.summary import USER_ERROR_PREFIX
 from components.vertex.api import VertexApi
 from pipelines.jobs.log import message_of
 from pipelines.kinds import Kind
@@ -41,7 +41,7 @@ def tasks_table(job: Json) -> Table:
 def in_a_line(error: str) -> str:
     """Return the line of an error that says most: the last of a step's own words."""
     lines = [line for line in error.splitlines() if line.strip()]
-    return lines[-1].strip().removeprefix(TOLD) if lines else ""
+    return lines[-1].strip().removeprefix(USER_ERROR_PREFIX) if lines else ""
 
 
 def log_lines(

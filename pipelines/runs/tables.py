@@ -5,6 +5,7 @@ import textwrap
 from typing import Any
 
 from components.run_summary.summary import Summary
+from components.vertex.resource_name import ResourceName
 from pipelines.resources import Table
 from pipelines.runs.facts import changed_settings
 from trainer import paths
@@ -53,9 +54,9 @@ def run_lines(run: Summary, job: Json) -> list[str]:
 def _run_folder(job: Json) -> str:
     """Return the folder of a run below its pipeline root; Vertex AI puts the project between."""
     root = str(job.get("runtimeConfig", {}).get("gcsOutputDirectory", "")).rstrip("/")
-    _, project, *_, run = job["name"].split("/")
-    between = f"/{project}" if paths.is_in_bucket(root) else ""
-    return f"{root}{between}/{run}" if root else ""
+    name = ResourceName.from_name(job["name"])
+    between = f"/{name.project}" if paths.is_in_bucket(root) else ""
+    return f"{root}{between}/{name.id}" if root else ""
 
 
 def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.labels import MODEL_LABEL
-from components.model_version.registry import VersionName
 from components.model_version.same_model import model_digest
 from components.model_version.saved_model import SavedModelError, check_saved_model
 from components.model_version.upload import upload_version
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from pipelines.jobs.lifecycle import JOB
 from pipelines.package.image import default_image
 from pipelines.package.spec import PULLABLE
@@ -165,7 +165,7 @@ def _check_place(uri: str, *, is_remote: bool) -> None:
         )
 
 
-def _told(api: VertexApi, name: str, version: VersionName, description: str) -> list[str]:
+def _told(api: VertexApi, name: str, version: ResourceName, description: str) -> list[str]:
     called = f"{name}@{version.version}"
     aliases = api.get(version.name).get("versionAliases", [])
     title = f"{called} ({', '.join(aliases)})" if aliases else called

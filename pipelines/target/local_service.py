@@ -191,7 +191,8 @@ def _answers(url: str) -> bool:
         api = VertexApi(
             base_url=url,
             logging_url=url,
-            parent="projects/local/locations/-",
+            project="local",
+            location="-",
             session=session,
             timeout_seconds=ANSWER_TIMEOUT_SECONDS,
         )
