@@ -239,7 +239,7 @@ def bound_silence(addresses: Iterable[str]) -> int:
         host, port = address.rsplit(":", 1)
         with contextlib.suppress(OSError):
             found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-            peers |= {info[4][:2] for info in found}
+            peers |= {(str(info[4][0]), int(info[4][1])) for info in found}
     return sum(_bound_silence(int(fd), peers) for fd in os.listdir("/proc/self/fd"))
 
 

@@ -25,8 +25,8 @@ def check_port(cluster: Cluster, *, strategy: str) -> None:
         try:
             probe.bind(("", port))  # as TensorFlow does: on every interface
         except OSError as error:
-            reasons = {errno.EADDRINUSE: "another process listens on it"}
-            reason = reasons.get(error.errno, error.strerror)
+            is_taken = error.errno == errno.EADDRINUSE
+            reason = "another process listens on it" if is_taken else error.strerror
             raise ClusterError(
                 f"{cluster.name} cannot serve at {address}: port {port}: {reason}; end what is "
                 "there (an earlier job's replica?), or give this replica another port in TF_CONFIG"

@@ -30,7 +30,7 @@ def add_flags(parser: argparse.ArgumentParser, config: type) -> None:
                     place.add_argument(_flag(one), **_options(one))
 
 
-def check(setting: dataclasses.Field, value: Any) -> None:
+def check(setting: dataclasses.Field[Any], value: Any) -> None:
     """Raises ConfigError when a field does not allow a value."""
     if value is None and setting.default is None:
         return
@@ -53,19 +53,19 @@ def check(setting: dataclasses.Field, value: Any) -> None:
         raise ConfigError(f"{_flag(setting)}: {value!r} is not allowed; {allowed}{meant}")
 
 
-def _flag(setting: dataclasses.Field) -> str:
+def _flag(setting: dataclasses.Field[Any]) -> str:
     return "--" + setting.name.replace("_", "-")
 
 
-def _kind(setting: dataclasses.Field) -> type:
+def _kind(setting: dataclasses.Field[Any]) -> type:
     """Returns the field's type; that of `int | None` is int."""
-    hint = setting.type
+    hint: Any = setting.type
     if isinstance(hint, types.UnionType):
         return next(kind for kind in typing.get_args(hint) if kind is not type(None))
-    return hint
+    return typing.cast(type, hint)
 
 
-def _options(setting: dataclasses.Field) -> dict[str, Any]:
+def _options(setting: dataclasses.Field[Any]) -> dict[str, Any]:
     text = setting.metadata["help"]
     if _kind(setting) is bool:
         return {"action": "store_true", "help": text}
@@ -80,7 +80,7 @@ def _options(setting: dataclasses.Field) -> dict[str, Any]:
     return {**options, "help": shown, "metavar": metavar, "type": _converter(setting)}
 
 
-def _converter(setting: dataclasses.Field) -> Any:
+def _converter(setting: dataclasses.Field[Any]) -> Any:
     kind = _kind(setting)
 
     def convert(text: str) -> Any:
@@ -93,7 +93,7 @@ def _converter(setting: dataclasses.Field) -> Any:
     return convert
 
 
-def _allowed(setting: dataclasses.Field) -> str:
+def _allowed(setting: dataclasses.Field[Any]) -> str:
     limits = setting.metadata
     if "choices" in limits:
         return f"use one of: {', '.join(limits['choices'])}"

@@ -163,7 +163,7 @@ class TrainConfig(ModelSettings):
     )
     fresh: bool = setting("start over, deleting the folder's checkpoints", default=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, text in as_texts(vars(self)).items():
             object.__setattr__(self, name, text)
         for one in dataclasses.fields(self):

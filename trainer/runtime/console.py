@@ -2,11 +2,12 @@
 
 import logging
 import shutil
+from typing import TextIO
 
 _CLEAR_LINE = "\r\x1b[K"
 
 
-class TerminalHandler(logging.StreamHandler):
+class TerminalHandler(logging.StreamHandler[TextIO]):
     """Writes a record marked `is_passing` in the place of the one before."""
 
     _is_open = False

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 # TensorFlow 2.21 writes these before its logging starts, whatever TF_CPP_MIN_LOG_LEVEL says.
 _NOISE = re.compile(
@@ -54,7 +55,7 @@ def import_tensorflow() -> None:
     _keep_no_generated_files(loader)
 
 
-def _keep_no_generated_files(loader: ModuleType) -> None:
+def _keep_no_generated_files(loader: Any) -> None:
     """Has autograph load the code it has rewritten from memory.
 
     It would write a file for each function, and remove it when the interpreter exits: a replica

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import tensorflow as tf
 
@@ -20,7 +20,7 @@ from trainer.training.parameters import Parameters
 from trainer.training.recorder import Totals
 from trainer.training.step import TrainStep
 
-Coordinator = tf.distribute.coordinator.ClusterCoordinator
+Coordinator: TypeAlias = tf.distribute.coordinator.ClusterCoordinator
 # Enough that a worker which has ended one call finds the next one waiting.
 CALLS_PER_WORKER = 3
 _CHECK_SECONDS = 0.5
@@ -84,7 +84,7 @@ class _Call:
     first: int
     count: int
     slot: int
-    sums: Future
+    sums: Future[Any]
 
 
 class ClusterDriver:
@@ -223,7 +223,7 @@ class ClusterDriver:
                     raise
                 call = self._schedule(call.first, call.count, call.slot)
 
-    def _wait(self, future: Future) -> Any:
+    def _wait(self, future: Future[Any]) -> Any:
         # Waiting in slices: the coordinator itself would wait for ever for a server that is gone.
         while True:
             self._servers.raise_if_lost()

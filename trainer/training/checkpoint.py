@@ -59,7 +59,7 @@ class Checkpoints:
     def __init__(self, directory: str, *, keep: int, best_metric: str):
         self._directory, self._keep, self._best_metric = directory, keep, best_metric
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._writing: Future | None = None
+        self._writing: Future[None] | None = None
 
     def latest(self) -> Saved | None:
         """Returns the last complete checkpoint; removes what a killed job left half-written."""

@@ -76,7 +76,8 @@ class _Evaluator:
     """Measures each checkpoint once and writes what it finds to logs/eval and evaluator.jsonl."""
 
     def __init__(self, job: Job):
-        self._job, self._measured = job, set()
+        self._job = job
+        self._measured: set[tuple[int, float]] = set()
         keras.utils.set_random_seed(job.config.seed)
         model = build_served_model(job.workload, job.config)
         self._step = EvalStep(job.workload, model, job.eval_tables())

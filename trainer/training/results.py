@@ -122,6 +122,7 @@ class Results:
         """Writes the model: the last one, or the best if training has ended early."""
         if self._job.finish.is_set():
             best = self._best_checkpoint()
+            assert best is not None  # training has ended early because it was measured
             logger.info("step %d was the best", best.step)
             self._parameters.load(best.load())
         weights, state = best_values(self._parameters.snapshot())

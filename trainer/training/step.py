@@ -82,7 +82,7 @@ class TrainStep:
         num_parts *= num_micro_batches
         numbers = range(part * num_micro_batches, (part + 1) * num_micro_batches)
         rows = tf.ensure_shape(self.rows(index) if rows is None else rows, [self._plan.batch_size])
-        updates = []
+        updates: list[tf.Tensor] = []
         for number in numbers:
             # One after the other: that is what saves the memory.
             with tf.control_dependencies(updates):
