@@ -12,7 +12,12 @@ from trainer.cluster.liveness import end_process
 from trainer.cluster.ports import check_port
 from trainer.cluster.tf_config import Cluster, choose_strategy, parse_tf_config
 from trainer.config.settings import ConfigError
-from trainer.config.train_config import Folders, TrainConfig, parse_flags, resolve_folders
+from trainer.config.train_config import (
+    Folders,
+    TrainConfig,
+    parse_flags,
+    resolve_folders,
+)
 from trainer.errors import (
     EXIT_RESTART,
     ClusterError,
