@@ -15,9 +15,9 @@ from trainer.errors import ReplicaLostError
 logger = logging.getLogger(__name__)
 
 # A refused connection means that the process has ended; no reply may be a fault of the network.
-REFUSED_SECONDS = 2.0
-SILENT_SECONDS = 15.0
-START_TIMEOUT_SECONDS = 600.0
+_REFUSED_SECONDS = 2.0
+_SILENT_SECONDS = 15.0
+_PROBE_SECONDS = 1.0
 _POLL_SECONDS = 0.5
 _REACTION_SECONDS = 20.0
 _REMINDER_SECONDS = 10.0
@@ -26,7 +26,7 @@ _SILENCE_OPTIONS = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENT_SECONDS * 1000)),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(_SILENT_SECONDS * 1000)),
 )
 
 
@@ -35,11 +35,11 @@ def is_reachable(address: str) -> bool:
     return probe(address) == "up"
 
 
-def probe(address: str, *, timeout_seconds: float = 1.0) -> str:
+def probe(address: str) -> str:
     """Return `up`, `refused` or `silent`."""
     host, port = address.rsplit(":", 1)
     try:
-        with socket.create_connection((host, int(port)), timeout=timeout_seconds) as connection:
+        with socket.create_connection((host, int(port)), timeout=_PROBE_SECONDS) as connection:
             # Reset instead of lingering: a probe must not keep the port busy.
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -55,7 +55,7 @@ def probe(address: str, *, timeout_seconds: float = 1.0) -> str:
 def wait_until_reachable(
     addresses: Mapping[str, str],
     *,
-    timeout_seconds: float = START_TIMEOUT_SECONDS,
+    timeout_seconds: float,
     check: Callable[[], None] = lambda: None,
     is_enough_without: Callable[[Mapping[str, str]], bool] = lambda missing: False,
     late_seconds: float = 0.0,
@@ -109,19 +109,12 @@ def format_addresses(addresses: Mapping[str, str]) -> str:
 class Watch:
     """Times at which replicas were last reachable.
 
-    A replica is lost after `refused_seconds` of refused connections, or `silent_seconds` without
-    any reply.
+    A replica is lost after 2 s of refused connections, or 15 s without any reply.
     """
 
-    def __init__(
-        self,
-        addresses: Mapping[str, str],
-        *,
-        refused_seconds: float = REFUSED_SECONDS,
-        silent_seconds: float = SILENT_SECONDS,
-    ):
+    def __init__(self, addresses: Mapping[str, str]):
         self._addresses = dict(addresses)
-        self._allowed_seconds = {"refused": refused_seconds, "silent": silent_seconds}
+        self._allowed_seconds = {"refused": _REFUSED_SECONDS, "silent": _SILENT_SECONDS}
         self._last_up = dict.fromkeys(addresses, time.monotonic())
 
     def find_lost(self) -> str:
@@ -165,7 +158,7 @@ class Monitor:
 
     def explain(self, error: Exception) -> Exception:
         """Return ReplicaLostError if a lost replica explains TensorFlow's error, else the error."""
-        deadline = time.monotonic() + REFUSED_SECONDS + 3 * _POLL_SECONDS
+        deadline = time.monotonic() + _REFUSED_SECONDS + 3 * _POLL_SECONDS
         while not self.lost and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS / 5)
         return ReplicaLostError(self.lost) if self.lost else error

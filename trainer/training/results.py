@@ -182,9 +182,10 @@ class Results:
         return contextlib.nullcontext() if is_async else self._recorder.excluded()
 
     def _finish_early(self) -> None:
-        metric = self._job.config.best_metric
         logger.info(
-            "no better %s in %d epochs (--patience): training ends", metric, self._num_worse
+            "training ends early: the %s no longer improves (--patience %d)",
+            self._job.config.best_metric,
+            self._job.config.patience,
         )
         with tf.io.gfile.GFile(f"{self._directory}/{_FINISHED_FILE}", "w") as file:
             file.write(f"{self._recorder.step}\n")

@@ -3,20 +3,21 @@
 A step does what Keras' `train_step` does: take a batch, compute the gradient of its mean loss,
 apply the gradient, add up the metrics. Read from top to bottom, this file does it in that order:
 
-    run            the steps of one call of the graph, in a loop
-    rows           the rows of the table that make up a batch
-    contribute     gradient, change of the state and metrics of a batch, or of a part of it
-    apply          the sum of the contributions applied to the parameters
+    run           loop over the steps of one call of the graph
+    rows          draw the examples of a batch
+    contribute    compute the gradient, state change and metrics of a batch, or a part of it
+    apply         count the step, clip the gradient and update the parameters
 
 Three things differ from Keras.
 
-- The weights are one flat vector, and so is everything that goes with them (`parameters.py`): on a
-  parameter server an update is then one message and one fused operation, not one per layer.
+- The weights are one flat vector, and so is each optimizer slot (`parameters.py`): on a parameter
+  server an update is then one message and one fused operation, instead of one per variable.
 - A step has two halves. A contribution is a pure function of the parameters and the batch number,
   scaled so that contributions are simply added: those of micro-batches, of the devices of a
   replica, of the replicas of a job. Then one sum is applied, as if one device had done it all.
 - Every random number, in shuffling, augmentation and dropout, follows from the seed and the batch
-  number. So any worker can compute any step, and a resumed job repeats none and skips none.
+  number. So any worker can compute any step, and a synchronous job that was killed and resumed
+  ends with the same bits as one that was not.
 """
 
 from collections.abc import Callable

@@ -29,8 +29,9 @@ def test_a_listening_port_is_up_and_a_closed_one_refuses(listener):
     assert probe(address) == "refused"
 
 
-def test_a_replica_is_lost_only_after_a_while(listener):
-    watch = Watch({"worker/1": address_of(listener)}, refused_seconds=0.3)
+def test_a_replica_is_lost_only_after_some_time(listener, monkeypatch):
+    monkeypatch.setattr("trainer.cluster.liveness._REFUSED_SECONDS", 0.3)
+    watch = Watch({"worker/1": address_of(listener)})
     assert watch.find_lost() == ""
     listener.close()
     assert watch.find_lost() == ""
