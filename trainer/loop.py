@@ -33,7 +33,7 @@ from trainer.training.job import Job
 from trainer.training.model import FlatModel, build_model, build_served_model
 from trainer.training.optimizers import make_linear_optimizer, make_optimizer
 from trainer.training.parameters import LinearPart, Parameters
-from trainer.training.profiling import profiled
+from trainer.training.profiling import profile_calls
 from trainer.training.recorder import Totals
 from trainer.training.results import Results
 from trainer.training.step import StepPlan, TrainStep
@@ -207,7 +207,7 @@ class _Training:
                 self.parameters.load(snapshot)
             start = int(snapshot["global_step"])
             if start < self._job.total_steps:
-                with self._recording(start, driver, watchdog):
+                with self._record_results(start, driver, watchdog):
                     self._train(driver, start, progress, watchdog)
             if self._results:
                 self._results.export()
@@ -219,7 +219,7 @@ class _Training:
     ) -> None:
         total, step, limit = self._job.total_steps, start, 0.0
         try:
-            for totals in self._profiled(driver.run(start, total, progress), start):
+            for totals in self._profile(driver.run(start, total, progress), start):
                 limit = limit or _EXPLOSION_FACTOR * max(1.0, totals.mean_loss)
                 step += totals.steps
                 if totals.mean_loss > limit:
@@ -241,16 +241,16 @@ class _Training:
     def _save(self) -> str:
         return f"step {self._results.save()} is saved" if self._results else "the chief saves"
 
-    def _profiled(self, calls: Iterator[Totals], start: int) -> Iterator[Totals]:
+    def _profile(self, calls: Iterator[Totals], start: int) -> Iterator[Totals]:
         steps = self._job.config.steps_to_profile()
         if not steps or self._results is None:
             return calls
         cluster, log_dir = self._job.cluster, self._job.folders.logs
         workers = cluster.replicas("worker").values() if cluster.count("ps") else ()
-        return profiled(calls, start=start, steps=steps, log_dir=log_dir, workers=workers)
+        return profile_calls(calls, start=start, steps=steps, log_dir=log_dir, workers=workers)
 
     @contextlib.contextmanager
-    def _recording(self, start: int, driver: Driver, watchdog: Watchdog) -> Iterator[None]:
+    def _record_results(self, start: int, driver: Driver, watchdog: Watchdog) -> Iterator[None]:
         if self._results is None:
             yield
             return

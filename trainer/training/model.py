@@ -75,7 +75,7 @@ class FlatModel:
             for variable, values in zip(variables, _split(flat, variables), strict=True):
                 variable.assign(values)
 
-    def by_name(self, weights: tf.Tensor) -> dict[str, tf.Tensor]:
+    def weights_by_name(self, weights: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the weights in their own shapes, by Keras' names of the variables."""
         names = [variable.path for variable in self._weights]
         return dict(zip(names, _split(weights, self._weights), strict=True))

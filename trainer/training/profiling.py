@@ -17,7 +17,7 @@ _MIN_SECONDS, _MAX_SECONDS = 0.5, 30.0
 _STOP_SECONDS = 10.0
 
 
-def profiled(
+def profile_calls(
     calls: Iterator[Totals],
     *,
     start: int,

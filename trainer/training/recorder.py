@@ -100,7 +100,7 @@ class Recorder:
             self._report(learning_rate)
 
     @contextlib.contextmanager
-    def excluded(self) -> Iterator[None]:
+    def exclude_time(self) -> Iterator[None]:
         """Exclude the time spent in the block, such as an evaluation, from the training speed."""
         start = time.monotonic()
         yield

@@ -163,11 +163,11 @@ class Results:
 
     def _evaluate_and_save(self, *, must_save: bool) -> None:
         snapshot = self._parameters.snapshot()
-        with self._excluded_from_speed():
+        with self._exclude_from_speed():
             metrics = self._evaluation.measure(*served_values(snapshot))
         self._recorder.add_evaluation(metrics)
         if self._job.config.histograms:
-            self._recorder.add_histograms(self._flat_model.by_name(snapshot["weights"]))
+            self._recorder.add_histograms(self._flat_model.weights_by_name(snapshot["weights"]))
         value = self._cost(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
         if must_save or value < self._best:
@@ -176,10 +176,10 @@ class Results:
         if self._num_worse == self._job.config.patience:
             self._finish_early()
 
-    def _excluded_from_speed(self) -> contextlib.AbstractContextManager[None]:
+    def _exclude_from_speed(self) -> contextlib.AbstractContextManager[None]:
         # In asynchronous training the workers continue during an evaluation.
         is_async = self._job.cluster.count("ps") > 0
-        return contextlib.nullcontext() if is_async else self._recorder.excluded()
+        return contextlib.nullcontext() if is_async else self._recorder.exclude_time()
 
     def _finish_early(self) -> None:
         logger.info(

@@ -20,7 +20,7 @@ def test_the_time_of_evaluations_is_excluded_from_the_training_speed(tmp_path, m
     monkeypatch.setattr(recorder_module, "time", clock)
     recorder = Recorder(str(tmp_path), first_step=0, total_steps=20, every_steps=10)
     for _ in range(2):
-        with recorder.excluded():
+        with recorder.exclude_time():
             now[0] += 30
         now[0] += 2
         totals = Totals(steps=10, examples=1000, loss=1.0, correct=500)
