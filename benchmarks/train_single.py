@@ -30,9 +30,11 @@ from trainer.config.train_config import TrainConfig  # noqa: E402
 from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
+from trainer.training.model import FlatModel, build_model  # noqa: E402
 from trainer.training.optimizers import make_optimizer  # noqa: E402
-from trainer.training.parameters import Layout, Parameters, Schedule  # noqa: E402
-from trainer.training.step import StepPlan, TrainStep, build_model  # noqa: E402
+from trainer.training.parameters import Parameters  # noqa: E402
+from trainer.training.schedule import Schedule  # noqa: E402
+from trainer.training.step import StepPlan, TrainStep  # noqa: E402
 from trainer.workloads import load_workload  # noqa: E402
 
 BATCH_SIZE = 128
@@ -68,12 +70,12 @@ class Bench:
 
     def step(self, kind: type[TrainStep] = TrainStep, *, steps_per_block: int = 0) -> TrainStep:
         """Return the step of a job with the model's own recipe."""
-        model = build_model(self.workload, self.config)
-        layout, recipe = Layout(model), self.config.recipe()
+        model = FlatModel(build_model(self.workload, self.config))
+        recipe = self.config.recipe()
         parameters = Parameters(
-            layout.read(model),
+            model.read_weights(),
             devices=["/device:CPU:0"],
-            state=layout.read_state(model),
+            state=model.read_state(),
             optimizer=make_optimizer(recipe),
         )
         plan = StepPlan(
@@ -89,12 +91,9 @@ class Bench:
         """Return training by the trainer's step, many steps in one call."""
         step = self.step()
 
-        @tf.function
+        @tf.function(autograph=False)
         def run(table: Any, start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-            sums, rows = tf.zeros([2]), step.rows(start + tf.range(count))
-            for offset in tf.range(count):
-                sums += step.apply(step.update(table, start + offset, rows=rows[offset]))
-            return sums
+            return step.run(lambda index, rows: step.contribute(table, index, rows), start, count)
 
         def train(steps: int) -> float:
             began = time.perf_counter()

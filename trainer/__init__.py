@@ -1,7 +1,7 @@
-"""What runs on every replica of a training job, and in the prediction server."""
+"""The program of every replica of a training job, and of the prediction server."""
 
 import os
 
-# Read by TensorFlow's libraries when they are loaded; what it does
-# not hide, `trainer.runtime.tensorflow_logs` does.
+# TensorFlow's libraries read it when they are loaded. The messages that it does not hide are
+# filtered by `trainer.runtime.tensorflow_logs`.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

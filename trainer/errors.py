@@ -1,17 +1,17 @@
-"""Errors whose message is meant for the person who started the job."""
+"""Errors whose messages are shown to the user."""
 
 import re
 import signal
 
-# What a replica ends with when starting the job again is all that is needed: the code of a process
-# ended by SIGTERM, which Kubernetes' training operators also count among those worth a restart.
+# Exit code of a replica if the job only needs to be started again. It is that of a process ended by
+# SIGTERM, which Kubernetes' training operators treat as a reason to restart, too.
 EXIT_RESTART = 128 + signal.SIGTERM
 
 _GRAPH_NOISE = re.compile(r"\{\{[^}]*\}\} ?| ?\[Op:\w+\].*")
 
 
 class TrainerError(Exception):
-    """The job cannot go on; the message says why and what to do."""
+    """The job cannot continue; the message says why and what to do."""
 
 
 class ClusterError(TrainerError, ValueError):
@@ -27,18 +27,18 @@ class InputError(TrainerError):
 
 
 class ReplicaLostError(TrainerError):
-    """Another replica of the job has died or cannot be reached."""
+    """Another replica of the job has ended or is unreachable."""
 
 
 class DivergedError(TrainerError):
-    """The loss has become infinite, not a number, or far larger than it was."""
+    """The loss is infinite, not a number, or far larger than at the start."""
 
 
 class Preempted(TrainerError):  # noqa: N818 - not a failure: the job was asked to stop
-    """The job was told to stop (SIGTERM) and has saved its state."""
+    """The job was stopped by SIGTERM and has saved its state."""
 
 
 def first_line(error: Exception) -> str:
-    """Returns an error of TensorFlow as one line, without the names of graph nodes."""
+    """Return an error of TensorFlow as one line, without names of graph nodes."""
     lines = str(error).splitlines() or [type(error).__name__]
     return _GRAPH_NOISE.sub("", lines[0]).strip()

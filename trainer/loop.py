@@ -1,4 +1,10 @@
-"""Trains: connects, restores, runs the steps, and hands them on to be recorded and saved."""
+"""One run of training on this replica, from the connected cluster to the exported model.
+
+`train_synchronously` and `train_asynchronously` set up what differs between the strategies: the
+devices, the connection to other replicas and the driver that runs the steps. The rest is the same
+for all of them (`_Training.run`): restore the last checkpoint, train, and after each call of the
+graph report, evaluate and save; then export the model. Only the chief writes.
+"""
 
 import contextlib
 import logging
@@ -9,55 +15,59 @@ import keras
 import tensorflow as tf
 
 from trainer.cluster.liveness import Monitor, WorkerMonitor
-from trainer.cluster.servers import abandon, announce_end, clear_end, connect
-from trainer.cluster.watchdog import Watchdog, watching
+from trainer.cluster.servers import announce_end, clear_end, connect, end_stuck_process
+from trainer.cluster.watchdog import Watchdog, end_on_stall
 from trainer.errors import EXIT_RESTART, DivergedError, Preempted, ReplicaLostError
 from trainer.examples.tables import table_dataset
 from trainer.strategies.asynchronous import (
     CALLS_PER_WORKER,
+    AsyncDriver,
     CachedTable,
-    ClusterDriver,
+    Coordinator,
     StreamedBlocks,
+    WorkerTables,
 )
-from trainer.strategies.collective import Ring
+from trainer.strategies.collective import ReplicaGroup
 from trainer.strategies.synchronous import SyncDriver
 from trainer.training.job import Job
+from trainer.training.model import FlatModel, build_model, build_served_model
 from trainer.training.optimizers import make_linear_optimizer, make_optimizer
-from trainer.training.parameters import Layout, Parameters
-from trainer.training.pieces import LinearPart
-from trainer.training.profiling import profiled
+from trainer.training.parameters import LinearPart, Parameters
+from trainer.training.profiling import profile_calls
 from trainer.training.recorder import Totals
 from trainer.training.results import Results
-from trainer.training.step import StepPlan, TrainStep, build_model, build_served_model
+from trainer.training.step import StepPlan, TrainStep
 
 logger = logging.getLogger(__name__)
 
-# How many times the first loss, or 1 where that is less, a loss may be.
-_EXPLODED = 100.0
+# Training has diverged when the loss is so many times the first loss, or 1 if that is less.
+_EXPLOSION_FACTOR = 100.0
 
 
 class Driver(Protocol):
     """Runs the train step; see `trainer.strategies`."""
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
-        """Yields the totals of finished steps, going on from what `progress` returned."""
+        """Yield the totals of finished steps, continuing from a checkpoint's `progress`."""
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
-        """Returns what a checkpoint must hold beside the state, as JSON."""
+        """Return, as JSON, what a checkpoint must hold besides the snapshot."""
 
     @property
     def should_stop(self) -> bool:
-        """Whether to stop now; the same on every replica."""
+        """True to stop now, to be resumed; the same on every replica."""
 
     @property
     def should_finish(self) -> bool:
-        """Whether training is done before its last step; the same on every replica."""
+        """True to end training before its last step; the same on every replica."""
 
 
-def train_in_step(job: Job, devices: Sequence[str], ring: Ring | None = None) -> None:
-    """Trains on this replica's devices: `single`, `mirrored` and `multi_worker_mirrored`."""
-    with _announcing_the_end(job), _naming_losses(ring.monitor if ring else None):
-        training = _Training(job, devices=devices[:1], ring=ring)
+def train_synchronously(
+    job: Job, devices: Sequence[str], group: ReplicaGroup | None = None
+) -> None:
+    """Train on this replica's devices: `single`, `mirrored` and `multi_worker_mirrored`."""
+    with _announce_outcome(job), _explain_lost_replicas(group.monitor if group else None):
+        training = _Training(job, devices=devices[:1], group=group)
         driver = SyncDriver(
             training.step,
             job.train_tables(),
@@ -66,57 +76,58 @@ def train_in_step(job: Job, devices: Sequence[str], ring: Ring | None = None) ->
             steps_per_call=job.steps_per_call,
             stop=job.stop,
             finish=job.finish,
-            cuts=job.cuts,
-            ring=ring,
+            boundaries=job.call_boundaries,
+            group=group,
         )
         training.run(driver)
 
 
-def train_on_cluster(job: Job) -> None:
-    """Trains on the workers of a cluster as its chief: `parameter_server`."""
+def train_asynchronously(job: Job) -> None:
+    """Train on the workers of a cluster, as its chief: `parameter_server`."""
     cluster = job.cluster
-    with _announcing_the_end(job):
+    with _announce_outcome(job):
         strategy, missing = connect(
             cluster,
             check=job.check_stop,
             timeout_seconds=job.config.start_timeout_seconds,
             late_seconds=job.config.late_worker_seconds,
         )
-        servers = Monitor(cluster.replicas("ps"), on_stuck=abandon)
+        servers = Monitor(cluster.replicas("ps"), on_stuck=end_stuck_process)
         workers = WorkerMonitor(
             cluster.replicas("worker"),
             replace_seconds=job.config.replace_worker_seconds,
             missing=missing,
         )
         try:
-            with _naming_losses(servers):
-                _train_with(job, strategy, servers, workers)
+            with _explain_lost_replicas(servers):
+                _train_on_workers(job, strategy, servers, workers)
         except tf.errors.DataLossError as error:
             raise job.decoder.explain(job.train.shards, error) from error
         finally:
             workers.close()
 
 
-def _train_with(
+def _train_on_workers(
     job: Job,
     strategy: tf.distribute.ParameterServerStrategy,
     servers: Monitor,
     workers: WorkerMonitor,
 ) -> None:
+    def open_tables(coordinator: Coordinator) -> WorkerTables:
+        if job.stream:
+            return StreamedBlocks(job.stream, job.decoder)
+        return CachedTable(coordinator, table_dataset(job.train, job.decoder))
+
     training = _Training(
         job,
         devices=[f"/job:ps/replica:0/task:{index}" for index in range(job.cluster.count("ps"))],
-        num_slots=CALLS_PER_WORKER * workers.num_workers,
-        is_excused=workers.are_gone,
+        num_counters=CALLS_PER_WORKER * workers.num_workers,
+        is_excused=workers.are_all_lost,
     )
-    driver = ClusterDriver(
+    driver = AsyncDriver(
         training.step,
         training.parameters,
-        lambda coordinator: (
-            StreamedBlocks(job.stream, job.decoder)
-            if job.stream
-            else CachedTable(coordinator, table_dataset(job.train, job.decoder))
-        ),
+        open_tables,
         strategy=strategy,
         servers=servers,
         workers=workers,
@@ -124,73 +135,46 @@ def _train_with(
         steps_per_call=job.steps_per_call,
         stop=job.stop,
         finish=job.finish,
-        cuts=job.cuts,
+        boundaries=job.call_boundaries,
     )
     training.run(driver)
 
 
-@contextlib.contextmanager
-def _announcing_the_end(job: Job) -> Iterator[None]:
-    """Tells workers, servers and evaluators how the chief has ended."""
-    if not job.cluster.is_chief:
-        yield
-        return
-    clear_end(job.folders.checkpoints)
-    code, message = 1, "the chief has failed; see its log"
-    try:
-        yield
-        code, message = 0, "training is done"
-    except (Preempted, ReplicaLostError) as error:
-        code, message = EXIT_RESTART, str(error)
-        raise
-    finally:
-        announce_end(job.folders.checkpoints, code=code, message=message)
-
-
-@contextlib.contextmanager
-def _naming_losses(monitor: Monitor | None) -> Iterator[None]:
-    if monitor is None:
-        yield
-        return
-    try:
-        yield
-    except tf.errors.DataLossError:
-        raise
-    except tf.errors.OpError as error:
-        raise monitor.explain(error) from error
-    finally:
-        monitor.close()
-
-
 class _Training:
-    """The model in training on this replica; the chief's also writes the results."""
+    """The model in training on this replica and, on the chief, its results."""
 
     def __init__(
         self,
         job: Job,
         *,
         devices: Sequence[str],
-        ring: Ring | None = None,
-        num_slots: int = 0,
+        group: ReplicaGroup | None = None,
+        num_counters: int = 0,
         is_excused: Callable[[], bool] = lambda: False,
     ):
         config, recipe = job.config, job.config.recipe()
-        # Built first, for Keras numbers the names of layers: TensorBoard shows this one's.
+        # Built first, because Keras numbers the names of layers and TensorBoard shows this model.
         served = build_served_model(job.workload, config) if job.cluster.is_chief else None
         keras.utils.set_random_seed(config.seed)
-        model = build_model(job.workload, config)
-        layout = Layout(model)
-        self._job, self._ring, self._is_excused = job, ring, is_excused
+        keras_model = build_model(job.workload, config)
+        model = FlatModel(keras_model)
+        self._job, self._group, self._is_excused = job, group, is_excused
         self.parameters = Parameters(
-            layout.read(model),
+            model.read_weights(),
             devices=devices,
-            state=layout.read_state(model),
+            state=model.read_state(),
             optimizer=make_optimizer(recipe),
             weight_decay=recipe.weight_decay,
-            decay_mask=layout.decay_mask(),
+            decay_mask=model.decay_mask(),
             average_decay=recipe.average_decay,
-            num_slots=num_slots,
-            linear=_linear_part(job, model, layout),
+            num_counters=num_counters,
+            linear=LinearPart(
+                segments=model.segments(job.workload.linear_variables(keras_model)),
+                optimizer=make_linear_optimizer(recipe),
+                schedule=job.linear_schedule,
+            )
+            if recipe.linear_optimizer
+            else None,
         )
         plan = StepPlan(
             batch_size=config.batch_size,
@@ -207,68 +191,66 @@ class _Training:
         self._results = Results(job, self.parameters, served) if served is not None else None
 
     def run(self, driver: Driver) -> None:
-        """Trains what is left to train, then exports; ends the process if it stands still."""
+        """Restore, train the remaining steps and export; end the process if training stalls."""
         is_chief = self._job.cluster.is_chief
-        with watching(
+        with end_on_stall(
             self._job.config.stall_seconds,
-            tell=self._tell_stall if is_chief else None,
+            notify=self._announce_stall if is_chief else None,
             is_excused=self._is_excused,
-            # The others also wait for what the chief alone does: it ends the job if it can.
+            # The other replicas also wait while the chief evaluates; it ends the job if it can.
             num_warnings=0 if is_chief else 1,
         ) as watchdog:
-            self._run(driver, watchdog)
-
-    def _run(self, driver: Driver, watchdog: Watchdog) -> None:
-        progress = self._results.restore() if self._results else {}
-        snapshot = self.parameters.snapshot()
-        if self._ring:
-            snapshot = self._ring.share(snapshot)
-            self.parameters.load(snapshot)
-        start = int(snapshot["global_step"])
-        if start < self._job.total_steps:
-            self._train(driver, start, progress, watchdog)
-        if self._results:
-            self._results.export()
-        else:
-            logger.info("training is done; %s writes the model", self._job.cluster.chief_name)
-
-    def _tell_stall(self, why: str) -> None:
-        announce_end(
-            self._job.folders.checkpoints, code=EXIT_RESTART, message=why, must_dump_stacks=True
-        )
+            progress = self._results.restore() if self._results else {}
+            snapshot = self.parameters.snapshot()
+            if self._group:
+                snapshot = self._group.broadcast(snapshot)
+                self.parameters.load(snapshot)
+            start = int(snapshot["global_step"])
+            if start < self._job.total_steps:
+                with self._record_results(start, driver, watchdog):
+                    self._train(driver, start, progress, watchdog)
+            if self._results:
+                self._results.export()
+            else:
+                logger.info("training is done; %s writes the model", self._job.cluster.chief_name)
 
     def _train(
         self, driver: Driver, start: int, progress: Mapping[str, Any], watchdog: Watchdog
     ) -> None:
-        total, step, bound = self._job.total_steps, start, 0.0
-        with self._recording(start, driver, watchdog):
-            try:
-                for totals in self._profiled(driver.run(start, total, progress), start):
-                    bound = bound or _EXPLODED * max(1.0, totals.mean_loss)
-                    step += totals.steps
-                    if totals.mean_loss > bound:
-                        if self._ring:
-                            self._ring.part()
-                        raise DivergedError(
-                            f"step {step}: the loss has exploded to {totals.mean_loss:.4g}"
-                        )
-                    self._after_call(totals, driver, step)
-                    watchdog.progressed()
-                    if driver.should_finish:
-                        break
-            except DivergedError as error:
-                raise DivergedError(f"{error}; {self._advice()}") from error
+        total, step, limit = self._job.total_steps, start, 0.0
+        try:
+            for totals in self._profile(driver.run(start, total, progress), start):
+                limit = limit or _EXPLOSION_FACTOR * max(1.0, totals.mean_loss)
+                step += totals.steps
+                if totals.mean_loss > limit:
+                    if self._group:
+                        self._group.leave()
+                    raise DivergedError(
+                        f"step {step}: the loss has exploded to {totals.mean_loss:.4g}"
+                    )
+                if self._results:
+                    self._results.after_call(totals)
+                if driver.should_stop and step < total:
+                    raise Preempted(f"stopped by SIGTERM; {self._save()}, start again to resume")
+                watchdog.report_progress()
+                if driver.should_finish:
+                    break
+        except DivergedError as error:
+            raise DivergedError(f"{error}; {self._advise()}") from error
 
-    def _profiled(self, calls: Iterator[Totals], start: int) -> Iterator[Totals]:
+    def _save(self) -> str:
+        return f"step {self._results.save()} is saved" if self._results else "the chief saves"
+
+    def _profile(self, calls: Iterator[Totals], start: int) -> Iterator[Totals]:
         steps = self._job.config.steps_to_profile()
         if not steps or self._results is None:
             return calls
         cluster, log_dir = self._job.cluster, self._job.folders.logs
         workers = cluster.replicas("worker").values() if cluster.count("ps") else ()
-        return profiled(calls, start=start, steps=steps, log_dir=log_dir, workers=workers)
+        return profile_calls(calls, start=start, steps=steps, log_dir=log_dir, workers=workers)
 
     @contextlib.contextmanager
-    def _recording(self, start: int, driver: Driver, watchdog: Watchdog) -> Iterator[None]:
+    def _record_results(self, start: int, driver: Driver, watchdog: Watchdog) -> Iterator[None]:
         if self._results is None:
             yield
             return
@@ -278,32 +260,53 @@ class _Training:
         finally:
             self._results.close()
 
-    def _after_call(self, totals: Totals, driver: Driver, step: int) -> None:
-        if self._results:
-            self._results.after_call(totals)
-        if driver.should_stop and step < self._job.total_steps:
-            saved = f"step {self._results.save()} is saved" if self._results else "the chief saves"
-            raise Preempted(f"stopped by SIGTERM; {saved}, start again to resume")
+    def _announce_stall(self, why: str) -> None:
+        announce_end(
+            self._job.folders.checkpoints, code=EXIT_RESTART, message=why, must_dump_stacks=True
+        )
 
-    def _advice(self) -> str:
+    def _advise(self) -> str:
         recipe = self._job.config.recipe()
         if self._results is None:
             return "see the chief's log"
         step = self._results.last_good_step()
-        from_where = f"the last good checkpoint, of step {step}," if step else "the beginning"
+        origin = f"the last good checkpoint, of step {step}" if step else "the beginning"
         return (
-            f"started again, the job goes on from {from_where} so first try a lower"
-            f" --learning-rate (now {recipe.learning_rate:g}), --clip-norm (now"
-            f" {recipe.clip_norm:g}) or a larger --batch-size (now {self._job.config.batch_size})"
+            f"a new start would resume from {origin}, so first try a lower --learning-rate (now"
+            f" {recipe.learning_rate:g}), --clip-norm (now {recipe.clip_norm:g}) or a larger"
+            f" --batch-size (now {self._job.config.batch_size})"
         )
 
 
-def _linear_part(job: Job, model: Any, layout: Layout) -> LinearPart | None:
-    recipe = job.config.recipe()
-    if not recipe.linear_optimizer:
-        return None
-    return LinearPart(
-        segments=layout.segments(model, job.workload.linear_variables(model)),
-        optimizer=make_linear_optimizer(recipe),
-        schedule=job.linear_schedule,
-    )
+@contextlib.contextmanager
+def _announce_outcome(job: Job) -> Iterator[None]:
+    """Tell workers, servers and evaluators, from the chief, that the job ended and why."""
+    if not job.cluster.is_chief:
+        yield
+        return
+    clear_end(job.folders.checkpoints)
+    code, message = 1, "the chief failed; see its log"
+    try:
+        yield
+        code, message = 0, "training is done"
+    except (Preempted, ReplicaLostError) as error:
+        code, message = EXIT_RESTART, str(error)
+        raise
+    finally:
+        announce_end(job.folders.checkpoints, code=code, message=message)
+
+
+@contextlib.contextmanager
+def _explain_lost_replicas(monitor: Monitor | None) -> Iterator[None]:
+    """Raise errors of TensorFlow as ReplicaLostError if a lost replica caused them."""
+    if monitor is None:
+        yield
+        return
+    try:
+        yield
+    except tf.errors.DataLossError:
+        raise
+    except tf.errors.OpError as error:
+        raise monitor.explain(error) from error
+    finally:
+        monitor.close()

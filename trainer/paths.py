@@ -12,10 +12,10 @@ FILE_SCHEME = "file://"
 
 
 def local_path(address: str | Path) -> Path:
-    """The path that Python can open: gs://BUCKET/X is /gcs/BUCKET/X, file:///X is /X.
+    """Return a path that Python can open: /gcs/BUCKET/X for gs://BUCKET/X, /X for file:///X.
 
     Raises:
-        ValueError: a bucket is named where none is mounted.
+        ValueError: the address is in a bucket, and no buckets are mounted here.
     """
     text = str(address)
     if not text.startswith(BUCKET_SCHEME):
@@ -23,13 +23,13 @@ def local_path(address: str | Path) -> Path:
     if not Path(CLOUD_MOUNT).is_dir():
         raise ValueError(
             f"{text}: buckets are reached through {CLOUD_MOUNT}, which Vertex AI mounts and this "
-            "machine does not have; name a local folder"
+            "machine does not have; give a local folder"
         )
     return Path(CLOUD_MOUNT + text.removeprefix(BUCKET_SCHEME))
 
 
 def uri(address: str | Path) -> str:
-    """What TensorFlow and Google's APIs take: /gcs/BUCKET/X is gs://BUCKET/X, file:///X is /X."""
+    """Return the address for TensorFlow and Google's APIs: gs://BUCKET/X for /gcs/BUCKET/X."""
     text = str(address).removeprefix(FILE_SCHEME)
     if is_mounted(text):
         return BUCKET_SCHEME + text.removeprefix(CLOUD_MOUNT)
@@ -37,22 +37,22 @@ def uri(address: str | Path) -> str:
 
 
 def is_mounted(address: str | Path) -> bool:
-    """Whether a path is in a mounted bucket, where folders cannot be renamed."""
+    """Return True for a path in a mounted bucket, where folders cannot be renamed."""
     return str(address).startswith(CLOUD_MOUNT)
 
 
 def is_bucket_uri(address: str | Path) -> bool:
-    """Whether an address is in a bucket and written as Google's APIs take it."""
+    """Return True for gs:// addresses."""
     return str(address).startswith(BUCKET_SCHEME)
 
 
 def is_in_bucket(address: str | Path) -> bool:
-    """Whether an address is in a bucket, written either way."""
+    """Return True for an address in a bucket, gs:// or mounted."""
     return str(address).startswith((BUCKET_SCHEME, CLOUD_MOUNT))
 
 
 def bucket_of(address: str | Path) -> str:
-    """`gs://BUCKET` of an address in a bucket; empty for any other."""
+    """Return `gs://BUCKET` of an address in a bucket, "" of any other."""
     if not is_in_bucket(address):
         return ""
     return BUCKET_SCHEME + uri(address).removeprefix(BUCKET_SCHEME).split("/")[0]

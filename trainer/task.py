@@ -1,4 +1,4 @@
-"""The entry of every replica: `python -m trainer.task`."""
+"""Entry point of every replica: `python -m trainer.task`."""
 
 import logging
 import os
@@ -27,19 +27,19 @@ from trainer.errors import (
     first_line,
 )
 from trainer.runtime.console import TerminalHandler
-from trainer.runtime.tensorflow_logs import import_tensorflow, say_nothing_of_lost_servers
+from trainer.runtime.tensorflow_logs import hide_destructor_errors, import_tensorflow
 
 if TYPE_CHECKING:
-    from trainer.strategies.collective import Ring
+    from trainer.strategies.collective import ReplicaGroup
 
 logger = logging.getLogger(__name__)
 
-# Saving a checkpoint takes less; a storage or server that does not answer must not hold us.
-_STOP_WITHIN_SECONDS = 30.0
+# Enough to save a checkpoint; storage or servers that do not respond must not prevent the exit.
+_STOP_TIMEOUT_SECONDS = 30.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs this replica to its end and returns the exit code."""
+    """Run this replica and return its exit code."""
     config = parse_flags(argv)
     try:
         cluster = parse_tf_config(os.environ.get("TF_CONFIG"))
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         logger.error("%s: %s", error.filename or "files", error.strerror or error)
     except Exception:
-        logger.exception("training has failed unexpectedly")
+        logger.exception("training failed unexpectedly")
     return 1
 
 
@@ -80,7 +80,7 @@ def _run(
 ) -> int:
     check_port(cluster, strategy=strategy)
     import_tensorflow()
-    say_nothing_of_lost_servers()
+    hide_destructor_errors()
     import tensorflow as tf
 
     try:
@@ -128,32 +128,32 @@ def _run_replica(
 
     num_trainers = len(cluster.trainers()) if strategy == "multi_worker_mirrored" else 1
     check_batch_size(config, num_devices=len(devices) * num_trainers)
-    # Connected before anything else, for TensorFlow can only become one of many when it is new.
-    ring = _connect(config, cluster, stop) if strategy == "multi_worker_mirrored" else None
+    # Connected first: TensorFlow cannot join other replicas once it is initialised.
+    group = _connect(config, cluster, stop) if strategy == "multi_worker_mirrored" else None
     job = make_job(config, cluster, folders, stop)
     if strategy == "parameter_server":
-        loop.train_on_cluster(job)
+        loop.train_asynchronously(job)
     else:
-        loop.train_in_step(job, devices, ring)
+        loop.train_synchronously(job, devices, group)
     return 0
 
 
-def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "Ring":
-    from trainer.strategies.collective import Ring
+def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "ReplicaGroup":
+    from trainer.strategies.collective import ReplicaGroup
 
-    return Ring(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
+    return ReplicaGroup(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
 
 
 def _configure_logging(cluster: Cluster) -> None:
-    # Of our own: what native code writes to the usual one is held back at times.
+    # A copy of stderr, because `quiet_native_logs` holds back the original at times.
     stream = os.fdopen(os.dup(2), "w", buffering=1)
     handler = TerminalHandler(stream) if stream.isatty() else logging.StreamHandler(stream)
     logging.basicConfig(
         level=logging.INFO, format=f"{cluster.name} %(message)s", handlers=[handler], force=True
     )
-    # Their errors come as exceptions as well, and pages of them when a replica is lost.
-    for chatty in ("absl", "tensorflow"):
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)
+    # Their errors are raised as exceptions, too, and fill pages when a replica is lost.
+    for name in ("absl", "tensorflow"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _stop_on_sigterm() -> threading.Event:
@@ -162,9 +162,9 @@ def _stop_on_sigterm() -> threading.Event:
     def handle(signum: int, frame: object) -> None:
         del signum, frame
         stop.set()
-        late = threading.Timer(_STOP_WITHIN_SECONDS, end_process, [EXIT_RESTART])
-        late.daemon = True
-        late.start()
+        timer = threading.Timer(_STOP_TIMEOUT_SECONDS, end_process, [EXIT_RESTART])
+        timer.daemon = True
+        timer.start()
 
     signal.signal(signal.SIGTERM, handle)
     return stop

@@ -1,4 +1,4 @@
-"""The trainer on one machine, as a user starts it."""
+"""`python -m trainer.task` on one machine, as a user starts it."""
 
 import json
 import signal
@@ -20,12 +20,14 @@ def flags(examples_dir, tmp_path):
     ]
 
 
-def measurements(out, split):
+def read_metrics(out, split):
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     return [line for line in map(json.loads, lines) if line["split"] == split]
 
 
-def test_trains_exports_and_evaluates_then_only_exports_again(start, flags, examples_dir, tmp_path):
+def test_a_job_trains_and_exports_and_started_again_only_exports(
+    start, flags, examples_dir, tmp_path
+):
     out = tmp_path / "out"
     first = start("first", *flags, "--epochs", 8, is_new=True)
     assert first.wait() == 0, first.log
@@ -34,9 +36,9 @@ def test_trains_exports_and_evaluates_then_only_exports_again(start, flags, exam
     assert steps[0] > 0
     assert steps[-1] == 128
     assert all(line.startswith("chief/0 ") for line in first.log.splitlines()), first.log
-    assert measurements(out, "train")[-1]["step"] == 128
+    assert read_metrics(out, "train")[-1]["step"] == 128
     assert {"step", "loss", "accuracy", "examples_per_second", "time"} <= set(
-        measurements(out, "train")[0]
+        read_metrics(out, "train")[0]
     )
     assert list(out.glob("logs/train/events*"))
     assert list(out.glob("logs/eval/events*"))
@@ -44,8 +46,8 @@ def test_trains_exports_and_evaluates_then_only_exports_again(start, flags, exam
     assert evaluation.num_examples == 100
     assert evaluation.metrics["accuracy"] > 0.9
     assert np.sum(evaluation.confusion) == 100
-    # The exported model is the trainer's: its own last measurement of the same examples.
-    last = measurements(out, "eval")[-1]
+    # The metrics of the exported model are those of the last evaluation in training.
+    last = read_metrics(out, "eval")[-1]
     assert evaluation.metrics["accuracy"] == pytest.approx(last["accuracy"])
     assert evaluation.metrics["loss"] == pytest.approx(last["loss"], rel=1e-4)
 
@@ -57,7 +59,7 @@ def test_trains_exports_and_evaluates_then_only_exports_again(start, flags, exam
     assert not list(out.glob("model.*"))
 
 
-def test_sigterm_saves_a_checkpoint_from_which_the_next_start_goes_on(start, flags, tmp_path):
+def test_sigterm_saves_a_checkpoint_from_which_the_next_start_resumes(start, flags, tmp_path):
     steps = ["--steps", 100_000, "--learning-rate", 0.001]
     replica = start("stopped", *flags, *steps)
     replica.wait_for("step 10/100000")

@@ -1,1 +1,1 @@
-"""The replicas of a job: who they are, and whether they are alive."""
+"""The replicas of a job: their roles and addresses, and which of them are alive."""

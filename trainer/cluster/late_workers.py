@@ -1,9 +1,9 @@
-"""Lets training begin without some of a cluster's workers, and takes them in when they come.
+"""Training without some of a cluster's workers, which join when they become reachable.
 
-TensorFlow's ParameterServerStrategy waits for every worker before the first step. Here it is told
-of those that are there; the thread that it has for each of the others waits for its worker, then
-adds it to the cluster as TensorFlow itself does for a worker that was restarted. That needs a few
-of its private names (TensorFlow 2.21); tests/trainer/cluster/test_late_workers.py fails without
+TensorFlow's ParameterServerStrategy waits for every worker before the first step. Here it connects
+to the reachable workers only. The thread that its coordinator runs for each other worker waits for
+the worker, then adds it to the cluster as TensorFlow itself does with a restarted worker. That
+needs private names of TensorFlow 2.21; tests/trainer/cluster/test_late_workers.py fails without
 them.
 """
 
@@ -25,10 +25,10 @@ _POLL_SECONDS = 0.2
 
 
 @contextlib.contextmanager
-def expecting(missing: Collection[int]) -> Iterator[None]:
-    """Makes the strategy that is created inside connect to all workers but those, by index.
+def connect_without(missing: Collection[int]) -> Iterator[None]:
+    """Let a strategy created in the block connect to all workers but those, given by index.
 
-    The ClusterCoordinator of that strategy has them join when they come.
+    The ClusterCoordinator of that strategy lets them join later.
     """
     connect_to_all = context.set_server_def
 
@@ -45,7 +45,7 @@ def expecting(missing: Collection[int]) -> Iterator[None]:
 
 
 def _join(worker: Any, absent: dict[int, str]) -> None:
-    """Is what the thread of each worker does first."""
+    """Wait for an absent worker and add it to the cluster; run first by each worker's thread."""
     address = absent.get(worker.worker_index)
     if address is None:
         return
@@ -57,7 +57,7 @@ def _join(worker: Any, absent: dict[int, str]) -> None:
         _workers(server_def).tasks[worker.worker_index] = address
         context.update_server_def(server_def)
         handler._server_def = server_def
-    logger.info("worker/%d takes part now", worker.worker_index)
+    logger.info("worker/%d has joined", worker.worker_index)
 
 
 def _workers(server_def: Any) -> Any:

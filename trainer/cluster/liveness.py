@@ -1,4 +1,4 @@
-"""Tells whether other replicas are alive, by connecting to their ports."""
+"""Liveness of other replicas, found by connecting to their ports."""
 
 import contextlib
 import logging
@@ -14,36 +14,36 @@ from trainer.errors import ReplicaLostError
 
 logger = logging.getLogger(__name__)
 
-# A refused connection means that the process is gone; silence may be the network's.
-REFUSED_SECONDS = 2.0
-SILENT_SECONDS = 15.0
-START_TIMEOUT_SECONDS = 600.0
+# A refused connection means that the process has ended; no reply may be a fault of the network.
+_REFUSED_SECONDS = 2.0
+_SILENT_SECONDS = 15.0
+_PROBE_SECONDS = 1.0
 _POLL_SECONDS = 0.5
 _REACTION_SECONDS = 20.0
-_SAY_SECONDS = 10.0
-# Ask after 5 s of silence, then every 3 s; see tcp(7).
-_FAILS_WHEN_SILENT = (
+_REMINDER_SECONDS = 10.0
+# First keepalive probe after 5 s of silence, then one every 3 s; see tcp(7).
+_SILENCE_OPTIONS = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENT_SECONDS * 1000)),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(_SILENT_SECONDS * 1000)),
 )
 
 
 def is_reachable(address: str) -> bool:
-    """Returns whether something listens at host:port."""
+    """Return True if a process listens at host:port."""
     return probe(address) == "up"
 
 
-def probe(address: str, *, timeout_seconds: float = 1.0) -> str:
-    """Returns `up`, `refused` or `silent`."""
+def probe(address: str) -> str:
+    """Return `up`, `refused` or `silent`."""
     host, port = address.rsplit(":", 1)
     try:
-        with socket.create_connection((host, int(port)), timeout=timeout_seconds) as connection:
-            # Reset instead of lingering: a probe must never keep the port it asks about busy.
+        with socket.create_connection((host, int(port)), timeout=_PROBE_SECONDS) as connection:
+            # Reset instead of lingering: a probe must not keep the port busy.
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            # On one host a connection to a free port may, rarely, meet itself.
+            # On one host a connection to a free port can, rarely, be connected to itself.
             is_itself = connection.getsockname() == connection.getpeername()
             return "refused" if is_itself else "up"
     except ConnectionRefusedError:
@@ -55,85 +55,86 @@ def probe(address: str, *, timeout_seconds: float = 1.0) -> str:
 def wait_until_reachable(
     addresses: Mapping[str, str],
     *,
-    timeout_seconds: float = START_TIMEOUT_SECONDS,
+    timeout_seconds: float,
     check: Callable[[], None] = lambda: None,
-    can_do_without: Callable[[Mapping[str, str]], bool] = lambda missing: False,
+    is_enough_without: Callable[[Mapping[str, str]], bool] = lambda missing: False,
     late_seconds: float = 0.0,
 ) -> dict[str, str]:
-    """Returns when every replica listens; `check` is called while waiting and may raise.
+    """Wait until every replica listens; return those that are still missing.
 
-    When `can_do_without` those still missing, they have `late_seconds` to come: then they are
-    returned. Every few seconds the log says who is waited for.
+    `check` is called while waiting and may raise. Once `is_enough_without` the missing replicas,
+    they have `late_seconds` left. Every few seconds the missing replicas are logged.
+
+    Raises:
+        ReplicaLostError: a required replica is still missing after `timeout_seconds`.
     """
     start, reminder = time.monotonic(), Reminder()
     missing, enough_since = dict(addresses), math.inf
     while missing := {name: at for name, at in missing.items() if not is_reachable(at)}:
         check()
         now = time.monotonic()
-        if can_do_without(missing):
+        if is_enough_without(missing):
             enough_since = min(enough_since, now)
         if now - enough_since >= late_seconds:
             break
         if now - start > timeout_seconds:
             raise ReplicaLostError(
-                f"waited {timeout_seconds:.0f} s for {list_names(missing)}: not started?"
+                f"waited {timeout_seconds:.0f} s for {format_addresses(missing)}: not started?"
             )
-        reminder.say(missing)
+        reminder.log(missing)
         time.sleep(0.1)
     return missing
 
 
 class Reminder:
-    """Says every few seconds for whom this replica waits."""
+    """Log line, every few seconds, that names the missing replicas."""
 
     def __init__(self) -> None:
-        self._start = self._said = time.monotonic()
+        self._start = self._last = time.monotonic()
 
-    def say(self, missing: Mapping[str, str]) -> None:
-        """Is called while replicas are missing."""
+    def log(self, missing: Mapping[str, str]) -> None:
+        """Log the missing replicas, if any and if the last line is old enough."""
         now = time.monotonic()
-        if missing and now - self._said >= _SAY_SECONDS:
-            self._said = now
-            logger.info("waiting for %s, for %.0f s now", list_names(missing), now - self._start)
+        if missing and now - self._last >= _REMINDER_SECONDS:
+            self._last = now
+            names = format_addresses(missing)
+            logger.info("waiting for %s, for %.0f s so far", names, now - self._start)
 
 
-def list_names(addresses: Mapping[str, str]) -> str:
-    """Returns "worker/0 (host:port), …"."""
+def format_addresses(addresses: Mapping[str, str]) -> str:
+    """Return "worker/0 (host:port), …"."""
     return ", ".join(f"{name} ({address})" for name, address in addresses.items())
 
 
 class Watch:
-    """Remembers when each replica was last reachable; `lost` names those gone for too long."""
+    """Times at which replicas were last reachable.
 
-    def __init__(
-        self,
-        addresses: Mapping[str, str],
-        *,
-        refused_seconds: float = REFUSED_SECONDS,
-        silent_seconds: float = SILENT_SECONDS,
-    ):
+    A replica is lost after 2 s of refused connections, or 15 s without any reply.
+    """
+
+    def __init__(self, addresses: Mapping[str, str]):
         self._addresses = dict(addresses)
-        self._allowed_seconds = {"refused": refused_seconds, "silent": silent_seconds}
-        self._seen = dict.fromkeys(addresses, time.monotonic())
+        self._allowed_seconds = {"refused": _REFUSED_SECONDS, "silent": _SILENT_SECONDS}
+        self._last_up = dict.fromkeys(addresses, time.monotonic())
 
-    def lost(self) -> str:
-        """Asks every replica and returns "" or what has happened to one of them."""
+    def find_lost(self) -> str:
+        """Probe every replica; return "" or a message that names one that is lost."""
         for name, address in self._addresses.items():
-            answer = probe(address)
-            if answer == "up":
-                self._seen[name] = time.monotonic()
+            state = probe(address)
+            if state == "up":
+                self._last_up[name] = time.monotonic()
                 continue
-            gone_for = time.monotonic() - self._seen[name]
-            if gone_for > self._allowed_seconds[answer]:
-                return f"{name} ({address}) has been unreachable for {gone_for:.0f} s"
+            seconds = time.monotonic() - self._last_up[name]
+            if seconds > self._allowed_seconds[state]:
+                return f"{name} ({address}) has been unreachable for {seconds:.0f} s"
         return ""
 
 
 class Monitor:
-    """Watches replicas in the background for a main thread that may be blocked in TensorFlow.
+    """Background watch of replicas, any of which ends the job when it is lost.
 
-    If the main thread does not act on the loss, waiting for a replica that will never answer, the
-    process is ended from here: a job never hangs.
+    The main thread may be blocked in TensorFlow, waiting for the lost replica for ever. If it does
+    not react in time, `on_stuck` is called, which ends the process.
     """
 
     def __init__(
@@ -143,7 +144,7 @@ class Monitor:
         on_stuck: Callable[[str], None],
         reaction_seconds: float | None = None,
     ):
-        self.loss = ""
+        self.lost = ""
         self._watch = Watch(addresses)
         self._on_stuck = on_stuck
         self._reaction_seconds = reaction_seconds or _REACTION_SECONDS
@@ -151,32 +152,36 @@ class Monitor:
         threading.Thread(target=self._run, name="replica-monitor", daemon=True).start()
 
     def raise_if_lost(self) -> None:
-        """Raises ReplicaLostError when a replica is gone."""
-        if self.loss:
-            raise ReplicaLostError(f"{self.loss}; start the job again to resume")
+        """Raise ReplicaLostError if a replica is lost."""
+        if self.lost:
+            raise ReplicaLostError(f"{self.lost}; start the job again to resume")
 
     def explain(self, error: Exception) -> Exception:
-        """Returns the loss behind an error of TensorFlow, or else the error itself."""
-        deadline = time.monotonic() + REFUSED_SECONDS + 3 * _POLL_SECONDS
-        while not self.loss and time.monotonic() < deadline:
+        """Return ReplicaLostError if a lost replica explains TensorFlow's error, else the error."""
+        deadline = time.monotonic() + _REFUSED_SECONDS + 3 * _POLL_SECONDS
+        while not self.lost and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS / 5)
-        return ReplicaLostError(self.loss) if self.loss else error
+        return ReplicaLostError(self.lost) if self.lost else error
 
     def close(self) -> None:
-        """Stops watching."""
+        """Stop watching."""
         self._closed.set()
 
     def _run(self) -> None:
         while not self._closed.wait(_POLL_SECONDS):
-            self.loss = self._watch.lost()
-            if self.loss:
+            self.lost = self._watch.find_lost()
+            if self.lost:
                 break
-        if not self._closed.wait(self._reaction_seconds) and self.loss:
-            self._on_stuck(self.loss)
+        if not self._closed.wait(self._reaction_seconds) and self.lost:
+            self._on_stuck(self.lost)
 
 
 class WorkerMonitor:
-    """Watches workers that may be lost and come back; only without any worker is the job lost."""
+    """Background watch of workers that may be lost and restarted while others continue.
+
+    The job is lost only if no worker is reachable for `replace_seconds`. The `missing` workers are
+    those that were not reachable at the start.
+    """
 
     def __init__(
         self,
@@ -187,76 +192,83 @@ class WorkerMonitor:
     ):
         self.num_workers = len(addresses)
         self._addresses, self._replace_seconds = dict(addresses), replace_seconds
-        self._gone, self._late = set(missing), set(missing)
-        self._last_seen = time.monotonic()
+        self._lost, self._late = set(missing), set(missing)
+        self._last_reachable = time.monotonic()
         self._closed = threading.Event()
         threading.Thread(target=self._run, name="worker-monitor", daemon=True).start()
 
     def raise_if_lost(self) -> None:
-        """Raises ReplicaLostError when no worker has been there for too long."""
-        waited = time.monotonic() - self._last_seen
-        if waited > self._replace_seconds:
+        """Raise ReplicaLostError if no worker has been reachable for `replace_seconds`."""
+        seconds = time.monotonic() - self._last_reachable
+        if seconds > self._replace_seconds:
             raise ReplicaLostError(
-                f"{list_names(self._addresses)} has been unreachable for {waited:.0f} s; start the"
-                " job again to resume"
+                f"{format_addresses(self._addresses)} has been unreachable for {seconds:.0f} s;"
+                " start the job again to resume"
             )
 
-    def are_gone(self) -> bool:
-        """Whether no worker is there: a wait that `replace_seconds` bounds."""
-        return len(self._gone) == self.num_workers
+    def are_all_lost(self) -> bool:
+        """Return True while no worker is reachable; `replace_seconds` limits that wait."""
+        return len(self._lost) == self.num_workers
 
     def close(self) -> None:
-        """Stops watching."""
+        """Stop watching."""
         self._closed.set()
 
     def _run(self) -> None:
         while not self._closed.wait(_POLL_SECONDS):
-            bound_silence(self._addresses.values())
-            gone = {name for name, at in self._addresses.items() if not is_reachable(at)}
-            for name in sorted(gone - self._gone):
-                logger.warning(
-                    "%s is gone; %d workers go on. Started again at %s, it takes part again",
-                    name,
-                    len(self._addresses) - len(gone),
-                    self._addresses[name],
-                )
-            for name in sorted(self._gone - gone):
-                logger.info("%s %s", name, "has come" if name in self._late else "is back")
-            self._gone = gone
-            self._late &= gone
-            if len(gone) < len(self._addresses):
-                self._last_seen = time.monotonic()
+            limit_silence(self._addresses.values())
+            lost = {name for name, at in self._addresses.items() if not is_reachable(at)}
+            self._log_changes(lost)
+            self._lost = lost
+            self._late &= lost
+            if len(lost) < len(self._addresses):
+                self._last_reachable = time.monotonic()
+
+    def _log_changes(self, lost: set[str]) -> None:
+        num_left = len(self._addresses) - len(lost)
+        continues = "1 worker continues" if num_left == 1 else f"{num_left} workers continue"
+        for name in sorted(lost - self._lost):
+            logger.warning(
+                "%s is lost; %s. Restarted at %s, it rejoins",
+                name,
+                continues,
+                self._addresses[name],
+            )
+        for name in sorted(self._lost - lost):
+            logger.info("%s is %s", name, "reachable" if name in self._late else "back")
 
 
-def bound_silence(addresses: Iterable[str]) -> int:
-    """Lets this process's connections to host:port fail when nobody answers; returns how many.
+def limit_silence(addresses: Iterable[str]) -> int:
+    """Make this process's connections to these host:port fail after 15 s without any reply.
 
-    Nothing else tells TensorFlow that a host is cut off: its calls would wait for ever, some of
-    them with Python's lock held, so that no thread could end them. The kernel can.
+    TensorFlow does not notice that a host is cut off: its calls would wait for ever, some of them
+    holding the GIL, so that no thread could end the process. The kernel can end the connections.
+
+    Returns the number of connections found.
     """
     peers: set[tuple[str, int]] = set()
     for address in addresses:
         host, port = address.rsplit(":", 1)
         with contextlib.suppress(OSError):
             found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-            peers |= {info[4][:2] for info in found}
-    return sum(_bound_silence(int(fd), peers) for fd in os.listdir("/proc/self/fd"))
+            peers |= {(str(info[4][0]), int(info[4][1])) for info in found}
+    return sum(_limit_silence(int(fd), peers) for fd in os.listdir("/proc/self/fd"))
 
 
-def _bound_silence(fd: int, peers: Collection[tuple[str, int]]) -> bool:
-    with contextlib.suppress(OSError):  # it is closed meanwhile, or has no peer
+def _limit_silence(fd: int, peers: Collection[tuple[str, int]]) -> bool:
+    with contextlib.suppress(OSError):  # closed in the meantime, or not connected
         if not os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
             return False
         with socket.socket(fileno=os.dup(fd)) as connection:
             host, port = connection.getpeername()[:2]
             if (host.removeprefix("::ffff:"), port) in peers:
-                for level, option, value in _FAILS_WHEN_SILENT:
+                for level, option, value in _SILENCE_OPTIONS:
                     connection.setsockopt(level, option, value)
                 return True
     return False
 
 
 def end_process(code: int) -> None:
-    """Ends at once: TensorFlow's threads may be waiting for replicas that are gone."""
+    """Exit at once, because TensorFlow's threads may be waiting for lost replicas."""
     logging.shutdown()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Finds out, before TensorFlow is imported, whether a replica can serve at its address."""
+"""Check, before TensorFlow is imported, that a replica can listen on its port."""
 
 import errno
 import socket
@@ -9,9 +9,9 @@ from trainer.errors import ClusterError
 
 
 def check_port(cluster: Cluster, *, strategy: str) -> None:
-    """Raises ClusterError when something else listens on the port that TF_CONFIG gives this task.
+    """Raise ClusterError if this replica cannot listen on its port in TF_CONFIG.
 
-    TensorFlow would say so only after it was imported, and in a way that names no replica.
+    TensorFlow would report it only after its import, without naming the replica.
     """
     addresses = cluster.addresses.get(cluster.task_type, ())
     if "worker" not in STRATEGIES[strategy] or not addresses:
@@ -19,14 +19,15 @@ def check_port(cluster: Cluster, *, strategy: str) -> None:
     address = addresses[cluster.task_index]
     port = int(address.rsplit(":", 1)[1])
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Connections of an earlier process on this port may linger; only a listener is in the way.
+        # Lingering connections of an earlier process do not matter, only a listener does.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", port))  # as TensorFlow does: on every interface
         except OSError as error:
-            reasons = {errno.EADDRINUSE: "another process listens on it"}
-            reason = reasons.get(error.errno, error.strerror)
+            is_taken = error.errno == errno.EADDRINUSE
+            reason = "another process listens on it" if is_taken else error.strerror
             raise ClusterError(
-                f"{cluster.name} cannot serve at {address}: port {port}: {reason}; end what is "
-                "there (an earlier job's replica?), or give this replica another port in TF_CONFIG"
+                f"{cluster.name} cannot serve at {address}: port {port}: {reason}; stop that"
+                " process (a replica of an earlier job?), or give this replica another port in"
+                " TF_CONFIG"
             ) from error

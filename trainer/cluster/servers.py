@@ -1,4 +1,4 @@
-"""The replicas of a parameter-server cluster: servers, the chief's connection, the common end."""
+"""Parameter-server clusters: the servers, the chief's connection, and the end of the job."""
 
 import contextlib
 import json
@@ -6,15 +6,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Set
-from typing import Any
 
 import tensorflow as tf
 
-from trainer.cluster.late_workers import expecting
+from trainer.cluster.late_workers import connect_without
 from trainer.cluster.liveness import Watch, end_process, is_reachable, wait_until_reachable
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import dump_stacks
 from trainer.errors import EXIT_RESTART, ClusterError, Preempted, ReplicaLostError, first_line
+from trainer.json_types import Json
 from trainer.runtime.tensorflow_logs import quiet_native_logs
 
 logger = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ _POLL_SECONDS = 0.5
 def serve_replica(
     cluster: Cluster, checkpoint_dir: str, *, start_timeout_seconds: float, stop: threading.Event
 ) -> int:
-    """Serves as worker or ps until the chief says how the job ended, or is gone.
+    """Serve as worker or ps until the chief announces the end of the job, or is lost.
 
-    Returns the process's exit code.
+    Returns the exit code of the process.
     """
-    with quiet_native_logs(), naming_the_port(cluster):
+    with quiet_native_logs(), explain_port_errors(cluster):
         server = tf.distribute.Server(
             {name: list(addresses) for name, addresses in cluster.addresses.items()},
             job_name=cluster.task_type,
@@ -46,8 +46,8 @@ def serve_replica(
         )
         return _wait_for_end(Watch(chief), checkpoint_dir, stop=stop)
     except ReplicaLostError as error:
-        if end := read_end(checkpoint_dir):  # before this replica was there
-            return _tell_end(end)
+        if end := read_end(checkpoint_dir):  # announced before this replica was started
+            return _log_end(end)
         logger.error("%s", error)
         return EXIT_RESTART
 
@@ -55,9 +55,10 @@ def serve_replica(
 def connect(
     cluster: Cluster, *, check: Callable[[], None], timeout_seconds: float, late_seconds: float
 ) -> tuple[tf.distribute.ParameterServerStrategy, list[str]]:
-    """Returns the chief's strategy, and the names of workers that are not there yet.
+    """Return the chief's strategy, and the names of workers that are still missing.
 
-    All servers and one worker must be there; then the others have `late_seconds` to come.
+    All parameter servers and one worker are required; then the other workers have `late_seconds`
+    left to be part of the cluster from its start.
     """
     others = cluster.replicas("worker", "ps")
     if not all(is_reachable(address) for address in others.values()):
@@ -66,11 +67,11 @@ def connect(
         others,
         timeout_seconds=timeout_seconds,
         check=check,
-        can_do_without=lambda missing: _is_enough(cluster, missing.keys()),
+        is_enough_without=lambda missing: _is_enough(cluster, missing.keys()),
         late_seconds=late_seconds,
     )
     for name, address in missing.items():
-        logger.warning("training begins without %s (%s): it joins when it comes", name, address)
+        logger.warning("training begins without %s (%s); it joins once reachable", name, address)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({name: list(at) for name, at in cluster.addresses.items()}),
         task_type="chief",
@@ -78,17 +79,17 @@ def connect(
         rpc_layer="grpc",
     )
     indices = [int(name.removeprefix("worker/")) for name in missing]
-    with quiet_native_logs(), naming_the_port(cluster), expecting(indices):
+    with quiet_native_logs(), explain_port_errors(cluster), connect_without(indices):
         return tf.distribute.ParameterServerStrategy(resolver), list(missing)
 
 
 def _is_enough(cluster: Cluster, missing: Set[str]) -> bool:
-    """Returns whether a cluster can train without those: all servers and a worker are there."""
+    """Return True if only workers are missing, and not all of them."""
     return missing < cluster.replicas("worker").keys()
 
 
 def clear_end(checkpoint_dir: str) -> None:
-    """Removes an earlier job's end, before this chief can be seen by the others."""
+    """Delete the end of an earlier job, before other replicas can reach this chief."""
     path = f"{checkpoint_dir}/{_END_FILE}"
     if tf.io.gfile.exists(path):
         tf.io.gfile.remove(path)
@@ -97,7 +98,7 @@ def clear_end(checkpoint_dir: str) -> None:
 def announce_end(
     checkpoint_dir: str, *, code: int, message: str, must_dump_stacks: bool = False
 ) -> None:
-    """Tells workers and servers that the job is over, and how they are to exit."""
+    """Announce the end of the job, and the exit code for the other replicas, in a file."""
     tf.io.gfile.makedirs(checkpoint_dir)
     path = f"{checkpoint_dir}/{_END_FILE}"
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:
@@ -106,8 +107,8 @@ def announce_end(
     tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
 
 
-def read_end(checkpoint_dir: str) -> dict[str, Any] | None:
-    """Returns how the chief said that the job has ended, or None while it has not."""
+def read_end(checkpoint_dir: str) -> Json | None:
+    """Return the end of the job as the chief announced it, or None while the job runs."""
     try:
         with tf.io.gfile.GFile(f"{checkpoint_dir}/{_END_FILE}", "r") as file:
             return json.loads(file.read())
@@ -115,15 +116,15 @@ def read_end(checkpoint_dir: str) -> dict[str, Any] | None:
         return None
 
 
-def abandon(loss: str) -> None:
-    """Ends this process when TensorFlow keeps it waiting for a replica that is gone."""
-    logger.error("%s, and TensorFlow keeps waiting for it; start the job again to resume", loss)
+def end_stuck_process(lost: str) -> None:
+    """Exit while TensorFlow waits for a lost replica; `lost` is the message that names it."""
+    logger.error("%s, but TensorFlow still waits for it; start the job again to resume", lost)
     end_process(EXIT_RESTART)
 
 
 @contextlib.contextmanager
-def naming_the_port(cluster: Cluster) -> Iterator[None]:
-    """Turns TensorFlow's error about a port that is taken into one that names the address."""
+def explain_port_errors(cluster: Cluster) -> Iterator[None]:
+    """Raise TensorFlow's error about a taken port as ClusterError that names the address."""
     try:
         yield
     except tf.errors.UnknownError as error:
@@ -135,7 +136,7 @@ def naming_the_port(cluster: Cluster) -> Iterator[None]:
 
 def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
     # With one inter-op thread a server deadlocks: a step waits for a transfer that needs a thread.
-    # One intra-op thread: workers of one machine must not fight for its cores.
+    # One intra-op thread: workers on one machine must not compete for its cores.
     return tf.compat.v1.ConfigProto(
         inter_op_parallelism_threads=max(2, cluster.count("worker") + 1),
         intra_op_parallelism_threads=1,
@@ -145,18 +146,19 @@ def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
 
 def _wait_for_end(watch: Watch, checkpoint_dir: str, *, stop: threading.Event) -> int:
     while True:
-        loss = watch.lost()
+        lost = watch.find_lost()
         if end := read_end(checkpoint_dir):
-            return _tell_end(end)
-        if loss:
-            raise ReplicaLostError(f"{loss}, and has not said that the job is over")
+            return _log_end(end)
+        if lost:
+            raise ReplicaLostError(f"{lost}, without announcing the end of the job")
         stop.wait(_POLL_SECONDS)
         _raise_if_set(stop)
 
 
-def _tell_end(end: dict[str, Any]) -> int:
+def _log_end(end: Json) -> int:
+    """Log the end of the job; return the exit code."""
     if end.get("must_dump_stacks"):
-        dump_stacks(f"the chief says: {end['message']}")
+        dump_stacks(f"the chief reports: {end['message']}")
     logger.info("the job has ended: %s", end["message"])
     return int(end["exit_code"])
 

@@ -1,4 +1,4 @@
-"""TF_CONFIG, as Vertex AI sets it: this replica's role, and the strategy of the whole job."""
+"""TF_CONFIG as Vertex AI sets it: the cluster, this replica's task, the job's strategy."""
 
 import json
 import re
@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"[^\s:/]+:\d{1,5}")
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """The replicas of a job by type, and which of them this process is."""
+    """Addresses of a job's replicas by type, and the task of this one."""
 
     task_type: str = "chief"
     task_index: int = 0
@@ -33,22 +33,22 @@ class Cluster:
 
     @property
     def is_evaluator(self) -> bool:
-        """Whether this replica only measures what the others save."""
+        """True if this replica only evaluates the checkpoints of the others."""
         return self.task_type == "evaluator"
 
     @property
     def is_chief(self) -> bool:
-        """Whether this replica writes the job's results."""
+        """True if this replica writes the results of the job."""
         if self.task_type == "worker":
             return self.task_index == 0 and "chief" not in self.addresses
         return self.task_type == "chief"
 
     def count(self, job_type: str) -> int:
-        """Returns how many replicas of that type the cluster has."""
+        """Return the number of replicas of a type."""
         return len(self.addresses.get(job_type, ()))
 
     def replicas(self, *job_types: str) -> dict[str, str]:
-        """Returns {"worker/0": "host:port", …} of the given types."""
+        """Return {"worker/0": "host:port", …} of the given types."""
         return {
             f"{job_type}/{index}": address
             for job_type in job_types
@@ -68,7 +68,7 @@ class Cluster:
 
     @property
     def chief_name(self) -> str:
-        """The replica that writes the job's results: `chief/0`, or `worker/0` without one."""
+        """Name of the replica that writes the results: `chief/0`, or `worker/0` without a chief."""
         return "chief/0" if self.count("chief") or not self.count("worker") else "worker/0"
 
     def describe(self) -> str:
@@ -77,7 +77,7 @@ class Cluster:
 
 
 def parse_tf_config(text: str | None) -> Cluster:
-    """Returns the cluster that TF_CONFIG describes; without one, a lone chief."""
+    """Return the cluster in TF_CONFIG; without TF_CONFIG, a lone chief."""
     if not text or not text.strip():
         return Cluster()
     try:
@@ -125,7 +125,9 @@ def _parse_addresses(jobs: Any) -> dict[str, tuple[str, ...]]:
     for job_type, given in jobs.items():
         name = _job_type(job_type, f"cluster.{job_type}")
         if name in addresses:
-            raise ClusterError("TF_CONFIG: cluster has both chief and master; they are the same")
+            raise ClusterError(
+                "TF_CONFIG: cluster has both chief and master, its old name; remove one"
+            )
         addresses[name] = _parse_job(job_type, given)
     _check_distinct([address for job in addresses.values() for address in job])
     return {name: job for name, job in addresses.items() if job}
@@ -143,7 +145,7 @@ def _parse_job(job_type: str, given: Any) -> tuple[str, ...]:
 def _check_distinct(addresses: list[str]) -> None:
     for address in addresses:
         if addresses.count(address) > 1:
-            raise ClusterError(f"TF_CONFIG: {address} is given to more than one replica")
+            raise ClusterError(f"TF_CONFIG: more than one replica has the address {address}")
 
 
 def _parse_task(task: Any) -> tuple[str, int]:
@@ -156,7 +158,7 @@ def _parse_task(task: Any) -> tuple[str, int]:
     if isinstance(index, str) and index.isdecimal():
         index = int(index)
     if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-        raise ClusterError(f"TF_CONFIG: task.index {index!r} must be a whole number from 0")
+        raise ClusterError(f"TF_CONFIG: task.index {index!r} must be a whole number of at least 0")
     return task_type, index
 
 

@@ -1,7 +1,7 @@
-"""Ends a replica whose training stands still, after writing what each of its threads is at.
+"""Watchdog: ends a replica whose training has stalled, after writing the stacks of its threads.
 
-Two things watch: a Python thread, which can also tell the others; and, should native code hold
-Python's lock so that no thread of ours runs, a timer of faulthandler's, which needs no lock.
+There are two timers. A Python thread can also notify the other replicas. A timer of faulthandler
+needs no lock: it ends the process if native code holds the GIL and no Python thread can run.
 """
 
 import contextlib
@@ -17,18 +17,19 @@ from trainer.errors import EXIT_RESTART
 
 logger = logging.getLogger(__name__)
 
-# Telling the others goes through the storage, which may be what stands still.
-_TELL_SECONDS = 10.0
+# A notification is written to storage, which may be what has stalled.
+_NOTIFY_SECONDS = 10.0
 _NATIVE_MARGIN_SECONDS = 30.0
 _POLL_SECONDS = 0.5
 _STDERR = 2
 
 
 class Watchdog:
-    """Calls `on_stall` when `progressed` was not called for so long, and again each time as long.
+    """Calls `on_stall` after every `stall_seconds` without progress.
 
-    While `is_excused` says that the wait has a known reason, which somebody else bounds, time does
-    not count. The native timer ends the process after `num_warnings` further stalls.
+    `on_stall` receives a message and the number of stalls since the last progress. Time does not
+    count while `is_excused` returns True: the wait has a known cause and its own timeout. The
+    native timer ends the process soon after stall number `num_warnings` + 1.
     """
 
     def __init__(
@@ -46,18 +47,18 @@ class Watchdog:
         self._arm()
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
-    def progressed(self) -> None:
-        """Is told of finished steps, and of evaluations, checkpoints and the like."""
+    def report_progress(self) -> None:
+        """Restart the timers, after finished steps and during evaluations."""
         self._last = time.monotonic()
         if self._last - self._armed > _POLL_SECONDS:
             self._arm()
 
-    def watched(self, items: Iterable[Any]) -> "Watched":
-        """Returns the items, each of which counts as progress when it is reached."""
-        return Watched(items, self)
+    def watch_items(self, items: Iterable[Any]) -> "_WatchedItems":
+        """Return the items; each counts as progress when an iteration reaches it."""
+        return _WatchedItems(items, self)
 
     def close(self) -> None:
-        """Stops watching."""
+        """Stop both timers."""
         self._closed.set()
         faulthandler.cancel_dump_traceback_later()
 
@@ -69,7 +70,7 @@ class Watchdog:
         num_stalls = 0
         while not self._closed.wait(min(_POLL_SECONDS, self._stall_seconds / 4)):
             if self._is_excused():
-                self.progressed()
+                self.report_progress()
             waited = time.monotonic() - self._last
             if waited < self._stall_seconds:
                 num_stalls = 0
@@ -78,48 +79,48 @@ class Watchdog:
                 self._on_stall(f"no step has finished for {waited:.0f} s", num_stalls)
 
 
-class Watched:
-    """Items that are progress; may be gone through more than once."""
+class _WatchedItems:
+    """Items that count as progress; can be iterated several times."""
 
     def __init__(self, items: Iterable[Any], watchdog: Watchdog):
         self._items, self._watchdog = items, watchdog
 
     def __iter__(self) -> Iterator[Any]:
         for item in self._items:
-            self._watchdog.progressed()
+            self._watchdog.report_progress()
             yield item
-        self._watchdog.progressed()
+        self._watchdog.report_progress()
 
 
 def dump_stacks(why: str) -> None:
-    """Writes the Python stack of every thread of this process to stderr."""
-    logger.error("%s; what each thread of this replica is at:", why)
+    """Write the Python stacks of all threads of this process to stderr."""
+    logger.error("%s; the stacks of this replica's threads:", why)
     faulthandler.dump_traceback(file=_STDERR, all_threads=True)
 
 
 @contextlib.contextmanager
-def watching(
+def end_on_stall(
     stall_seconds: float,
     *,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     is_excused: Callable[[], bool] = lambda: False,
     num_warnings: int = 0,
 ) -> Iterator[Watchdog]:
-    """Ends this process with EXIT_RESTART if training stands still inside the block.
+    """End this process with EXIT_RESTART if training stalls in the block.
 
-    `tell` is given the reason before that, to let other replicas know. The first `num_warnings`
-    times only the stacks are written.
+    The first `num_warnings` stalls only write the stacks. Before the process ends, `notify` is
+    called with the reason, to inform the other replicas.
     """
 
     def on_stall(why: str, num_stalls: int) -> None:
         dump_stacks(f"{why} (--stall-seconds {stall_seconds:g})")
         if num_stalls <= num_warnings:
             return
-        if tell:
-            telling = threading.Thread(target=tell, args=[why], daemon=True)
-            telling.start()
-            telling.join(_TELL_SECONDS)
-        logger.error("%s: this replica ends; started again, the job goes on from its save", why)
+        if notify:
+            thread = threading.Thread(target=notify, args=[why], daemon=True)
+            thread.start()
+            thread.join(_NOTIFY_SECONDS)
+        logger.error("%s: ending this replica; start the job again to resume", why)
         end_process(EXIT_RESTART)
 
     watchdog = Watchdog(

@@ -171,7 +171,7 @@ class TrainConfig(ModelSettings):
     )
     fresh: bool = setting("delete the folder's checkpoints and start over", default=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, text in as_texts(vars(self)).items():
             object.__setattr__(self, name, text)
         check_settings(self, label=flag_name)

@@ -1,6 +1,6 @@
 """Finds the record that a workload cannot read, once reading has failed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -53,7 +53,7 @@ def _describe(record: bytes, refusal: tf.errors.OpError) -> str:
 def _shape(feature: tf.train.Feature) -> str:
     """Returns the kind and size of a feature's values, of a single one the value."""
     kind = feature.WhichOneof("kind")
-    values = getattr(feature, kind).value if kind else ()
+    values: Sequence[Any] = getattr(feature, kind).value if kind else ()
     if len(values) != 1:
         return f"{len(values)} values"
     return f"{len(values[0])} bytes" if kind == "bytes_list" else str(values[0])

@@ -94,7 +94,7 @@ class BlockTables:
         self.steps_per_block = stream.steps_per_block
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="read-block")
         self._block, self._table = -1, None
-        self._next: Future | None = None
+        self._next: Future[Any] | None = None
 
     def at(self, step: int, *, stop: int) -> Any:
         """Returns the table of the block with this step, which follows the last one asked for.
@@ -110,12 +110,12 @@ class BlockTables:
             self._next = self._read(block + 1) if has_next else None
         return self._table
 
-    def _read(self, block: int) -> Future:
+    def _read(self, block: int) -> Future[Any]:
         slices = self._stream.slices(block)
         size = self._stream.block_size
         return self._reader.submit(self._decoder.read, slices, num_expected=size)
 
-    def _wait(self, reading: Future, block: int) -> Any:
+    def _wait(self, reading: Future[Any], block: int) -> Any:
         try:
             return reading.result(_READ_TIMEOUT_SECONDS)
         except FutureTimeoutError as error:

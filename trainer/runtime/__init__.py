@@ -1,1 +1,1 @@
-"""The process that trains: its log and TensorFlow's."""
+"""The process of a replica: its log, its progress line and TensorFlow's messages."""

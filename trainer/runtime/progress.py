@@ -1,4 +1,4 @@
-"""The progress line of a training job: how it is written, and how it is read back."""
+"""The progress line of a training job, formatted and parsed."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _LINE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far a job has come; loss and accuracy are those of the steps since the last line."""
+    """Progress of a job; loss and accuracy are those of the steps since the last line."""
 
     replica: str
     step: int
@@ -25,7 +25,7 @@ class Progress:
 
 
 def format_progress(progress: Progress) -> str:
-    """Returns the line, without the replica's name: the log's formatter puts that in front."""
+    """Return the line without the replica's name, which the log's formatter prepends."""
     minutes, seconds = divmod(progress.seconds_left, 60)
     return (
         f"step {progress.step}/{progress.total_steps} loss {progress.loss:.4f}"
@@ -35,7 +35,7 @@ def format_progress(progress: Progress) -> str:
 
 
 def parse_progress(line: str) -> Progress | None:
-    """Returns what a log line reports, or None if it is not a progress line."""
+    """Return the progress in a log line, or None if it is another line."""
     match = _LINE.search(line)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Keeps TensorFlow's chatter out of the replica's log."""
+"""Filters that keep TensorFlow's noise out of the replica's log."""
 
 import contextlib
 import itertools
@@ -9,8 +9,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
-# TensorFlow 2.21 writes these before its logging starts, whatever TF_CPP_MIN_LOG_LEVEL says.
+# TensorFlow 2.21 writes these before its logging starts, regardless of TF_CPP_MIN_LOG_LEVEL.
 _NOISE = re.compile(
     r"WARNING: All log messages before absl"
     r"|[IW]\d{4} [\d:.]+ +\d+ "
@@ -21,7 +22,7 @@ _NOISE = re.compile(
 
 @contextlib.contextmanager
 def quiet_native_logs() -> Iterator[None]:
-    """Holds back what native code writes to stderr, then passes on what is not known noise."""
+    """Hold back what native code writes to stderr; at the end write all but known noise."""
     sys.stderr.flush()
     real_stderr = os.dup(2)
     with tempfile.TemporaryFile() as held:
@@ -33,32 +34,32 @@ def quiet_native_logs() -> Iterator[None]:
             os.dup2(real_stderr, 2)
             os.close(real_stderr)
             held.seek(0)
-            _pass_on(held.read().decode(errors="replace"))
+            _write_filtered(held.read().decode(errors="replace"))
 
 
-def _pass_on(text: str) -> None:
+def _write_filtered(text: str) -> None:
     for line in text.splitlines():
         if line.strip() and not _NOISE.match(line):
             sys.stderr.write(line + "\n")
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and looks for its devices without a word about missing GPUs."""
-    # Else the first replica on a machine takes all the memory of its GPUs.
+    """Import TensorFlow and find its devices, without messages about missing GPUs."""
+    # Without it the first replica on a machine takes all the memory of its GPUs.
     os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     with quiet_native_logs():
         import tensorflow as tf
         from tensorflow.python.autograph.pyct import loader
 
         tf.config.list_physical_devices()
-    _keep_no_generated_files(loader)
+    _generate_code_in_memory(loader)
 
 
-def _keep_no_generated_files(loader: ModuleType) -> None:
-    """Has autograph load the code it has rewritten from memory.
+def _generate_code_in_memory(loader: Any) -> None:
+    """Make AutoGraph load generated code from memory instead of from temporary files.
 
-    It would write a file for each function, and remove it when the interpreter exits: a replica
-    that is killed never comes to that.
+    It writes a file for each function and deletes it when the interpreter exits, which a killed
+    replica never does.
     """
     numbers = itertools.count()
 
@@ -75,10 +76,10 @@ def _keep_no_generated_files(loader: ModuleType) -> None:
         loader.load_source = load_source
 
 
-def say_nothing_of_lost_servers() -> None:
-    """Leaves out the tracebacks of executors that are collected when their server is gone.
+def hide_destructor_errors() -> None:
+    """Hide the tracebacks of TensorFlow executors that are destroyed after their server was lost.
 
-    Python prints what a destructor raises; who is gone is told by then, or will be.
+    Python prints errors of destructors to stderr. The lost replica is logged elsewhere.
     """
     import tensorflow as tf
 

@@ -1,7 +1,7 @@
-"""Functions of TensorFlow whose graph is what their Python code does as it stands.
+"""Tracing without AutoGraph.
 
-AutoGraph would rewrite them, and all that they call, to make loops and conditions of Python's own.
-There are none on tensors here, and the rewriting takes several times as long as the tracing.
+AutoGraph rewrites a function, and all that it calls, to translate Python's loops and conditions on
+tensors. There are none here, and the rewriting takes several times as long as the tracing.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,10 @@ import tensorflow as tf
 
 
 def traced(function: Callable[..., Any], **options: Any) -> Any:
-    """Returns the function as a `tf.function`; `options` are that one's."""
+    """Return the function as a `tf.function` with these options."""
     return tf.function(function, autograph=False, **options)
 
 
 def plain(function: Callable[..., Any]) -> Any:
-    """Returns the function as tf.data is to take it."""
+    """Return the function for tf.data, which would rewrite it otherwise."""
     return tf.autograph.experimental.do_not_convert(function)

@@ -62,6 +62,7 @@ class _Channel(HTTPChannel):
     task_class = _Task
     error_task_class = _Refusal
     is_refused = False
+    close_when_flushed: bool
     lingers_until = 0.0
 
     def handle_write(self) -> None:

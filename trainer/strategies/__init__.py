@@ -1,1 +1,1 @@
-"""How steps are run: on one replica, on many in step, or asynchronously."""
+"""Drivers of the train step: synchronous on the devices of all replicas, or asynchronous."""

@@ -1,28 +1,55 @@
-"""How a job's steps are cut into calls of the graph."""
+"""Calls of the graph: how steps are divided into calls, and the totals a call returns."""
 
 from collections.abc import Collection, Iterator
+from typing import Any
+
+from trainer.errors import DivergedError
+from trainer.training.recorder import Totals
 
 
-def chunks(
+def split_into_calls(
     start: int,
     stop: int,
     *,
     steps_per_call: int,
     num_workers: int = 1,
     steps_per_block: int = 0,
-    cuts: Collection[int] = (),
+    boundaries: Collection[int] = (),
 ) -> Iterator[tuple[int, int]]:
-    """Yields (first step, number of steps) that together are start, …, stop - 1.
+    """Yield calls (first step, number of steps) that together are start, …, stop - 1.
 
-    A chunk ends at each of `cuts`, numbers of steps done, and lies in one block, if there are
-    blocks. With several workers the last chunks get smaller, so that all end at nearly the same
-    time.
+    A call ends at each of `boundaries`, numbers of finished steps, and stays in one block if there
+    are blocks. With several workers the last calls get smaller, so that all workers finish at
+    nearly the same time.
     """
     while start < stop:
         fair_share = -(-(stop - start) // (2 * num_workers)) if num_workers > 1 else stop - start
-        next_cut = min((cut - start for cut in cuts if cut > start), default=stop - start)
-        count = min(steps_per_call, fair_share, next_cut)
+        to_boundary = min((end - start for end in boundaries if end > start), default=stop - start)
+        count = min(steps_per_call, fair_share, to_boundary)
         if steps_per_block:
             count = min(count, steps_per_block - start % steps_per_block)
         yield start, count
         start += count
+
+
+def is_diverged(results: Any, num_measured: int) -> bool:
+    """Return True if the loss of a step was not finite, given the results of `TrainStep.run`."""
+    return bool(results[2] < num_measured)
+
+
+def make_totals(
+    results: Any, *, first: int, count: int, batch_size: int, num_measured: int | None = None
+) -> Totals:
+    """Return the totals of a call of `count` steps from the results of `TrainStep.run`.
+
+    Only its last `num_measured` steps are in the results if the call was repeated.
+
+    Raises:
+        DivergedError: the loss of a step is infinite or not a number; the message names the step.
+    """
+    loss, correct, num_good = (float(value) for value in results)
+    num_measured = count if num_measured is None else num_measured
+    if is_diverged(results, num_measured):
+        step = first + count - num_measured + int(num_good) + 1
+        raise DivergedError(f"step {step}: the loss is not a finite number")
+    return Totals(steps=count, examples=num_measured * batch_size, loss=loss, correct=correct)

@@ -1,4 +1,4 @@
-"""multi_worker_mirrored: sums of vectors over all replicas, which all hold the same weights."""
+"""multi_worker_mirrored: a group of replicas that add up vectors, all with the same weights."""
 
 import contextlib
 import logging
@@ -14,10 +14,10 @@ from trainer.cluster.liveness import (
     Reminder,
     Watch,
     end_process,
+    format_addresses,
     is_reachable,
-    list_names,
 )
-from trainer.cluster.servers import abandon, naming_the_port
+from trainer.cluster.servers import end_stuck_process, explain_port_errors
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import EXIT_RESTART, ReplicaLostError
 from trainer.runtime.tensorflow_logs import quiet_native_logs
@@ -26,46 +26,48 @@ from trainer.runtime.tracing import traced
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
-# TensorFlow notices a closed connection by itself; this is for when it does not.
+# Time for TensorFlow itself to notice a closed connection.
 _REACTION_SECONDS = 5.0
 
 
-class Ring:
-    """The replicas of a multi_worker_mirrored job, connected by TensorFlow's collectives."""
+class ReplicaGroup:
+    """The replicas of a multi_worker_mirrored job, connected by TensorFlow's collectives.
+
+    Each has a rank from 0; the replica of rank 0 is the chief.
+    """
 
     def __init__(self, cluster: Cluster, *, start_timeout_seconds: float, stop: threading.Event):
         trainers = cluster.trainers()
         self.rank, self.size = list(trainers).index(cluster.name), len(trainers)
         peers = {name: address for name, address in trainers.items() if name != cluster.name}
-        start = _Start(peers, timeout_seconds=start_timeout_seconds, stop=stop)
+        watch = _StartWatch(peers, timeout_seconds=start_timeout_seconds, stop=stop)
         try:
             self._strategy = _connect(cluster, rank=self.rank)
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-            raise ReplicaLostError(f"while connecting: {_missing(peers)}") from error
+            raise ReplicaLostError(f"while connecting: {_describe_lost(peers)}") from error
         finally:
-            start.close()
-        self.monitor = Monitor(peers, on_stuck=abandon, reaction_seconds=_REACTION_SECONDS)
+            watch.close()
+        self.monitor = Monitor(
+            peers, on_stuck=end_stuck_process, reaction_seconds=_REACTION_SECONDS
+        )
 
-    def add_up(self, vector: tf.Tensor) -> tf.Tensor:
-        """Returns the sum of every replica's vector, to the bit the same on all; in a graph."""
+    def all_reduce(self, vector: tf.Tensor) -> tf.Tensor:
+        """Return the sum of the vectors of all replicas, identical on all; to be traced."""
         return self._strategy.run(_all_reduce, args=(vector,))
 
-    def part(self) -> None:
-        """Is called by all after their last sum: what one has not yet sent would end with it.
-
-        Who is through here knows that all others have come here, and so have had that last sum.
-        """
+    def leave(self) -> None:
+        """Barrier after the last all-reduce: no replica may exit while another still receives."""
         self.monitor.close()
         with contextlib.suppress(tf.errors.OpError):
-            traced(self.add_up)(tf.zeros([1]))
+            traced(self.all_reduce)(tf.zeros([1]))
 
-    def share(self, snapshot: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the snapshot of the replica with rank 0 on all."""
+    def broadcast(self, snapshot: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return the snapshot of the replica of rank 0, on all replicas."""
         names = sorted(snapshot)
-        # As integers, whose sum with zeros is exact for any bits.
+        # As integers: adding zeros to them preserves every bit.
         bits = [_to_bits(snapshot[name]) for name in names]
         mine = tf.concat(bits, 0)
-        shared = traced(self.add_up)(mine if self.rank == 0 else tf.zeros_like(mine))
+        shared = traced(self.all_reduce)(mine if self.rank == 0 else tf.zeros_like(mine))
         parts = tf.split(shared, [len(part) for part in bits])
         return {
             name: _from_bits(part, like=snapshot[name])
@@ -74,10 +76,10 @@ class Ring:
 
 
 def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirroredStrategy:
-    # An empty service_type is none. TensorFlow's coordination service connects in native code that
-    # holds Python's lock: nobody could tell who is missing, nor obey a SIGTERM.
+    # An empty service_type disables TensorFlow's coordination service. It connects in native code
+    # that holds the GIL: no thread could log the missing replicas or handle SIGTERM.
     context.context().configure_coordination_service(service_type="")
-    with quiet_native_logs(), naming_the_port(cluster):
+    with quiet_native_logs(), explain_port_errors(cluster):
         return tf.distribute.MultiWorkerMirroredStrategy(
             cluster_resolver=_resolver(cluster, rank=rank)
         )
@@ -86,26 +88,26 @@ def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirrore
 def _resolver(
     cluster: Cluster, *, rank: int
 ) -> tf.distribute.cluster_resolver.SimpleClusterResolver:
-    # One job, whatever TF_CONFIG calls its replicas, and one device: a replica adds up what its
-    # own GPUs have computed before it meets the others.
+    # One job, whatever the types of its replicas in TF_CONFIG, and one device per replica, which
+    # adds up the contributions of its own GPUs before the all-reduce.
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(cluster.trainers().values())}),
         task_type="worker",
         task_id=rank,
         rpc_layer="grpc",
-        # Not the logical ones: to ask for those starts TensorFlow, too early for a cluster.
+        # Listing logical devices instead would initialise TensorFlow, too early for a cluster.
         num_accelerators={"GPU": min(1, len(tf.config.list_physical_devices("GPU")))},
     )
 
 
-def _missing(peers: Mapping[str, str]) -> str:
-    gone = [f"{name} ({at})" for name, at in peers.items() if not is_reachable(at)]
-    return f"{', '.join(gone)} cannot be reached" if gone else "a replica has ended"
+def _describe_lost(peers: Mapping[str, str]) -> str:
+    lost = {name: address for name, address in peers.items() if not is_reachable(address)}
+    return f"{format_addresses(lost)} cannot be reached" if lost else "a replica has ended"
 
 
 def _all_reduce(vector: tf.Tensor) -> tf.Tensor:
     replica = tf.distribute.get_replica_context()
-    # The copy has a device, which is what tells TensorFlow where the sum belongs.
+    # The copy has a device, from which TensorFlow takes the device of the sum.
     return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(vector))
 
 
@@ -119,8 +121,11 @@ def _from_bits(bits: tf.Tensor, *, like: tf.Tensor) -> tf.Tensor:
     return tf.bitcast(tf.reshape(bits, shape), like.dtype)
 
 
-class _Start:
-    """Watches the others while the main thread is in TensorFlow, which waits for them for ever."""
+class _StartWatch:
+    """Watches for missing and lost replicas while the main thread connects.
+
+    TensorFlow waits for all replicas without a timeout, so this ends the process instead.
+    """
 
     def __init__(self, peers: Mapping[str, str], *, timeout_seconds: float, stop: threading.Event):
         self._peers, self._timeout_seconds, self._stop = peers, timeout_seconds, stop
@@ -128,7 +133,7 @@ class _Start:
         threading.Thread(target=self._run, name="replica-start", daemon=True).start()
 
     def close(self) -> None:
-        """Is told that all are connected, or that connecting has failed."""
+        """Stop watching."""
         self._closed.set()
 
     def _run(self) -> None:
@@ -136,16 +141,16 @@ class _Start:
         missing, reminder = dict(self._peers), Reminder()
         while missing and not self._closed.wait(_POLL_SECONDS):
             missing = {name: at for name, at in missing.items() if not is_reachable(at)}
-            reminder.say(missing)
+            reminder.log(missing)
             self._check(missing, deadline)
         watch = Watch(self._peers)
         while not self._closed.wait(_POLL_SECONDS):
-            if loss := watch.lost():
-                abandon(loss)
+            if lost := watch.find_lost():
+                end_stuck_process(lost)
             self._check(self._peers, deadline)
 
     def _check(self, missing: Mapping[str, str], deadline: float) -> None:
-        names = list_names(missing)
+        names = format_addresses(missing)
         if self._stop.is_set():
             logger.warning("stopped by SIGTERM while waiting for other replicas")
             end_process(EXIT_RESTART)

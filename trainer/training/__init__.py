@@ -1,1 +1,1 @@
-"""The training itself: steps, weights, checkpoints and results."""
+"""Training: the step, its variables, evaluation, checkpoints and results."""

@@ -1,9 +1,9 @@
-"""Saves and restores a job's state: in the background, never half a checkpoint, the best one kept.
+"""Checkpoints: written in the background, complete or ignored, the last few and the best kept.
 
 A checkpoint is a folder `step-0000000500` with the state's vectors in TensorFlow's own format
 (`tf.train.load_checkpoint` reads it) and, written last, `checkpoint.json` with the sizes of those
-files: what has no such file, or other sizes, was interrupted and is ignored. That holds on a disk
-as in a bucket, where a folder cannot be renamed at once.
+files. A folder without it, or with files of other sizes, was interrupted and is ignored. This works
+on a disk and in a bucket, where folders cannot be renamed atomically.
 """
 
 import json
@@ -30,18 +30,19 @@ Snapshot = Mapping[str, tf.Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """A complete checkpoint; `extra` is what the driver needs to go on from it."""
+    """A complete checkpoint."""
 
     step: int
     path: str
     time: float = field(default_factory=time.time)
     metrics: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
+    """The progress of the driver; see `progress` in trainer.strategies."""
     schedule: Mapping[str, Any] = field(default_factory=dict)
-    """The learning rate's, of the steps until here; see trainer.training.schedule."""
+    """The fields of the learning rate schedule so far; see trainer.training.schedule."""
 
     def load(self) -> dict[str, tf.Tensor]:
-        """Returns the saved vectors by name; TrainerError if a file is damaged."""
+        """Return the saved vectors by name; TrainerError if a file is damaged."""
         try:
             reader = tf.train.load_checkpoint(f"{self.path}/{_STATE}")
             names = reader.get_variable_to_shape_map()
@@ -49,23 +50,23 @@ class Saved:
         except (ValueError, RuntimeError, tf.errors.OpError) as error:
             raise TrainerError(
                 f"the checkpoint {self.path} cannot be read ({first_line(error)}); delete that"
-                " folder to go on from the one before, or give --fresh to start over"
+                " folder to resume from the one before, or give --fresh to start over"
             ) from error
 
 
 class Checkpoints:
-    """The checkpoints of one job: the last few, and the best by a metric."""
+    """The checkpoints of one job: the last `keep`, and the best by a metric."""
 
     def __init__(self, directory: str, *, keep: int, best_metric: str):
         self._directory, self._keep, self._best_metric = directory, keep, best_metric
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._writing: Future | None = None
+        self._writing: Future[None] | None = None
 
     def latest(self) -> Saved | None:
-        """Returns the last complete checkpoint; removes what a killed job left half-written."""
+        """Return the last complete checkpoint, or None; delete incomplete ones of a killed job."""
         for name in _step_folders(self._directory):
             if read_checkpoint(f"{self._directory}/{name}") is None:
-                logger.info("ignoring the half-written checkpoint %s", name)
+                logger.info("deleting the incomplete checkpoint %s", name)
                 delete_folder(f"{self._directory}/{name}")
         saved = list_checkpoints(self._directory)
         return saved[-1] if saved else None
@@ -78,11 +79,11 @@ class Checkpoints:
         extra: Mapping[str, Any] | None = None,
         schedule: Mapping[str, Any] | None = None,
     ) -> int:
-        """Starts to write a snapshot while training goes on; returns its step.
+        """Start to write a snapshot in the background; return its step.
 
         Raises:
-            DivergedError: it holds what is not a number, and the checkpoints before it are kept.
-            OSError, tf.errors.OpError: writing the one before has failed.
+            DivergedError: the weights or the state are not finite; earlier checkpoints are kept.
+            OSError, tf.errors.OpError: writing the previous checkpoint failed.
         """
         step = int(snapshot["global_step"])
         for name in ("weights", "state"):
@@ -100,7 +101,7 @@ class Checkpoints:
         return step
 
     def wait(self) -> None:
-        """Returns when all is on disk; raises what went wrong there."""
+        """Wait until the last checkpoint is written; raise the error of writing it."""
         if self._writing:
             writing, self._writing = self._writing, None
             writing.result()
@@ -121,26 +122,26 @@ class Checkpoints:
         best = best_checkpoint(saved, self._best_metric)
         for old in saved[: -self._keep]:
             if old != best:
-                # Without its last file it is no checkpoint, also when deleting is interrupted.
+                # First the file that makes it complete: an interrupted deletion leaves none.
                 tf.io.gfile.remove(f"{old.path}/{_INFO_FILE}")
                 delete_folder(old.path)
 
 
 def list_checkpoints(directory: str) -> list[Saved]:
-    """Returns the complete checkpoints of a folder, the oldest first."""
+    """Return the complete checkpoints of a folder, the oldest first."""
     found = [read_checkpoint(f"{directory}/{name}") for name in _step_folders(directory)]
     return sorted((saved for saved in found if saved), key=lambda saved: saved.step)
 
 
 def best_checkpoint(saved: list[Saved], metric: str) -> Saved | None:
-    """Returns the one with the lowest loss, or else with the highest value of the metric."""
+    """Return the checkpoint with the lowest loss, or the highest value of any other metric."""
     sign = 1 if metric == "loss" else -1
     measured = [one for one in saved if math.isfinite(one.metrics.get(metric, math.nan))]
     return min(measured, key=lambda one: sign * one.metrics[metric], default=None)
 
 
 def read_checkpoint(path: str) -> Saved | None:
-    """Returns the checkpoint of one folder, or None if it is not complete."""
+    """Return the checkpoint of one folder, or None if it is incomplete."""
     try:
         with tf.io.gfile.GFile(f"{path}/{_INFO_FILE}", "r") as file:
             info = json.loads(file.read())
@@ -160,7 +161,7 @@ def read_checkpoint(path: str) -> Saved | None:
 
 
 def delete_folder(path: str) -> None:
-    """Deletes a folder of an earlier job, if it is there."""
+    """Delete a folder if it exists."""
     if tf.io.gfile.isdir(path):
         tf.io.gfile.rmtree(path)
 
@@ -168,7 +169,7 @@ def delete_folder(path: str) -> None:
 def _step_folders(directory: str) -> list[str]:
     if not tf.io.gfile.isdir(directory):
         return []
-    # A bucket lists folders with a slash.
+    # In a bucket the names of folders end with a slash.
     names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
     return sorted(name for name in names if name.startswith(_PREFIX))
 

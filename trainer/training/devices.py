@@ -1,4 +1,4 @@
-"""The devices that a replica computes on: its GPUs, or else its CPU, cut in parts if asked to."""
+"""The devices of a replica: its GPUs, else its CPU, as several logical devices if requested."""
 
 import os
 import pathlib
@@ -7,15 +7,15 @@ import tensorflow as tf
 
 from trainer.config.settings import ConfigError
 
-# The sum of gradients waits for the other replicas on a thread that must not be the only one.
+# While one thread waits for the gradients of other replicas, another must be free.
 _LEAST_INTER_OP_THREADS = 2
-# Other CPUs can only imitate it.
+# Other CPUs emulate bfloat16, slowly.
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 _BFLOAT16_CAPABILITY = (8, 0)
 
 
 def resolve_strategy(strategy: str, *, requested: str, cpu_devices: int) -> str:
-    """Returns `mirrored` instead of an automatic `single` where there are several devices."""
+    """Return the strategy; `auto` with several devices is `mirrored` instead of `single`."""
     if requested != "auto" or strategy != "single":
         return strategy
     is_many = max(cpu_devices, len(tf.config.list_physical_devices("GPU"))) > 1
@@ -23,12 +23,13 @@ def resolve_strategy(strategy: str, *, requested: str, cpu_devices: int) -> str:
 
 
 def has_bfloat16(*, cpuinfo: str = "/proc/cpuinfo") -> bool:
-    """Returns whether bfloat16 is fast on this replica's GPUs, or else on its CPU."""
+    """Return True if bfloat16 is fast on all GPUs of this replica, or else on its CPU."""
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
-        none = (0, 0)
-        return all(one.get("compute_capability", none) >= _BFLOAT16_CAPABILITY for one in details)
+        unknown = (0, 0)
+        capabilities = [detail.get("compute_capability", unknown) for detail in details]
+        return min(capabilities) >= _BFLOAT16_CAPABILITY
     try:
         flags = set(pathlib.Path(cpuinfo).read_text().split())
     except OSError:
@@ -37,10 +38,10 @@ def has_bfloat16(*, cpuinfo: str = "/proc/cpuinfo") -> bool:
 
 
 def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
-    """Makes the devices ready, before any other use of TensorFlow, and returns their names.
+    """Set up the devices, before any other use of TensorFlow, and return their names.
 
     Raises:
-        ConfigError: the strategy cannot use them; says which flag to change.
+        ConfigError: the strategy cannot use these devices; the message names the flag to change.
     """
     if cpu_devices > 1 and strategy in ("single", "parameter_server"):
         raise ConfigError(
@@ -50,7 +51,7 @@ def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
     tf.config.threading.set_inter_op_parallelism_threads(_inter_op_threads())
     num_gpus = len(tf.config.list_physical_devices("GPU"))
     if num_gpus and cpu_devices == 1:
-        # Else two runs differ, and so would one that was killed and has gone on.
+        # Without it two runs differ, and a resumed run differs from an uninterrupted one.
         tf.config.experimental.enable_op_determinism()
         return [f"/device:GPU:{index}" for index in range(1 if strategy == "single" else num_gpus)]
     if strategy == "mirrored" and cpu_devices == 1:
@@ -66,7 +67,7 @@ def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
 
 
 def _inter_op_threads() -> int:
-    """Returns what to set; 0 leaves the choice to TensorFlow, which takes one for one core."""
+    """Return the number to set; 0 leaves it to TensorFlow, which chooses 1 on a single core."""
     given = tf.config.threading.get_inter_op_parallelism_threads()
     is_one = given == 1 or (not given and len(os.sched_getaffinity(0)) == 1)
     return _LEAST_INTER_OP_THREADS if is_one else given

@@ -1,46 +1,97 @@
-"""The evaluator: a replica beside the cluster that measures each new checkpoint."""
+"""Evaluation of weights in training, and the replica that evaluates every checkpoint."""
 
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from trainer.cluster.liveness import Watch, is_reachable
 from trainer.cluster.servers import read_end
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import Preempted, ReplicaLostError, TrainerError
-from trainer.training.checkpoint import Saved, list_checkpoints
+from trainer.examples.tables import CHUNK_SIZE, gather_rows
+from trainer.json_types import Json
+from trainer.runtime.tracing import traced
+from trainer.serving.evaluate import score
+from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints
 from trainer.training.facts import read_facts
 from trainer.training.job import Job
-from trainer.training.results import best_values
-from trainer.training.step import EvalStep, build_served_model
+from trainer.training.model import FlatModel, build_served_model
+from trainer.workloads.base import Workload
 
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 
 
-def evaluate_checkpoints(job: Job, old_end: Mapping[str, Any] | None) -> int:
-    """Measures checkpoints until the job has ended; returns the process's exit code.
+class EvalStep:
+    """Evaluation of weights on tables, of which only one needs to be in memory at a time."""
 
-    `old_end` is the end that was told before this replica began: perhaps that of an earlier job,
-    which the chief removes when it starts.
+    def __init__(self, workload: Workload, model: FlatModel, tables: Iterable[Any]):
+        self._workload, self._model, self._tables = workload, model, tables
+        self._run = traced(self._probabilities)
+
+    def measure(self, weights: tf.Tensor, state: tf.Tensor) -> dict[str, float]:
+        """Return the workload's metrics: loss, accuracy, and AUC if there are two classes."""
+        results = [
+            (self._run(table, weights, state).numpy(), table[1].numpy()) for table in self._tables
+        ]
+        probabilities, labels = map(np.concatenate, zip(*results, strict=True))
+        return score(probabilities, labels, list(self._workload.labels)).metrics
+
+    def _probabilities(self, table: Any, weights: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
+        """Return the probabilities [examples, classes], computed a chunk at a time."""
+        num_examples = table[1].shape[0]
+        num_chunks = -(-num_examples // CHUNK_SIZE)
+        chunks = tf.TensorArray(
+            tf.float32,
+            num_chunks,
+            element_shape=[None, len(self._workload.labels)],
+            infer_shape=False,
+        )
+
+        def predict(number: tf.Tensor, chunks: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            start = number * CHUNK_SIZE
+            rows = tf.range(start, tf.minimum(start + CHUNK_SIZE, num_examples))
+            features, _ = gather_rows(table, rows)
+            logits, _, _ = self._model(weights, state, self._workload.preprocess(features))
+            probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
+            return number + 1, chunks.write(number, probabilities)
+
+        _, chunks = tf.while_loop(
+            lambda number, _: number < num_chunks, predict, (tf.constant(0), chunks)
+        )
+        return chunks.concat()
+
+
+def served_values(snapshot: Snapshot) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the weights and state to evaluate and export: the moving averages, if there are."""
+    weights = snapshot.get("average", snapshot["weights"])
+    return weights, snapshot.get("average_state", snapshot["state"])
+
+
+def evaluate_checkpoints(job: Job, old_end: Json | None) -> int:
+    """Evaluate checkpoints as the `evaluator` replica until the job ends; return the exit code.
+
+    `old_end` is the end of job that was on file when this replica started. It may be that of an
+    earlier job, which the chief removes when it starts.
     """
-    evaluator, chief = _Evaluator(job), _Chief(job.cluster)
+    evaluator, chief = _Evaluator(job), _ChiefWatch(job.cluster)
     deadline = time.monotonic() + job.config.start_timeout_seconds
     while True:
-        loss = chief.lost()
+        lost = chief.find_lost()
         end = read_end(job.folders.checkpoints)
-        evaluator.measure_new()
+        evaluator.evaluate_new()
         if end and (end != old_end or time.monotonic() > deadline):
             logger.info("the job has ended: %s", end["message"])
             return int(end["exit_code"])
-        if loss:
-            raise ReplicaLostError(f"{loss}, and has not said that the job is over")
+        if lost:
+            raise ReplicaLostError(f"{lost}, without announcing the end of the job")
         if not chief.was_seen and time.monotonic() > deadline:
             raise TrainerError(
                 f"waited {job.config.start_timeout_seconds} s for {job.cluster.chief_name}, and"
@@ -51,8 +102,8 @@ def evaluate_checkpoints(job: Job, old_end: Mapping[str, Any] | None) -> int:
             raise Preempted("stopped by SIGTERM")
 
 
-class _Chief:
-    """Tells whether the chief is gone, where it is one of several replicas and so has a port."""
+class _ChiefWatch:
+    """Liveness of the chief; unknown for a chief without other replicas, which has no port."""
 
     def __init__(self, cluster: Cluster):
         is_alone = len(cluster.replicas(*cluster.addresses)) < 2  # noqa: PLR2004
@@ -62,32 +113,33 @@ class _Chief:
 
     @property
     def was_seen(self) -> bool:
-        """Whether it has been there, or cannot be seen."""
+        """True once the chief was reachable, and if its liveness is unknown."""
         return self._watch is not None or not self._address
 
-    def lost(self) -> str:
-        """Returns "" or what has happened to it."""
+    def find_lost(self) -> str:
+        """Return since when the chief has been unreachable, or "" while it is not lost."""
         if self._watch is None and all(map(is_reachable, self._address.values())):
             self._watch = Watch(self._address)
-        return self._watch.lost() if self._watch else ""
+        return self._watch.find_lost() if self._watch else ""
 
 
 class _Evaluator:
-    """Measures each checkpoint once and writes what it finds to logs/eval and evaluator.jsonl."""
+    """Evaluates each checkpoint once; writes the metrics to logs/eval and evaluator.jsonl."""
 
     def __init__(self, job: Job):
-        self._job, self._measured = job, set()
+        self._job = job
+        self._seen: set[tuple[int, float]] = set()
         keras.utils.set_random_seed(job.config.seed)
-        model = build_served_model(job.workload, job.config)
+        model = FlatModel(build_served_model(job.workload, job.config))
         self._step = EvalStep(job.workload, model, job.eval_tables())
 
-    def measure_new(self) -> None:
-        """Measures what was not measured yet, the oldest first."""
+    def evaluate_new(self) -> None:
+        """Evaluate the checkpoints that are new since the last call, the oldest first."""
         for saved in list_checkpoints(self._job.folders.checkpoints):
-            if (saved.step, saved.time) in self._measured:
+            if (saved.step, saved.time) in self._seen:
                 continue
-            self._measured.add((saved.step, saved.time))
-            if not self._job.config.fresh:  # or it may be one that is about to be deleted
+            self._seen.add((saved.step, saved.time))
+            if not self._job.config.fresh:  # else it may be one that the chief is about to delete
                 read_facts(
                     self._job.folders.checkpoints,
                     self._job.manifest.splits["train"],
@@ -96,9 +148,9 @@ class _Evaluator:
             try:
                 snapshot = saved.load()
             except TrainerError:
-                logger.info("step %d was deleted before it could be measured", saved.step)
+                logger.info("step %d was deleted before it could be evaluated", saved.step)
                 continue
-            self._write(saved, self._step.measure(*best_values(snapshot)))
+            self._write(saved, self._step.measure(*served_values(snapshot)))
 
     def _write(self, saved: Saved, metrics: Mapping[str, float]) -> None:
         log_dir = self._job.folders.logs

@@ -1,4 +1,7 @@
-"""What a model must know of the train split, found once and kept beside the checkpoints."""
+"""Facts of the train split that a model is built from, such as means and vocabularies.
+
+They are computed once and saved beside the checkpoints.
+"""
 
 import json
 from typing import Any
@@ -12,14 +15,14 @@ from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
 
 _FILE = "examples.json"
-# Facts of more examples than these are no better, and these fit in memory.
+# A sample of this size fits in memory; facts of more examples are no better.
 _MOST_EXAMPLES = 1_000_000
 
 
 def find_facts(workload: Workload, split: Split, *, compression: str) -> Workload:
-    """Returns the workload with what its model must know of the train split.
+    """Return the workload with the facts of the train split that its model is built from.
 
-    Of a split with many examples that is what can be known from every second one, every third …
+    They are computed from every n-th example if the split is large.
     """
     if type(workload).adapt is Workload.adapt:
         return workload
@@ -29,21 +32,22 @@ def find_facts(workload: Workload, split: Split, *, compression: str) -> Workloa
 
 
 def write_facts(directory: str, workload: Workload, split: Split) -> None:
-    """Keeps the workload's facts in the folder of checkpoints, and which examples they are of."""
+    """Save the facts, the digest of their examples, and the options of the model."""
     tf.io.gfile.makedirs(directory)
     path = f"{directory}/{_FILE}"
     with tf.io.gfile.GFile(f"{path}.new", "w") as file:
-        known = {"train": split.digest, "facts": workload.facts()}
-        options = workload.changed_options()
-        file.write(json.dumps({**known, **({"options": options} if options else {})}))
+        content = {"train": split.digest, "facts": workload.facts()}
+        if options := workload.changed_options():
+            content["options"] = options
+        file.write(json.dumps(content))
     tf.io.gfile.rename(f"{path}.new", path, overwrite=True)
 
 
 def read_facts(directory: str, split: Split, *, workload: Workload) -> dict[str, Any] | None:
-    """Returns the facts that go with the folder's checkpoints, or None if there are none yet.
+    """Return the facts saved with the checkpoints of a folder, or None without checkpoints.
 
     Raises:
-        InputError: the checkpoints are of other examples than these, or of another model.
+        InputError: the checkpoints are of other examples, or of a model with other options.
     """
     if not list_checkpoints(directory):
         return None
@@ -60,19 +64,19 @@ def read_facts(directory: str, split: Split, *, workload: Workload) -> dict[str,
     if digest != split.digest:
         folder = split.paths[0].rpartition("/")[0]
         raise InputError(
-            f"--examples-dir: the {split.name} examples in {folder} are not those that the"
-            f" checkpoints in {directory} were trained on; give those, or --fresh to start over,"
+            f"--examples-dir: the checkpoints in {directory} were trained on other {split.name}"
+            f" examples than those in {folder}; give the same examples, or --fresh to start over,"
             " or another --output-dir"
         )
     if options != workload.changed_options():
         raise InputError(
-            f"the checkpoints in {directory} are of a model with {_shown(options)}, not"
-            f" {_shown(workload.changed_options())}; give the same, or --fresh to start over, or"
+            f"the checkpoints in {directory} are of a model with {_as_flags(options)}, not"
+            f" {_as_flags(workload.changed_options())}; give the same, or --fresh to start over, or"
             " another --output-dir"
         )
     return facts
 
 
-def _shown(options: dict[str, Any]) -> str:
+def _as_flags(options: dict[str, Any]) -> str:
     flags = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
     return " ".join(flags) or "default settings"

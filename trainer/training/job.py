@@ -1,17 +1,15 @@
-"""What a replica knows of its job before training."""
+"""A training job as one replica sees it: settings, cluster and examples."""
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-import tensorflow as tf
 
 from trainer.cluster.tf_config import Cluster, choose_strategy
 from trainer.config.model_settings import FTRL_LEARNING_RATE
 from trainer.config.settings import ConfigError
 from trainer.config.train_config import Folders, TrainConfig
-from trainer.errors import Preempted, TrainerError
+from trainer.errors import Preempted
 from trainer.examples.manifest import Manifest, Split, checked_split, read_manifest
 from trainer.examples.stream import (
     BlockTables,
@@ -31,7 +29,7 @@ _BINARY = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The settings of a job, this replica's place in it, and its examples."""
+    """Settings and examples of a training job, and the place of this replica in its cluster."""
 
     config: TrainConfig
     cluster: Cluster
@@ -42,17 +40,17 @@ class Job:
     train: Split
     eval: Split
     stream: Stream | None = None
-    """How the training examples are read when they are not all in memory."""
+    """The order and blocks of the training examples, if they do not fit in memory."""
     finish: threading.Event = field(default_factory=threading.Event)
-    """Set by the chief when training is to end before its last step."""
+    """Set by the chief to end training before its last step."""
 
     @property
     def decoder(self) -> Decoder:
-        """What turns this job's records into rows."""
+        """The decoder of this job's records."""
         return Decoder(workload=self.workload, compression=self.manifest.compression)
 
     def train_tables(self) -> Tables:
-        """Returns the training examples, read into memory or block by block."""
+        """Return the training examples, read into memory or block by block."""
         if self.stream:
             return BlockTables(self.stream, self.decoder)
         return WholeTable(
@@ -60,19 +58,19 @@ class Job:
         )
 
     def eval_tables(self) -> Iterable[Any]:
-        """Returns the eval split as tables: one in memory, or small ones read each time."""
+        """Return the eval split: one table in memory, or small ones read anew in each iteration."""
         if is_streamed(self.config, self.eval, self.decoder):
             return SplitChunks(self.eval, self.decoder)
         return [read_table(self.eval, self.workload, compression=self.manifest.compression)]
 
     @property
     def total_steps(self) -> int:
-        """The steps of the whole job."""
+        """The number of steps of the whole job."""
         return self.config.total_steps(self.train.num_examples)
 
     @property
     def schedule(self) -> Schedule:
-        """The learning rate at each step."""
+        """The learning rate of each step."""
         recipe = self.config.recipe()
         return Schedule(
             peak=recipe.learning_rate,
@@ -83,7 +81,7 @@ class Job:
 
     @property
     def linear_schedule(self) -> Schedule:
-        """The learning rate of the model's linear part, where that has its own optimizer."""
+        """The learning rate of the model's linear part, if that has its own optimizer."""
         recipe, schedule = self.config.recipe(), self.schedule
         if recipe.linear_optimizer == "ftrl":
             peak = recipe.linear_learning_rate or FTRL_LEARNING_RATE
@@ -92,55 +90,47 @@ class Job:
 
     @property
     def steps_per_call(self) -> int:
-        """The steps in one call of the graph; between two calls a checkpoint can be saved."""
+        """The most steps in one call of the graph: checkpoints are saved between two calls."""
         return min(self.config.steps_per_call, self.config.checkpoint_every_steps)
 
     @property
-    def cuts(self) -> tuple[int, ...]:
-        """The numbers of steps done at which a call of the graph must end."""
+    def call_boundaries(self) -> tuple[int, ...]:
+        """The steps after which a call of the graph must end: where profiling starts and stops."""
         steps = self.config.steps_to_profile()
         return (steps.start - 1, steps.stop - 1) if steps else ()
 
     def epoch(self, step: int) -> int:
-        """Returns how many epochs are complete after that many steps."""
+        """Return the number of epochs that are complete after `step` steps."""
         return step * self.config.batch_size // self.train.num_examples
 
     def check_stop(self) -> None:
-        """Raises Preempted when SIGTERM has come."""
+        """Raise Preempted if SIGTERM was received."""
         if self.stop.is_set():
             raise Preempted("stopped by SIGTERM")
 
-    def check_fits(
-        self, saved: Mapping[str, tf.Tensor], current: Mapping[str, tf.Tensor], *, path: str
-    ) -> None:
-        """Raises TrainerError when a checkpoint is of another model or optimizer."""
-        for name in sorted({*saved, *current}):
-            sizes = [state[name].shape if name in state else None for state in (saved, current)]
-            if sizes[0] != sizes[1]:
-                raise TrainerError(
-                    f"the checkpoint {path} cannot be restored: it is of another model or recipe"
-                    f" ({name}: {sizes[0]} there, {sizes[1]} here); give --fresh to start over, or"
-                    " another --output-dir"
-                )
-
 
 def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: threading.Event) -> Job:
-    """Returns the job after checking its examples; InputError names what is wrong with them."""
+    """Return the job.
+
+    Raises:
+        ConfigError: a setting does not fit the examples.
+        InputError: the examples are incomplete or damaged, or differ from the checkpoints' ones.
+    """
     manifest = read_manifest(config.examples_dir, workload=config.workload)
     train, evaluation = (
         checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
         for name in ("train", "eval")
     )
     workload = config.chosen_workload()
-    known = (
+    facts = (
         None
         if config.fresh
         else read_facts(folders.checkpoints, manifest.splits["train"], workload=workload)
     )
-    if known is None:
+    if facts is None:
         workload = find_facts(workload, train, compression=manifest.compression)
     else:
-        workload = workload.with_facts(known)
+        workload = workload.with_facts(facts)
     total_steps = config.total_steps(train.num_examples)
     if config.steps_to_profile() and config.steps_to_profile()[-1] > total_steps:
         raise ConfigError(
@@ -166,7 +156,7 @@ def _plan_stream(
     config: TrainConfig, cluster: Cluster, train: Split, decoder: Decoder
 ) -> Stream | None:
     is_async = choose_strategy(config.strategy, cluster) == "parameter_server"
-    # There a block is a call, and a checkpoint can be saved between two.
+    # With parameter servers a block is a call, and checkpoints are saved between two calls.
     most_steps = config.checkpoint_every_steps if is_async else None
     steps_per_block = plan_blocks(config, train, decoder, most_steps=most_steps)
     if not steps_per_block:
@@ -180,13 +170,13 @@ def _plan_stream(
 
 
 def check_batch_size(config: TrainConfig, *, num_devices: int) -> None:
-    """Raises ConfigError when a batch has fewer examples than there are parts to make of it."""
+    """Raise ConfigError if a batch has fewer examples than devices times micro-batches."""
     num_parts = num_devices * config.micro_batches
     if config.batch_size < num_parts:
         parts = f"{num_devices} devices" + (
             f" and --micro-batches {config.micro_batches}" if config.micro_batches > 1 else ""
         )
         raise ConfigError(
-            f"--batch-size: {config.batch_size} examples cannot be divided over {parts}; it is the"
-            f" size of the whole batch: give at least {num_parts}"
+            f"--batch-size: {config.batch_size} examples cannot be divided over {parts}; the size"
+            f" is that of the whole batch: give at least {num_parts}"
         )

@@ -1,8 +1,8 @@
-"""The optimizers, each one fused operation of TensorFlow on the flat vector of weights.
+"""Optimizers, each a fused operation of TensorFlow on the flat vector of weights.
 
-A fused operation runs where the variable is, under its lock, so no update is lost when workers
-push at the same time. Keras optimizers read, then write, and do lose some; they also move each
-slot through the worker.
+A fused operation runs where the variable is, under its lock, so no update is lost when several
+workers apply gradients at once. Keras optimizers read, then write, and do lose updates; they also
+transfer every slot to the worker and back.
 """
 
 import abc
@@ -17,19 +17,19 @@ from trainer.workloads.base import Recipe
 
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-7
 _RHO = 0.9
-# As in TensorFlow's own: with zero the first step would be infinitely long.
+# TensorFlow's default: with zero the first step would be infinitely large.
 _FIRST_ACCUMULATOR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(abc.ABC):
-    """Changes a vector of weights and its slots, vectors of the same size, by a gradient."""
+    """Update rule for a vector of weights and its slots, vectors of the same size."""
 
     slot_names: ClassVar[tuple[str, ...]]
     first_values: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    """What a slot holds at first, where that is not zero."""
-    takes_decay: ClassVar[bool] = True
-    """Whether its weights may be changed beside it, as a decay does."""
+    """Initial values of the slots that do not start at zero."""
+    allows_decay: ClassVar[bool] = True
+    """False if the weights must not be changed by anything else, such as weight decay."""
 
     @abc.abstractmethod
     def apply(
@@ -41,7 +41,7 @@ class Optimizer(abc.ABC):
         step: tf.Tensor,
         learning_rate: tf.Tensor,
     ) -> None:
-        """Applies the gradient of a step, counted from 1."""
+        """Apply the gradient of a step, counted from 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Adam(Optimizer):
         step: tf.Tensor,
         learning_rate: tf.Tensor,
     ) -> None:
-        """Applies the gradient of a step, counted from 1."""
+        """Apply the gradient of a step, counted from 1."""
         exponent = tf.cast(step, tf.float32)
         tf.raw_ops.ResourceApplyAdam(
             var=weights.handle,
@@ -78,7 +78,7 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class Sgd(Optimizer):
-    """Gradient descent with Nesterov's momentum."""
+    """Gradient descent with Nesterov momentum."""
 
     momentum: float = 0.9
     slot_names = ("momentum",)
@@ -92,7 +92,7 @@ class Sgd(Optimizer):
         step: tf.Tensor,
         learning_rate: tf.Tensor,
     ) -> None:
-        """Applies the gradient of a step."""
+        """Apply the gradient of a step."""
         del step
         tf.raw_ops.ResourceApplyMomentum(
             var=weights.handle,
@@ -121,7 +121,7 @@ class Adagrad(Optimizer):
         step: tf.Tensor,
         learning_rate: tf.Tensor,
     ) -> None:
-        """Applies the gradient of a step."""
+        """Apply the gradient of a step."""
         del step
         tf.raw_ops.ResourceApplyAdagradV2(
             var=weights.handle,
@@ -135,7 +135,7 @@ class Adagrad(Optimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class RmsProp(Optimizer):
-    """RMSprop: Tieleman and Hinton, 2012; with momentum if that is asked for."""
+    """RMSprop: Tieleman and Hinton, 2012; optionally with momentum."""
 
     momentum: float = 0.0
     slot_names = ("mean_square", "momentum")
@@ -149,7 +149,7 @@ class RmsProp(Optimizer):
         step: tf.Tensor,
         learning_rate: tf.Tensor,
     ) -> None:
-        """Applies the gradient of a step."""
+        """Apply the gradient of a step."""
         del step
         tf.raw_ops.ResourceApplyRMSProp(
             var=weights.handle,
@@ -166,15 +166,15 @@ class RmsProp(Optimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class Ftrl(Optimizer):
-    """FTRL-Proximal: McMahan and others, 2013. For linear weights, which begin at zero.
+    """FTRL-Proximal: McMahan and others, 2013. For linear weights, which start at zero.
 
-    It finds the weights anew from sums over all steps: whatever changes them beside it is lost, and
-    so would be those sums under a learning rate that falls to zero.
+    Each step computes the weights from sums over all steps so far, which discards any other change
+    of the weights. A learning rate that falls to zero would make those sums useless.
     """
 
     slot_names = ("accumulator", "linear")
     first_values = MappingProxyType({"accumulator": _FIRST_ACCUMULATOR})
-    takes_decay = False
+    allows_decay = False
 
     def apply(
         self,
@@ -185,7 +185,7 @@ class Ftrl(Optimizer):
         step: tf.Tensor,
         learning_rate: tf.Tensor,
     ) -> None:
-        """Applies the gradient of a step."""
+        """Apply the gradient of a step."""
         del step
         tf.raw_ops.ResourceApplyFtrl(
             var=weights.handle,
@@ -201,13 +201,13 @@ class Ftrl(Optimizer):
 
 
 def make_optimizer(recipe: Recipe) -> Optimizer:
-    """Returns the recipe's optimizer."""
+    """Return the optimizer of a recipe."""
     kind = _KINDS[recipe.optimizer]
     return kind() if recipe.momentum is None else kind(momentum=recipe.momentum)
 
 
 def make_linear_optimizer(recipe: Recipe) -> Optimizer:
-    """Returns the one of the model's linear part, where the recipe has another one for it."""
+    """Return the optimizer of the linear part, for a recipe that has a separate one."""
     return _KINDS[recipe.linear_optimizer]()
 
 

@@ -1,105 +1,62 @@
-"""The trained state, held as few large variables: what every step pulls and pushes.
+"""The variables of training: weights, optimizer slots, model state and step count.
 
-Every variable that a step reads from or updates on a parameter server is an RPC of its own, and
-that is what makes small models slow there. So all of a model's weights are one flat vector (cut
-into one piece for each server), read in one message, updated by one fused operation. What a model
-holds beside its weights, such as the statistics of batch normalisation, is a second vector.
+They are flat vectors (see `trainer.training.model`), cut into pieces: the linear weights and the
+others, if these have different optimizers, and each of the two over the parameter servers. Here
+the variables are made, read, saved and restored; `trainer.training.step` updates them.
 """
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.training.optimizers import Adam, Optimizer
-from trainer.training.pieces import Cut, LinearPart, Piece
 from trainer.training.schedule import Schedule
 
 
-class Layout:
-    """Where each variable of a Keras model lies in the flat vectors of weights and of state.
+@dataclass(frozen=True, kw_only=True)
+class LinearPart:
+    """The weights of a model's linear part, which have an optimizer and a schedule of their own.
 
-    Integer variables are the counters of Keras' random numbers (dropout). They are no part of the
-    state: each step sets them anew from its number, see `trainer.training.step.apply_model`.
+    `segments` are (number of weights, are they linear) and make up the whole flat vector.
     """
 
-    def __init__(self, model: Any):
-        self._weights = _Shapes(model.trainable_variables)
-        self._state = _Shapes(filter(_is_float, model.non_trainable_variables))
-        self.size, self.state_size = self._weights.size, self._state.size
-
-    def split(self, flat: tf.Tensor) -> list[tf.Tensor]:
-        """Returns the weights in the model's order and shapes."""
-        return self._weights.split(flat)
-
-    def name(self, flat: tf.Tensor, model: Any) -> dict[str, tf.Tensor]:
-        """Returns the weights by the names that the model has for them."""
-        names = [variable.path for variable in model.trainable_variables]
-        return dict(zip(names, self.split(flat), strict=True))
-
-    def split_state(self, flat: tf.Tensor, model: Any, *, seed: tf.Tensor) -> list[tf.Tensor]:
-        """Returns the values of all non-trainable variables, counters set from `seed`."""
-        values = iter(self._state.split(flat))
-        return [
-            next(values) if _is_float(variable) else _counter(variable, seed, index)
-            for index, variable in enumerate(model.non_trainable_variables)
-        ]
-
-    def join_state(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Returns the values of the non-trainable variables as one vector."""
-        return _concat([value for value in values if _is_float(value)])
-
-    def segments(self, model: Any, chosen: Sequence[Any]) -> tuple[tuple[int, bool], ...]:
-        """Returns (number of weights, whether they are those of `chosen` variables), in order."""
-        paths = {variable.path for variable in chosen}
-        return tuple(
-            (math.prod(variable.shape), variable.path in paths)
-            for variable in model.trainable_variables
-        )
-
-    def read(self, model: Any) -> tf.Tensor:
-        """Returns the model's weights as one vector."""
-        return _concat([variable.value for variable in model.trainable_variables])
-
-    def read_state(self, model: Any) -> tf.Tensor:
-        """Returns what the model holds beside its weights as one vector."""
-        return self.join_state([variable.value for variable in model.non_trainable_variables])
-
-    def write(self, flat: tf.Tensor, model: Any, *, state: tf.Tensor | None = None) -> None:
-        """Sets the model's weights, and its state if it is given."""
-        for variable, values in zip(model.trainable_variables, self.split(flat), strict=True):
-            variable.assign(values)
-        if state is not None:
-            targets = filter(_is_float, model.non_trainable_variables)
-            for variable, values in zip(targets, self._state.split(state), strict=True):
-                variable.assign(values)
-
-    def decay_mask(self) -> tf.Tensor:
-        """Returns 1 for each weight that decays, 0 for those of biases and normalisations."""
-        return _concat([tf.fill(shape, float(len(shape) > 1)) for shape in self._weights.shapes])
+    segments: tuple[tuple[int, bool], ...]
+    optimizer: Optimizer
+    schedule: Schedule
 
 
-class _Shapes:
-    """Cuts a vector into tensors of given shapes."""
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A piece of the flat vector of weights on one device, with its optimizer and slots."""
 
-    def __init__(self, variables: Any):
-        self.shapes = [tuple(variable.shape) for variable in variables]
-        self._sizes = [math.prod(shape) for shape in self.shapes]
-        self.size = sum(self._sizes)
+    device: str
+    optimizer: Optimizer
+    weights: tf.Variable
+    slots: Mapping[str, tf.Variable]
+    """The optimizer's variables, by its names for them."""
+    average: tf.Variable | None
+    decay_mask: tf.Tensor | None
+    is_linear: bool
+    schedule: Schedule | None
+    """None for the schedule of the job."""
 
-    def split(self, flat: tf.Tensor) -> list[tf.Tensor]:
-        if not self.shapes:
-            return []
-        parts = tf.split(flat, self._sizes)
-        return [tf.reshape(part, shape) for part, shape in zip(parts, self.shapes, strict=True)]
+    @property
+    def vectors(self) -> dict[str, tf.Variable]:
+        """The piece's variables by their names in a checkpoint."""
+        prefix = "linear_" if self.is_linear else ""
+        slots = {f"{prefix}{name}": variable for name, variable in self.slots.items()}
+        average = {} if self.average is None else {"average": self.average}
+        return {"weights": self.weights, **slots, **average}
 
 
 class Parameters:
-    """Weights, optimizer slots, state and step count, spread over the given devices.
+    """All variables of training, spread over the given devices.
 
-    `pull` and `push` may be called by many workers at once: no update is lost.
+    Several workers may pull and update at once. Each call that is in flight to a worker has a
+    counter of the steps it has applied, so that its rest can be repeated if the worker is lost.
     """
 
     def __init__(
@@ -112,89 +69,69 @@ class Parameters:
         weight_decay: float = 0.0,
         decay_mask: tf.Tensor | None = None,
         average_decay: float = 0.0,
-        num_slots: int = 0,
+        num_counters: int = 0,
         linear: LinearPart | None = None,
     ):
         self._optimizer, self._linear = optimizer or Adam(), linear
-        self._weight_decay, self._average_decay = weight_decay, average_decay
-        self._cut = Cut(initial.shape[0], num_devices=len(devices), linear=linear)
+        self.weight_decay, self.average_decay = weight_decay, average_decay
+        self._cut = _Cut(initial.shape[0], num_devices=len(devices), linear=linear)
         groups = self._cut.groups
-        self._pieces = [
+        has_mask = decay_mask is not None and weight_decay
+        self.pieces = [
             self._make_piece(part, device, mask, is_linear=is_linear)
             for part, device, mask, is_linear in zip(
                 self._cut.split(initial),
                 itertools.islice(itertools.cycle(devices), len(groups)),
-                self._split_mask(decay_mask, len(groups)),
+                self._cut.split(decay_mask) if has_mask else [None] * len(groups),
                 groups,
                 strict=True,
             )
         ]
         with tf.device(devices[0]):
-            # The global step, then the steps done in each slot: one variable, so that both are
-            # counted by one operation, which is whole or is not at all.
-            self._counts = tf.Variable(tf.zeros([1 + num_slots], tf.int64), name="global_step")
-            self._state = tf.Variable(tf.zeros([0]) if state is None else state)
-            # Averaged weights need the statistics of their own time, not those of the last step.
-            self._average_state = tf.Variable(self._state) if average_decay else self._state
+            # The global step, then the counters: one variable, so that one atomic operation
+            # counts a step in both.
+            self._counts = tf.Variable(tf.zeros([1 + num_counters], tf.int64), name="global_step")
+            self.state = tf.Variable(tf.zeros([0]) if state is None else state)
+            # Averaged weights need statistics averaged like them, not those of the last step.
+            self.average_state = tf.Variable(self.state) if average_decay else self.state
 
     def pull(self) -> tf.Tensor:
-        """Returns the current weights as one vector."""
-        return self._cut.join([piece.weights.read_value() for piece in self._pieces])
+        """Return the current weights."""
+        return self._cut.join([piece.weights.read_value() for piece in self.pieces])
 
     def pull_state(self) -> tf.Tensor:
-        """Returns what the model holds beside its weights as one vector."""
-        return self._state.read_value() if self._state.shape[0] else tf.zeros([0])
+        """Return the current state of the model."""
+        return self.state.read_value() if self.state.shape[0] else tf.zeros([0])
+
+    def split(self, gradient: tf.Tensor) -> list[tf.Tensor]:
+        """Return the gradient of each piece."""
+        return self._cut.split(gradient)
+
+    def count_step(self, *, counter: tf.Tensor | None = None) -> tf.Tensor:
+        """Count one step, in a call's counter as well if there is one; return the global step."""
+        ones = self._one_hot(0)
+        if counter is not None:
+            ones += self._one_hot(1 + counter)
+        return self._counts.assign_add(ones, read_value=True)[0]
 
     def num_steps(self) -> int:
-        """Returns the global step: the number of steps done until now."""
+        """Return the global step: the number of steps applied so far."""
         return int(self._counts.read_value()[0])
 
-    def steps_done(self, slot: tf.Tensor) -> tf.Tensor:
-        """Returns how many steps were counted in a slot since it was freed."""
-        with tf.device(self._pieces[0].device):
-            return self._counts.read_value()[1 + slot]
+    def steps_done(self, counter: tf.Tensor) -> tf.Tensor:
+        """Return the number of steps in a counter since it was reset."""
+        with tf.device(self.pieces[0].device):
+            return self._counts.read_value()[1 + counter]
 
-    def free_slot(self, slot: int) -> None:
-        """Sets the count of a slot to zero, while others go on counting in theirs."""
-        done = int(self._counts.read_value()[1 + slot])
-        self._counts.assign_add(-done * self._marks(slot), read_value=False)
-
-    def push(
-        self,
-        gradient: tf.Tensor,
-        schedule: Schedule,
-        *,
-        state_change: tf.Tensor | None = None,
-        slot: tf.Tensor | None = None,
-    ) -> None:
-        """Counts one step, applies its gradient and adds its change to the state.
-
-        Changes are added, not written over, so that those of several workers all count.
-        """
-        first, *others = self._cut.split(gradient)
-        with tf.device(self._pieces[0].device):
-            first = tf.identity(first)
-            # Counted when the gradient is there: a worker that dies before has not pushed it.
-            with tf.control_dependencies([first]):
-                marks = self._marks() if slot is None else self._marks() + self._marks(slot)
-                step = self._counts.assign_add(marks, read_value=True)[0]
-            learning_rate = schedule.rate(step)
-            if state_change is not None and self._state.shape[0]:
-                self._state.assign_add(state_change)
-                if self._average_decay:
-                    self._follow(self._average_state, self._state, step=step)
-        for piece, part in zip(self._pieces, [first, *others], strict=True):
-            with tf.device(piece.device):
-                self._update(piece, part, step=step, learning_rate=learning_rate)
-
-    def _marks(self, slot: tf.Tensor | int = -1) -> tf.Tensor:
-        """Returns a one at the place of the slot, or of the global step, among zeros."""
-        return tf.one_hot(1 + slot, self._counts.shape[0], dtype=tf.int64)
+    def reset_counter(self, counter: int) -> None:
+        """Set a counter to zero while other workers go on counting in theirs."""
+        done = int(self._counts.read_value()[1 + counter])
+        self._counts.assign_add(-done * self._one_hot(1 + counter), read_value=False)
 
     def snapshot(self) -> dict[str, tf.Tensor]:
-        """Returns everything as local tensors: global_step, weights, state, and slots by name.
+        """Return local copies: global_step, weights, state, and optimizer slots by name.
 
-        Beside them, `steps_done` in each slot, counted up to that same global step.
+        Also `steps_done`, the value of each counter at that same global step.
         """
         counts = tf.identity(self._counts.read_value())
         return {
@@ -202,22 +139,22 @@ class Parameters:
             "steps_done": counts[1:],
             "weights": self.pull(),
             "state": tf.identity(self.pull_state()),
-            **({"average_state": tf.identity(self._average_state)} if self._average_decay else {}),
+            **({"average_state": tf.identity(self.average_state)} if self.average_decay else {}),
             **{name: self._join(name) for name in self.vector_names if name != "weights"},
         }
 
     def load(self, snapshot: Mapping[str, tf.Tensor]) -> None:
-        """Sets everything from what `snapshot` returned, here or on another cluster."""
+        """Restore a snapshot, of this cluster or another; all counters are zero then."""
         zeros = tf.zeros([self._counts.shape[0] - 1], tf.int64)
         self._counts.assign(tf.concat([snapshot["global_step"][tf.newaxis], zeros], 0))
-        self._state.assign(snapshot["state"])
-        self._average_state.assign(snapshot.get("average_state", snapshot["state"]))
+        self.state.assign(snapshot["state"])
+        self.average_state.assign(snapshot.get("average_state", snapshot["state"]))
         for name in self.vector_names:
-            pieces = self._with(name)
-            whole = len(pieces) == len(self._pieces)
+            pieces = self._pieces_with(name)
+            is_whole = len(pieces) == len(self.pieces)
             parts = (
                 self._cut.split(snapshot[name])
-                if whole
+                if is_whole
                 else self._cut.split_group(snapshot[name], is_linear=pieces[0].is_linear)
             )
             for piece, part in zip(pieces, parts, strict=True):
@@ -225,21 +162,19 @@ class Parameters:
 
     @property
     def vector_names(self) -> list[str]:
-        """The weights, and the vectors that are held beside them or some of them."""
-        return list(dict.fromkeys(name for piece in self._pieces for name in piece.vectors))
+        """Names of the weights and of the vectors that all or some pieces hold beside them."""
+        return list(dict.fromkeys(name for piece in self.pieces for name in piece.vectors))
 
-    def _with(self, name: str) -> list[Piece]:
-        return [piece for piece in self._pieces if name in piece.vectors]
+    def _pieces_with(self, name: str) -> list[Piece]:
+        return [piece for piece in self.pieces if name in piece.vectors]
 
     def _join(self, name: str) -> tf.Tensor:
-        pieces = self._with(name)
+        pieces = self._pieces_with(name)
         parts = [piece.vectors[name].read_value() for piece in pieces]
-        return self._cut.join(parts) if len(pieces) == len(self._pieces) else tf.concat(parts, 0)
+        return self._cut.join(parts) if len(pieces) == len(self.pieces) else tf.concat(parts, 0)
 
-    def _split_mask(self, mask: tf.Tensor | None, num_pieces: int) -> Sequence[tf.Tensor | None]:
-        if not self._weight_decay or mask is None:
-            return [None] * num_pieces
-        return self._cut.split(mask)
+    def _one_hot(self, index: tf.Tensor | int) -> tf.Tensor:
+        return tf.one_hot(index, self._counts.shape[0], dtype=tf.int64)
 
     def _make_piece(
         self, initial: tf.Tensor, device: str, mask: tf.Tensor | None, *, is_linear: bool
@@ -251,8 +186,8 @@ class Parameters:
                 name: tf.Variable(tf.fill(initial.shape, optimizer.first_values.get(name, 0.0)))
                 for name in optimizer.slot_names
             }
-            average = tf.Variable(initial) if self._average_decay else None
-            has_mask = mask is not None and optimizer.takes_decay
+            average = tf.Variable(initial) if self.average_decay else None
+            has_mask = mask is not None and optimizer.allows_decay
             return Piece(
                 device=device,
                 optimizer=optimizer,
@@ -264,36 +199,58 @@ class Parameters:
                 schedule=linear.schedule if linear else None,
             )
 
-    def _update(
-        self, piece: Piece, gradient: tf.Tensor, *, step: tf.Tensor, learning_rate: tf.Tensor
-    ) -> None:
-        if piece.schedule:
-            learning_rate = piece.schedule.rate(step)
-        if piece.decay_mask is not None:
-            rate = learning_rate * self._weight_decay
-            piece.weights.assign_sub(rate * piece.decay_mask * piece.weights)
-        piece.optimizer.apply(
-            piece.weights, piece.slots, gradient, step=step, learning_rate=learning_rate
-        )
-        if piece.average is not None:
-            self._follow(piece.average, piece.weights, step=step)
 
-    def _follow(self, average: tf.Variable, values: tf.Variable, *, step: tf.Tensor) -> None:
-        # While there are few steps, the first values must not weigh on the average.
-        done = tf.cast(step, tf.float32)
-        decay = tf.minimum(self._average_decay, (1 + done) / (10 + done))
-        average.assign_add((1 - decay) * (values - average))
+class _Cut:
+    """The places of the pieces in the flat vector: the non-linear ones first, one per device."""
+
+    def __init__(self, size: int, *, num_devices: int, linear: LinearPart | None):
+        self._segments = linear.segments if linear else ((size, False),)
+        groups = [False, True] if linear else [False]
+        self._sizes = {group: _even_sizes(self._size(group), num_devices) for group in groups}
+
+    @property
+    def groups(self) -> list[bool]:
+        """For each piece, True if its weights are linear."""
+        return [group for group, sizes in self._sizes.items() for _ in sizes]
+
+    def split(self, flat: tf.Tensor) -> list[tf.Tensor]:
+        """Return a vector of all weights as one part for each piece."""
+        parts = _split(flat, [size for size, _ in self._segments])
+        return [
+            piece
+            for group in self._sizes
+            for piece in self.split_group(
+                _concat([p for p, (_, g) in zip(parts, self._segments, strict=True) if g == group]),
+                is_linear=group,
+            )
+        ]
+
+    def split_group(self, vector: tf.Tensor, *, is_linear: bool) -> list[tf.Tensor]:
+        """Return a vector of the linear or the other weights as one part for each piece."""
+        return _split(vector, self._sizes[is_linear])
+
+    def join(self, parts: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Return the vector that `split` would split into these parts."""
+        if len(self._segments) == 1:
+            return _concat(parts)
+        groups = {}
+        pairs = zip(self.groups, parts, strict=True)
+        for group, members in itertools.groupby(pairs, lambda pair: pair[0]):
+            sizes = [size for size, is_linear in self._segments if is_linear == group]
+            groups[group] = iter(_split(_concat([part for _, part in members]), sizes))
+        return _concat([next(groups[group]) for _, group in self._segments])
+
+    def _size(self, group: bool) -> int:
+        return sum(size for size, is_linear in self._segments if is_linear == group)
 
 
-def _concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    flat = [tf.reshape(tensor, [-1]) for tensor in tensors]
-    return tf.concat(flat, 0) if flat else tf.zeros([0])
+def _even_sizes(size: int, num_parts: int) -> list[int]:
+    return [size // num_parts + (index < size % num_parts) for index in range(num_parts)]
 
 
-def _is_float(variable: Any) -> bool:
-    return tf.as_dtype(variable.dtype).is_floating
+def _split(vector: tf.Tensor, sizes: Sequence[int]) -> list[Any]:
+    return tf.split(vector, sizes) if len(sizes) > 1 else [vector]
 
 
-def _counter(variable: Any, seed: tf.Tensor, index: int) -> tf.Tensor:
-    value = tf.stack([seed[0] + index, seed[1]])
-    return tf.cast(tf.reshape(value, variable.shape), tf.as_dtype(variable.dtype))
+def _concat(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.concat(parts, 0) if len(parts) > 1 else tf.identity(parts[0])

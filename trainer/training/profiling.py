@@ -1,4 +1,4 @@
-"""`--profile-steps`: a trace of some steps, for the profile plugin of TensorBoard."""
+"""`--profile-steps`: a trace of some steps for the profile plugin of TensorBoard."""
 
 import logging
 import threading
@@ -12,12 +12,12 @@ from trainer.training.recorder import Totals
 
 logger = logging.getLogger(__name__)
 
-# Of a trace of workers.
-_LEAST_SECONDS, _MOST_SECONDS = 0.5, 30.0
+# Limits of the duration of a trace of workers.
+_MIN_SECONDS, _MAX_SECONDS = 0.5, 30.0
 _STOP_SECONDS = 10.0
 
 
-def profiled(
+def profile_calls(
     calls: Iterator[Totals],
     *,
     start: int,
@@ -25,13 +25,13 @@ def profiled(
     log_dir: str,
     workers: Collection[str] = (),
 ) -> Iterator[Totals]:
-    """Yields the totals of a driver's calls; traces those of the given steps, counted from 1.
+    """Yield the totals of a driver's calls; trace the calls of `steps`, counted from 1.
 
-    The calls must end before the first of these steps and after the last. What the caller does
-    between the calls, such as saving a checkpoint, is in the trace as well. `workers` are addresses
-    of TensorFlow servers to trace for about as long: they do not know when a step begins.
+    One call must end just before these steps and one with the last of them. The trace includes
+    what the caller does between calls, such as saving a checkpoint. `workers` are addresses of
+    TensorFlow servers to trace for the expected duration, because they do not count the steps.
     """
-    step, trace, speed = start, None, _Speed()
+    step, trace, speed = start, None, _StepTimer()
     try:
         while True:
             if trace is None and steps.start <= step + 1 < steps.stop:
@@ -51,41 +51,43 @@ def profiled(
             trace.stop(step)
 
 
-class _Speed:
-    """Tells how long some steps will take, by those after the first call, which makes the graph."""
+class _StepTimer:
+    """Estimate of the duration of steps; leaves out the first call, which traces the graph."""
 
     def __init__(self) -> None:
-        self._began, self._num_steps = 0.0, 0
+        self._start, self._num_steps = 0.0, 0
 
     def add(self, num_steps: int) -> None:
-        if self._began:
+        if self._start:
             self._num_steps += num_steps
         else:
-            self._began = time.monotonic()
+            self._start = time.monotonic()
 
     def seconds(self, num_steps: int) -> float:
-        per_step = (time.monotonic() - self._began) / self._num_steps if self._num_steps else 0.0
-        return min(max(per_step * num_steps, _LEAST_SECONDS), _MOST_SECONDS)
+        per_step = (time.monotonic() - self._start) / self._num_steps if self._num_steps else 0.0
+        return min(max(per_step * num_steps, _MIN_SECONDS), _MAX_SECONDS)
 
 
 class _Trace:
-    """A trace that goes on until it is stopped."""
+    """A running trace."""
 
     def __init__(self, log_dir: str, workers: Collection[str], *, seconds: float):
         self._log_dir, self._seconds = log_dir, seconds
         tf.profiler.experimental.start(log_dir)
-        self._of_workers = threading.Thread(target=self._trace, args=[workers], daemon=True)
+        self._worker_thread = threading.Thread(
+            target=self._trace_workers, args=[workers], daemon=True
+        )
         if workers:
-            self._of_workers.start()
+            self._worker_thread.start()
 
     def stop(self, step: int) -> None:
-        """Writes the trace, which has come to a step."""
+        """Write the trace, which ends with `step`."""
         tf.profiler.experimental.stop()
-        if self._of_workers.is_alive():
-            self._of_workers.join(self._seconds + _STOP_SECONDS)
+        if self._worker_thread.is_alive():
+            self._worker_thread.join(self._seconds + _STOP_SECONDS)
         logger.info("a trace up to step %d is in %s/plugins/profile", step, self._log_dir)
 
-    def _trace(self, workers: Collection[str]) -> None:
+    def _trace_workers(self, workers: Collection[str]) -> None:
         urls = ",".join(f"grpc://{address}" for address in workers)
         duration_ms = round(1000 * self._seconds)
         try:

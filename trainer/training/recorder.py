@@ -1,4 +1,4 @@
-"""What a job reports while it trains: the progress line, metrics.jsonl and TensorBoard."""
+"""Reports of a job in training: the progress line, metrics.jsonl and TensorBoard."""
 
 import contextlib
 import json
@@ -16,13 +16,13 @@ from trainer.runtime.progress import Progress, format_progress
 logger = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LINES = 1.0
-# Workers' results arrive in bursts; a speed over less time than this would say nothing.
-_LEAST_SECONDS = 1.0
+# Results of workers arrive in bursts: a rate over a shorter time would be meaningless.
+_MIN_RATE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """Sums over some steps. Sums, not means, so that results of any workers can be added."""
+    """Sums over some steps; sums, not means, so that those of several workers can be added."""
 
     steps: int
     examples: int
@@ -31,7 +31,7 @@ class Totals:
 
     @property
     def mean_loss(self) -> float:
-        """The loss of an example; 0 when none was measured."""
+        """The mean loss of an example; 0 without examples."""
         return self.loss / self.examples if self.examples else 0.0
 
     def __add__(self, other: "Totals") -> "Totals":
@@ -46,31 +46,28 @@ class Totals:
 NOTHING = Totals(steps=0, examples=0, loss=0.0, correct=0.0)
 
 
-class Pace:
-    """Steps done in a second of wall clock since the reading before.
-
-    Where readings come faster than once in `_LEAST_SECONDS` it is the pace since an earlier one.
-    """
+class StepRate:
+    """Steps per second of wall clock, over at least `_MIN_RATE_SECONDS`."""
 
     def __init__(self, num_done: int):
         self._readings = deque([(time.monotonic(), num_done)])
 
     def read(self, num_done: int) -> float:
-        """Returns the pace, given the number of steps done until now."""
+        """Return the steps per second since an earlier call, given the number of steps so far."""
         now = time.monotonic()
-        while len(self._readings) > 1 and now - self._readings[1][0] >= _LEAST_SECONDS:
+        while len(self._readings) > 1 and now - self._readings[1][0] >= _MIN_RATE_SECONDS:
             self._readings.popleft()
-        since, before = self._readings[0]
+        earlier, num_before = self._readings[0]
         self._readings.append((now, num_done))
-        return (num_done - before) / max(now - since, 1e-9)
+        return (num_done - num_before) / max(now - earlier, 1e-9)
 
 
 class Recorder:
-    """Collects the totals of finished steps and reports them every so many steps.
+    """Collects the totals of finished steps and reports them every `every_steps` steps.
 
-    Where workers train on their own, `count_steps` returns how many steps of `batch_size` they have
-    done. Their totals arrive later and in bursts, after an evaluation for example: the time between
-    two of them says nothing about the speed of the training.
+    In asynchronous training `count_steps` returns the number of steps, each of `batch_size`
+    examples, that the workers have applied. Speed is computed from it: totals arrive later and in
+    bursts, after an evaluation for example, so the time between two of them is meaningless.
     """
 
     def __init__(
@@ -85,7 +82,7 @@ class Recorder:
     ):
         self.step = first_step
         self._batch_size = batch_size
-        self._count_steps, self._pace = count_steps, Pace(first_step)
+        self._count_steps, self._rate = count_steps, StepRate(first_step)
         self._total_steps, self._every_steps = total_steps, every_steps
         self._train = tf.summary.create_file_writer(f"{log_dir}/train")
         self._eval = tf.summary.create_file_writer(f"{log_dir}/eval")
@@ -94,7 +91,7 @@ class Recorder:
         self._last_line = 0.0
 
     def add(self, totals: Totals, *, learning_rate: float) -> None:
-        """Counts finished steps; reports when enough have come together, and at the end."""
+        """Add finished steps; report every `every_steps` steps and after the last one."""
         self._pending += totals
         last_report = self.step - self.step % self._every_steps
         self.step += totals.steps
@@ -103,31 +100,31 @@ class Recorder:
             self._report(learning_rate)
 
     @contextlib.contextmanager
-    def apart(self) -> Iterator[None]:
-        """Leaves what is done within, which is not training, out of the figures of training."""
-        began = time.monotonic()
+    def exclude_time(self) -> Iterator[None]:
+        """Exclude the time spent in the block, such as an evaluation, from the training speed."""
+        start = time.monotonic()
         yield
-        self._since += time.monotonic() - began
+        self._since += time.monotonic() - start
 
     def add_evaluation(self, metrics: Mapping[str, float]) -> None:
-        """Records a measurement on the eval split."""
+        """Record the metrics of the eval split."""
         self._write(self._eval, "eval", metrics)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         logger.info("step %d eval: %s", self.step, shown)
 
     def add_graph(self, graph: tf.Graph) -> None:
-        """Records the model's graph."""
+        """Record the graph of the model."""
         with self._train.as_default(step=self.step):
             tf.summary.graph(graph)
 
     def add_histograms(self, values: Mapping[str, tf.Tensor]) -> None:
-        """Records how the numbers of each tensor are spread."""
+        """Record a histogram of each tensor."""
         with self._train.as_default(step=self.step):
             for name, tensor in values.items():
                 tf.summary.histogram(name, tensor)
 
     def close(self) -> None:
-        """Flushes what TensorBoard reads."""
+        """Flush the files of TensorBoard."""
         self._train.close()
         self._eval.close()
 
@@ -147,8 +144,8 @@ class Recorder:
         if self._count_steps is None:
             seconds = max(time.monotonic() - self._since, 1e-9)
             return {"examples_per_second": examples / seconds, "step_ms": 1000 * seconds / steps}
-        pace = max(self._pace.read(self._count_steps()), 1e-9)
-        return {"examples_per_second": pace * self._batch_size, "step_ms": 1000 / pace}
+        rate = max(self._rate.read(self._count_steps()), 1e-9)
+        return {"examples_per_second": rate * self._batch_size, "step_ms": 1000 / rate}
 
     def _log_line(self, values: dict[str, float]) -> None:
         now = time.monotonic()
@@ -166,12 +163,12 @@ class Recorder:
             step_ms=values["step_ms"],
             seconds_left=round(values["step_ms"] * (self._total_steps - self.step) / 1000),
         )
-        logger.info("%s", format_progress(progress), extra={"is_passing": not is_last})
+        logger.info("%s", format_progress(progress), extra={"is_transient": not is_last})
 
-    def _write(self, writer: Any, kind: str, values: Mapping[str, float]) -> None:
+    def _write(self, writer: Any, split: str, values: Mapping[str, float]) -> None:
         with writer.as_default(step=self.step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
-        line = {"step": self.step, "split": kind, **values, "time": time.time()}
+        line = {"step": self.step, "split": split, **values, "time": time.time()}
         with tf.io.gfile.GFile(self._path, "a") as file:
             file.write(json.dumps(line) + "\n")

@@ -7,13 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
-# Of the peak: a difference that is no more than rounding.
+# A smaller difference, relative to the peak, is rounding.
 _SAME_RATE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The learning rate: it rises to its peak for the share `warmup` of all steps, then `kind`.
+    """Learning rate: a linear warm-up to the peak in the share `warmup` of all steps, then `kind`.
 
     `one_cycle` and `cosine` fall to zero as a cosine, `linear` falls in a line, `constant` stays.
     """
@@ -24,7 +24,7 @@ class Schedule:
     kind: str = "one_cycle"
 
     def rate(self, step: tf.Tensor) -> tf.Tensor:
-        """Returns the learning rate of a step, counted from 1."""
+        """Return the learning rate of a step, counted from 1."""
         done = tf.minimum(tf.cast(step, tf.float32) / self.total_steps, 1.0)
         after = self._after_peak(done)
         if not self.warmup:
@@ -32,32 +32,33 @@ class Schedule:
         return self.peak * tf.where(done < self.warmup, done / self.warmup, after)
 
     def warning(self, *, step: int, last_step: int, old: Mapping[str, Any]) -> str:
-        """Returns what to know before training goes on after `step`, or "".
+        """Return a warning about resuming after `step`, or "".
 
-        `old` are the fields of the schedule that the steps until now followed; none are known of
-        checkpoints that earlier versions have written.
+        `old` are the fields of the schedule so far; empty for checkpoints of earlier versions,
+        which did not save them.
         """
-        said = []
+        warnings = []
         if old and asdict(self) != old:
-            said.append(self._jump(step, Schedule(**old)))
+            warnings.append(self._describe_jump(step, Schedule(**old)))
         if self.kind != "constant" and max(step, self.total_steps) < last_step:
             first = max(step, self.total_steps) + 1
-            said.append(
-                f"the learning rate is zero from step {first} on, for its schedule ends at step"
-                f" {self.total_steps}: nothing is learnt there; give a larger --schedule-steps"
+            warnings.append(
+                f"the learning rate is zero from step {first} on, because its schedule ends at step"
+                f" {self.total_steps}: nothing is learned there; give a larger --schedule-steps"
             )
-        return "; ".join(filter(None, said))
+        return "; ".join(filter(None, warnings))
 
-    def _jump(self, step: int, old: "Schedule") -> str:
-        before, after = (float(one.rate(tf.constant(step + 1))) for one in (old, self))
+    def _describe_jump(self, step: int, old: "Schedule") -> str:
+        next_step = tf.constant(step + 1)
+        before, after = float(old.rate(next_step)), float(self.rate(next_step))
         if abs(after - before) <= _SAME_RATE * max(old.peak, self.peak):
             return ""
         advice = ""
-        if before and self.total_steps != old.total_steps:  # one that has ended would not learn
-            advice = f"; give --schedule-steps {old.total_steps} to go on with the old one"
+        if before and self.total_steps != old.total_steps:  # at a rate of 0 it has ended
+            advice = f"; give --schedule-steps {old.total_steps} to continue the old schedule"
         return (
-            f"the learning rate of step {step + 1} is {after:.3g} ({self}) and not the {before:.3g}"
-            f" of the schedule until now ({old}){advice}"
+            f"the learning rate of step {step + 1} is {after:.3g} ({self}), not {before:.3g} as in"
+            f" the schedule so far ({old}){advice}"
         )
 
     def __str__(self) -> str:

@@ -1,26 +1,40 @@
-"""The train step, the same under every strategy, and the evaluation of the weights in training."""
+"""The train step, the same under every strategy.
 
-import logging
-from collections.abc import Iterable
+A step does what Keras' `train_step` does: take a batch, compute the gradient of its mean loss,
+apply the gradient, add up the metrics. Read from top to bottom, this file does it in that order:
+
+    run           loop over the steps of one call of the graph
+    rows          draw the examples of a batch
+    contribute    compute the gradient, state change and metrics of a batch, or a part of it
+    apply         count the step, clip the gradient and update the parameters
+
+Three things differ from Keras.
+
+- The weights are one flat vector, and so is each optimizer slot (`parameters.py`): on a parameter
+  server an update is then one message and one fused operation, instead of one per variable.
+- A step has two halves. A contribution is a pure function of the parameters and the batch number,
+  scaled so that contributions are simply added: those of micro-batches, of the devices of a
+  replica, of the replicas of a job. Then one sum is applied, as if one device had done it all.
+- Every random number, in shuffling, augmentation and dropout, follows from the seed and the batch
+  number. So any worker can compute any step, and a synchronous job that was killed and resumed
+  ends with the same bits as one that was not.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import keras
-import numpy as np
 import tensorflow as tf
 
-from trainer.config.train_config import TrainConfig
-from trainer.examples.tables import CHUNK_SIZE, batch_noise, batch_rows, gather_rows
+from trainer.examples.tables import batch_noise, batch_rows, gather_rows
 from trainer.runtime.tracing import traced
-from trainer.serving.evaluate import score
-from trainer.training.devices import has_bfloat16
-from trainer.training.parameters import Layout, Parameters
+from trainer.training.model import FlatModel
+from trainer.training.parameters import Parameters, Piece
 from trainer.training.schedule import Schedule
 from trainer.workloads.base import Workload
 
-logger = logging.getLogger(__name__)
-
-_NUM_SUMS = 2
+# At the end of a contribution: the sum of the losses and the number of correct predictions.
+_NUM_METRICS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,33 +42,69 @@ class StepPlan:
     """The constants of the train step."""
 
     batch_size: int
+    """Examples in a step, over all replicas."""
     num_examples: int
     seed: int
     schedule: Schedule
     label_smoothing: float = 0.0
     clip_norm: float = 0.0
+    """The largest norm of a gradient; 0 for any."""
     num_micro_batches: int = 1
+    """Pieces that a device computes one after the other, to save memory."""
     is_compiled: bool = False
+    """Compile with XLA."""
     steps_per_block: int = 0
+    """Steps whose examples are in one table, if the examples are streamed; else 0."""
 
 
 class TrainStep:
-    """Trains on numbered batches of a table, pulling weights from and pushing to `parameters`.
+    """Trains a model on numbered batches of a table of examples."""
 
-    A step is `update`, a pure function of the parameters and the batch's number, then `apply`.
-    Several replicas can compute the updates of parts of one batch: they are made to be added.
-    """
-
-    def __init__(self, workload: Workload, model: Any, parameters: Parameters, plan: StepPlan):
-        self._workload, self._model, self._plan = workload, model, plan
-        self._layout, self._parameters = Layout(model), parameters
-        # Only the pure part is compiled: XLA knows no variables of other devices and no strings.
+    def __init__(
+        self, workload: Workload, model: FlatModel, parameters: Parameters, plan: StepPlan
+    ):
+        self._workload, self._model = workload, model
+        self._parameters, self._plan = parameters, plan
+        # Only the pure computation is compiled: XLA supports neither strings nor variables of
+        # other devices.
         self._compute = (
-            traced(self._contribution, jit_compile=True) if plan.is_compiled else self._contribution
+            traced(self._differentiate, jit_compile=True)
+            if plan.is_compiled
+            else self._differentiate
         )
 
+    def run(
+        self,
+        contribute: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        start: tf.Tensor,
+        count: tf.Tensor,
+        *,
+        counter: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Train on batches start, …, start + count - 1; to be traced in a tf.function.
+
+        `contribute` takes a batch's number and rows and returns the sum of its contributions.
+        Returns [sum of losses, number of correct predictions, number of steps before the first
+        whose loss is not finite].
+        """
+        rows = self.rows(start + tf.range(count))
+
+        def run_step(
+            offset: tf.Tensor, is_good: tf.Tensor, num_good: tf.Tensor, totals: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            metrics = self.apply(contribute(start + offset, rows[offset]), counter=counter)
+            is_good = tf.logical_and(is_good, tf.math.is_finite(metrics[0]))
+            return offset + 1, is_good, num_good + tf.cast(is_good, tf.float32), totals + metrics
+
+        *_, num_good, totals = tf.while_loop(
+            lambda offset, *_: offset < count,
+            run_step,
+            (tf.constant(0), tf.constant(True), tf.zeros([]), tf.zeros([_NUM_METRICS])),
+        )
+        return tf.concat([totals, num_good[tf.newaxis]], 0)
+
     def rows(self, indices: tf.Tensor) -> tf.Tensor:
-        """Returns the rows of batches: [batch_size] of one, [n, batch_size] of n."""
+        """Return the rows of batches: [batch_size] of one, [n, batch_size] of n of them."""
         plan = self._plan
         return batch_rows(
             indices,
@@ -64,184 +114,91 @@ class TrainStep:
             steps_per_block=plan.steps_per_block,
         )
 
-    def update(
+    def contribute(
         self,
         table: Any,
         index: tf.Tensor,
+        rows: tf.Tensor,
         *,
-        rows: tf.Tensor | None = None,
         part: int = 0,
         num_parts: int = 1,
     ) -> tf.Tensor:
-        """Returns what a part of batch `index` contributes to a step, as one vector.
+        """Return the contribution of one of the equal parts of batch `index`, as one vector.
 
-        It is [gradient, change of the state, loss, correct]; the sum over all parts is the update.
-        `rows` are those of the batch; for many batches they are found faster together.
+        It is [gradient, change of the state, sum of losses, number of correct predictions]; the sum
+        over all parts is that of the whole batch.
         """
+        rows = tf.ensure_shape(rows, [self._plan.batch_size])
         num_micro_batches = self._plan.num_micro_batches
-        num_parts *= num_micro_batches
-        numbers = range(part * num_micro_batches, (part + 1) * num_micro_batches)
-        rows = tf.ensure_shape(self.rows(index) if rows is None else rows, [self._plan.batch_size])
-        updates = []
-        for number in numbers:
-            # One after the other: that is what saves the memory.
-            with tf.control_dependencies(updates):
-                updates.append(self._update(table, index, rows, part=number, num_parts=num_parts))
-        return tf.add_n(updates)
+        contributions: list[tf.Tensor] = []
+        for number in range(part * num_micro_batches, (part + 1) * num_micro_batches):
+            # One after the other, or they would not save memory.
+            with tf.control_dependencies(contributions):
+                contributions.append(
+                    self._contribute_part(
+                        table, index, rows, part=number, num_parts=num_parts * num_micro_batches
+                    )
+                )
+        return tf.add_n(contributions)
 
-    def apply(self, update: tf.Tensor, *, slot: tf.Tensor | None = None) -> tf.Tensor:
-        """Changes the parameters by the update of a whole batch; returns its [loss, correct].
-
-        `slot` is where the step is counted beside `global_step`; see `Parameters.steps_done`.
-        """
-        sizes = [self._layout.size, self._layout.state_size, _NUM_SUMS]
-        gradient, state_change, sums = tf.split(update, sizes)
-        if self._plan.clip_norm:
-            gradient = tf.clip_by_norm(gradient, self._plan.clip_norm)
-        self._parameters.push(gradient, self._plan.schedule, state_change=state_change, slot=slot)
-        return sums
-
-    def _update(
+    def _contribute_part(
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int, num_parts: int
     ) -> tf.Tensor:
-        plan = self._plan
-        size = plan.batch_size
-        taken = slice(size * part // num_parts, size * (part + 1) // num_parts)
-        inputs, labels = self._batch(table, index, rows, taken)
-        # Random numbers of two parts must differ.
-        seed = tf.stack([plan.seed, tf.cast(index, tf.int32) * num_parts + part])
+        size = self._plan.batch_size
+        inputs, labels = self._load_batch(
+            table, index, rows, slice(size * part // num_parts, size * (part + 1) // num_parts)
+        )
+        # Distinct for each part, or two parts would drop out the same units.
+        seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
         weights, state = self._parameters.pull(), self._parameters.pull_state()
         return self._compute(weights, state, inputs, labels, seed)
 
-    def _contribution(
-        self,
-        weights: tf.Tensor,
-        state: tf.Tensor,
-        inputs: Any,
-        labels: tf.Tensor,
-        seed: tf.Tensor,
+    def _load_batch(
+        self, table: Any, index: tf.Tensor, rows: tf.Tensor, part: slice
+    ) -> tuple[Any, tf.Tensor]:
+        """Return the inputs of the model and the labels of a part of a batch, augmented."""
+        features, labels = gather_rows(table, rows[part])
+        if self._workload.num_noise:
+            # Drawn for the whole batch: an example's noise does not depend on the parts.
+            shape = [self._plan.batch_size, self._workload.num_noise]
+            noise = batch_noise(index, shape, seed=self._plan.seed)[part]
+            features = self._workload.augment(features, noise)
+        return self._workload.preprocess(features), labels
+
+    def _differentiate(
+        self, weights: tf.Tensor, state: tf.Tensor, inputs: Any, labels: tf.Tensor, seed: tf.Tensor
     ) -> tf.Tensor:
+        """Return the contribution of some examples, given all that it depends on."""
         plan = self._plan
         share = labels.shape[0] / plan.batch_size
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            logits, new_state, penalty = apply_model(
-                self._model, self._layout, weights, state, inputs, seed=seed
-            )
+            logits, new_state, penalty = self._model(weights, state, inputs, seed=seed)
             losses = cross_entropies(logits, labels, smoothing=plan.label_smoothing)
             loss = tf.reduce_sum(losses) / plan.batch_size + penalty * share
-        correct = tf.reduce_sum(tf.cast(_is_correct(logits, labels), tf.float32))
-        sums = tf.stack([tf.reduce_sum(losses), correct])
-        return tf.concat([tape.gradient(loss, weights), (new_state - state) * share, sums], 0)
+        is_correct = tf.argmax(logits, axis=1, output_type=labels.dtype) == labels
+        num_correct = tf.reduce_sum(tf.cast(is_correct, tf.float32))
+        metrics = tf.stack([tf.reduce_sum(losses), num_correct])
+        return tf.concat([tape.gradient(loss, weights), (new_state - state) * share, metrics], 0)
 
-    def _batch(
-        self, table: Any, index: tf.Tensor, rows: tf.Tensor, taken: slice
-    ) -> tuple[Any, tf.Tensor]:
-        plan = self._plan
-        features, labels = self._examples(table, rows[taken])
-        if self._workload.num_noise:
-            # The noise of the whole batch, so that an example's does not depend on the parts.
-            shape = [plan.batch_size, self._workload.num_noise]
-            noise = batch_noise(index, shape, seed=plan.seed)[taken]
-            features = self._workload.augment(features, noise)
-        return self._workload.preprocess(features), labels
-
-    def _examples(self, table: Any, rows: tf.Tensor) -> Any:
-        return gather_rows(table, rows)
-
-
-class EvalStep:
-    """Measures weights on tables, of which only one need be in memory at a time."""
-
-    def __init__(self, workload: Workload, model: Any, tables: Iterable[Any]):
-        self._workload, self._model, self._layout = workload, model, Layout(model)
-        self._tables = tables
-        self._run = traced(self._probabilities)
-
-    def measure(self, weights: tf.Tensor, state: tf.Tensor | None = None) -> dict[str, float]:
-        """Returns the workload's metrics: loss, accuracy, and AUC if there are two classes."""
-        state = tf.zeros([0]) if state is None else state
-        answers = [
-            (self._run(table, weights, state).numpy(), table[1].numpy()) for table in self._tables
-        ]
-        probabilities, labels = map(np.concatenate, zip(*answers, strict=True))
-        return score(probabilities, labels, list(self._workload.labels)).metrics
-
-    def _probabilities(self, table: Any, weights: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
-        num_examples = table[1].shape[0]
-        num_batches = -(-num_examples // CHUNK_SIZE)
-        batches = tf.TensorArray(
-            tf.float32,
-            num_batches,
-            element_shape=[None, len(self._workload.labels)],
-            infer_shape=False,
+    def apply(self, contribution: tf.Tensor, *, counter: tf.Tensor | None = None) -> tf.Tensor:
+        """Apply the contribution of a whole batch; return [sum of losses, number correct]."""
+        sizes = [self._model.size, self._model.state_size, _NUM_METRICS]
+        gradient, state_change, metrics = tf.split(contribution, sizes)
+        if self._plan.clip_norm:
+            gradient = tf.clip_by_norm(gradient, self._plan.clip_norm)
+        apply_gradient(
+            self._parameters,
+            gradient,
+            self._plan.schedule,
+            state_change=state_change,
+            counter=counter,
         )
-
-        def measure(number: tf.Tensor, batches: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            start = number * CHUNK_SIZE
-            rows = tf.range(start, tf.minimum(start + CHUNK_SIZE, num_examples))
-            features, _ = gather_rows(table, rows)
-            inputs = self._workload.preprocess(features)
-            logits, _, _ = apply_model(self._model, self._layout, weights, state, inputs)
-            probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
-            return number + 1, batches.write(number, probabilities)
-
-        _, batches = tf.while_loop(
-            lambda number, _: number < num_batches, measure, (tf.constant(0), batches)
-        )
-        return batches.concat()
-
-
-def build_model(workload: Workload, config: TrainConfig) -> Any:
-    """Returns the Keras model to train."""
-    if config.mixed_precision and not has_bfloat16():
-        logger.warning("--mixed-precision: no bfloat16 on this machine; computing in float32")
-        return _build(workload, config, "float32")
-    return _build(workload, config, "mixed_bfloat16" if config.mixed_precision else "float32")
-
-
-def build_served_model(workload: Workload, config: TrainConfig) -> Any:
-    """Returns the Keras model to measure and to export: of the same weights, always in float32.
-
-    In bfloat16 an answer would depend on which other instances are in the same request.
-    """
-    return _build(workload, config, "float32")
-
-
-def _build(workload: Workload, config: TrainConfig, policy: str) -> Any:
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    try:
-        return workload.build_model(config.model)
-    finally:
-        keras.config.set_dtype_policy(before)
-
-
-def apply_model(
-    model: Any,
-    layout: Layout,
-    weights: tf.Tensor,
-    state: tf.Tensor,
-    inputs: Any,
-    *,
-    seed: tf.Tensor | None = None,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Calls a Keras model with weights and state other than its own; trains if it has a seed.
-
-    Returns logits, the new state, and the sum of the model's regularisation losses.
-    """
-    others = layout.split_state(
-        state, model, seed=tf.zeros([2], tf.int32) if seed is None else seed
-    )
-    logits, others, losses = model.stateless_call(
-        layout.split(weights), others, inputs, training=seed is not None, return_losses=True
-    )
-    penalty = tf.add_n(losses) if losses else tf.zeros([])
-    return tf.cast(logits, tf.float32), layout.join_state(others), penalty
+        return metrics
 
 
 def cross_entropies(logits: tf.Tensor, labels: tf.Tensor, *, smoothing: float = 0.0) -> tf.Tensor:
-    """Returns each example's loss; smoothing spreads that share of the truth over all classes."""
+    """Return the loss of each example; the share `smoothing` of its label is spread evenly."""
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     if not smoothing:
         return losses
@@ -249,5 +206,58 @@ def cross_entropies(logits: tf.Tensor, labels: tf.Tensor, *, smoothing: float = 
     return (1 - smoothing) * losses + smoothing * uniform
 
 
-def _is_correct(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    return tf.argmax(logits, axis=1, output_type=labels.dtype) == labels
+def apply_gradient(
+    parameters: Parameters,
+    gradient: tf.Tensor,
+    schedule: Schedule,
+    *,
+    state_change: tf.Tensor | None = None,
+    counter: tf.Tensor | None = None,
+) -> None:
+    """Count one step, change the state and update each piece of the weights by its gradient.
+
+    Every change is an addition or a fused operation that runs where its variable is, under the
+    variable's lock: workers may apply at the same time without losing an update.
+    """
+    first, *others = parameters.split(gradient)
+    with tf.device(parameters.pieces[0].device):
+        first = tf.identity(first)
+        # Counted once the gradient has arrived: a worker that dies earlier has not done the step.
+        with tf.control_dependencies([first]):
+            step = parameters.count_step(counter=counter)
+        learning_rate = schedule.rate(step)
+        if state_change is not None and parameters.state.shape[0]:
+            parameters.state.assign_add(state_change)
+            if parameters.average_decay:
+                average = parameters.average_state
+                _move_average(average, parameters.state, step, decay=parameters.average_decay)
+    for piece, part in zip(parameters.pieces, [first, *others], strict=True):
+        with tf.device(piece.device):
+            rate = piece.schedule.rate(step) if piece.schedule else learning_rate
+            _update_piece(parameters, piece, part, step=step, learning_rate=rate)
+
+
+def _update_piece(
+    parameters: Parameters,
+    piece: Piece,
+    gradient: tf.Tensor,
+    *,
+    step: tf.Tensor,
+    learning_rate: tf.Tensor,
+) -> None:
+    if piece.decay_mask is not None:
+        rate = learning_rate * parameters.weight_decay
+        piece.weights.assign_sub(rate * piece.decay_mask * piece.weights)
+    piece.optimizer.apply(
+        piece.weights, piece.slots, gradient, step=step, learning_rate=learning_rate
+    )
+    if piece.average is not None:
+        _move_average(piece.average, piece.weights, step, decay=parameters.average_decay)
+
+
+def _move_average(
+    average: tf.Variable, values: tf.Variable, step: tf.Tensor, *, decay: float
+) -> None:
+    # A smaller decay in the first steps, or the initial values would dominate the average.
+    done = tf.cast(step, tf.float32)
+    average.assign_add((1 - tf.minimum(decay, (1 + done) / (10 + done))) * (values - average))

@@ -1,4 +1,4 @@
-"""A cluster of containers on a network of their own, one of which is killed."""
+"""A cluster of containers on their own network, one of which is killed."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def wait_for_line(path, text, *, of):
         time.sleep(0.1)
 
 
-def test_a_killed_container_of_a_cluster_joins_again(job, tmp_path, left_over):
+def test_a_killed_container_of_a_cluster_is_restarted_and_rejoins(job, tmp_path, left_over):
     output = tmp_path / "output"
     wait_for_line(output, "step 50/1500", of=job)
     running = replicas(tmp_path)

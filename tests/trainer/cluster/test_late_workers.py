@@ -1,4 +1,4 @@
-"""Workers that come late: training begins without them, and they take part when they come."""
+"""Late workers: training begins without them, and they join once they are reachable."""
 
 import signal
 import time
@@ -17,7 +17,7 @@ def last_step(replica):
     return max((line.step for line in lines if line), default=0)
 
 
-def test_a_late_worker_joins_and_can_go_on_alone(start_cluster, examples_dir, tmp_path):
+def test_a_late_worker_joins_and_can_continue_alone(start_cluster, examples_dir, tmp_path):
     late, other = "worker/0", "worker/1"
     replicas = start_cluster(
         *("--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", tmp_path),
@@ -28,17 +28,17 @@ def test_a_late_worker_joins_and_can_go_on_alone(start_cluster, examples_dir, tm
     replicas[late].kill()
     chief.wait_for(f"training begins without {late} (127.0.0.1:")
     chief.wait_for("/1000000 loss")
-    latecomer = replicas[late].start_again()
-    chief.wait_for(f"{late} takes part now")
+    late_replica = replicas[late].start_again()
+    chief.wait_for(f"{late} has joined")
     replicas.pop(late)
     replicas.pop(other).kill()
-    chief.wait_for(f"{other} is gone; 1 workers go on")
+    chief.wait_for(f"{other} is lost; 1 worker continues")
     step, deadline = last_step(chief), time.monotonic() + 30
     while last_step(chief) < step + 500:
-        assert time.monotonic() < deadline, f"{late} has not gone on alone:\n{chief.log}"
+        assert time.monotonic() < deadline, f"{late} does not continue alone:\n{chief.log}"
         time.sleep(0.1)
     chief.process.send_signal(signal.SIGTERM)
-    for replica in (*replicas.values(), latecomer):
+    for replica in (*replicas.values(), late_replica):
         assert replica.wait(20) == EXIT_RESTART, replica.log
     saved = list_checkpoints(str(tmp_path / "checkpoints"))[-1]
     *rest, (next_step, _) = saved.extra["unfinished"]

@@ -1,4 +1,4 @@
-"""Noticing that another replica is gone."""
+"""Detection of lost replicas."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from trainer.cluster.liveness import Monitor, Watch, bound_silence, probe, wait_until_reachable
+from trainer.cluster.liveness import Monitor, Watch, limit_silence, probe, wait_until_reachable
 from trainer.errors import ReplicaLostError
 
 pytestmark = pytest.mark.fast
@@ -29,53 +29,56 @@ def test_a_listening_port_is_up_and_a_closed_one_refuses(listener):
     assert probe(address) == "refused"
 
 
-def test_a_replica_is_lost_only_after_a_while(listener):
-    watch = Watch({"worker/1": address_of(listener)}, refused_seconds=0.3)
-    assert watch.lost() == ""
+def test_a_replica_is_lost_only_after_some_time(listener, monkeypatch):
+    monkeypatch.setattr("trainer.cluster.liveness._REFUSED_SECONDS", 0.3)
+    watch = Watch({"worker/1": address_of(listener)})
+    assert watch.find_lost() == ""
     listener.close()
-    assert watch.lost() == ""
+    assert watch.find_lost() == ""
     time.sleep(0.4)
-    assert watch.lost().startswith("worker/1 (127.0.0.1:")
+    assert watch.find_lost().startswith("worker/1 (127.0.0.1:")
 
 
-def test_waiting_names_the_replica_that_does_not_come(listener):
-    here, gone = address_of(listener), "127.0.0.1:1"
-    wait_until_reachable({"ps/0": here}, timeout_seconds=5)
+def test_waiting_names_the_missing_replica(listener):
+    up, refused = address_of(listener), "127.0.0.1:1"
+    wait_until_reachable({"ps/0": up}, timeout_seconds=5)
     with pytest.raises(ReplicaLostError, match=r"0 s for worker/0 \(127.0.0.1:1\)"):
-        wait_until_reachable({"ps/0": here, "worker/0": gone}, timeout_seconds=0.3)
+        wait_until_reachable({"ps/0": up, "worker/0": refused}, timeout_seconds=0.3)
 
 
-def test_waiting_says_for_whom_and_ends_when_the_rest_is_enough(listener, monkeypatch, caplog):
+def test_waiting_logs_missing_replicas_and_ends_when_the_others_are_enough(
+    listener, monkeypatch, caplog
+):
     caplog.set_level("INFO")
-    monkeypatch.setattr("trainer.cluster.liveness._SAY_SECONDS", 0.2)
+    monkeypatch.setattr("trainer.cluster.liveness._REMINDER_SECONDS", 0.2)
     late = {"worker/1": "127.0.0.1:1"}
     missing = wait_until_reachable(
         {"worker/0": address_of(listener), **late},
         timeout_seconds=30,
-        can_do_without=lambda missing: missing == late,
+        is_enough_without=lambda missing: missing == late,
         late_seconds=0.5,
     )
     assert missing == late
-    assert "waiting for worker/1 (127.0.0.1:1), for 0 s now" in caplog.text
+    assert "waiting for worker/1 (127.0.0.1:1)" in caplog.text
 
 
 def test_a_monitor_raises_and_ends_a_process_that_does_not_react(listener, monkeypatch):
     monkeypatch.setattr("trainer.cluster.liveness._POLL_SECONDS", 0.05)
     monkeypatch.setattr("trainer.cluster.liveness._REACTION_SECONDS", 0.1)
-    monkeypatch.setattr("trainer.cluster.liveness.Watch.lost", lambda watch: "ps/0 is gone")
+    monkeypatch.setattr("trainer.cluster.liveness.Watch.find_lost", lambda watch: "ps/0 is lost")
     stuck = []
     monitor = Monitor({"ps/0": address_of(listener)}, on_stuck=stuck.append)
     deadline = time.monotonic() + 10
     while not stuck:
-        assert time.monotonic() < deadline, "waited 10 s for the monitor to give up"
+        assert time.monotonic() < deadline, "waited 10 s for on_stuck"
         time.sleep(0.02)
-    with pytest.raises(ReplicaLostError, match="ps/0 is gone"):
+    with pytest.raises(ReplicaLostError, match="ps/0 is lost"):
         monitor.raise_if_lost()
     assert isinstance(monitor.explain(ValueError("x")), ReplicaLostError)
     monitor.close()
 
 
-def test_connections_to_replicas_are_told_to_fail_in_silence_and_no_others():
+def test_only_connections_to_replicas_fail_in_silence():
     with (
         socket.create_server(("127.0.0.1", 0)) as replica,
         socket.create_server(("127.0.0.1", 0)) as other,
@@ -84,7 +87,7 @@ def test_connections_to_replicas_are_told_to_fail_in_silence_and_no_others():
     ):
         num_open = len(os.listdir("/proc/self/fd"))
 
-        assert bound_silence([address_of(replica)]) == 1
+        assert limit_silence([address_of(replica)]) == 1
 
         limits = [
             connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
@@ -92,5 +95,5 @@ def test_connections_to_replicas_are_told_to_fail_in_silence_and_no_others():
         ]
         assert limits == [15_000, 0]
         assert to_replica.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        to_replica.sendall(b"it is still open")
+        to_replica.sendall(b"still open")
         assert len(os.listdir("/proc/self/fd")) == num_open

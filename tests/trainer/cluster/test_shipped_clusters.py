@@ -1,4 +1,4 @@
-"""Each cluster file that is shipped, or of an old tutorial, trains here, a process a machine."""
+"""Each shipped cluster file, and those of old tutorials, trains here, one process per machine."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ FILES = [
 
 @pytest.fixture(scope="module")
 def state_dir(tmp_path_factory):
-    """Where a warm service is at work."""
+    """The state folder of a service with a warm process."""
     folder = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_PRELOAD", "tensorflow")

@@ -1,4 +1,4 @@
-"""Two hosts with addresses of their own, connected by a cable: what `cluster commands` prints."""
+"""The commands of `cluster commands`, run on two hosts with addresses of their own."""
 
 import os
 import re
@@ -34,7 +34,7 @@ class TwoHosts:
         self.started: list[Process] = []
 
     def connect(self) -> None:
-        """Skips the test where the system refuses it."""
+        """Create the hosts; skip the test if the system refuses it."""
         if not shutil.which("ip"):
             pytest.skip("there is no `ip` command (iproute2) to make hosts with")
         left, right = self.names
@@ -50,11 +50,11 @@ class TwoHosts:
             ip("-n", name, "link", "set", "cable", "up")
 
     def set_cable(self, state: str) -> None:
-        """`down` cuts the hosts off from each other without a word to either."""
+        """Set the cable `up` or `down`; neither host is notified."""
         ip("-n", self.names[1], "link", "set", "cable", state)
 
     def start(self, command: str, *, host: int, is_new: bool) -> tuple[Process, Path]:
-        """Runs a command on a host, in a shell or as that would; returns its process and log."""
+        """Run a command on a host, in a shell or as a fork; return its process and log."""
         log_path = self.folder / f"{len(self.started)}.log"
         begin = self._in_a_shell if is_new else self._as_a_fork
         self.started.append(begin(command, self.names[host], log_path))
@@ -78,7 +78,7 @@ class TwoHosts:
         return forks.start(words, log_path=log_path, network=name, **{key: value})
 
     def close(self) -> None:
-        """Ends what runs and takes the hosts away."""
+        """Kill all processes and delete the hosts."""
         for process in self.started:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -103,7 +103,7 @@ def hosts(tmp_path):
 
 @pytest.fixture
 def start(hosts, examples_dir, tmp_path):
-    """Starts a cluster as `cluster commands` says, on the hosts that have its addresses."""
+    """Starts a cluster by the commands of `cluster commands`, on the hosts with its addresses."""
 
     def start_cluster(cluster, addresses, *flags: object, is_new: bool = False):
         out = tmp_path / cluster.strategy
@@ -120,12 +120,12 @@ def start(hosts, examples_dir, tmp_path):
 
 @pytest.fixture
 def two_workers(pytestconfig):
-    """The shipped cluster of two hosts."""
+    """The shipped cluster file of two hosts."""
     return load_cluster(pytestconfig.rootpath / "configs" / "clusters" / "two_hosts.yaml").spec
 
 
 def wait_for(pattern: str, replica: tuple[Process, Path], *, after: int = 0) -> int:
-    """Returns how long the log is when the pattern is in what follows its first characters."""
+    """Wait for the pattern in the log after its first characters; return the log's length."""
     process, log_path = replica
     deadline = time.monotonic() + 120
     while not re.search(pattern, log_path.read_text()[after:]):
@@ -135,7 +135,7 @@ def wait_for(pattern: str, replica: tuple[Process, Path], *, after: int = 0) -> 
     return len(log_path.read_text())
 
 
-def test_a_host_that_is_cut_off_is_named_and_nobody_hangs(hosts, start, two_workers):
+def test_a_host_that_is_cut_off_is_named_and_no_replica_hangs(hosts, start, two_workers):
     servers = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
     left_ports = [f"{LEFT}:{port}" for port in (2231, 2232, 2233)]
     flags = ["--steps", 1_000_000, "--checkpoint-every-steps", 50]
@@ -145,20 +145,20 @@ def test_a_host_that_is_cut_off_is_named_and_nobody_hangs(hosts, start, two_work
     wait_for("/1000000 loss", others["chief/0"])
     hosts.set_cable("down")
 
-    # In step with each other: both end.
-    for name, gone in (("worker/0", "worker/1"), ("worker/1", "worker/0")):
+    # Synchronous: both end.
+    for name, lost in (("worker/0", "worker/1"), ("worker/1", "worker/0")):
         process, log_path = both[name]
         assert process.wait(90) == EXIT_RESTART, log_path.read_text()
         log = log_path.read_text()
-        assert f"{gone} ({TWO[int(gone[-1])]}) has been unreachable for" in log
+        assert f"{lost} ({TWO[int(lost[-1])]}) has been unreachable for" in log
         assert "Traceback" not in log
-    # Each at its own pace: those that see the chief go on.
-    so_far = wait_for("worker/1 is gone; 1 workers go on", others["chief/0"])
+    # Asynchronous: the replicas on the chief's host continue.
+    so_far = wait_for("worker/1 is lost; 1 worker continues", others["chief/0"])
     for _ in range(3):
         so_far = wait_for("/1000000 loss", others["chief/0"], after=so_far)
 
 
-def test_a_host_that_cannot_be_reached_at_the_start_is_named(hosts, start, two_workers):
+def test_a_host_that_is_unreachable_at_the_start_is_named(hosts, start, two_workers):
     hosts.set_cable("down")
     flags = ["--steps", 10, "--start-timeout-seconds", 3]
     started = start(two_workers, TWO, *flags, is_new=True)

@@ -13,31 +13,31 @@ from trainer.errors import EXIT_RESTART, ClusterError
 pytestmark = pytest.mark.fast
 
 STALL = 0.4
-# Holds Python's lock, as native code may: no thread of ours can run.
-HOLD_THE_LOCK = "import ctypes; ctypes.PyDLL(None).sleep(60)"
-STAND_STILL = "import time; time.sleep(60)"
+# Holds the GIL, as native code may: no Python thread can run.
+HOLD_THE_GIL = "import ctypes; ctypes.PyDLL(None).sleep(60)"
+SLEEP = "import time; time.sleep(60)"
 WATCH = """
 import logging
 from trainer.cluster import watchdog
 logging.basicConfig(format="chief/0 %(message)s")
 watchdog._NATIVE_MARGIN_SECONDS = 0.5
-def tell(why): print("told:", why, flush=True)
-with watchdog.watching(0.5, tell=tell):
+def notify(why): print("notified:", why, flush=True)
+with watchdog.end_on_stall(0.5, notify=notify):
     {body}
 """
 
 
 @pytest.fixture
 def watch():
-    """Starts a watchdog; answers it and what it has said."""
-    said, dogs = [], []
+    """Starts a watchdog; returns it and the (number, message) of each stall."""
+    stalls, dogs = [], []
 
     def start(**options):
         def note(why, num_stalls):
-            said.append((num_stalls, why))
+            stalls.append((num_stalls, why))
 
         dogs.append(Watchdog(STALL, on_stall=note, **options))
-        return dogs[-1], said
+        return dogs[-1], stalls
 
     yield start
     for dog in dogs:
@@ -51,42 +51,42 @@ def wait_for(condition, *, timeout_seconds=10):
         time.sleep(0.02)
 
 
-def test_a_stall_is_told_again_and_again_until_there_is_progress(watch):
-    dog, said = watch()
-    wait_for(lambda: len(said) >= 2)
-    assert [number for number, _ in said[:2]] == [1, 2]
-    assert said[0][1] == "no step has finished for 0 s"
+def test_a_stall_is_reported_repeatedly_until_there_is_progress(watch):
+    dog, stalls = watch()
+    wait_for(lambda: len(stalls) >= 2)
+    assert [number for number, _ in stalls[:2]] == [1, 2]
+    assert "for 0 s" in stalls[0][1]
 
-    dog.progressed()
-    number = len(said)
-    wait_for(lambda: len(said) > number)
-    assert said[number][0] == 1
+    dog.report_progress()
+    number = len(stalls)
+    wait_for(lambda: len(stalls) > number)
+    assert stalls[number][0] == 1
 
 
-def test_items_that_are_reached_are_progress(watch):
-    dog, said = watch()
-    for _ in dog.watched(range(8)):
+def test_each_item_of_an_iteration_is_progress(watch):
+    dog, stalls = watch()
+    for _ in dog.watch_items(range(8)):
         time.sleep(STALL / 4)
-    assert said == []
+    assert stalls == []
 
 
-def test_a_wait_with_a_known_reason_is_no_stall(watch):
+def test_an_excused_wait_is_not_a_stall(watch):
     waits = [True]
-    _, said = watch(is_excused=lambda: waits[0])
+    _, stalls = watch(is_excused=lambda: waits[0])
     time.sleep(3 * STALL)
-    assert said == []
+    assert stalls == []
     waits[0] = False
-    wait_for(lambda: said)
+    wait_for(lambda: stalls)
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "is_told"),
+    ("body", "code", "is_notified"),
     [
-        pytest.param(STAND_STILL, EXIT_RESTART, True, id="python-waits"),
-        pytest.param(HOLD_THE_LOCK, 1, False, id="native-code-holds-the-lock"),
+        pytest.param(SLEEP, EXIT_RESTART, True, id="python-waits"),
+        pytest.param(HOLD_THE_GIL, 1, False, id="native-code-holds-the-gil"),
     ],
 )
-def test_a_process_that_stands_still_ends_with_its_stacks(body, code, is_told):
+def test_a_stalled_process_ends_with_its_stacks(body, code, is_notified):
     script = WATCH.format(body=body)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False
@@ -94,7 +94,7 @@ def test_a_process_that_stands_still_ends_with_its_stacks(body, code, is_told):
 
     assert done.returncode == code
     assert 'File "<string>", line 8 in <module>' in done.stderr  # the main thread's stack
-    assert ("told: no step has finished for" in done.stdout) is is_told
+    assert ("notified: no step" in done.stdout) is is_notified
 
 
 @pytest.mark.parametrize(

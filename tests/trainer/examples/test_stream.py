@@ -22,7 +22,7 @@ import tensorflow as tf  # noqa: E402
 from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
 from trainer.examples.stream import BlockTables, Stream, plan_blocks  # noqa: E402
 from trainer.examples.tables import Decoder, SplitChunks, batch_rows, read_table  # noqa: E402
-from trainer.loop import train_in_step  # noqa: E402
+from trainer.loop import train_synchronously  # noqa: E402
 from trainer.training.job import check_batch_size, make_job  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
@@ -142,7 +142,7 @@ def prepare(examples_dir, out, **settings):
 
 
 def train(job):
-    train_in_step(job, ["/device:CPU:0"])
+    train_synchronously(job, ["/device:CPU:0"])
     with open(f"{job.folders.logs}/metrics.jsonl", encoding="utf-8") as file:
         return [line for line in map(json.loads, file) if line["split"] == "eval"]
 

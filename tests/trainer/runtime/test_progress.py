@@ -1,4 +1,4 @@
-"""The progress line, and how steps are cut into calls."""
+"""The progress line, formatted, parsed and drawn on a terminal."""
 
 import io
 import logging
@@ -8,7 +8,6 @@ import pytest
 
 from trainer.runtime.console import TerminalHandler
 from trainer.runtime.progress import Progress, format_progress, parse_progress
-from trainer.strategies.calls import chunks
 
 pytestmark = pytest.mark.fast
 
@@ -25,12 +24,12 @@ PROGRESS = Progress(
 )
 
 
-def test_the_line_is_the_contract():
+def test_the_format_of_the_line():
     assert f"chief/0 {format_progress(PROGRESS)}" == LINE
 
 
 @pytest.mark.parametrize("line", [LINE, f"2026-01-01T00:00:00Z {LINE}\n"])
-def test_a_line_is_read_back(line):
+def test_a_line_is_parsed(line):
     assert parse_progress(line) == PROGRESS
 
 
@@ -47,34 +46,11 @@ def test_a_loss_that_is_not_a_number_is_still_progress():
     assert progress.loss != progress.loss
 
 
-@pytest.mark.parametrize("num_workers", [1, 2, 7])
-@pytest.mark.parametrize("steps_per_call", [1, 20, 50])
-@pytest.mark.parametrize(("start", "stop"), [(0, 1290), (0, 1), (37, 500), (5, 5)])
-def test_chunks_cover_each_step_once(start, stop, steps_per_call, num_workers):
-    cut = list(chunks(start, stop, steps_per_call=steps_per_call, num_workers=num_workers))
-    steps = [step for first, count in cut for step in range(first, first + count)]
-    assert steps == list(range(start, stop))
-    assert all(1 <= count <= steps_per_call for _, count in cut)
-
-
-def test_on_a_terminal_one_line_of_progress_is_drawn_anew(monkeypatch):
+def test_on_a_terminal_the_progress_line_is_redrawn(monkeypatch):
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((10, 24)))
     stream = io.StringIO()
     handler = TerminalHandler(stream)
     lines = [("starts", False), ("step 1/99 loss", True), ("step 50/99", True), ("ends", False)]
-    for text, is_passing in lines:
-        handler.emit(logging.makeLogRecord({"msg": text, "is_passing": is_passing}))
+    for text, is_transient in lines:
+        handler.emit(logging.makeLogRecord({"msg": text, "is_transient": is_transient}))
     assert stream.getvalue() == "starts\nstep 1/99\r\x1b[Kstep 50/9\r\x1b[Kends\n"
-
-
-@pytest.mark.parametrize("num_workers", [1, 2])
-def test_chunks_end_at_each_cut(num_workers):
-    cut = list(chunks(5, 200, steps_per_call=50, num_workers=num_workers, cuts=(3, 70, 71, 400)))
-    assert sum(count for _, count in cut) == 195
-    assert {70, 71} <= {first for first, _ in cut}
-
-
-def test_the_last_chunks_of_several_workers_are_small():
-    counts = [count for _, count in chunks(0, 1000, steps_per_call=50, num_workers=2)]
-    assert counts[0] == 50
-    assert counts[-2:] == [1, 1]

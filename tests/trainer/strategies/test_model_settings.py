@@ -37,7 +37,7 @@ def flags(trips_dir, out, *, steps):
 
 
 @pytest.mark.parametrize("strategy", SIZES)
-def test_a_cluster_trains_and_goes_on_with_every_setting(
+def test_a_cluster_trains_and_resumes_with_every_setting(
     start_cluster, trips_dir, tmp_path, strategy
 ):
     out = tmp_path / "out"
@@ -56,7 +56,7 @@ def test_a_cluster_trains_and_goes_on_with_every_setting(
     size = snapshot["weights"].shape[0]
     linear = snapshot["linear_accumulator"].shape[0]
     assert snapshot["mean_square"].shape == (size - linear,)
-    assert snapshot["linear_accumulator"].numpy().max() > 0.11, "FTRL has counted gradients"
+    assert snapshot["linear_accumulator"].numpy().max() > 0.11, "FTRL has accumulated gradients"
     lines = map(json.loads, (out / "logs/metrics.jsonl").read_text().splitlines())
     measured = [line for line in lines if line["split"] == "eval"][-1]
     metrics = evaluate(str(out / "model"), str(trips_dir), split="eval").metrics

@@ -1,8 +1,9 @@
-"""mirrored and multi_worker_mirrored as real processes: the same training as on one machine."""
+"""mirrored and multi_worker_mirrored in real processes: the same training as on one device."""
 
 import json
 import re
 import signal
+import socket
 import time
 
 import pytest
@@ -86,23 +87,21 @@ def test_sigterm_to_one_replica_stops_all_at_one_step(start_cluster, flags, tmp_
     assert "is saved, start again to resume" in replicas["chief/0"].log
 
 
-def test_a_replica_that_never_comes_is_named(start_cluster, flags, tmp_path):
+def test_a_replica_that_never_starts_is_named(start_cluster, flags, tmp_path):
     flags += ["--steps", 10, "--output-dir", tmp_path, "--start-timeout-seconds", 2]
     replicas = start_cluster(*flags, num_ps=0, num_workers=2)
     replicas.pop("worker/1").kill()
-    # The first to give up takes the others with it.
+    # When the first gives up, the others lose it.
     codes = {replica.wait(30) for replica in replicas.values()}
     logs = [replica.log for replica in replicas.values()]
     assert 1 in codes, logs
     assert codes <= {1, EXIT_RESTART}, logs
-    # One that has given up first is missing, too, for the others.
+    # The one that gave up first is also missing for the others.
     assert any(re.search(r"waited 2 s for .*worker/1 \(127\.0\.0\.1:", log) for log in logs), logs
     assert all("worker/1 (127.0.0.1:" in log and "Traceback" not in log for log in logs), logs
 
 
 def test_a_port_that_is_taken_is_named(start, flags, tmp_path, port):
-    import socket
-
     with socket.create_server(("127.0.0.1", port)):
         config = {"cluster": {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}}
         config["task"] = {"type": "worker", "index": 0}

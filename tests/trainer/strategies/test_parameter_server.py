@@ -1,4 +1,4 @@
-"""Parameter-server clusters as real processes: a whole run, and the death of each role."""
+"""Parameter-server clusters of real processes: a whole run, and the loss of each role."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def flags(examples_dir, tmp_path):
     ]
 
 
-def test_four_processes_train_exactly_their_steps_and_all_end(
+def test_a_cluster_trains_exactly_its_steps_and_all_replicas_end(
     start_cluster, flags, examples_dir, tmp_path, expect_own_predictions
 ):
     replicas = start_cluster(*flags, "--steps", 151, "--profile-steps", "33-60")
@@ -36,18 +36,16 @@ def test_four_processes_train_exactly_their_steps_and_all_end(
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 151
     assert "a trace up to step 60 is in" in replicas["chief/0"].log
-    # Of the chief and of each worker.
+    # One of the chief and one of each worker.
     assert len(list(out.glob("logs/plugins/profile/*/*.xplane.pb"))) == 3
-    # Every update was counted by the servers: the last checkpoint carries the step.
+    # The servers counted every update: the step of the last checkpoint is theirs.
     assert (out / "checkpoints/step-0000000151/checkpoint.json").exists()
     expect_own_predictions(out)
     evaluation = evaluate(str(out / "model"), str(examples_dir))
     assert evaluation.metrics["accuracy"] > 0.9
 
 
-def test_a_checkpoint_of_a_cluster_goes_on_with_other_servers_after_sigterm(
-    start_cluster, start, flags
-):
+def test_a_checkpoint_of_a_stopped_cluster_resumes_with_other_servers(start_cluster, start, flags):
     steps = ["--steps", 100_000, "--learning-rate", 0.001]
     replicas = start_cluster(*flags, *steps, num_workers=1, num_ps=2)
     replicas["chief/0"].wait_for("step 10/100000")
@@ -60,7 +58,7 @@ def test_a_checkpoint_of_a_cluster_goes_on_with_other_servers_after_sigterm(
 
 
 @pytest.mark.parametrize("victim", ["worker/0", "ps/0", "chief/0"])
-def test_the_death_of_a_replica_ends_all_others_and_is_named(start_cluster, flags, victim):
+def test_a_lost_replica_ends_all_others_and_is_named(start_cluster, flags, victim):
     wait = ["--replace-worker-seconds", 2]
     replicas = start_cluster(*flags, *wait, "--steps", 100_000, num_workers=1)
     replicas["chief/0"].wait_for("step 10/100000")
@@ -82,22 +80,20 @@ def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(
     chief = replicas["chief/0"]
     chief.wait_for(f"step 10/{total}")
     replicas["worker/0"].kill()
-    chief.wait_for("worker/0 is gone; 1 workers go on")
+    chief.wait_for("worker/0 is lost; 1 worker continues")
     replicas["worker/0"] = replicas["worker/0"].start_again()
     codes = {name: replica.wait() for name, replica in replicas.items()}
     assert set(codes.values()) == {0}, chief.log
     assert "worker/0 is back" in chief.log
     assert f"step {total}/{total}" in chief.log
     assert "Traceback" not in chief.log
-    # The servers' own count: neither a repeated nor a forgotten update.
+    # The servers' count: no update is repeated or lost.
     saved = list_checkpoints(str(tmp_path / "out/checkpoints"))[-1]
     assert saved.step == total
     assert saved.extra == {"unfinished": [[total, -1]]}
 
 
-def test_a_file_that_is_damaged_while_it_is_streamed_is_named(
-    start_cluster, flags, examples_dir, tmp_path
-):
+def test_a_file_damaged_during_streaming_is_named(start_cluster, flags, examples_dir, tmp_path):
     folder = shutil.copytree(examples_dir, tmp_path / "examples")
     more = ["--examples-dir", folder, *STREAM, "--steps", 100_000, "--learning-rate", 0.001]
     replicas = start_cluster(*flags, *more, num_workers=1)
@@ -111,7 +107,7 @@ def test_a_file_that_is_damaged_while_it_is_streamed_is_named(
 
 
 @pytest.mark.parametrize("victim", ["chief/0", "ps/0"])
-def test_a_job_goes_on_from_the_last_checkpoint(start_cluster, flags, tmp_path, victim):
+def test_a_job_resumes_from_the_last_checkpoint(start_cluster, flags, tmp_path, victim):
     flags += ["--learning-rate", 0.001, "--checkpoint-every-steps", 20, "--steps", 303]
     replicas = start_cluster(*flags)
     folder = tmp_path / "out/checkpoints"

@@ -1,4 +1,4 @@
-"""Controls of a whole job: all at once, on damaged data."""
+"""Training controls in a whole job: all at once, damaged data, early end."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from trainer.serving.evaluate import evaluate
 
 import_tensorflow()
 
-from trainer.loop import train_in_step  # noqa: E402
+from trainer.loop import train_synchronously  # noqa: E402
 from trainer.serving.export import load_predictor  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def train(examples_dir, out, **settings):
-    """Trains, and returns the predictor and the measurements of the eval split."""
+    """Train; return the predictor and the evaluations."""
     config = TrainConfig(
         workload="mnist", examples_dir=str(examples_dir), batch_size=32, **settings
     )
     job = make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
-    train_in_step(job, ["/device:CPU:0"])
+    train_synchronously(job, ["/device:CPU:0"])
     lines = map(json.loads, (out / "logs/metrics.jsonl").read_text().splitlines())
     return load_predictor(str(out / "model")), [line for line in lines if line["split"] == "eval"]
 
@@ -50,11 +50,11 @@ def test_all_controls_together_learn_and_serve_in_float32(examples_dir, tmp_path
     together = predictor.predict(images)
     alone = [predictor.predict([image])[0] for image in images]
     np.testing.assert_allclose(
-        *([row["probabilities"] for row in answers] for answers in (together, alone)), atol=1e-6
+        *([row["probabilities"] for row in rows] for rows in (together, alone)), atol=1e-6
     )
 
 
-def test_a_job_goes_on_without_the_examples_of_a_damaged_file_if_it_may(examples_dir, tmp_path):
+def test_a_job_skips_the_examples_of_a_damaged_file_if_allowed(examples_dir, tmp_path):
     folder = shutil.copytree(examples_dir, tmp_path / "examples")
     shard = folder / "train-00002-of-00003.tfrecord.gz"
     shard.write_bytes(shard.read_bytes()[:-2000])
@@ -66,12 +66,12 @@ def test_a_job_goes_on_without_the_examples_of_a_damaged_file_if_it_may(examples
 
 def test_training_ends_early_with_the_best_checkpoint(examples_dir, tmp_path, caplog):
     caplog.set_level("INFO")
-    # A loss that gets worse soon: the labels of the eval split are learnt in a few epochs.
+    # The loss gets worse soon: the labels are learned in a few epochs.
     settings = {"epochs": 60, "patience": 2, "learning_rate": 0.02, "steps_per_call": 8}
     predictor, measured = train(examples_dir, tmp_path, **settings)
     assert measured[-1]["step"] < 60 * 16
     best = min(measured, key=lambda line: line["loss"])
-    assert f"step {best['step']} was the best" in caplog.text
+    assert f"best checkpoint, of step {best['step']}\n" in caplog.text
     assert evaluate(str(tmp_path / "model"), str(examples_dir), split="eval").metrics[
         "loss"
     ] == pytest.approx(best["loss"], rel=1e-3)

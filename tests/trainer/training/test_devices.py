@@ -1,4 +1,4 @@
-"""GPUs that are not here: what is decided by their number."""
+"""Devices and strategy by the number of GPUs, with GPUs that are not here."""
 
 import pytest
 
@@ -15,17 +15,17 @@ from trainer.training.devices import open_devices, resolve_strategy  # noqa: E40
 
 @pytest.fixture
 def two_gpus(monkeypatch):
-    """Says that there are two; fails where TensorFlow would be started by asking."""
+    """Reports two GPUs; fails if a call would initialise TensorFlow."""
     config = tf.config
     monkeypatch.setattr(config, "list_physical_devices", lambda _kind: ["one", "other"])
-    monkeypatch.setattr(config, "list_logical_devices", lambda _kind: pytest.fail("started"))
+    monkeypatch.setattr(config, "list_logical_devices", lambda _kind: pytest.fail("initialised"))
     monkeypatch.setattr(config.threading, "set_inter_op_parallelism_threads", lambda _count: None)
-    asked = []
-    monkeypatch.setattr(config.experimental, "enable_op_determinism", lambda: asked.append(True))
-    return asked
+    calls = []
+    monkeypatch.setattr(config.experimental, "enable_op_determinism", lambda: calls.append(True))
+    return calls
 
 
-def test_a_replica_meets_others_with_one_of_its_gpus(two_gpus):
+def test_a_replica_has_one_device_in_the_all_reduce(two_gpus):
     cluster = Cluster(task_type="worker", addresses={"worker": ("127.0.0.1:1", "127.0.0.1:2")})
     assert _resolver(cluster, rank=0).num_accelerators() == {"GPU": 1}
 
@@ -38,11 +38,11 @@ def test_a_replica_meets_others_with_one_of_its_gpus(two_gpus):
         ("multi_worker_mirrored", ["/device:GPU:0", "/device:GPU:1"]),
     ],
 )
-def test_each_gpu_is_used_and_repeats_itself_to_the_bit(two_gpus, strategy, names):
+def test_every_gpu_is_used_deterministically(two_gpus, strategy, names):
     assert open_devices(strategy, cpu_devices=1) == names
     assert two_gpus == [True]
 
 
-def test_several_gpus_are_mirrored_unless_one_is_asked_for(two_gpus):
+def test_several_gpus_are_mirrored_unless_single_is_requested(two_gpus):
     assert resolve_strategy("single", requested="auto", cpu_devices=1) == "mirrored"
     assert resolve_strategy("single", requested="single", cpu_devices=1) == "single"

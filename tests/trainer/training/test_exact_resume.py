@@ -1,4 +1,4 @@
-"""Killed at any moment and started again, training ends as if it had never been killed."""
+"""Training that is killed at any moment and resumed ends like uninterrupted training."""
 
 import random
 import shutil
@@ -37,7 +37,7 @@ def last_weights(out):
 
 
 def kill_at_random_steps(start_all, out, *, seed, times):
-    """Kills one of the replicas soon after some checkpoint, then starts them all again."""
+    """Kill one of the replicas soon after a checkpoint, then start all of them again."""
     chooser = random.Random(seed)
     for _ in range(times):
         before = set(out.glob("checkpoints/step-*"))
@@ -112,7 +112,7 @@ def steps_in(folder):
     return [saved.step for saved in list_checkpoints(str(folder))]
 
 
-def test_the_last_ones_and_the_best_are_kept(checkpoints, tmp_path):
+def test_the_last_checkpoints_and_the_best_are_kept(checkpoints, tmp_path):
     for step, accuracy in [(1, 0.5), (2, 0.9), (3, 0.7), (4, float("nan")), (5, 0.8)]:
         checkpoints.save(snapshot(step), metrics={"accuracy": accuracy})
     checkpoints.save(snapshot(6))
@@ -122,7 +122,7 @@ def test_the_last_ones_and_the_best_are_kept(checkpoints, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["no info", "short file", "no file", "half info"])
-def test_a_half_written_checkpoint_is_ignored_and_removed(checkpoints, tmp_path, damage):
+def test_an_incomplete_checkpoint_is_ignored_and_deleted(checkpoints, tmp_path, damage):
     checkpoints.save(snapshot(1, 1.0), extra={"unfinished": [[1, -1]]})
     checkpoints.save(snapshot(2, 2.0))
     checkpoints.wait()
@@ -146,22 +146,22 @@ def test_a_half_written_checkpoint_is_ignored_and_removed(checkpoints, tmp_path,
     np.testing.assert_array_equal(checkpoints.latest().load()["weights"], np.full(10, 3.0))
 
 
-def test_a_damaged_checkpoint_says_what_to_delete(checkpoints, tmp_path):
+def test_the_error_of_a_damaged_checkpoint_names_the_folder_to_delete(checkpoints, tmp_path):
     checkpoints.save(snapshot(1))
     checkpoints.wait()
     data = tmp_path / "step-0000000001/state.data-00000-of-00001"
     data.write_bytes(bytes(len(data.read_bytes())))
-    with pytest.raises(TrainerError, match=r"step-0000000001 cannot be read .*delete that folder"):
+    with pytest.raises(TrainerError, match=r"step-0000000001 .*delete .*--fresh"):
         checkpoints.latest().load()
 
 
-def test_what_is_not_finite_is_never_saved(checkpoints, tmp_path):
-    with pytest.raises(DivergedError, match="step 3: the weights are not finite"):
+def test_weights_that_are_not_finite_are_not_saved(checkpoints, tmp_path):
+    with pytest.raises(DivergedError, match=r"step 3: .*weights.* not finite"):
         checkpoints.save(snapshot(3, float("nan")))
     assert steps_in(tmp_path) == []
 
 
-def test_a_failed_write_is_told_at_the_next_save(checkpoints, tmp_path):
+def test_a_failed_write_is_raised_at_the_next_save(checkpoints, tmp_path):
     shutil.rmtree(tmp_path)
     tmp_path.write_text("a file in the place of the folder")
     checkpoints.save(snapshot(1))
@@ -176,7 +176,7 @@ def test_a_loss_that_explodes_ends_training_with_advice(start, flags, tmp_path):
     last = replica.log.splitlines()[-1]
     assert "step " in last
     assert "the loss " in last
-    assert "a lower --learning-rate (now 1e+18)" in last
+    assert "--learning-rate (now 1e+18)" in last
     assert "Traceback" not in replica.log
     for saved in list_checkpoints(str(tmp_path / "checkpoints")):
         assert np.isfinite(saved.load()["weights"]).all()

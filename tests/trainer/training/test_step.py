@@ -1,4 +1,4 @@
-"""The train step with models that hold more than weights, and in parts."""
+"""The train step: parts of a batch, model state, clipping, precision."""
 
 import numpy as np
 import pytest
@@ -14,11 +14,14 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from keras import layers  # noqa: E402
 
+from trainer.examples.tables import batch_noise, gather_rows  # noqa: E402
 from trainer.training.devices import has_bfloat16  # noqa: E402
+from trainer.training.evaluator import EvalStep, served_values  # noqa: E402
+from trainer.training.model import FlatModel, build_model  # noqa: E402
 from trainer.training.optimizers import make_optimizer  # noqa: E402
-from trainer.training.parameters import Layout, Parameters, Schedule  # noqa: E402
-from trainer.training.results import best_values  # noqa: E402
-from trainer.training.step import EvalStep, StepPlan, TrainStep, build_model  # noqa: E402
+from trainer.training.parameters import Parameters  # noqa: E402
+from trainer.training.schedule import Schedule  # noqa: E402
+from trainer.training.step import StepPlan, TrainStep, apply_gradient  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 MNIST = load_workload("mnist")
@@ -38,26 +41,31 @@ def make_model(*extra):
 
 
 def make_step(model, recipe=None, *, num_pieces=1, **plan):
-    layout, recipe = Layout(model), recipe or Recipe(learning_rate=0.01)
+    flat_model, recipe = FlatModel(model), recipe or Recipe(learning_rate=0.01)
     parameters = Parameters(
-        layout.read(model),
+        flat_model.read_weights(),
         devices=["/device:CPU:0"] * num_pieces,
-        state=layout.read_state(model),
+        state=flat_model.read_state(),
         optimizer=make_optimizer(recipe),
         weight_decay=recipe.weight_decay,
-        decay_mask=layout.decay_mask(),
+        decay_mask=flat_model.decay_mask(),
         average_decay=recipe.average_decay,
     )
     plan = StepPlan(batch_size=16, num_examples=40, seed=3, schedule=SCHEDULE, **plan)
-    return TrainStep(MNIST, model, parameters, plan), parameters
+    return TrainStep(MNIST, flat_model, parameters, plan), parameters
+
+
+def contribute(step, index, **part):
+    """Return the contribution of batch `index` of `make_table`, or of a part of it."""
+    index = tf.constant(index)
+    return step.contribute(make_table(), index, step.rows(index), **part)
 
 
 @pytest.mark.parametrize("num_parts", [2, 3])
 def test_the_parts_of_a_batch_add_up_to_it(num_parts):
     step, _ = make_step(make_model(), label_smoothing=0.1)
-    table, index = make_table(), tf.constant(2)
-    whole = step.update(table, index)
-    parts = [step.update(table, index, part=part, num_parts=num_parts) for part in range(num_parts)]
+    whole = contribute(step, 2)
+    parts = [contribute(step, 2, part=part, num_parts=num_parts) for part in range(num_parts)]
     np.testing.assert_allclose(whole, tf.add_n(parts), atol=1e-5)
 
 
@@ -65,18 +73,18 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     model = make_model(layers.BatchNormalization(momentum=0.5))
     step, parameters = make_step(model, num_pieces=2)
     for index in range(5):
-        step.apply(step.update(make_table(), tf.constant(index)))
-    layout, state = Layout(model), parameters.pull_state()
-    assert layout.state_size == 16
-    assert not np.allclose(state, layout.read_state(model))
+        step.apply(contribute(step, index))
+    flat_model, state = FlatModel(model), parameters.pull_state()
+    assert flat_model.state_size == 16
+    assert not np.allclose(state, flat_model.read_state())
     # Keras itself, with the same weights and inputs, moves its statistics by the same amount.
     before = parameters.snapshot()
-    layout.write(before["weights"], model, state=before["state"])
-    update = step.update(make_table(), tf.constant(7))
-    inputs, _ = step._batch(make_table(), tf.constant(7), step.rows(tf.constant(7)), slice(16))
-    model(inputs, training=True)
-    change = update[layout.size : layout.size + layout.state_size]
-    np.testing.assert_allclose(before["state"] + change, layout.read_state(model), atol=1e-5)
+    flat_model.write(before["weights"], before["state"])
+    change = contribute(step, 7)[flat_model.size : flat_model.size + flat_model.state_size]
+    features, _ = gather_rows(make_table(), step.rows(tf.constant(7)))
+    noise = batch_noise(tf.constant(7), [16, MNIST.num_noise], seed=3)
+    model(MNIST.preprocess(MNIST.augment(features, noise)), training=True)
+    np.testing.assert_allclose(before["state"] + change, flat_model.read_state(), atol=1e-5)
 
 
 def test_averaged_weights_come_with_statistics_averaged_like_them():
@@ -84,12 +92,12 @@ def test_averaged_weights_come_with_statistics_averaged_like_them():
     step, parameters = make_step(model, Recipe(learning_rate=0.01, average_decay=0.9))
     states, expected = [], parameters.pull_state()
     for index in range(6):
-        step.apply(step.update(make_table(), tf.constant(index)))
+        step.apply(contribute(step, index))
         states.append(parameters.pull_state())
         decay = min(0.9, (2 + index) / (11 + index))
         expected = decay * expected + (1 - decay) * states[-1]
     snapshot = parameters.snapshot()
-    _, average = best_values(snapshot)
+    _, average = served_values(snapshot)
     np.testing.assert_allclose(average, expected, atol=1e-6)
     assert not np.allclose(average, states[-1], atol=1e-3)
     _, restored = make_step(model, Recipe(learning_rate=0.01, average_decay=0.9), num_pieces=2)
@@ -101,10 +109,10 @@ def test_dropout_is_a_function_of_the_step_and_off_in_evaluation():
     model = make_model(layers.Dropout(0.5))
     step, parameters = make_step(model)
     table = make_table()
-    first, again, other = (step.update(table, tf.constant(index)) for index in (4, 4, 5))
+    first, again, other = (contribute(step, index) for index in (4, 4, 5))
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
-    evaluation = EvalStep(MNIST, model, [table])
+    evaluation = EvalStep(MNIST, FlatModel(model), [table])
     measured = evaluation.measure(parameters.pull(), parameters.pull_state())
     images = tf.cast(table[0]["image"], tf.float32)[..., tf.newaxis] / 255
     expected = keras.losses.sparse_categorical_crossentropy(table[1], model(images), True)
@@ -114,28 +122,27 @@ def test_dropout_is_a_function_of_the_step_and_off_in_evaluation():
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_decay_spares_biases_and_the_average_follows_the_weights(optimizer):
     model = make_model()
-    layout = Layout(model)
+    flat_model = FlatModel(model)
     recipe = Recipe(learning_rate=0.01, optimizer=optimizer, weight_decay=0.5, average_decay=0.9)
     results = []
     for num_pieces in (1, 3):
         _, parameters = make_step(model, recipe, num_pieces=num_pieces)
-        parameters.load({**parameters.snapshot(), "weights": tf.ones([layout.size])})
+        parameters.load({**parameters.snapshot(), "weights": tf.ones([flat_model.size])})
         for _ in range(5):
-            parameters.push(tf.zeros([layout.size]), SCHEDULE)
+            apply_gradient(parameters, tf.zeros([flat_model.size]), SCHEDULE)
         results.append((parameters.pull(), parameters.snapshot()["average"]))
     weights, average = results[0]
     kept = weights == 1
-    np.testing.assert_array_equal(kept, layout.decay_mask() == 0)
+    np.testing.assert_array_equal(kept, flat_model.decay_mask() == 0)
     assert np.all(weights.numpy()[~kept] < 1)
     assert not np.allclose(weights, average)
-    for ours, other in zip(results[0], results[1], strict=True):
-        np.testing.assert_allclose(ours, other)
+    for whole, in_pieces in zip(*results, strict=True):
+        np.testing.assert_allclose(whole, in_pieces)
 
 
-def test_micro_batches_and_compiled_steps_give_the_same_update():
-    table, index = make_table(), tf.constant(2)
+def test_micro_batches_and_compilation_do_not_change_the_contribution():
     plain, *others = (
-        make_step(make_model(), **plan)[0].update(table, index)
+        contribute(make_step(make_model(), **plan)[0], 2)
         for plan in ({}, {"num_micro_batches": 4}, {"is_compiled": True})
     )
     for other in others:
@@ -147,7 +154,7 @@ def test_a_clipped_gradient_has_the_given_norm():
     model = make_model()
     step, parameters = make_step(model, recipe, clip_norm=0.5)
     before = parameters.pull()
-    step.apply(step.update(make_table(), tf.constant(0)))
+    step.apply(contribute(step, 0))
     # Nesterov's first step is 1.9 times the gradient.
     change = tf.norm(parameters.pull() - before) / SCHEDULE.rate(tf.constant(1)) / 1.9
     assert float(change) == pytest.approx(0.5, rel=1e-4)
@@ -159,14 +166,14 @@ def test_bfloat16_is_used_only_where_it_is_fast(monkeypatch, tmp_path, caplog):
     for flags, is_fast in (("flags : fpu avx512_bf16 sse", True), ("flags : fpu avx512f", False)):
         cpuinfo.write_text(flags)
         assert has_bfloat16(cpuinfo=str(cpuinfo)) is is_fast
-    monkeypatch.setattr("trainer.training.step.has_bfloat16", lambda: False)
+    monkeypatch.setattr("trainer.training.model.has_bfloat16", lambda: False)
     config = TrainConfig(workload="mnist", examples_dir="-", mixed_precision=True)
     assert build_model(MNIST, config).layers[0].compute_dtype == "float32"
-    assert "no bfloat16 on this machine" in caplog.text
+    assert "no bfloat16" in caplog.text
 
 
 def test_mixed_precision_keeps_weights_and_logits_in_float32(monkeypatch):
-    monkeypatch.setattr("trainer.training.step.has_bfloat16", lambda: True)
+    monkeypatch.setattr("trainer.training.model.has_bfloat16", lambda: True)
     config = TrainConfig(workload="mnist", examples_dir="-", mixed_precision=True)
     model = build_model(MNIST, config)
     assert {variable.dtype for variable in model.variables} == {"float32"}
@@ -174,4 +181,4 @@ def test_mixed_precision_keeps_weights_and_logits_in_float32(monkeypatch):
     assert model.layers[-1].compute_dtype == "float32"
     assert keras.config.dtype_policy().name == "float32"
     step, _ = make_step(model)
-    assert np.all(np.isfinite(step.update(make_table(), tf.constant(0))))
+    assert np.all(np.isfinite(contribute(step, 0)))

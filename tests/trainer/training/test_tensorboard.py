@@ -1,4 +1,4 @@
-"""What a job leaves for TensorBoard: scalars, the graph, histograms, and a trace of steps."""
+"""Files for TensorBoard: scalars, the graph, histograms, and a trace of steps."""
 
 import threading
 from collections import defaultdict
@@ -16,7 +16,7 @@ import tensorflow as tf  # noqa: E402
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
 from tensorflow.tsl.profiler.protobuf import xplane_pb2  # noqa: E402
 
-from trainer.loop import train_in_step  # noqa: E402
+from trainer.loop import train_synchronously  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
@@ -34,10 +34,10 @@ def new_job(out, **settings):
 
 @pytest.fixture(scope="module")
 def logs(settings, tmp_path_factory):
-    """Those of two epochs of 16 steps."""
+    """The logs of two epochs of 16 steps."""
     out = tmp_path_factory.mktemp("seen")
     settings = {**settings, "epochs": 2, "histograms": True, "profile_steps": "5-20"}
-    train_in_step(new_job(out, **settings, steps_per_call=4), ["/device:CPU:0"])
+    train_synchronously(new_job(out, **settings, steps_per_call=4), ["/device:CPU:0"])
     return out / "logs"
 
 
@@ -48,7 +48,7 @@ def events(logs):
     return accumulator.Reload()
 
 
-def test_the_graph_is_there_once_with_the_models_layers(logs, events):
+def test_the_graph_is_written_once_with_the_models_layers(logs, events):
     names = {
         node.name
         for node in tf.compat.v1.GraphDef.FromString(events.Graph().SerializeToString()).node
@@ -59,7 +59,7 @@ def test_the_graph_is_there_once_with_the_models_layers(logs, events):
     assert sum(event.HasField("graph_def") for event in all_events) == 1
 
 
-def test_the_weights_of_each_layer_are_there_for_each_epoch(events):
+def test_each_epoch_has_histograms_of_the_weights_of_each_layer(events):
     found = defaultdict(list)
     for tag in events.Tags()["tensors"]:
         if events.SummaryMetadata(tag).plugin_data.plugin_name == "histograms":
@@ -73,7 +73,7 @@ def test_the_weights_of_each_layer_are_there_for_each_epoch(events):
 def test_the_trace_covers_the_steps(logs):
     (path,) = logs.glob("plugins/profile/*/*.xplane.pb")
     trace = xplane_pb2.XSpace.FromString(path.read_bytes())
-    # The first of each call of four steps.
+    # The first step of each call of four.
     assert sorted(set(traced_steps(trace))) == [5, 9, 13, 17]
     operations = {event.name for plane in trace.planes for event in plane.event_metadata.values()}
     assert any("Conv2D" in name for name in operations)
@@ -92,6 +92,6 @@ def traced_steps(trace):
                     )
 
 
-def test_steps_to_profile_that_never_come_are_refused(settings, tmp_path):
-    with pytest.raises(ConfigError, match=r"--profile-steps: 5-33 is past the last step, 32"):
+def test_steps_to_profile_after_the_last_step_are_refused(settings, tmp_path):
+    with pytest.raises(ConfigError, match=r"--profile-steps: 5-33.* 32"):
         new_job(tmp_path, **settings, epochs=2, profile_steps="5-33")

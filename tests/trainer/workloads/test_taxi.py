@@ -25,7 +25,7 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
-from trainer.loop import train_in_step  # noqa: E402
+from trainer.loop import train_synchronously  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
 from trainer.workloads import load_workload  # noqa: E402
@@ -81,7 +81,7 @@ def test_a_model_is_trained_judged_and_repeated_by_another_process(trips_dir, tm
     config = TrainConfig(workload="taxi", examples_dir=str(trips_dir), batch_size=32, epochs=20)
     folders = resolve_folders(str(tmp_path), {})
     job = make_job(config, Cluster(), folders, threading.Event())
-    train_in_step(job, ["/device:CPU:0"])
+    train_synchronously(job, ["/device:CPU:0"])
     judgement = evaluate_model(
         "taxi",
         thresholds='{"auc": 0.95, "accuracy": 0.9}',
@@ -135,7 +135,7 @@ def make_taxi_job(examples_dir, out, **settings):
 
 def test_a_resumed_job_has_the_very_same_facts_and_examples(trips_dir, tmp_path, monkeypatch):
     first = make_taxi_job(trips_dir, tmp_path / "out", cache="stream", cache_gb=1e-5)
-    train_in_step(first, ["/device:CPU:0"])
+    train_synchronously(first, ["/device:CPU:0"])
     with monkeypatch.context() as patch:
         patch.setattr(Taxi, "adapt", lambda *_: pytest.fail("facts were found anew"))
         again = make_taxi_job(trips_dir, tmp_path / "out")

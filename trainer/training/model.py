@@ -1,0 +1,155 @@
+"""A Keras model as a pure function of two flat vectors: its weights and its state.
+
+On a parameter server every variable that a step reads or updates is an RPC of its own, which is
+what makes small models slow there. One flat vector of all weights is one RPC and one fused update.
+The state is what a model holds besides its trainable weights, such as the moving statistics of
+batch normalisation: a second vector.
+"""
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.config.train_config import TrainConfig
+from trainer.training.devices import has_bfloat16
+from trainer.workloads.base import Workload
+
+logger = logging.getLogger(__name__)
+
+
+class FlatModel:
+    """A Keras model that is called with flat vectors instead of its own variables.
+
+    Integer variables are excluded from the state. They are the counters of Keras' random number
+    generators (dropout); each call sets them from its `seed`.
+    """
+
+    def __init__(self, model: Any):
+        self._model = model
+        self._weights = model.trainable_variables
+        self._state = [
+            variable for variable in model.non_trainable_variables if _is_float(variable)
+        ]
+        self.size = sum(_sizes(self._weights))
+        self.state_size = sum(_sizes(self._state))
+
+    def __call__(
+        self,
+        weights: tf.Tensor,
+        state: tf.Tensor,
+        inputs: Any,
+        *,
+        seed: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Return (logits, new state, sum of the regularisation losses).
+
+        The call is one of training if there is a seed, two int32 numbers; else one of inference.
+        """
+        is_training = seed is not None
+        logits, others, penalties = self._model.stateless_call(
+            _split(weights, self._weights),
+            self._split_state(state, seed=seed if is_training else tf.zeros([2], tf.int32)),
+            inputs,
+            training=is_training,
+            return_losses=True,
+        )
+        penalty = tf.add_n(penalties) if penalties else tf.zeros([])
+        new_state = _concat([value for value in others if _is_float(value)])
+        return tf.cast(logits, tf.float32), new_state, penalty
+
+    def read_weights(self) -> tf.Tensor:
+        """Return the Keras model's weights."""
+        return _concat([variable.value for variable in self._weights])
+
+    def read_state(self) -> tf.Tensor:
+        """Return the Keras model's state."""
+        return _concat([variable.value for variable in self._state])
+
+    def write(self, weights: tf.Tensor, state: tf.Tensor) -> None:
+        """Set the variables of the Keras model."""
+        for flat, variables in ((weights, self._weights), (state, self._state)):
+            for variable, values in zip(variables, _split(flat, variables), strict=True):
+                variable.assign(values)
+
+    def weights_by_name(self, weights: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the weights in their own shapes, by Keras' names of the variables."""
+        names = [variable.path for variable in self._weights]
+        return dict(zip(names, _split(weights, self._weights), strict=True))
+
+    def decay_mask(self) -> tf.Tensor:
+        """Return 1 for each weight that decays, 0 for those of biases and normalisations."""
+        masks = [
+            tf.fill(variable.shape, float(len(variable.shape) > 1)) for variable in self._weights
+        ]
+        return _concat(masks)
+
+    def segments(self, chosen: Sequence[Any]) -> tuple[tuple[int, bool], ...]:
+        """Return (number of weights, is one of the `chosen` variables) for each variable."""
+        paths = {variable.path for variable in chosen}
+        is_chosen = [variable.path in paths for variable in self._weights]
+        return tuple(zip(_sizes(self._weights), is_chosen, strict=True))
+
+    def _split_state(self, state: tf.Tensor, *, seed: tf.Tensor) -> list[tf.Tensor]:
+        """Return the values of all non-trainable variables, in the model's order."""
+        values = iter(_split(state, self._state))
+        return [
+            next(values) if _is_float(variable) else _counter(variable, seed, index)
+            for index, variable in enumerate(self._model.non_trainable_variables)
+        ]
+
+
+def build_model(workload: Workload, config: TrainConfig) -> Any:
+    """Return the Keras model to train."""
+    if config.mixed_precision and not has_bfloat16():
+        logger.warning("--mixed-precision: this machine has no bfloat16; computing in float32")
+        return _build(workload, config, "float32")
+    return _build(workload, config, "mixed_bfloat16" if config.mixed_precision else "float32")
+
+
+def build_served_model(workload: Workload, config: TrainConfig) -> Any:
+    """Return the Keras model to evaluate and export: the same weights, always in float32.
+
+    In bfloat16 a prediction would depend on which other instances are in the same request.
+    """
+    return _build(workload, config, "float32")
+
+
+def _build(workload: Workload, config: TrainConfig, policy: str) -> Any:
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        return workload.build_model(config.model)
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _sizes(variables: Sequence[Any]) -> list[int]:
+    return [math.prod(variable.shape) for variable in variables]
+
+
+def _split(flat: tf.Tensor, variables: Sequence[Any]) -> list[tf.Tensor]:
+    if not variables:
+        return []
+    parts = tf.split(flat, _sizes(variables))
+    return [
+        tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)
+    ]
+
+
+def _concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    flat = [tf.reshape(tensor, [-1]) for tensor in tensors]
+    return tf.concat(flat, 0) if flat else tf.zeros([0])
+
+
+def _is_float(variable: Any) -> bool:
+    return bool(tf.as_dtype(variable.dtype).is_floating)
+
+
+def _counter(variable: Any, seed: tf.Tensor, index: int) -> tf.Tensor:
+    """Return the value of a random number generator's counter: distinct for each variable."""
+    value = tf.stack([seed[0] + index, seed[1]])
+    return tf.cast(tf.reshape(value, variable.shape), tf.as_dtype(variable.dtype))
