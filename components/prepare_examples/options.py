@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
 from components.prepare_examples.statistics.drift import THRESHOLDS
 from components.prepare_examples.tables.bigquery import build_query
-from components.prepare_examples.tables.columns import TIME_ZONE
-from components.prepare_examples.tfrecords.records import COMPRESSIONS
-from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS, plan_num_shards
+from components.prepare_examples.tfrecords.shards import (
+    COMPRESSIONS,
+    DEFAULT_NUM_SHARDS,
+    DEFAULT_RATIOS,
+    check_ratios,
+    plan_num_shards,
+)
 from trainer import paths
+from trainer.workloads.taxi_table import TIME_ZONE
 
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")

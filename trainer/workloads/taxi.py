@@ -1,8 +1,4 @@
-"""Chicago taxi trips: is the tip more than a fifth of the fare?
-
-The data are the City of Chicago's, changed by nobody here but for what is left out; the city makes
-no claim to their completeness or accuracy (https://www.chicago.gov/city/en/narr/foia/data_disclaimer.html).
-"""
+"""Chicago taxi trips: predict whether the tip is more than a fifth of the fare."""
 
 import math
 from collections.abc import Mapping
@@ -22,24 +18,16 @@ from trainer.workloads.lookups import (
     number_integers,
     number_terms,
 )
+from trainer.workloads.taxi_table import FLOATS, INTS, LABEL, LIMITS, STRINGS
 from trainer.workloads.wide_and_deep import build_wide_and_deep, linear_variables
 
 AMOUNTS = ("trip_miles", "fare", "trip_seconds")
-COORDINATES = (
-    *("pickup_latitude", "pickup_longitude"),
-    *("dropoff_latitude", "dropoff_longitude"),
-)
-RANGES = {
-    "trip_start_hour": (0, 23),
-    "trip_start_day": (1, 7),
-    "trip_start_month": (1, 12),
-    "pickup_community_area": (1, 77),
-    "dropoff_community_area": (1, 77),
-}
-TEXTS = ("payment_type", "company")
+COORDINATES = tuple(name for name in FLOATS if name not in AMOUNTS)
 NUMBERS = (*AMOUNTS, *COORDINATES)
+_UNUSED = ("trip_start_timestamp", "pickup_census_tract", "dropoff_census_tract")
+RANGES = {name: (LIMITS[name].low, LIMITS[name].high) for name in INTS if name not in _UNUSED}
+TEXTS = STRINGS
 FEATURES = (*NUMBERS, *RANGES, *TEXTS)
-LABEL = "big_tipper"
 CROSSES = (
     ("pickup_community_area", "dropoff_community_area"),
     ("trip_start_day", "trip_start_hour"),

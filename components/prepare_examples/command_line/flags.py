@@ -6,9 +6,8 @@ from components.prepare_examples.options import SOURCES as TABLE_SOURCES
 from components.prepare_examples.raw_data.sources import CACHE_DIR, SOURCES
 from components.prepare_examples.statistics.drift import THRESHOLDS
 from components.prepare_examples.tables.bigquery import TABLE
-from components.prepare_examples.tables.columns import TIME_ZONE
-from components.prepare_examples.tfrecords.records import COMPRESSIONS
-from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
+from components.prepare_examples.tfrecords.shards import COMPRESSIONS, DEFAULT_NUM_SHARDS
+from trainer.workloads.taxi_table import TIME_ZONE
 
 DESCRIPTION = f"""\
 Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.

@@ -12,8 +12,13 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.raw_data.sources import source_of
-from components.prepare_examples.tfrecords.records import COMPRESSIONS
-from components.prepare_examples.tfrecords.shards import Rows, Shard, limit_splits, plan_shards
+from components.prepare_examples.tfrecords.shards import (
+    COMPRESSIONS,
+    Rows,
+    Shard,
+    limit_splits,
+    plan_shards,
+)
 from trainer.json_types import Json
 
 

@@ -1,13 +1,12 @@
 """How often each text occurs, in bounded memory and merged in any order."""
 
+import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES
 from trainer.json_types import Json
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_STRINGS = 20_000
 
@@ -22,7 +21,7 @@ class Strings:
     is_exact: bool = True
     counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, column: "pa.Array") -> None:
+    def add(self, column: pa.Array) -> None:
         """Counts a column of texts or nulls."""
         self.num_missing += column.null_count
         counted = column.drop_null().value_counts()
@@ -76,6 +75,4 @@ class Strings:
 
 
 def _text_hash(text: str) -> bytes:
-    import hashlib
-
     return hashlib.blake2b(text.encode(), digest_size=8).digest()
