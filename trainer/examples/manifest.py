@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.errors import InputError, first_line
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +87,21 @@ def checked_split(manifest: Manifest, name: str, *, skip_corrupt: int = 0) -> Sp
             f"no example of the split {name!r} can be read; prepare the examples again"
         )
     return Split(name=name, num_examples=split.num_examples - num_lost, shards=tuple(shards))
+
+
+def read_statistics(split: Split) -> Json | None:
+    """Return a split's features in the folder's statistics.json; None if it has none.
+
+    Folders that another program has made, or an older version, may lack them.
+    """
+    path = f"{split.paths[0].rpartition('/')[0]}/statistics.json"
+    try:
+        content = json.loads(b"".join(_read_pieces(path)))["splits"][split.name]
+        features: Json = content["features"]
+    except (InputError, ValueError, KeyError, TypeError) as error:
+        logger.info("no statistics of the split %r: %s", split.name, error)
+        return None
+    return features if content["num_examples"] == split.num_examples else None
 
 
 def find_damage(shards: Iterable[Shard], compression: str) -> InputError | None:

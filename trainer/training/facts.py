@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.errors import InputError
-from trainer.examples.manifest import Split
+from trainer.examples.manifest import Split, read_statistics
 from trainer.examples.tables import read_table
 from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
@@ -19,10 +19,15 @@ _MOST_EXAMPLES = 1_000_000
 def find_facts(workload: Workload, split: Split, *, compression: str) -> Workload:
     """Returns the workload with what its model must know of the train split.
 
-    Of a split with many examples that is what can be known from every second one, every third …
+    It comes from statistics.json where that suffices, else from the split's examples: of a split
+    with many, from every second one, every third …
     """
     if type(workload).adapt is Workload.adapt:
         return workload
+    statistics = read_statistics(split)
+    adapted = workload.adapt_to_statistics(statistics) if statistics else None
+    if adapted is not None:
+        return adapted
     every = -(-split.num_examples // _MOST_EXAMPLES)
     features, _ = read_table(split, workload, compression=compression, raw=True, every=every)
     return workload.adapt({name: column.numpy() for name, column in features.items()})

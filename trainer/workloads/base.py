@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from trainer.json_types import Json
+
 Features = dict[str, Any]
 
 
@@ -95,6 +97,14 @@ class Workload(abc.ABC):
         """Returns the workload with what its model must know of the train split."""
         del features
         return self
+
+    def adapt_to_statistics(self, statistics: Json) -> "Workload | None":
+        """Return the workload as `adapt` does, or None if the statistics do not suffice.
+
+        `statistics` are the train split's `features` in statistics.json.
+        """
+        del statistics
+        return None
 
     def facts(self) -> dict[str, Any]:
         """Returns what `adapt` has found, for JSON."""

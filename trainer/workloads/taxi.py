@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe, Workload, check_fields
 from trainer.workloads.crosses import parse_crosses, parse_sizes
 from trainer.workloads.lookups import (
+    Distribution,
     bucketize,
+    log_moments,
     make_boundaries,
     make_vocabulary,
     num_categories,
@@ -92,17 +95,42 @@ class Taxi(Workload):
         return features, features.pop(LABEL)
 
     def adapt(self, features: Features) -> "Taxi":
-        """Returns the workload with buckets, vocabularies and moments of the train split."""
+        """Return the workload with buckets, vocabularies and moments of these examples."""
+        found = {name: Distribution.of_column(features[name]) for name in (*NUMBERS, *TEXTS)}
+        texts = {name: [term.decode() for term in found[name].values] for name in TEXTS}
+        counts = {name: dict(zip(texts[name], found[name].counts, strict=True)) for name in TEXTS}
+        return self._with_distributions(found, counts)
+
+    def adapt_to_statistics(self, statistics: Json) -> "Taxi | None":
+        """Return the workload adapted to the train split; None if counts of texts are missing.
+
+        Boundaries and vocabularies equal those of `adapt`. Moments differ by float32 rounding, and
+        by some percent where a column has more distinct values than statistics.json lists.
+        """
+        for name in TEXTS:
+            found = statistics[name]
+            if not found["is_exact"] or len(found["top_values"]) < min(
+                found["num_unique"], _MAX_TERMS
+            ):
+                return None
+        return self._with_distributions(
+            {name: Distribution.of_numbers(statistics[name]) for name in NUMBERS},
+            {name: dict(statistics[name]["top_values"]) for name in TEXTS},
+        )
+
+    def _with_distributions(
+        self, numbers: Mapping[str, Distribution], texts: Mapping[str, Mapping[str, int]]
+    ) -> "Taxi":
         return replace(
             self,
             boundaries={
-                name: make_boundaries(features[name], _NUM_BUCKETS[name]) for name in NUMBERS
+                name: make_boundaries(numbers[name], _NUM_BUCKETS[name]) for name in NUMBERS
             },
             vocabularies={
-                name: make_vocabulary(features[name], max_terms=_MAX_TERMS, min_count=_MIN_COUNT)
+                name: make_vocabulary(texts[name], max_terms=_MAX_TERMS, min_count=_MIN_COUNT)
                 for name in TEXTS
             },
-            moments={name: _moments(features[name]) for name in AMOUNTS},
+            moments={name: log_moments(numbers[name]) for name in AMOUNTS},
         )
 
     def facts(self) -> dict[str, Any]:
@@ -223,13 +251,6 @@ class Taxi(Workload):
         mean, deviation = self.moments[name]
         scaled = (tf.math.log1p(tf.maximum(values, 0.0)) - mean) / deviation
         return tf.where(tf.math.is_finite(scaled), scaled, 0.0)
-
-
-def _moments(values: np.ndarray) -> list[float]:
-    known = np.log1p(np.maximum(values[np.isfinite(values)], 0))
-    if not known.size:
-        return [0.0, 1.0]
-    return [float(known.mean()), float(known.std()) or 1.0]
 
 
 def _stack_with_offsets(columns: list[Any], sizes: list[int]) -> Any:
