@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clusters import examples, read_metrics, report
+from benchmarks.clusters import examples, read_metrics, report, test_metrics
 from pipelines.config import cifar10
-from trainer.serving.evaluate import evaluate
 
 GOALS = {"fast": 0.93, "resnet20": 0.91}
 RESNET = {"epochs": 60, "batch_size": 128, "mixed_precision": False}
@@ -33,10 +32,9 @@ def main() -> None:
     rows = make_curve(read_metrics(folder), batch_size=settings["batch_size"])
     _write_table(rows, folder / "curve.csv")
     _draw(rows, folder / "curve.png", title=f"CIFAR-10, {arguments.model}")
-    measured = evaluate(str(folder / "model"), str(examples("cifar10")), split="test")
     report(
         f"cifar10 {arguments.model}, {settings['epochs']} epochs",
-        ours=measured.metrics["accuracy"],
+        ours=test_metrics(folder, "cifar10")["accuracy"],
         theirs=GOALS.get(arguments.model, GOALS["resnet20"]),
         unit="test accuracy, theirs is the goal",
     )

@@ -74,6 +74,20 @@ def examples(workload: str) -> Path:
     return folder
 
 
+def test_metrics(folder: Path, workload: str) -> dict[str, float]:
+    """Return the metrics on the test split of a job's model, by the pipeline's evaluation."""
+    from components.evaluate.held_out import read_held_out
+    from trainer.runtime.tensorflow_logs import import_tensorflow
+    from trainer.serving.evaluate import score
+
+    import_tensorflow()
+    from trainer.serving.export import load_predictor
+
+    predictor = load_predictor(str(folder / "model"))
+    data = read_held_out(str(examples(workload)), predictor)
+    return score(data.probabilities, data.labels, list(predictor.workload.labels)).metrics
+
+
 def train(shape: Shape, *flags: str, workload: str = "mnist") -> Result:
     """Runs a job to its end in a folder that is removed afterwards."""
     with scratch() as folder:

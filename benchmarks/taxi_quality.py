@@ -23,9 +23,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder
 
-from benchmarks.clusters import Shape, examples, report, scratch, train_in
+from benchmarks.clusters import Shape, examples, report, scratch, test_metrics, train_in
 from pipelines.config import taxi
-from trainer.serving.evaluate import evaluate
 from trainer.workloads import load_workload
 from trainer.workloads.taxi import NUMBERS, RANGES, TEXTS
 
@@ -81,8 +80,7 @@ def _our_auc(*, seed: int) -> float:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in config.items()]
     with scratch() as folder:
         train_in(folder, Shape(), *flags, f"--seed={seed}", workload="taxi")
-        measured = evaluate(str(folder / "model"), str(examples("taxi")), split="test")
-    return measured.metrics["auc"]
+        return test_metrics(folder, "taxi")["auc"]
 
 
 def _baselines(splits: dict[str, Split]) -> dict[str, Callable[[int], Any]]:

@@ -46,7 +46,7 @@ class Idx:
 
 
 def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
-    """Checks a file's magic number, dimensions and length before anything of it is used.
+    """Check a file's magic number, dimensions and length before anything of it is used.
 
     Args:
         path: the raw, uncompressed file.

@@ -33,7 +33,7 @@ class ImageStatistics:
         return int(self.labels.bins()[1].sum())
 
     def add(self, batch: Batch) -> None:
-        """Counts a batch of images."""
+        """Count a batch of images."""
         images, labels = batch
         size = _run_length(images.shape[2])
         values = images.reshape(*images.shape[:2], -1, size).astype(np.float32)
@@ -45,7 +45,7 @@ class ImageStatistics:
         self.labels.add(pa.array(labels.astype(np.int64)))
 
     def merge(self, other: "ImageStatistics") -> None:
-        """Adds what another one has counted."""
+        """Add what another one has counted."""
         self.num_pixels += other.num_pixels
         self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
         self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]

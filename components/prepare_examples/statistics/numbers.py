@@ -41,7 +41,7 @@ class Numbers:
     pending: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
 
     def add(self, column: pa.Array) -> None:
-        """Counts a column of finite numbers or nulls."""
+        """Count a column of finite numbers or nulls."""
         self.num_missing += column.null_count
         counted = column.drop_null().value_counts()
         if not len(counted):
@@ -59,7 +59,7 @@ class Numbers:
             self._flush()
 
     def merge(self, other: "Numbers") -> None:
-        """Adds what another one has counted."""
+        """Add what another one has counted."""
         self.num_missing += other.num_missing
         self.total += other.total
         self.total_squares += other.total_squares

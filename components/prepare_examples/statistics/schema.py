@@ -64,7 +64,7 @@ def read_schema(path: str | Path) -> "schema_pb2.Schema":
 
 
 def write_schema(schema: "schema_pb2.Schema", path: Path) -> None:
-    """Writes a schema in text form."""
+    """Write a schema in text form."""
     from google.protobuf import text_format
 
     path.write_text(text_format.MessageToString(schema))

@@ -22,7 +22,7 @@ class Strings:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, column: pa.Array) -> None:
-        """Counts a column of texts or nulls."""
+        """Count a column of texts or nulls."""
         self.num_missing += column.null_count
         counted = column.drop_null().value_counts()
         pairs = zip(
@@ -31,7 +31,7 @@ class Strings:
         self._count(dict(pairs))
 
     def merge(self, other: "Strings") -> None:
-        """Adds what another one has counted."""
+        """Add what another one has counted."""
         self.num_missing += other.num_missing
         self.num_present += other.num_present - sum(other.counts.values())
         self.is_exact = self.is_exact and other.is_exact

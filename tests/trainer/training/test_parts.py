@@ -206,8 +206,8 @@ def test_a_job_that_was_stopped_ends_with_the_weights_of_one_that_was_not(exampl
         train(examples_dir, tmp_path / "halves", steps_per_call=10, stop_after=True)
     halves = train(examples_dir, tmp_path / "halves", steps_per_call=10)
     np.testing.assert_allclose(
-        whole.answer({"image": images})["probabilities"],
-        halves.answer({"image": images})["probabilities"],
+        whole.predict_batch({"image": images})["probabilities"],
+        halves.predict_batch({"image": images})["probabilities"],
         atol=1e-6,
     )
 
@@ -293,7 +293,7 @@ def load_predictor_without_model():
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(TrainerError, match=r"no model can be loaded from .*nothing"):
+    with pytest.raises(TrainerError, match=r"model from .*nothing"):
         load_predictor(str(tmp_path / "nothing"))
 
 

@@ -114,15 +114,15 @@ def test_what_is_kept_of_a_held_out_split_is_found_in_its_pieces(trips_dir, monk
     split = read_manifest(str(trips_dir), workload="taxi").splits["test"]
     table, labels = read_table(split, taxi, compression="GZIP", raw=True)
 
-    def answer(features):
+    def predict(features):
         share = 1 / (1 + features["fare"].numpy())
         return {"probabilities": np.stack([share, 1 - share], axis=1)}
 
     monkeypatch.setattr("trainer.examples.tables.CHUNK_SIZE", 33)
-    found = read_held_out(str(trips_dir), SimpleNamespace(workload=taxi, answer=answer))
+    found = read_held_out(str(trips_dir), SimpleNamespace(workload=taxi, predict_batch=predict))
 
     np.testing.assert_array_equal(found.labels, labels)
-    np.testing.assert_array_equal(found.probabilities, answer(table)["probabilities"])
+    np.testing.assert_array_equal(found.probabilities, predict(table)["probabilities"])
     assert 24 <= len(found.rows) <= 24 + 10
     assert max(found.rows) > 33
     for index, row in found.rows.items():
