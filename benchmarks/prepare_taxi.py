@@ -156,12 +156,12 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from components.prepare_examples.options import PrepareOptions
-    from components.prepare_examples.tables import step as taxi_step
+    from components.prepare_examples.tables import step as table_step
     from components.prepare_examples.tables.beam_pipeline import finish
     from components.prepare_examples.tables.write import write_part
 
     output.mkdir()
-    plan = taxi_step.plan("taxi", output, PrepareOptions(files=[file], compression=compression))
+    plan = table_step.plan("taxi", output, PrepareOptions(files=[file], compression=compression))
     options = plan.options.to_json()
     with ThreadPoolExecutor(2) as threads:
         done = [
@@ -197,7 +197,7 @@ def to_example(line: str, names: list[str]) -> bytes:
     """Return a row as a serialized tf.train.Example."""
     import tensorflow as tf
 
-    from components.prepare_examples.tables.columns import FLOATS, STRINGS
+    from trainer.workloads.taxi_table import FLOATS, STRINGS
 
     row = dict(zip(names, next(csv.reader([line])), strict=True))
     label = float(row.pop("tips")) > 0.2 * float(row["fare"])

@@ -82,7 +82,7 @@ def _our_auc(*, seed: int) -> float:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in config.items()]
     with scratch() as folder:
         train_in(folder, Shape(), *flags, f"--seed={seed}", workload="taxi")
-        return test_metrics(folder / "model", "taxi")["auc"]
+        return test_metrics(folder, "taxi")["auc"]
 
 
 def _baselines(splits: dict[str, Split]) -> dict[str, Callable[[int], Any]]:

@@ -37,20 +37,20 @@ _LOOPBACK = "127.0.0.1"
 _LOOPBACK_HEADER = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 
 _EPILOG = """\
-environment (Vertex AI sets it; for a try by hand the first is enough):
-  AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://; a SavedModel that
-                       another trainer exported is asked in TensorFlow Serving's row form
+environment (set by Vertex AI; to run it by hand, the first is enough):
+  AIP_STORAGE_URI      folder of the exported model: a path, file:// or gs://; a SavedModel from
+                       another program takes requests in TensorFlow Serving's row format
   AIP_HTTP_PORT        default 8080
-  AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 keeps it on this machine, and refuses web pages
+  AIP_HTTP_HOST        default 0.0.0.0; 127.0.0.1 serves this machine only, and rejects web pages
   AIP_HEALTH_ROUTE     default /health: 503 until the model is loaded, then 200
-  AIP_PREDICT_ROUTE    default /predict: {"instances": [...]} is answered {"predictions": [...]}
+  AIP_PREDICT_ROUTE    default /predict: takes {"instances": [...]}, returns {"predictions": [...]}
 
 example:
   AIP_STORAGE_URI=run1/model AIP_HTTP_HOST=127.0.0.1 python -m trainer.serve"""
 
 
 class RequestError(Exception):
-    """A request that cannot be answered: HTTP status and message."""
+    """A request that fails: HTTP status and message."""
 
     def __init__(self, status: int, message: str):
         super().__init__(message)
@@ -89,7 +89,7 @@ def parse_environ(environ: Mapping[str, str]) -> ServerConfig:
 
 
 class PredictionApp:
-    """The WSGI application; `predictor` is None until the model is ready."""
+    """The WSGI application; `predictor` is None until the model is loaded."""
 
     def __init__(self, config: ServerConfig):
         self._routes: dict[str, tuple[str, Callable[[Request], Any]]] = {
@@ -101,27 +101,29 @@ class PredictionApp:
         self.is_draining = False
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        """Answers one request, always as JSON."""
+        """Handle one request; every response is JSON."""
         try:
-            status, body = 200, self._answer(Request(environ))
+            status, body = 200, self._handle(Request(environ))
         except RequestError as error:
             status, body = error.status, {"error": str(error)}
         except HTTPException as error:
             status, body = error.code or 400, {"error": error.description}
         except Exception:
-            logger.exception("a request has failed unexpectedly")
+            logger.exception("unexpected error in a request")
             status, body = 500, {"error": "internal error; see the server's log"}
         response = Response(json.dumps(body), status=status, mimetype="application/json")
         return response(environ, start_response)
 
-    def _answer(self, request: Request) -> Any:
+    def _handle(self, request: Request) -> Any:
         if self._is_loopback:
-            _refuse_foreign(request)
+            _reject_web_pages(request)
         if request.path not in self._routes:
-            raise RequestError(404, f"{request.path} is not served; try {', '.join(self._routes)}")
+            raise RequestError(
+                404, f"there is no route {request.path}; use {' or '.join(self._routes)}"
+            )
         method, handler = self._routes[request.path]
         if request.method != method:
-            raise RequestError(405, f"{request.path} takes {method}, not {request.method}")
+            raise RequestError(405, f"{request.path} accepts {method}, not {request.method}")
         return handler(request)
 
     def _health(self, request: Request) -> dict[str, str]:
@@ -134,7 +136,8 @@ class PredictionApp:
     def _predict(self, request: Request) -> dict[str, Any]:
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise RequestError(
-                413, f"the body has {request.content_length} bytes; {MAX_BODY_BYTES} are allowed"
+                413,
+                f"the body has {request.content_length} bytes; the limit is {MAX_BODY_BYTES}",
             )
         self._require_ready()
         from trainer.serving.export import InstanceError
@@ -147,23 +150,23 @@ class PredictionApp:
 
     def _require_ready(self) -> None:
         if self.predictor is None:
-            raise RequestError(503, "the model is being loaded")
+            raise RequestError(503, "the model is loading; try again later")
 
 
-def _refuse_foreign(request: Request) -> None:
-    """Raise 403 for a web page's request: by a host name of its own, or from another origin.
+def _reject_web_pages(request: Request) -> None:
+    """Raise 403 for a web page's request, which has another origin or its own host name.
 
-    Only for a server on this machine's own address: elsewhere the host may have any name.
+    Only for a server on the loopback address: other servers may have any host name.
     """
     host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
     if not _LOOPBACK_HEADER.fullmatch(host):
-        raise RequestError(403, f'host "{host}" is refused; use 127.0.0.1 or localhost')
+        raise RequestError(403, f'host "{host}" is not allowed; use 127.0.0.1 or localhost')
     if origin not in (None, f"http://{host}"):
-        raise RequestError(403, f'requests from pages of "{origin}" are refused')
+        raise RequestError(403, f'requests from web pages of "{origin}" are not allowed')
 
 
 def parse_instances(body: bytes) -> list[Any]:
-    """Returns the instances of a request's body; RequestError says what is wrong with it."""
+    """Return the instances of a request's body; RequestError if it is invalid."""
     try:
         content = strict_json.parse(body)
     except ValueError as error:
@@ -172,8 +175,8 @@ def parse_instances(body: bytes) -> list[Any]:
     if instances is None and isinstance(content, dict) and "inputs" in content:
         raise RequestError(
             400,
-            'the body has the key "inputs", a request of columns; write {"instances": [...]} with '
-            "one instance for each prediction",
+            'the key "inputs" (a request in columns) is not supported; send {"instances": [...]} '
+            "with one instance for each prediction",
         )
     if not isinstance(instances, list) or not instances:
         raise RequestError(400, 'the body must be {"instances": [...]} with one instance or more')
@@ -181,7 +184,7 @@ def parse_instances(body: bytes) -> list[Any]:
 
 
 def load_ready_predictor(storage_uri: str) -> Any:
-    """Returns the predictor after a first prediction, which is the slow one."""
+    """Return the predictor of a model after a first prediction, which is slow."""
     import_tensorflow()
 
     from trainer.serving.export import is_foreign, load_predictor
@@ -194,7 +197,7 @@ def load_ready_predictor(storage_uri: str) -> Any:
 
 
 def serve(config: ServerConfig) -> int:
-    """Serves until SIGTERM; returns the exit code."""
+    """Serve until SIGTERM; returns the exit code."""
     app = PredictionApp(config)
     try:
         server = DrainingServer(
@@ -204,7 +207,7 @@ def serve(config: ServerConfig) -> int:
             threads=_NUM_THREADS,
             connection_limit=_MAX_CONNECTIONS,
             asyncore_use_poll=True,
-            # Ten times the limit: bodies up to there are refused by the app, with a reason.
+            # Ten times the limit: up to this size the app rejects bodies, with a reason.
             max_request_body_size=10 * MAX_BODY_BYTES,
             ident=None,
         )
@@ -227,13 +230,13 @@ def _load(app: PredictionApp, storage_uri: str) -> None:
         logger.error("%s", error)
         end_process(1)
     except Exception:
-        logger.exception("the model cannot be loaded from %s", storage_uri)
+        logger.exception("cannot load the model from %s", storage_uri)
         end_process(1)
     logger.info("ready after %.1f s", time.monotonic() - began)
 
 
 def _drain(server: DrainingServer, app: PredictionApp) -> None:
-    """Answers what has been asked, takes nothing new, and ends the process."""
+    """Complete all requests, accept no new ones, and exit."""
     app.is_draining = True
     server.drain(timeout_seconds=_DRAIN_SECONDS)
     logger.info("stopped")
@@ -245,10 +248,10 @@ def _in_background(function: Callable[..., None], *args: Any) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Reads the environment and serves."""
+    """Serve the model that the environment names; return the exit code."""
     argparse.ArgumentParser(
         prog="python -m trainer.serve",
-        description="Serve an exported model over HTTP, as Vertex AI asks of a container.",
+        description="Serve an exported model over HTTP, under Vertex AI's container contract.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     ).parse_args(argv)

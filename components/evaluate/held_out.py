@@ -58,7 +58,8 @@ def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "te
     decoder = Decoder(workload=predictor.workload, compression=manifest.compression, is_raw=True)
     chunks = SplitChunks(checked_split(manifest, split), decoder)
     predicted = [
-        (labels.numpy(), predictor.answer(features)["probabilities"]) for features, labels in chunks
+        (labels.numpy(), predictor.predict_batch(features)["probabilities"])
+        for features, labels in chunks
     ]
     labels, probabilities = map(np.concatenate, zip(*predicted, strict=True))
     golden = choose_golden(labels.tolist(), NUM_GOLDEN)

@@ -13,7 +13,7 @@ def fingerprint_input(
     trust_files: bool = False,
     prepare: str = "{}",
 ) -> str:
-    """Returns a text that changes when the raw data does; never cached, it keys what is.
+    """Return a text that changes when the raw data does; never cached, it keys what is.
 
     Args:
         workload: which data.
@@ -40,7 +40,7 @@ def prepare_examples(
     prepare: str = "{}",
     input_fingerprint: str = "",
 ):
-    """Fetches and verifies a workload's raw data, and writes it as sharded TFRecords.
+    """Fetch and verifies a workload's raw data, and writes it as sharded TFRecords.
 
     Args:
         workload: which data.

@@ -1,4 +1,4 @@
-"""A fingerprint of raw data: what caches of prepared examples are keyed by."""
+"""Fingerprints of raw data, used as cache keys of prepared examples."""
 
 import hashlib
 import json
@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.formats import IMAGES
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
 from components.prepare_examples.raw_data.buckets import find_objects
-from components.prepare_examples.raw_data.digests import remembered_digests
+from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
+from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.raw_data.sources import data_folder, source_of
 from components.prepare_examples.statistics.drift import statistics_file
 from components.prepare_examples.tables.bigquery import table_modified
-from components.prepare_examples.tables.files import find_files
 from trainer import paths
 
 logger = logging.getLogger(__name__)
@@ -29,11 +28,11 @@ Facts = list[Any]
 def fingerprint(
     workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
 ) -> str:
-    """Return a text that changes when anything changes that `prepare` would read.
+    """Return a text that changes when any input of `prepare` changes.
 
-    Of local files these are names, sizes and SHA-256; of objects in a bucket their generations; of
-    BigQuery the time of the table's last change; of a workload's own files their pinned SHA-256,
-    for files of another checksum are never used.
+    It covers names, sizes and SHA-256 of local files, generations of objects in a bucket, the time
+    of the last change of BigQuery's table, and the pinned SHA-256 of a workload's own files (files
+    with other checksums are never used).
 
     Raises:
         DataError: a pattern matches nothing, or a file is missing; names it.
@@ -54,36 +53,38 @@ def fingerprint(
 def check_unchanged(
     before: str, workload: str, *, data_dir: str | Path, options: PrepareOptions
 ) -> None:
-    """Check that the input is still what it was when the step's cache key was made.
+    """Check that the input has not changed since the step's cache key was computed.
 
     Raises:
-        DataError: it has changed, so the examples would be cached under the wrong key.
+        DataError: it has, so the examples would be cached under the wrong key.
     """
     if before and before != fingerprint(workload, data_dir=data_dir, options=options):
         raise DataError(
-            "the input has changed while the examples were prepared; run again when nobody "
+            "the input changed while the examples were prepared; run again when no program "
             "writes to it"
         )
 
 
 def _raw_facts(workload: str, folder: Path, options: PrepareOptions) -> Facts:
     source = source_of(workload)
-    if options.source == "bigquery" and workload not in IMAGES:
+    if options.source == "bigquery" and source.is_table:
         return [table_modified(options.project)]
-    if options.files and workload not in IMAGES:
+    if options.files and source.is_table:
         return _file_facts(options.files, folder)
     if options.trust_files:
-        fetched = fetch(workload, folder, trust_files=True)  # unpacks, and names what is missing
+        fetched = fetch(
+            workload, folder, trust_files=True
+        )  # unpacks archives, and checks that all files exist
         return _file_facts([escape(str(path)) for path in fetched.values()], folder)
     return [[file.name, file.sha256] for file in source.files]
 
 
 def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
     """Return name, size, and digest or generation of each file that the patterns match."""
-    local = [str(local_path(pattern)) for pattern in patterns]  # names a bucket without a mount
+    local = [str(local_path(pattern)) for pattern in patterns]  # fails for an unmounted bucket
     if not any(map(paths.is_in_bucket, patterns)):
         files = [Path(path) for path in find_files(local)]
-        digests = remembered_digests(files, folder=folder)
+        digests = cached_digests(files, folder=folder)
         return [[str(path), *digests[path]] for path in files]
     facts: Facts = []
     for pattern in patterns:
@@ -93,7 +94,7 @@ def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
         found = find_objects(pattern)
         if not found:
             raise DataError(f"{pattern} matches no file")
-        facts += [list(one) for one in found]
+        facts += [list(item) for item in found]
     return sorted(facts)
 
 

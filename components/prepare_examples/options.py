@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
 from components.prepare_examples.statistics.drift import THRESHOLDS
 from components.prepare_examples.tables.bigquery import build_query
-from components.prepare_examples.tables.columns import TIME_ZONE
-from components.prepare_examples.tfrecords.records import COMPRESSIONS
-from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS, plan_num_shards
+from components.prepare_examples.tfrecords.shards import (
+    COMPRESSIONS,
+    DEFAULT_NUM_SHARDS,
+    DEFAULT_RATIOS,
+    check_ratios,
+    plan_num_shards,
+)
 from trainer import paths
 from trainer.config.settings import ConfigError, check_settings, setting
 from trainer.suggest import did_you_mean
+from trainer.workloads.taxi_table import TIME_ZONE
 
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")

@@ -1,4 +1,4 @@
-"""The step itself: fetch, check, plan, write, publish."""
+"""The step that prepares a dataset: fetch, check, plan, write and publish."""
 
 import dataclasses
 import json
@@ -9,7 +9,6 @@ from typing import Any
 
 from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.images import step as image_step
-from components.prepare_examples.images.formats import IMAGES
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import (
     MANIFEST,
@@ -20,7 +19,7 @@ from components.prepare_examples.publish import (
 from components.prepare_examples.raw_data.sources import data_folder, source_of
 from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import quarantine
-from components.prepare_examples.tables import step as taxi_step
+from components.prepare_examples.tables import step as table_step
 from components.prepare_examples.tables.bigquery import build_query
 from trainer.json_types import Json
 
@@ -34,18 +33,18 @@ def prepare(
     data_dir: str | Path = "",
     options: PrepareOptions | None = None,
 ) -> Json:
-    """Turns a workload's raw files into a folder of TFRecords; answers its manifest.
+    """Write a workload's raw data as a folder of TFRecords; return its manifest.
 
-    The same input gives the same bytes. `output_dir` appears whole or not at all.
+    The same input gives the same bytes. `output_dir` appears complete or not at all.
 
     Args:
         workload: `mnist`, `cifar10` or `taxi`.
-        output_dir: the folder to make; an earlier dataset in it is replaced, nothing else is.
-        data_dir: the raw files' cache, local or gs://; `.trainyard/cache/WORKLOAD` if empty.
-        options: everything else.
+        output_dir: the folder to create; an earlier dataset in it is replaced.
+        data_dir: the cache of raw files, local or gs://; `.trainyard/cache/WORKLOAD` if empty.
+        options: all other settings.
 
     Raises:
-        DataError: the data, or what was asked of it, is wrong.
+        DataError: the data or an option is wrong.
     """
     started = time.monotonic()
     output = local_path(output_dir)
@@ -67,15 +66,13 @@ def explain(
     data_dir: str | Path = "",
     options: PrepareOptions | None = None,
 ) -> list[str]:
-    """What `prepare` would write, and from what; the raw files are fetched and checked.
+    """Return the plan of `prepare` as text, after fetching and checking the raw files.
 
-    Of BigQuery, it is the query only.
+    For BigQuery it is only the query: running it costs money, and the plan needs its result.
     """
     options = _checked(options, local_path(output_dir))
     flags = " ".join(options.beam_options) or "--runner=DirectRunner, in this process"
-    source_of(workload)
-    # Asking BigQuery costs money, and only its answer can be planned.
-    if options.source == "bigquery" and workload not in IMAGES:
+    if options.source == "bigquery" and source_of(workload).is_table:
         lines = [build_query(limit=options.limit, dates=options.dates)]
     else:
         step, plan = _plan(workload, data_dir, options)
@@ -84,27 +81,26 @@ def explain(
 
 
 def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
-    """The options, with Beam's flags checked and completed."""
+    """Return the options with Beam's flags checked and completed."""
     options = options or PrepareOptions()
     flags = checked_flags(options.beam_options, output)
     return dataclasses.replace(options, beam_options=flags)
 
 
 def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple[Any, Any]:
-    """The module of the workload's kind, and its plan."""
-    source_of(workload)
-    step = image_step if workload in IMAGES else taxi_step
+    """Return the module for the workload's kind of data, and its plan."""
+    step = table_step if source_of(workload).is_table else image_step
     return step, step.plan(workload, local_path(data_folder(workload, data_dir)), options)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:
-    """The manifest of a prepared dataset."""
+    """Return the manifest of a prepared dataset."""
     manifest: Json = json.loads(Path(examples_dir, MANIFEST).read_text())
     return manifest
 
 
 def summary(manifest: Json, output: Path) -> str:
-    """One line: examples and shards of each split."""
+    """Return one line with the numbers of examples and shards of each split."""
     parts = [
         f"{name} {split['num_examples']:,} in {len(split['shards'])}"
         for name, split in manifest["splits"].items()
@@ -113,7 +109,7 @@ def summary(manifest: Json, output: Path) -> str:
 
 
 def describe(manifest: Json) -> dict[str, str]:
-    """Metadata for the artifact; all text, because kfp.local turns numbers into floats."""
+    """Return the artifact's metadata, all texts: kfp.local turns numbers into floats."""
     counts = {
         f"num_{name}_examples": str(split["num_examples"])
         for name, split in manifest["splits"].items()
@@ -127,7 +123,7 @@ def describe(manifest: Json) -> dict[str, str]:
 
 
 def notes(manifest: Json) -> list[str]:
-    """Return what to know of a table: what became of its rows, and what is not as in its files."""
+    """Return notes on a table: numbers of rows, and values that differ from those in its files."""
     rows, times, derived = manifest["rows"], manifest["times"], manifest["derived"]
     columns = quarantine.by_column(manifest["quarantine"]["by_column"])
     found = [

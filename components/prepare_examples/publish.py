@@ -65,7 +65,7 @@ def published(output: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(output: Path) -> None:
-    """Removes the folders that killed runs into the same place have left: nobody locks them.
+    """Remove the folders that killed runs into the same place have left: nobody locks them.
 
     Their names tell nothing: pids are a container's or a PID namespace's own, and come again.
     """
@@ -89,7 +89,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def check_replaceable(output: Path) -> None:
-    """Refuses an output folder with anything in it that is not of an earlier dataset.
+    """Refuse an output folder with anything in it that is not of an earlier dataset.
 
     Raises:
         DataError: names what is there.

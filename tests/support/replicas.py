@@ -74,7 +74,7 @@ def write_shard(path, images, labels):
 @pytest.fixture
 def expect_own_predictions(examples_dir):
     """Checks that an exported model scores what the trainer has measured of the same weights."""
-    from trainer.serving.evaluate import evaluate
+    from tests.support.evaluation import evaluate
 
     def check(out, *, is_best=False):
         lines = map(json.loads, (out / "logs/metrics.jsonl").read_text().splitlines())

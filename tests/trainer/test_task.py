@@ -6,8 +6,8 @@ import signal
 import numpy as np
 import pytest
 
+from tests.support.evaluation import evaluate
 from trainer.runtime.progress import parse_progress
-from trainer.serving.evaluate import evaluate
 
 pytestmark = pytest.mark.timeout(120)
 

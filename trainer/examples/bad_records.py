@@ -1,4 +1,4 @@
-"""Finds the record that a workload cannot read, once reading has failed."""
+"""Search for the record that a workload cannot parse, after reading has failed."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,22 +15,24 @@ _BATCH_SIZE = 1024
 def find_bad_record(
     shards: Iterable[Shard], compression: str, decode: Callable[[tf.Tensor], Any]
 ) -> InputError | None:
-    """Returns what is wrong with the first record that `decode` refuses, given in a batch."""
+    """Return an error for the first record that `decode` rejects; None if there is none."""
     for shard in shards:
         records = tf.data.TFRecordDataset(shard.path, compression_type=compression)
         for number, batch in enumerate(records.take(shard.num_examples).batch(_BATCH_SIZE)):
-            if _refusal(decode, batch) is None:
+            if _decode_error(decode, batch) is None:
                 continue
             for place, record in enumerate(batch):
-                if refusal := _refusal(decode, record[tf.newaxis]):
+                if error := _decode_error(decode, record[tf.newaxis]):
                     return InputError(
                         f"{shard.path}, record {number * _BATCH_SIZE + place} (the first is 0): "
-                        f"{_describe(record.numpy(), refusal)}; prepare the examples again"
+                        f"{_describe(record.numpy(), error)}; prepare the examples again"
                     )
     return None
 
 
-def _refusal(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> tf.errors.OpError | None:
+def _decode_error(
+    decode: Callable[[tf.Tensor], Any], records: tf.Tensor
+) -> tf.errors.OpError | None:
     try:
         decode(records)
     except tf.errors.InvalidArgumentError as error:
@@ -38,20 +40,20 @@ def _refusal(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> tf.error
     return None
 
 
-def _describe(record: bytes, refusal: tf.errors.OpError) -> str:
+def _describe(record: bytes, error: tf.errors.OpError) -> str:
     try:
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
-        return f"its {len(record)} bytes are no tf.train.Example"
+        return f"its {len(record)} bytes are not a tf.train.Example"
     if not features:
-        return f"its {len(record)} bytes are a tf.train.Example without a feature"
-    held = ", ".join(f"{name}: {_shape(features[name])}" for name in sorted(features))
-    reason = first_line(refusal)
-    return f"{reason.partition(', value:')[0]} (it holds {held})"
+        return f"its {len(record)} bytes are a tf.train.Example without features"
+    found = ", ".join(f"{name}: {_shape(features[name])}" for name in sorted(features))
+    reason = first_line(error)
+    return f"{reason.partition(', value:')[0]} (it holds {found})"
 
 
 def _shape(feature: tf.train.Feature) -> str:
-    """Returns the kind and size of a feature's values, of a single one the value."""
+    """Return the size of a feature's values, or a single value itself."""
     kind = feature.WhichOneof("kind")
     values: Sequence[Any] = getattr(feature, kind).value if kind else ()
     if len(values) != 1:

@@ -1,4 +1,4 @@
-"""The examples folder: its manifest, and whether its files are whole."""
+"""The examples folder: its manifest, statistics and checks of its files."""
 
 import hashlib
 import json
@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.errors import InputError, first_line
+from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +19,7 @@ _HASHED_BYTES = 1 << 24
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """One file of a split; of a damaged one, `num_examples` are those before the damage."""
+    """One file of a split; if it is damaged, `num_examples` counts those before the damage."""
 
     path: str
     num_examples: int
@@ -41,13 +42,13 @@ class Split:
 
     @property
     def digest(self) -> str:
-        """What tells these examples, in their order, from any others."""
+        """A digest of these examples in their order."""
         return hashlib.sha256("".join(shard.sha256 for shard in self.shards).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What an examples folder holds."""
+    """The contents of an examples folder."""
 
     workload: str
     compression: str
@@ -55,7 +56,7 @@ class Manifest:
 
 
 def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
-    """Returns the folder's manifest; InputError if it is not one of this workload's."""
+    """Return the folder's manifest; InputError if it is invalid or of another workload."""
     folder = examples_dir.rstrip("/")
     path = f"{folder}/manifest.json"
     try:
@@ -64,39 +65,54 @@ def read_manifest(examples_dir: str, *, workload: str) -> Manifest:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error!r}); prepare the examples again") from error
     if manifest.workload != workload:
-        raise InputError(f"{path} is of the workload {manifest.workload!r}, not {workload!r}")
+        raise InputError(f"{path} is for the workload {manifest.workload!r}, not {workload!r}")
     return manifest
 
 
 def checked_split(manifest: Manifest, name: str, *, skip_corrupt: int = 0) -> Split:
-    """Returns a split after comparing each of its files with the manifest's checksum.
+    """Return a split after checking its files against the manifest's checksums.
 
-    At most `skip_corrupt` examples are left out because they cannot be read.
+    At most `skip_corrupt` unreadable examples are skipped.
     """
     split = manifest.splits.get(name)
     if split is None or split.num_examples < 1:
         raise InputError(f"the manifest has no examples in the split {name!r}")
-    shards, num_lost = [], 0
+    shards, num_skipped = [], 0
     for shard in split.shards:
-        checked = _check_shard(shard, manifest.compression, budget=skip_corrupt - num_lost)
-        num_lost += shard.num_examples - checked.num_examples
+        checked = _check_shard(shard, manifest.compression, budget=skip_corrupt - num_skipped)
+        num_skipped += shard.num_examples - checked.num_examples
         shards.append(checked)
-    if num_lost == split.num_examples:
+    if num_skipped == split.num_examples:
         raise InputError(
-            f"no example of the split {name!r} can be read; prepare the examples again"
+            f"no example of the split {name!r} is readable; prepare the examples again"
         )
-    return Split(name=name, num_examples=split.num_examples - num_lost, shards=tuple(shards))
+    return Split(name=name, num_examples=split.num_examples - num_skipped, shards=tuple(shards))
+
+
+def read_statistics(split: Split) -> Json | None:
+    """Return a split's features in the folder's statistics.json; None if it has none.
+
+    Folders that another program has made, or an older version, may lack them.
+    """
+    path = f"{split.paths[0].rpartition('/')[0]}/statistics.json"
+    try:
+        content = json.loads(b"".join(_read_pieces(path)))["splits"][split.name]
+        features: Json = content["features"]
+    except (InputError, ValueError, KeyError, TypeError) as error:
+        logger.info("no statistics of the split %r: %s", split.name, error)
+        return None
+    return features if content["num_examples"] == split.num_examples else None
 
 
 def find_damage(shards: Iterable[Shard], compression: str) -> InputError | None:
-    """Returns what is wrong with the first file that is damaged, or has another size."""
+    """Return an error for the first file that is damaged or too long; None if there is none."""
     for shard in shards:
         num_good, reason = _count_readable(shard.path, compression, at_most=shard.num_examples + 1)
         if num_good < shard.num_examples:
-            num_lost = shard.num_examples - num_good
+            num_bad = shard.num_examples - num_good
             return InputError(
-                f"{_place(shard, num_good, reason)}: {num_lost} examples are lost; prepare the"
-                f" examples again, or start again with --skip-corrupt {num_lost}"
+                f"{_place(shard, num_good, reason)}: {num_bad} examples are unreadable; prepare the"
+                f" examples again, or restart with --skip-corrupt {num_bad}"
             )
         if num_good > shard.num_examples and not shard.is_damaged:
             return InputError(
@@ -124,18 +140,18 @@ def _check_shard(shard: Shard, compression: str, *, budget: int) -> Shard:
     if digest.hexdigest() == shard.sha256:
         return shard
     num_good, reason = _count_readable(shard.path, compression)
-    num_lost = shard.num_examples - num_good
-    if num_lost <= 0:
+    num_bad = shard.num_examples - num_good
+    if num_bad <= 0:
         raise InputError(
             f"{shard.path} differs from the manifest's sha256; prepare the examples again"
         )
-    where = _place(shard, num_good, reason)
-    if num_lost > budget:
+    place = _place(shard, num_good, reason)
+    if num_bad > budget:
         raise InputError(
-            f"{where}: {num_lost} examples are lost, --skip-corrupt allows {max(budget, 0)} more;"
-            " prepare the examples again, or raise it"
+            f"{place}: {num_bad} examples are unreadable, --skip-corrupt allows {max(budget, 0)}"
+            " more; prepare the examples again, or raise it"
         )
-    logger.warning("%s: going on without %d examples", where, num_lost)
+    logger.warning("%s: skipping %d examples", place, num_bad)
     return replace(shard, num_examples=num_good, is_damaged=True)
 
 
@@ -144,7 +160,7 @@ def _place(shard: Shard, num_good: int, reason: str) -> str:
 
 
 def _count_readable(path: str, compression: str, *, at_most: int = -1) -> tuple[int, str]:
-    """Returns how many records can be read before the first that cannot, and why it cannot."""
+    """Return how many records precede the first unreadable one, and why it is unreadable."""
     count = 0
     try:
         for _ in tf.data.TFRecordDataset(path, compression_type=compression).take(at_most):

@@ -1,9 +1,9 @@
-"""Training examples that do not fit in memory: read in blocks, each shuffled by itself.
+"""Training examples that do not fit in memory, read in blocks that are shuffled separately.
 
-The stream of training examples is, for each epoch, the shards in an order of their own, and in each
-shard its examples one after the other. It is cut into blocks of whole batches. A batch is drawn
-from its block (`trainer.examples.tables.batch_rows`), so batch number n stays a pure function of
-(seed, n): whoever resumes reads the block that it is in, and no other.
+In each epoch the stream is the examples of all shards, with the shards in a new order. It is
+divided into blocks of whole batches, and each batch is drawn from its block
+(`trainer.examples.tables.batch_rows`). So batch n is a pure function of (seed, n), and a resumed
+job reads only the block that its batch is in.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ from trainer.examples.tables import Decoder, Slice, measure_example
 logger = logging.getLogger(__name__)
 
 _GB = 1e9
-# A block in use, one being read, and that one's rows again for the moment in which they are joined.
+# The block in use, the next one, and a copy of its rows while they are concatenated.
 _BLOCKS_IN_MEMORY = 3
 _READ_TIMEOUT_SECONDS = 900.0
 
 
 class Tables(Protocol):
-    """Where the steps of a replica find their examples."""
+    """Source of the examples for a replica's steps."""
 
     steps_per_block: int
 
     def at(self, step: int, *, stop: int) -> Any:
-        """Returns the table of the block with this step; steps end before `stop`."""
+        """Return the table of the block of this step; the last step is before `stop`."""
 
 
 class WholeTable:
@@ -44,14 +44,14 @@ class WholeTable:
         self._table = table
 
     def at(self, step: int, *, stop: int) -> Any:
-        """Returns the table."""
+        """Return the table."""
         del step, stop
         return self._table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """How the training examples follow one another, and are cut into blocks."""
+    """The order of the training examples, and their division into blocks."""
 
     split: Split
     batch_size: int
@@ -64,7 +64,7 @@ class Stream:
         return self.steps_per_block * self.batch_size
 
     def slices(self, block: int) -> list[Slice]:
-        """Returns where the examples of a block are, in their order."""
+        """Return the slices of files that hold a block's examples, in order."""
         first, size = block * self.block_size, self.split.num_examples
         last, found = first + self.block_size, []
         for epoch in range(first // size, -(-last // size)):
@@ -77,7 +77,7 @@ class Stream:
         return found
 
     def _shards(self, epoch: int) -> list[Shard]:
-        """Returns the shards in an epoch's order: the same in any version of anything."""
+        """Return the shards in an epoch's order, by hashes: the same with any library version."""
 
         def rank(number: int) -> bytes:
             return hashlib.sha256(f"{self.seed} {epoch} {number}".encode()).digest()
@@ -87,7 +87,7 @@ class Stream:
 
 
 class BlockTables:
-    """One block in memory, while the next one is read in the background."""
+    """Tables of blocks: one in memory, while the next one is read in the background."""
 
     def __init__(self, stream: Stream, decoder: Decoder):
         self._stream, self._decoder = stream, decoder
@@ -97,10 +97,10 @@ class BlockTables:
         self._next: Future[Any] | None = None
 
     def at(self, step: int, *, stop: int) -> Any:
-        """Returns the table of the block with this step, which follows the last one asked for.
+        """Return the table of the block of this step; steps must be in ascending order.
 
         Raises:
-            InputError: names the file and the record that cannot be read.
+            InputError: a record is unreadable; names the file and the record.
         """
         block = step // self.steps_per_block
         if block != self._block:
@@ -119,19 +119,19 @@ class BlockTables:
         try:
             return reading.result(_READ_TIMEOUT_SECONDS)
         except FutureTimeoutError as error:
-            paths = ", ".join(part.shard.path for part in self._stream.slices(block))
+            paths = ", ".join(piece.shard.path for piece in self._stream.slices(block))
             raise TrainerError(
-                f"waited {_READ_TIMEOUT_SECONDS:.0f} s for the examples of {paths}: is the storage"
-                " there? A smaller --cache-gb makes smaller blocks"
+                f"reading {paths} timed out after {_READ_TIMEOUT_SECONDS:.0f} s; check the storage,"
+                " or lower --cache-gb for smaller blocks"
             ) from error
 
 
 def plan_blocks(
     config: TrainConfig, split: Split, decoder: Decoder, *, most_steps: int | None = None
 ) -> int:
-    """Returns the steps of a block of the train split; 0 if it is to be in memory.
+    """Return the number of steps in a block of the train split; 0 if it is kept in memory.
 
-    It follows from the flags and the examples alone: the same on every replica, now and resumed.
+    It depends only on the flags and the examples: it is the same on all replicas and when resumed.
     """
     if not is_streamed(config, split, decoder):
         return 0
@@ -139,12 +139,12 @@ def plan_blocks(
     fitting = int(config.cache_gb * _GB / _BLOCKS_IN_MEMORY / batch_bytes)
     steps_per_epoch = -(-split.num_examples // config.batch_size)
     steps = max(1, min(fitting, steps_per_epoch, most_steps or fitting))
-    logger.info("the training examples are read in blocks of %d steps", steps)
+    logger.info("reading the training examples in blocks of %d steps", steps)
     return steps
 
 
 def is_streamed(config: TrainConfig, split: Split, decoder: Decoder) -> bool:
-    """Returns whether a split is too large for memory, or is to be treated as if it were."""
+    """Return whether a split is streamed: by --cache, or because it exceeds --cache-gb."""
     if config.cache != "auto":
         return config.cache == "stream"
     return measure_example(split, decoder) * split.num_examples > config.cache_gb * _GB

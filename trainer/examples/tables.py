@@ -1,10 +1,9 @@
-"""Reads examples as tables, and says which rows of a table make up a training batch.
+"""Tables of decoded examples in memory, and the rows of each training batch.
 
-A table is decoded examples in memory: a whole split, or a block of one (see
-trainer.examples.stream). A training batch is a gather from it, and which examples make up batch
-number n is a pure function of (seed, n): nothing has to be replayed to resume, and any worker can
-compute any batch, so each example is used exactly once per epoch for any number of workers and of
-files.
+A table holds a whole split, or a block of one (see trainer.examples.stream). A training batch is
+gathered from it, and the rows of batch n are a pure function of (seed, n): nothing is replayed to
+resume, any worker can compute any batch, and each example is used exactly once per epoch for any
+number of workers and files.
 """
 
 import contextlib
@@ -21,11 +20,11 @@ from trainer.examples.manifest import Shard, Split, find_damage
 from trainer.runtime.tracing import plain, traced
 from trainer.workloads.base import Workload
 
-# Records that are parsed at once: enough that what a call costs does not count.
+# Records parsed per call: enough to make the overhead of a call negligible.
 CHUNK_SIZE = 1024
 _TO_THE_END = -1
-# What TensorFlow says when a file is damaged, or is not what it was.
-_DAMAGES = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
+# Raised by TensorFlow when a file is damaged or has changed.
+_FILE_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +38,9 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """Turns records into rows of (features, labels): encoded for training, or raw as stored.
+    """Decoder of records to rows of (features, labels), encoded for training or raw as stored.
 
-    With `every` above 1 it leaves out all but each so-manyth record.
+    It keeps every n-th record, with `every` as n.
     """
 
     workload: Workload
@@ -50,29 +49,29 @@ class Decoder:
     every: int = 1
 
     def read(self, slices: Iterable[Slice], *, num_expected: int) -> Any:
-        """Returns the rows of some files as tensors in memory.
+        """Return the rows of slices of files as tensors in memory.
 
         Raises:
-            InputError: names the file and the record that cannot be read.
+            InputError: a record is unreadable; names the file and the record.
         """
         slices = list(slices)
-        # The table stays where tf.data works, also when there is a GPU.
-        with self.naming_damage(part.shard for part in slices), tf.device("/device:CPU:0"):
+        # The table stays in the CPU's memory, where tf.data works, even if there is a GPU.
+        with self.explaining_errors(piece.shard for piece in slices), tf.device("/device:CPU:0"):
             return self._traced(as_tensors(slices), tf.constant(num_expected, tf.int64))
 
-    def rows(self, where: tuple[tf.Tensor, ...], num_expected: tf.Tensor) -> Any:
-        """Returns the rows at (paths, skips, takes); to be traced in a tf.function."""
-        return _joined(self.chunks(where), num_expected).get_single_element()
+    def rows(self, slices: tuple[tf.Tensor, ...], num_expected: tf.Tensor) -> Any:
+        """Return the rows of (paths, skips, takes), for use in a tf.function."""
+        return _joined(self.chunks(slices), num_expected).get_single_element()
 
-    def chunks(self, where: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
-        """Returns a dataset of small tables with the rows at (paths, skips, takes), in order."""
-        return self.records(where).map(plain(self.decode))
+    def chunks(self, slices: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
+        """Return a dataset of small tables with the rows of (paths, skips, takes), in order."""
+        return self.records(slices).map(plain(self.decode))
 
-    def records(self, where: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
-        """Returns a dataset of batches of serialized Examples."""
+    def records(self, slices: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
+        """Return a dataset of batches of serialized Examples."""
         options = tf.data.Options()
         options.autotune.enabled = False
-        records = tf.data.Dataset.from_tensor_slices(where).flat_map(
+        records = tf.data.Dataset.from_tensor_slices(slices).flat_map(
             plain(
                 lambda path, skip, take: (
                     tf.data.TFRecordDataset(path, compression_type=self.compression)
@@ -86,29 +85,29 @@ class Decoder:
         return records.batch(CHUNK_SIZE).with_options(options)
 
     def decode(self, records: tf.Tensor) -> tuple[Any, tf.Tensor]:
-        """Returns (features, labels) of a batch of serialized Examples."""
+        """Return (features, labels) of a batch of serialized Examples."""
         features, labels = self.workload.parse(records)
         labels = _check_labels(labels, num_classes=len(self.workload.labels))
         return features if self.is_raw else self.workload.encode(features), labels
 
     @cached_property
     def _traced(self) -> Any:
-        where = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
-        return traced(self.rows, input_signature=[tuple(where), tf.TensorSpec([], tf.int64)])
+        columns = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
+        return traced(self.rows, input_signature=[tuple(columns), tf.TensorSpec([], tf.int64)])
 
     @contextlib.contextmanager
-    def naming_damage(self, shards: Iterable[Shard]) -> Iterator[None]:
-        """Turns an error of TensorFlow about these files into an InputError."""
+    def explaining_errors(self, shards: Iterable[Shard]) -> Iterator[None]:
+        """Raise TensorFlow's errors about these files as InputErrors."""
         try:
             yield
-        except _DAMAGES as error:
+        except _FILE_ERRORS as error:
             raise self.explain(shards, error) from error
 
     def explain(self, shards: Iterable[Shard], error: Exception) -> InputError:
-        """Returns why these files cannot be read; of which record if that can be found."""
+        """Return the InputError for these files, of a single record if one is found."""
         shards = list(shards)
         paths = ", ".join(dict.fromkeys(shard.path for shard in shards))
-        unknown = InputError(f"the examples of {paths} cannot be read: {first_line(error)}")
+        unknown = InputError(f"cannot read the examples of {paths}: {first_line(error)}")
         return (
             find_damage(shards, self.compression)
             or find_bad_record(shards, self.compression, self.decode)
@@ -117,31 +116,31 @@ class Decoder:
 
 
 class SplitChunks:
-    """A split as small tables, read from its files each time that it is gone through."""
+    """A split as small tables, read from its files in every iteration."""
 
     def __init__(self, split: Split, decoder: Decoder):
         self._split, self._decoder = split, decoder
         self._chunks = decoder.chunks(as_tensors(whole(split))).prefetch(2)
 
     def __iter__(self) -> Iterator[Any]:
-        """Yields one table after the other; InputError as from `Decoder.read`."""
+        """Yield the tables; raise InputError as `Decoder.read` does."""
         num_rows = 0
-        with self._decoder.naming_damage(self._split.shards):
+        with self._decoder.explaining_errors(self._split.shards):
             for features, labels in self._chunks:
                 num_rows += len(labels)
                 yield features, labels
         if num_rows != self._split.num_examples:
             paths, size = ", ".join(self._split.paths), self._split.num_examples
-            unknown = f"{paths} hold {num_rows} examples, but the manifest says {size}"
+            unknown = f"{paths} hold {num_rows} examples, the manifest has {size}"
             damage = find_damage(self._split.shards, self._decoder.compression)
             raise damage or InputError(unknown)
 
 
 def whole(split: Split) -> list[Slice]:
-    """Returns all records of a split.
+    """Return slices of all records of a split.
 
-    To the files' ends, so that one with too many is noticed. After a damaged record nothing can be
-    found in its file: reading stops before it.
+    They extend to the end of each file, so that extra records are noticed; in a damaged file they
+    end before the damage, because no record after it can be found.
     """
     return [
         Slice(shard=shard, skip=0, take=shard.num_examples if shard.is_damaged else _TO_THE_END)
@@ -150,32 +149,32 @@ def whole(split: Split) -> list[Slice]:
 
 
 def as_tensors(slices: Iterable[Slice]) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the (paths, skips, takes) of slices."""
+    """Return the (paths, skips, takes) of slices."""
     slices = list(slices)
     return (
-        tf.constant([part.shard.path for part in slices], tf.string),
-        tf.constant([part.skip for part in slices], tf.int64),
-        tf.constant([part.take for part in slices], tf.int64),
+        tf.constant([piece.shard.path for piece in slices], tf.string),
+        tf.constant([piece.skip for piece in slices], tf.int64),
+        tf.constant([piece.take for piece in slices], tf.int64),
     )
 
 
 def read_table(
     split: Split, workload: Workload, *, compression: str, raw: bool = False, every: int = 1
 ) -> tuple[Any, tf.Tensor]:
-    """Returns (encoded or raw features, labels) of a split, or of each so-manyth of its rows."""
+    """Return (encoded or raw features, labels) of every n-th row of a split, `every` being n."""
     decoder = Decoder(workload=workload, compression=compression, is_raw=raw, every=every)
     return decoder.read(whole(split), num_expected=-(-split.num_examples // every))
 
 
 def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
-    """Returns a dataset whose one element is the whole split."""
-    where, num_expected = as_tensors(whole(split)), tf.constant(split.num_examples, tf.int64)
-    return _joined(decoder.chunks(where), num_expected)
+    """Return a dataset of a single element, the whole split."""
+    num_expected = tf.constant(split.num_examples, tf.int64)
+    return _joined(decoder.chunks(as_tensors(whole(split))), num_expected)
 
 
 def measure_example(split: Split, decoder: Decoder) -> float:
-    """Returns the bytes that a decoded example takes, measured on the first ones of a split."""
-    with decoder.naming_damage(split.shards):
+    """Return the mean size of a decoded example in bytes, measured on a split's first ones."""
+    with decoder.explaining_errors(split.shards):
         first = decoder.decode(next(iter(decoder.records(as_tensors(whole(split))))))
     return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
 
@@ -183,11 +182,11 @@ def measure_example(split: Split, decoder: Decoder) -> float:
 def batch_rows(
     index: tf.Tensor, *, batch_size: int, num_examples: int, seed: int, steps_per_block: int = 0
 ) -> tf.Tensor:
-    """Returns the rows [batch_size] of training batch `index`, or [n, batch_size] of n batches.
+    """Return the rows [batch_size] of training batch `index`, or [n, batch_size] of n batches.
 
-    They are rows of the whole split's table or, with `steps_per_block`, of the table of the block
-    that the batch lies in. Each epoch, or what of it lies in a block, is a permutation of its own;
-    a batch may span the end of one and the start of the next.
+    They are rows of the whole split's table or, with `steps_per_block`, of the table of the batch's
+    block. Each epoch, or its share of a block, is a separate permutation; a batch may span the end
+    of one and the start of the next.
     """
     index = tf.cast(index, tf.int64)[..., tf.newaxis]
     batches = index * batch_size + tf.range(batch_size, dtype=tf.int64)
@@ -213,26 +212,26 @@ def batch_rows(
 
 
 def batch_noise(index: tf.Tensor, shape: list[int], *, seed: int) -> tf.Tensor:
-    """Returns the random numbers in [0, 1) that change the examples of training batch `index`."""
+    """Return random numbers in [0, 1) that augment the examples of training batch `index`."""
     seeds = tf.stack([tf.constant(seed, tf.int64), tf.cast(index, tf.int64)])
     return tf.random.stateless_uniform(shape, seeds)
 
 
 def gather_rows(table: Any, rows: tf.Tensor) -> Any:
-    """Returns the given rows of (features, labels)."""
+    """Return the given rows of (features, labels)."""
     return tf.nest.map_structure(lambda column: tf.gather(column, rows), table)
 
 
 def _joined(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> tf.data.Dataset:
-    """Returns a dataset whose one element holds all rows of a dataset of tables."""
+    """Return a dataset of a single element, all rows of a dataset of tables."""
 
     def checked(features: Any, labels: tf.Tensor) -> Any:
-        message = "the files do not hold as many examples as the manifest says"
+        message = "the files and the manifest have different numbers of examples"
         size = tf.size(labels, tf.int64)
         with tf.control_dependencies([tf.debugging.assert_equal(size, num_expected, message)]):
             return features, tf.identity(labels)
 
-    # With room for one more row, so that it is seen when there are too many.
+    # Room for one more row shows whether there are too many.
     return chunks.rebatch(num_expected + 1).take(1).map(plain(checked))
 
 
@@ -248,6 +247,6 @@ def _check_labels(labels: tf.Tensor, *, num_classes: int) -> tf.Tensor:
 
 def _num_bytes(column: tf.Tensor) -> int:
     if column.dtype == tf.string:
-        # What TensorFlow keeps of a text beside its bytes.
+        # 24: TensorFlow's overhead for each string.
         return int(tf.reduce_sum(tf.strings.length(column) + 24))
     return int(tf.size(column)) * column.dtype.size

@@ -1,4 +1,4 @@
-"""A waitress server that loses no request that it has accepted, and no refusal of one."""
+"""A waitress server that completes every accepted request before it stops."""
 
 import json
 import socket
@@ -13,24 +13,24 @@ from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, WSGITask
 
-# A connection on which nothing happened for so long has no request on its way.
+# A connection that was idle for this long has no request in flight.
 QUIET_SECONDS = 0.2
 POLL_SECONDS = 0.02
 LINGER_SECONDS = 5.0
 
 
 class _Task(WSGITask):
-    """A response that, while the server drains, is the last one of its connection."""
+    """A response; while the server drains, it closes its connection."""
 
     def build_response_header(self) -> Any:
-        """Tell a client whose connection is kept alive to open another one, elsewhere."""
+        """Add `Connection: close` while the server drains, so that clients reconnect elsewhere."""
         if self.channel.server.is_draining:
             self.request.headers["CONNECTION"] = "close"
         return super().build_response_header()
 
 
 class _Parser(HTTPRequestParser):
-    """A request that is not asked for the rest of a body that is too large."""
+    """A request; the client is not asked to continue a body that is too large."""
 
     def parse_header(self, header_plus: bytes) -> None:
         super().parse_header(header_plus)
@@ -39,7 +39,7 @@ class _Parser(HTTPRequestParser):
 
 
 class _Refusal(ErrorTask):
-    """The response to a request that could not be read; the last one of its connection."""
+    """The response to an unreadable request; it closes its connection."""
 
     def execute(self) -> None:
         error = self.request.error
@@ -53,9 +53,9 @@ class _Refusal(ErrorTask):
 
 
 class _Channel(HTTPChannel):
-    """A connection; after a refusal, what the client still sends is read and dropped for a while.
+    """A connection; after a refusal it reads and drops further data for LINGER_SECONDS.
 
-    Closed at once, the kernel would reset it, and the client might not see the refusal.
+    If it were closed at once, the kernel would reset it, and the client might miss the response.
     """
 
     parser_class = _Parser
@@ -66,7 +66,7 @@ class _Channel(HTTPChannel):
     lingers_until = 0.0
 
     def handle_write(self) -> None:
-        """Send what waits; after a refusal say that it was the last, and read on."""
+        """Send pending data; after a refusal close the sending side and continue to read."""
         if not (self.is_refused and self.close_when_flushed):
             super().handle_write()
             return
@@ -82,7 +82,7 @@ class _Channel(HTTPChannel):
                 self.handle_close()
 
     def handle_read(self) -> None:
-        """Read requests; after a refusal drop what comes."""
+        """Read requests; after a refusal drop the data."""
         if not self.lingers_until:
             super().handle_read()
             return
@@ -95,7 +95,7 @@ class _Channel(HTTPChannel):
 
 
 class DrainingServer(TcpWSGIServer):
-    """A server at one address. `drain` ends its work, not the process."""
+    """A server at one address. `drain` completes its work but does not exit the process."""
 
     channel_class = _Channel
 
@@ -104,7 +104,7 @@ class DrainingServer(TcpWSGIServer):
         super().__init__(app, map={}, adj=Adjustments(**adjustments))
 
     def drain(self, *, timeout_seconds: float) -> None:
-        """Answer all that has been sent, refuse new connections, and return when all is quiet."""
+        """Stop listening, complete all requests, and return when every connection is idle."""
         began = time.time()  # as waitress's last_activity
         self.is_draining = True
         self.trigger.pull_trigger(self._stop_listening)
@@ -119,7 +119,7 @@ class DrainingServer(TcpWSGIServer):
         )
 
     def _stop_listening(self) -> None:
-        """Accept the connections that wait already; the kernel would reset them otherwise."""
+        """Accept the connections in the backlog, which the kernel would reset; then close."""
         num_channels = -1
         while num_channels != len(self.active_channels):
             num_channels = len(self.active_channels)

@@ -1,4 +1,4 @@
-"""The exported model: how it is written, and how it is loaded and asked."""
+"""The exported model: writing it, loading it and predicting with it."""
 
 import json
 import os
@@ -18,21 +18,21 @@ EXAMPLES_SIGNATURE = "examples"
 
 
 class InstanceError(ValueError):
-    """A prediction instance is not what the model takes; the message names its index."""
+    """An invalid prediction instance; the message has its index."""
 
 
 class Predictor:
-    """An exported model, ready to be asked; safe to use from many threads."""
+    """A loaded model; safe to use from many threads."""
 
     def __init__(self, loaded: Any, workload: Workload):
         self._loaded = loaded  # keeps the variables alive
-        self._answer = loaded.signatures[SIGNATURE]
+        self._predict = loaded.signatures[SIGNATURE]
         self.workload = workload
 
     def warm_up(self) -> None:
-        """Makes a first prediction, which is the slow one."""
+        """Make a first prediction, which is slow."""
         specs = self.workload.input_specs()
-        self.answer(
+        self.predict_batch(
             {
                 name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
                 for name, spec in specs.items()
@@ -40,14 +40,14 @@ class Predictor:
         )
 
     def predict(self, instances: list[Any]) -> list[dict[str, Any]]:
-        """Returns a prediction for each instance, with its `key` if it has one."""
+        """Return a prediction for each instance, with its `key` if it has one."""
         if not instances:
             return []
-        answers = self.answer(self._features(instances))
+        outputs = self.predict_batch(self._features(instances))
         predictions = [
             {"class": int(number), "label": label.decode(), "probabilities": row}
             for number, label, row in zip(
-                answers["class"], answers["label"], answers["probabilities"].tolist(), strict=True
+                outputs["class"], outputs["label"], outputs["probabilities"].tolist(), strict=True
             )
         ]
         for instance, prediction in zip(instances, predictions, strict=True):
@@ -55,14 +55,10 @@ class Predictor:
                 prediction["key"] = instance["key"]
         return predictions
 
-    def answer(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Returns class, label and probabilities of a batch of raw features."""
-        return _as_arrays(self._answer(**_as_tensors(features)))
-
-    def answer_examples(self, serialized: list[bytes]) -> dict[str, np.ndarray]:
-        """Returns class, label, probabilities and key of serialized tf.train.Examples."""
-        answer = self._loaded.signatures[EXAMPLES_SIGNATURE]
-        return _as_arrays(answer(examples=tf.constant(serialized, tf.string)))
+    def predict_batch(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Return class, label and probabilities of a batch of raw features."""
+        tensors = {name: tf.constant(column) for name, column in features.items()}
+        return {name: output.numpy() for name, output in self._predict(**tensors).items()}
 
     def _features(self, instances: list[Any]) -> dict[str, np.ndarray]:
         rows = [self._parse(index, instance) for index, instance in enumerate(instances)]
@@ -75,14 +71,6 @@ class Predictor:
             raise InstanceError(f"instance {index}: {error}") from error
 
 
-def _as_tensors(arrays: dict[str, Any]) -> dict[str, tf.Tensor]:
-    return {name: tf.constant(array) for name, array in arrays.items()}
-
-
-def _as_arrays(tensors: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
-
-
 class _ServedModel(tf.Module):
     """The graph of the exported model: raw features in, class, label and probabilities out."""
 
@@ -93,7 +81,7 @@ class _ServedModel(tf.Module):
         self._workload, self._model = workload, _Untracked(model)
 
     def signatures(self) -> dict[str, Any]:
-        """Returns the concrete functions: for raw features, and for serialized Examples."""
+        """Return the concrete functions: for raw features, and for serialized Examples."""
         serialized = tf.TensorSpec([None], tf.string, name="examples")
         return {
             SIGNATURE: traced(self._serve).get_concrete_function(**self._workload.input_specs()),
@@ -115,16 +103,16 @@ class _ServedModel(tf.Module):
 
 
 class _Untracked:
-    """Hides a Keras model from tf.saved_model: the file then has no Keras objects in it."""
+    """Wrapper that hides a Keras model from tf.saved_model, which would save Keras objects too."""
 
     def __init__(self, model: Any):
         self.keras = model
 
 
 def export_model(model: Any, workload: Workload, model_dir: str) -> None:
-    """Writes the SavedModel beside `model_dir`, then moves it there: never half a model."""
+    """Write the SavedModel to a folder beside `model_dir`, then rename it: never half a model."""
     model_dir = model_dir.rstrip("/")
-    # The path travels through gs:// as well, where only gfile can look at it.
+    # May be on gs://, so only gfile can access it.
     temporary = f"{model_dir}.writing-{os.getpid()}"
     served = _ServedModel(workload, model)
     try:
@@ -138,7 +126,7 @@ def export_model(model: Any, workload: Workload, model_dir: str) -> None:
 
 
 def load_predictor(model_dir: str) -> Predictor:
-    """Returns the predictor of an exported model; TrainerError if there is none in the folder."""
+    """Return the predictor of an exported model; TrainerError if it cannot be loaded."""
     path = f"{model_dir.rstrip('/')}/{DESCRIPTION_FILE}"
     try:
         with tf.io.gfile.GFile(path, "r") as file:
@@ -147,12 +135,12 @@ def load_predictor(model_dir: str) -> Predictor:
         return Predictor(tf.saved_model.load(model_dir), workload)
     except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
         raise TrainerError(
-            f"no model can be loaded from {model_dir!r}: {first_line(error)}"
+            f"cannot load a model from {model_dir!r}: {first_line(error)}"
         ) from error
 
 
 def is_foreign(model_dir: str) -> bool:
-    """Returns whether the folder holds a SavedModel that another trainer has exported."""
+    """Return whether the folder holds a SavedModel exported by another program."""
     folder, exists = model_dir.rstrip("/"), tf.io.gfile.exists
     return exists(f"{folder}/saved_model.pb") and not exists(f"{folder}/{DESCRIPTION_FILE}")
 

@@ -1,4 +1,4 @@
-"""Predictions of a SavedModel that another trainer wrote, by its `serving_default` signature.
+"""Predictions of a SavedModel from another program, by its `serving_default` signature.
 
 Instances and predictions have TensorFlow Serving's row form: the value of the only input, or an
 object of values by input; the value of the only output, or an object of values by output.
@@ -32,7 +32,7 @@ class Signature:
     outputs: Specs
 
     def __str__(self) -> str:
-        """Return what an instance and a prediction hold, without the batch."""
+        """Return the contents of an instance and of a prediction, without the batch dimension."""
         return f"takes {_shown(self.inputs)}, returns {_shown(self.outputs)}"
 
 
@@ -40,12 +40,12 @@ def read_signature(model_dir: str) -> Signature:
     """Return the serving signature of a SavedModel, without loading its variables.
 
     Raises:
-        TrainerError: the model cannot be served one instance a row; says why and what to do.
+        TrainerError: the model cannot be served row by row; says why and what to do.
     """
     try:
         saved = loader_impl.parse_saved_model(model_dir)
     except (OSError, ValueError, tf.errors.OpError, DecodeError) as error:
-        raise TrainerError(f"{model_dir} holds no SavedModel: {first_line(error)}") from error
+        raise TrainerError(f"{model_dir} is not a SavedModel: {first_line(error)}") from error
     graphs = [graph for graph in saved.meta_graphs if _SERVE_TAG in graph.meta_info_def.tags]
     if not graphs:
         raise TrainerError(
@@ -62,8 +62,8 @@ def read_signature(model_dir: str) -> Signature:
     if SIGNATURE not in found or not found[SIGNATURE].inputs:
         others = ", ".join(name for name in sorted(found) if not name.startswith("__")) or "none"
         raise TrainerError(
-            f"{model_dir} has no signature {SIGNATURE!r} with inputs (there: {others}); export it "
-            "with Keras' model.export(DIR), or give tf.saved_model.save(…, signatures=…)"
+            f"{model_dir} has no signature {SIGNATURE!r} with inputs (it has: {others}); export it "
+            "with Keras' model.export(DIR), or tf.saved_model.save(…, signatures=…)"
         )
     signature = found[SIGNATURE]
     return Signature(
@@ -73,7 +73,7 @@ def read_signature(model_dir: str) -> Signature:
 
 
 class SignaturePredictor:
-    """A model of another trainer, ready to be asked; safe to use from many threads."""
+    """A loaded model from another program; safe to use from many threads."""
 
     def __init__(self, model_dir: str):
         self._signature = read_signature(model_dir)
@@ -81,18 +81,18 @@ class SignaturePredictor:
             self._loaded = tf.saved_model.load(model_dir)  # keeps the variables alive
         except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
             raise TrainerError(
-                f"no model can be loaded from {model_dir!r}: {first_line(error)}"
+                f"cannot load a model from {model_dir!r}: {first_line(error)}"
             ) from error
-        self._answer = self._loaded.signatures[SIGNATURE]
+        self._predict = self._loaded.signatures[SIGNATURE]
 
     def warm_up(self) -> None:
-        """Make a first prediction, if zeros in the least size are any instance of the model."""
+        """Make a first prediction, if the model accepts zeros of the least shape."""
         with contextlib.suppress(tf.errors.OpError, TypeError, ValueError):
             zeros = {
                 name: tf.zeros([size or 1 for size in spec.shape], spec.dtype)
                 for name, spec in self._signature.inputs.items()
             }
-            self._answer(**zeros)
+            self._predict(**zeros)
 
     def predict(self, instances: list[Any]) -> list[Any]:
         """Return a prediction for each instance."""
@@ -102,10 +102,10 @@ class SignaturePredictor:
             for name, spec in self._signature.inputs.items()
         }
         try:
-            answers = {name: answer.numpy() for name, answer in self._answer(**columns).items()}
+            outputs = {name: output.numpy() for name, output in self._predict(**columns).items()}
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            raise InstanceError(f"the model refuses the instances: {_reason(error)}") from error
-        lists = {name: _as_json(name, answer) for name, answer in answers.items()}
+            raise InstanceError(f"the model rejects the instances: {_reason(error)}") from error
+        lists = {name: _as_json(name, output) for name, output in outputs.items()}
         for name, values in lists.items():
             if len(values) != len(instances):
                 raise InstanceError(
@@ -129,7 +129,7 @@ class SignaturePredictor:
 
 
 def _reason(error: tf.errors.OpError) -> str:
-    """Return the last line that is no node's name: a graph's error begins with a traceback."""
+    """Return an error's last line without node names; the first lines are a traceback."""
     lines = [line.strip() for line in error.message.splitlines()]
     return next((line for line in reversed(lines) if line and not line.startswith("[[")), "")
 
@@ -137,13 +137,15 @@ def _reason(error: tf.errors.OpError) -> str:
 def _specs(tensors: Any, *, what: str, model_dir: str) -> Specs:
     found = {}
     for name, info in sorted(tensors.items()):
-        where = f"{model_dir}: its {what} {name!r}"
+        tensor = f"{model_dir}: its {what} {name!r}"
         if info.WhichOneof("encoding") != "name":
-            raise TrainerError(f"{where} is a sparse or ragged tensor, which JSON cannot hold")
+            raise TrainerError(
+                f"{tensor} is a sparse or ragged tensor, which JSON cannot represent"
+            )
         shape = tf.TensorShape(info.tensor_shape)
         if shape.rank is not None and (shape.rank == 0 or shape[0] is not None):
             raise TrainerError(
-                f"{where} has the shape {tuple(shape)}; its first dimension must be None, the batch"
+                f"{tensor} has shape {tuple(shape)}; the first dimension must be None, the batch"
             )
         found[name] = tf.TensorSpec(shape, tf.as_dtype(info.dtype), name=name)
     return found
@@ -178,7 +180,7 @@ def _as_array(value: Any, dtype: tf.DType) -> np.ndarray:
 
 
 def _as_bytes(value: Any) -> Any:
-    """Return texts and {"b64": …} as bytes, in lists as they are given."""
+    """Return texts and {"b64": …} as bytes, in lists of the same structure."""
     if isinstance(value, list):
         return [_as_bytes(one) for one in value]
     if isinstance(value, str):
@@ -196,7 +198,7 @@ def _stacked(values: list[np.ndarray], name: str, spec: tf.TensorSpec) -> tf.Ten
         if value.shape != values[0].shape:
             raise InstanceError(
                 f"instance {index}: {name} has shape {value.shape}, and instance 0 "
-                f"{values[0].shape}; send them in requests of their own"
+                f"{values[0].shape}; send them in separate requests"
             )
     return tf.constant(np.stack(values), spec.dtype)
 

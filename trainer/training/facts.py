@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.errors import InputError
-from trainer.examples.manifest import Split
+from trainer.examples.manifest import Split, read_statistics
 from trainer.examples.tables import read_table
 from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
@@ -22,10 +22,15 @@ _MOST_EXAMPLES = 1_000_000
 def find_facts(workload: Workload, split: Split, *, compression: str) -> Workload:
     """Return the workload with the facts of the train split that its model is built from.
 
-    They are computed from every n-th example if the split is large.
+    They come from statistics.json if it suffices, otherwise from the split's examples: from every
+    n-th one if the split is large.
     """
     if type(workload).adapt is Workload.adapt:
         return workload
+    statistics = read_statistics(split)
+    adapted = workload.adapt_to_statistics(statistics) if statistics else None
+    if adapted is not None:
+        return adapted
     every = -(-split.num_examples // _MOST_EXAMPLES)
     features, _ = read_table(split, workload, compression=compression, raw=True, every=every)
     return workload.adapt({name: column.numpy() for name, column in features.items()})

@@ -1,4 +1,4 @@
-"""The workloads by name. A new one is a module here and an entry in WORKLOADS."""
+"""The workloads by name. To add one, write a module here and list it in WORKLOADS."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ WORKLOADS = {
 
 
 def load_workload(name: str) -> "Workload":
-    """Returns the workload; ValueError names the known ones."""
+    """Return a workload by name; ValueError lists the known names."""
     if name not in WORKLOADS:
         raise ValueError(f"{name!r} is not a workload; known: {', '.join(sorted(WORKLOADS))}")
     return importlib.import_module(WORKLOADS[name]).WORKLOAD

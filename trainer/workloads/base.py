@@ -1,22 +1,24 @@
-"""What the trainer asks of a workload."""
+"""The interface of workloads."""
 
 import abc
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from trainer.json_types import Json
+
 Features = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How a model is trained well.
+    """Default training settings of a model.
 
-    `learning_rate` is the peak of a one-cycle schedule that rises for the share `warmup` of all
-    steps. `weight_decay` is decoupled, times the learning rate, and spares biases and norms.
-    `average_decay` above 0 measures and exports a moving average of the weights; `clip_norm`
-    above 0 bounds the norm of the gradient. A `linear_optimizer` is for the model's linear part, if
-    it has one; its learning rate None is the default one.
+    `learning_rate` is the peak of a one-cycle schedule that rises during the share `warmup` of all
+    steps. `weight_decay` is decoupled, multiplied by the learning rate, and not applied to biases
+    and norms. With `average_decay` above 0 a moving average of the weights is evaluated and
+    exported; `clip_norm` above 0 limits the norm of the gradient. `linear_optimizer` trains the
+    model's linear part, if it has one; its learning rate None means that optimizer's default.
     """
 
     learning_rate: float
@@ -34,21 +36,21 @@ class Recipe:
 class Workload(abc.ABC):
     """A classification task: its examples, its models and what a prediction request looks like.
 
-    Features are a dict of batched tensors, raw as stored. All that is done to them is in the
-    graph, so that the exported model takes raw features as well: `encode` once for an example,
-    `preprocess` in every step that it is used in.
+    Features are a dict of batched tensors, raw as stored. All processing is in the graph, so the
+    exported model takes raw features too: `encode` runs once per example, `preprocess` in every
+    step.
     """
 
     name: ClassVar[str]
     labels: ClassVar[tuple[str, ...]]
     recipes: ClassVar[dict[str, Recipe]]
-    """How to train each of the models, by name; the first is the default."""
+    """The recipe of each model, by name; the first is the default."""
     num_noise: ClassVar[int] = 0
     options: ClassVar[tuple[str, ...]] = ()
-    """Those of trainer.config.model_settings that not every workload has, and this one has."""
+    """The workload-specific settings of trainer.config.model_settings that this one supports."""
 
     def recipe(self, model: str = "") -> Recipe:
-        """Returns the recipe of a model, of the default for ""; ValueError names the models."""
+        """Return the recipe of a model, "" for the default; ValueError lists the models."""
         model = model or self.default_model
         if model not in self.recipes:
             known = ", ".join(self.recipes)
@@ -57,83 +59,91 @@ class Workload(abc.ABC):
 
     @property
     def default_model(self) -> str:
-        """The model that is trained unless another is named."""
+        """The name of the default model."""
         return next(iter(self.recipes))
 
     @abc.abstractmethod
     def parse(self, serialized: Any) -> tuple[Features, Any]:
-        """Returns features and labels of a batch of serialized tf.train.Examples.
+        """Return features and labels of a batch of serialized tf.train.Examples.
 
-        Labels are int64, and -1 where an example has none, as in a request.
+        Labels are int64, -1 for examples without one, as in a request.
         """
 
     @abc.abstractmethod
     def build_model(self, model: str = "") -> Any:
-        """Returns a Keras model from preprocessed inputs to logits [batch, len(labels)]."""
+        """Return a Keras model from preprocessed inputs to logits [batch, len(labels)]."""
 
     @abc.abstractmethod
     def preprocess(self, features: Features) -> Any:
-        """Returns the model's inputs from encoded features."""
+        """Return the model's inputs from encoded features."""
 
     @abc.abstractmethod
     def input_specs(self) -> dict[str, Any]:
-        """Returns a tf.TensorSpec by name: what the exported model takes."""
+        """Return the inputs of the exported model, a tf.TensorSpec by name."""
 
     @abc.abstractmethod
     def parse_instance(self, instance: Any) -> Features:
-        """Returns one request's raw features as arrays; ValueError says what is wrong."""
+        """Return the raw features of an instance as arrays; ValueError if it is invalid."""
 
     @abc.abstractmethod
     def format_instance(self, features: Features) -> Any:
-        """Returns one example's raw features, as arrays, as they are sent in a request."""
+        """Return the instance of a request for one example's raw features, given as arrays."""
 
     def wire_forms(self, features: Features) -> dict[str, Any]:
-        """Returns one example's raw features in every form that a request may have, by name."""
+        """Return the instance for one example in every format a request may have, by name."""
         return {"object": self.format_instance(features)}
 
     def adapt(self, features: Features) -> "Workload":
-        """Returns the workload with what its model must know of the train split."""
+        """Return the workload adapted to the train split, whose raw features are given."""
         del features
         return self
 
+    def adapt_to_statistics(self, statistics: Json) -> "Workload | None":
+        """Return the workload as `adapt` does, or None if the statistics do not suffice.
+
+        `statistics` are the train split's `features` in statistics.json.
+        """
+        del statistics
+        return None
+
     def facts(self) -> dict[str, Any]:
-        """Returns what `adapt` has found, for JSON."""
+        """Return the results of `adapt`, for JSON."""
         return {}
 
     def with_facts(self, facts: dict[str, Any]) -> "Workload":
-        """Returns the workload that had these facts."""
+        """Return the workload with the results of an earlier `adapt`."""
         del facts
         return self
 
     def with_options(self, options: Mapping[str, Any]) -> "Workload":
-        """Returns the workload with settings of its model; ValueError tells name and mistake."""
+        """Return the workload with settings of its model; ValueError names an invalid one."""
         assert not options, options
         return self
 
     def changed_options(self) -> dict[str, Any]:
-        """Returns the settings of its model that are not the default ones, for JSON."""
+        """Return the model's settings that differ from the defaults, for JSON."""
         return {}
 
     def linear_variables(self, model: Any) -> list[Any]:
-        """Returns the variables of the linear part of a model that `build_model` has returned."""
+        """Return the variables of the linear part of a model from `build_model`."""
         del model
         return []
 
     def encode(self, features: Features) -> Features:
-        """Returns what the training table holds: what is computed once for each example."""
+        """Return the columns of the training table, computed once per example."""
         return features
 
     def augment(self, features: Features, noise: Any) -> Features:
-        """Returns the encoded features of a training batch, changed at random.
+        """Return the encoded features of a training batch, randomly augmented.
 
-        `noise` holds `num_noise` numbers in [0, 1) for each example.
+        `noise` has `num_noise` random numbers in [0, 1) for each example.
         """
         del noise
         return features
 
 
 def check_fields(instance: Any, allowed: Iterable[str]) -> None:
-    """Raises ValueError if an instance is no object, or has other fields than these and `key`."""
+    """Raise ValueError if an instance is not an object or has unknown fields, besides `key`."""
     if not isinstance(instance, dict):
         raise ValueError(f"it must be an object, not {type(instance).__name__}")
     unknown = sorted(set(instance) - {*allowed, "key"})
@@ -141,7 +151,7 @@ def check_fields(instance: Any, allowed: Iterable[str]) -> None:
         shown = ", ".join(repr(name) for name in allowed)
         if "inputs" in unknown:
             raise ValueError(
-                f"the field 'inputs' is of an old request; write {{\"{next(iter(allowed))}\": …}}: "
-                f"the fields are {shown} and 'key'"
+                f"the field 'inputs' is from an old format; send {{\"{next(iter(allowed))}\": …}}: "
+                f"allowed are {shown} and 'key'"
             )
         raise ValueError(f"unknown field {unknown[0]!r}; allowed are {shown} and 'key'")

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from trainer.workloads.base import Features, Recipe
-from trainer.workloads.images import ImageWorkload, flip, move
+from trainer.workloads.images import ImageWorkload, flip, shift
 
 SIDE = 32
 MAX_SHIFT = 2
-# Of the training images, for each channel; in the range of pixels, 0 to 255.
+# Of the training images, per channel; pixels are 0 to 255.
 _MEAN = (125.3, 123.0, 113.9)
 _DEVIATION = (63.0, 62.1, 66.7)
 _RESNET_DEPTHS = (20, 32, 44, 56, 110)
@@ -19,7 +19,7 @@ _BATCH_NORM_MOMENTUM = 0.9
 _FAST_WIDTHS = (64, 256, 256)
 _NUM_WHITENING_IMAGES = 5000
 
-# Decay is decoupled from momentum here: 5e-3 is what coupled SGD with momentum 0.9 calls 5e-4.
+# Decay is decoupled from momentum: 5e-3 here equals 5e-4 in coupled SGD with momentum 0.9.
 _RESNET = Recipe(optimizer="sgd", learning_rate=0.1, weight_decay=5e-3, warmup=0.1)
 # For batches of 256.
 _FAST = Recipe(
@@ -34,15 +34,15 @@ _FAST = Recipe(
 
 @dataclass(frozen=True, kw_only=True)
 class Cifar10(ImageWorkload):
-    """Small nets on moved and mirrored photographs.
+    """Small nets on shifted and mirrored photographs.
 
-    `fast` is made for few epochs: fixed filters that whiten patches, then three blocks of two
+    `fast` is for trainings of few epochs: fixed whitening filters, then three blocks of two
     convolutions (Jordan, 2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU").
-    `resnetD` is the classic net of D = 6n + 2 layers (He and others, 2015, section 4.2).
+    `resnetD` is the original net of D = 6n + 2 layers (He and others, 2015, section 4.2).
     """
 
     whitening: tuple[tuple[float, ...], ...] = ()
-    """A row for each colour of each pixel of a patch; see `trainer.workloads.layers`."""
+    """A row for each channel of each pixel of a patch; see `trainer.workloads.layers`."""
 
     name = "cifar10"
     labels = (
@@ -54,12 +54,12 @@ class Cifar10(ImageWorkload):
     shape = (SIDE, SIDE, 3)
 
     def augment(self, features: Features, noise: Any) -> Features:
-        """Moves each image by at most two pixels in each direction, and mirrors every other."""
-        moved = move(features["image"], noise[:, :2], max_shift=MAX_SHIFT, mode="REFLECT")
+        """Shift each image by at most two pixels in each direction, and mirror half of them."""
+        moved = shift(features["image"], noise[:, :2], max_shift=MAX_SHIFT, mode="REFLECT")
         return {"image": flip(moved, noise[:, 2])}
 
     def adapt(self, features: Features) -> "Cifar10":
-        """Returns the workload with the filters that whiten patches of the train split."""
+        """Return the workload with filters that whiten patches of the train split."""
         from trainer.workloads.layers import whitening_kernel
 
         images = (features["image"][:_NUM_WHITENING_IMAGES] - np.array(_MEAN)) / _DEVIATION
@@ -67,21 +67,21 @@ class Cifar10(ImageWorkload):
         return Cifar10(whitening=tuple(map(tuple, kernel.tolist())))
 
     def facts(self) -> dict[str, Any]:
-        """Returns what `adapt` has found, for JSON."""
+        """Return the results of `adapt`, for JSON."""
         return {"whitening": self.whitening}
 
     def with_facts(self, facts: dict[str, Any]) -> "Cifar10":
-        """Returns the workload that had these facts."""
+        """Return the workload with the results of an earlier `adapt`."""
         return Cifar10(whitening=tuple(map(tuple, facts["whitening"])))
 
     def preprocess(self, features: Features) -> Any:
-        """Returns float pixels of mean 0 and deviation 1, shape [batch, 32, 32, 3]."""
+        """Return float pixels of mean 0 and deviation 1, shape [batch, 32, 32, 3]."""
         import tensorflow as tf
 
         return (tf.cast(features["image"], tf.float32) - _MEAN) / _DEVIATION
 
     def build_model(self, model: str = "") -> Any:
-        """Returns the named net."""
+        """Return the named net."""
         model = model or self.default_model
         if model == "fast":
             return self._build_fast()
@@ -95,12 +95,12 @@ class Cifar10(ImageWorkload):
 
         patches = np.array(self.whitening or np.eye(4 * 3)).reshape(2, 2, 3, -1)
         inputs = keras.Input((SIDE, SIDE, 3))
-        # The filters tell neighbours of nearly the same colour apart: too fine for bfloat16.
+        # The filters distinguish nearly equal neighbours, for which bfloat16 is too coarse.
         x = layers.ReLU()(Whitening(patches, dtype="float32")(inputs))
         for width in _FAST_WIDTHS:
             x = _convolve_fast(_convolve_fast(x, width, pool=True), width)
         x = layers.Flatten()(layers.MaxPooling2D(3)(x))
-        # Logits of float32 also under --mixed-precision.
+        # Logits are float32 under --mixed-precision too.
         dense = layers.Dense(
             len(self.labels),
             use_bias=False,
@@ -113,9 +113,11 @@ class Cifar10(ImageWorkload):
 def _convolve_fast(x: Any, width: int, *, pool: bool = False) -> Any:
     from keras import layers
 
-    from trainer.workloads.layers import Normalization, PassingOn
+    from trainer.workloads.layers import Normalization, PartialIdentity
 
-    x = layers.Conv2D(width, 3, padding="same", use_bias=False, kernel_initializer=PassingOn())(x)
+    x = layers.Conv2D(
+        width, 3, padding="same", use_bias=False, kernel_initializer=PartialIdentity()
+    )(x)
     x = layers.MaxPooling2D()(x) if pool else x
     return layers.ReLU()(Normalization(momentum=_BATCH_NORM_MOMENTUM)(x))
 
@@ -140,7 +142,7 @@ def _residual_block(x: Any, width: int, strides: int) -> Any:
     change = _convolve(x, width, strides=strides)
     change = _convolve(change, width, activation=None)
     if strides > 1:
-        # The classic shortcut without weights: every other pixel, new channels of zeros.
+        # The original shortcut without weights: every other pixel, new channels of zeros.
         x = layers.MaxPooling2D(1, strides=strides)(x)
         x = layers.concatenate([x, layers.Rescaling(0.0)(x)])
     return layers.ReLU()(layers.add([x, change]))

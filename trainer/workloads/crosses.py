@@ -1,35 +1,35 @@
-"""Lists of sizes and of crossed columns, as they are written in settings."""
+"""Parsing of the settings hidden-units and crosses."""
 
 import difflib
 import math
 from collections.abc import Mapping
 
-# Each has a weight for each class, and the optimizer's vectors beside it: some 200 MB.
+# Each has a weight per class, and the optimizer's state for it: some 200 MB in all.
 MOST_COMBINATIONS = 5_000_000
 
 
 def parse_sizes(text: str) -> tuple[int, ...]:
-    """Returns (128, 64) of `128,64`; ValueError says what is wrong."""
-    sizes = [part.strip() for part in text.split(",")]
+    """Return (128, 64) for `128,64`; ValueError if it is invalid."""
+    sizes = [size.strip() for size in text.split(",")]
     if not all(size.isascii() and size.isdigit() and int(size) for size in sizes):
         raise ValueError(
-            f"hidden-units: {text!r} is not allowed; give whole numbers from 1, such as 128,64"
+            f"hidden-units: {text!r} is not allowed; use whole numbers from 1, such as 128,64"
         )
     return tuple(map(int, sizes))
 
 
 def parse_crosses(text: str, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
-    """Returns (("a", "b"), ("c", "d")) of `a:b,c:d`, () of `none`; ValueError says what is wrong.
+    """Return (("a", "b"), ("c", "d")) for `a:b,c:d`, () for `none`; ValueError if it is invalid.
 
-    `sizes` are the most categories of each column.
+    `sizes` are the maximum numbers of categories of each column.
     """
     if text.strip() == "none":
         return ()
-    crosses = [tuple(name.strip() for name in part.split(":")) for part in text.split(",")]
+    crosses = [tuple(name.strip() for name in cross.split(":")) for cross in text.split(",")]
     for cross in crosses:
         _check_cross(cross, sizes)
     if twice := [":".join(cross) for cross in crosses if crosses.count(cross) > 1]:
-        raise ValueError(f"crosses: {twice[0]} is there twice")
+        raise ValueError(f"crosses: {twice[0]} occurs twice")
     return tuple(crosses)
 
 
@@ -39,12 +39,12 @@ def _check_cross(cross: tuple[str, ...], sizes: Mapping[str, int]) -> None:
         near = difflib.get_close_matches(unknown[0], sizes, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"crosses: {unknown[0]!r} in {shown!r} is no column; there are"
+            f"crosses: {unknown[0]!r} in {shown!r} is not a column; allowed are"
             f" {', '.join(sizes)}{meant}"
         )
     if len(set(cross)) != len(cross) or len(cross) < 2:  # noqa: PLR2004
         raise ValueError(
-            f"crosses: {shown!r} is not allowed; join two or more different columns by ':', and the"
+            f"crosses: {shown!r} is not allowed; separate two or more different columns by ':', and"
             " crosses by ','"
         )
     if (count := math.prod(sizes[name] for name in cross)) > MOST_COMBINATIONS:

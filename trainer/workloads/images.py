@@ -1,4 +1,4 @@
-"""What workloads of small images of one size have in common."""
+"""Base of workloads of small images of one size."""
 
 import base64
 import binascii
@@ -19,10 +19,10 @@ class ImageWorkload(Workload):
     shape: ClassVar[tuple[int, ...]]
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
-        """Returns {"image": uint8 [batch, *shape]} and labels [batch].
+        """Return {"image": uint8 [batch, *shape]} and labels [batch].
 
         Raises:
-            tf.errors.InvalidArgumentError: a record is no Example, or an image of another size.
+            tf.errors.InvalidArgumentError: a record is not an Example of an image of this size.
         """
         import tensorflow as tf
 
@@ -37,20 +37,20 @@ class ImageWorkload(Workload):
             tf.strings.length(examples["image"]), size, message=message
         )
         with tf.control_dependencies([is_whole] if is_whole is not None else []):
-            # Pads what is shorter with black, and cuts what is longer.
+            # fixed_length pads shorter images with black and truncates longer ones.
             pixels = tf.io.decode_raw(examples["image"], tf.uint8, fixed_length=size)
         return {"image": tf.reshape(pixels, [-1, *self.shape])}, examples["label"]
 
     def input_specs(self) -> dict[str, Any]:
-        """Returns the exported model's one input: raw uint8 images."""
+        """Return the exported model's one input: raw uint8 images."""
         import tensorflow as tf
 
         return {"image": tf.TensorSpec([None, *self.shape], tf.uint8, name="image")}
 
     def parse_instance(self, instance: Any) -> Features:
-        """Takes {"image": …} or the image itself: nested rows, a flat list, or {"b64": …}.
+        """Return the features of {"image": …} or an image: nested rows, a flat list, or {"b64": …}.
 
-        The base64 text is that of the raw pixels, or of a PNG, JPEG, GIF or BMP file.
+        The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file.
         """
         if not isinstance(instance, dict) or set(instance) == {"b64"}:
             return {"image": parse_image(instance, self.shape)}
@@ -60,11 +60,11 @@ class ImageWorkload(Workload):
         return {"image": parse_image(instance["image"], self.shape)}
 
     def format_instance(self, features: Features) -> Any:
-        """Returns {"image": nested rows}."""
+        """Return {"image": nested rows}."""
         return {"image": features["image"].tolist()}
 
     def wire_forms(self, features: Features) -> dict[str, Any]:
-        """Returns the image as an object, nested rows, a flat list, and base64: pixels and PNG."""
+        """Return the image as an object, nested rows, a flat list, and base64: pixels and PNG."""
         image = features["image"]
         return {
             **super().wire_forms(features),
@@ -75,10 +75,10 @@ class ImageWorkload(Workload):
         }
 
 
-def move(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") -> Any:
-    """Moves each image by at most `max_shift` pixels. `noise` is [batch, 2].
+def shift(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") -> Any:
+    """Return images shifted by at most `max_shift` pixels each. `noise` is [batch, 2].
 
-    What comes in is black, or with the mode REFLECT the mirror of what is at the edge.
+    New pixels are black, or with the mode REFLECT mirrored at the edge.
     """
     import tensorflow as tf
 
@@ -91,12 +91,12 @@ def move(images: Any, noise: Any, *, max_shift: int, mode: str = "CONSTANT") -> 
     offsets = tf.cast(noise * (2 * max_shift + 1), tf.int32)
     starts = offsets[:, :1] * stride + offsets[:, 1:]
     pixels = tf.range(height)[:, tf.newaxis] * stride + tf.range(width)
-    moved = tf.gather(flat, starts + tf.reshape(pixels, [1, -1]), batch_dims=1)
-    return tf.reshape(moved, [-1, height, width, *channels])
+    shifted = tf.gather(flat, starts + tf.reshape(pixels, [1, -1]), batch_dims=1)
+    return tf.reshape(shifted, [-1, height, width, *channels])
 
 
 def flip(images: Any, noise: Any) -> Any:
-    """Mirrors each image left to right with chance one half. `noise` is [batch]."""
+    """Return images, each mirrored left to right with probability 0.5. `noise` is [batch]."""
     import tensorflow as tf
 
     is_flipped = tf.reshape(noise < 0.5, [-1] + [1] * (len(images.shape) - 1))  # noqa: PLR2004
@@ -104,7 +104,7 @@ def flip(images: Any, noise: Any) -> Any:
 
 
 def parse_image(value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns an image of that shape; ValueError says what is wrong with what was given."""
+    """Return an image of that shape; ValueError if the value is invalid."""
     if isinstance(value, dict) and set(value) == {"b64"}:
         return _parse_base64(value["b64"], shape)
     if not isinstance(value, list):
@@ -138,7 +138,7 @@ def _parse_base64(text: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _encode_png(image: np.ndarray) -> bytes:
-    """Not by TensorFlow: a process that has run an operation must not fork a server."""
+    """Return a PNG file, made without TensorFlow: no fork is allowed after its first op."""
     from PIL import Image
 
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Layers that a net trained in minutes on a CPU is made of; Keras' own are slower or not there."""
+"""Layers for nets trained in minutes on a CPU, where Keras' own are slower or do not exist."""
 
 from typing import Any
 
@@ -7,15 +7,15 @@ import numpy as np
 import tensorflow as tf
 
 _EPSILON = 1e-3
-# The square root of how many times faster a shift is to learn than a weight.
+# The square root of a shift's learning rate relative to that of other weights.
 _SHIFT_SCALE = 8.0
 _WHITENING_EPSILON = 5e-4
 
 
 class Normalization(keras.layers.Layer):
-    """Batch normalisation without a scale, in one fused operation that also takes bfloat16.
+    """Batch normalisation without a scale, in one fused operation that supports bfloat16.
 
-    A shift learns 64 times faster than other weights (Jordan, 2024, section 3.4).
+    The learning rate of shifts is 64 times that of other weights (Jordan, 2024, section 3.4).
     """
 
     def __init__(self, *, momentum: float = 0.9, **options: Any):
@@ -23,7 +23,7 @@ class Normalization(keras.layers.Layer):
         self._momentum = momentum
 
     def build(self, shape: tuple[int, ...]) -> None:
-        """Makes the shift of each channel, and its moving mean and variance."""
+        """Create the shift, moving mean and moving variance of each channel."""
 
         def add(name: str, initializer: str, *, trainable: bool) -> Any:
             return self.add_weight(
@@ -40,7 +40,7 @@ class Normalization(keras.layers.Layer):
         self._variance = add("variance", "ones", trainable=False)
 
     def call(self, inputs: Any, *, training: bool = False) -> Any:
-        """Returns the inputs with mean `shift` and deviation 1 in each channel."""
+        """Return the inputs with mean `shift` and deviation 1 in each channel."""
         shift = tf.convert_to_tensor(self._shift) * _SHIFT_SCALE
         moments = [] if training else [self._mean, self._variance]
         mean, variance = map(tf.convert_to_tensor, moments or [[], []])
@@ -63,9 +63,9 @@ class Normalization(keras.layers.Layer):
 
 
 class Whitening(keras.layers.Layer):
-    """Fixed filters, and their negatives, that give patches of 2 by 2 pixels a unit covariance.
+    """Fixed filters, and their negatives, that whiten patches of 2 by 2 pixels.
 
-    `kernel` is [2, 2, channels, filters], see `whitening_kernel`. Only a bias is learnt.
+    `kernel` is [2, 2, channels, filters], see `whitening_kernel`. Only the bias is trained.
     """
 
     def __init__(self, kernel: np.ndarray, **options: Any):
@@ -73,7 +73,7 @@ class Whitening(keras.layers.Layer):
         self._values = np.concatenate([kernel, -kernel], axis=-1).astype(np.float32)
 
     def build(self, shape: tuple[int, ...]) -> None:
-        """Makes the filters, which are not trained, and the bias."""
+        """Create the filters, which are not trained, and the bias."""
         del shape
         self._kernel = self.add_weight(
             shape=self._values.shape,
@@ -84,12 +84,12 @@ class Whitening(keras.layers.Layer):
         self._bias = self.add_weight(shape=self._values.shape[-1:], initializer="zeros", name="b")
 
     def call(self, inputs: Any) -> Any:
-        """Returns [batch, height - 1, width - 1, 2 * filters]."""
+        """Return [batch, height - 1, width - 1, 2 * filters]."""
         return keras.ops.conv(inputs, self._kernel, padding="valid") + self._bias
 
 
 def whitening_kernel(images: np.ndarray) -> np.ndarray:
-    """Returns the principal parts [2, 2, c, 4c] of the patches of images of mean 0."""
+    """Return filters [2, 2, c, 4c] that whiten patches of images of mean 0."""
     height, width, channels = images.shape[1:]
     corners = [images[:, y : y + height - 1, x : x + width - 1] for y in range(2) for x in range(2)]
     patches = np.concatenate(corners, axis=-1).reshape(-1, 4 * channels).astype(np.float64)
@@ -97,11 +97,11 @@ def whitening_kernel(images: np.ndarray) -> np.ndarray:
     return (parts / np.sqrt(spreads + _WHITENING_EPSILON)).reshape(2, 2, channels, -1)
 
 
-class PassingOn(keras.initializers.Initializer):
-    """Starts a convolution as one that hands its inputs on, beside random filters."""
+class PartialIdentity(keras.initializers.Initializer):
+    """Initializer of convolutions: the first filters copy the inputs, the others are random."""
 
     def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Any:
-        """Returns a kernel [height, width, inputs, filters]."""
+        """Return a kernel [height, width, inputs, filters]."""
         kernel = keras.initializers.VarianceScaling(1 / 3, distribution="uniform")(shape, dtype)
         num_inputs, num_filters = shape[2:]
         if num_filters < num_inputs:

@@ -1,39 +1,81 @@
-"""From raw columns to numbers of categories, inside the graph and without a table's resource.
+"""Category numbers of raw columns, computed in the graph without lookup tables.
 
-A table of TensorFlow is a resource of one process: tf.data on a remote worker could not use it.
+A TensorFlow lookup table is a resource of one process: tf.data on a remote worker cannot use it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-MISSING, UNKNOWN = 0, 1
-"""Every category counts from 2 on, after these."""
+from trainer.json_types import Json
+
+MISSING, UNKNOWN = 0, 1  # other categories are numbered from 2
 
 _NUM_HASHES = 2**63 - 1
 _FIRST = 2
 
 
-def make_boundaries(values: np.ndarray, num_buckets: int) -> list[float]:
-    """Returns the distinct quantiles that cut the known values into buckets of even size."""
-    known = values[np.isfinite(values)]
-    if not known.size:
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """The distinct values of a column in ascending order, without missing ones, and their counts.
+
+    If they are `percentiles`, the values are the 101 percentiles 0 to 100, each counted once.
+    """
+
+    values: np.ndarray
+    counts: np.ndarray
+    is_percentiles: bool = False
+
+    @classmethod
+    def of_column(cls, column: np.ndarray) -> "Distribution":
+        """Return the distribution of a column of floats (NaN is missing) or bytes (empty is)."""
+        is_known = column != b"" if column.dtype == object else np.isfinite(column)
+        values, counts = np.unique(column[is_known], return_counts=True)
+        return cls(values=values, counts=counts)
+
+    @classmethod
+    def of_numbers(cls, feature: Json) -> "Distribution":
+        """Return the distribution of a FLOAT feature of statistics.json, in float32 as stored."""
+        pairs = sorted(feature["top_values"])
+        if len(pairs) == feature["num_unique"]:
+            values, counts = zip(*pairs, strict=True) if pairs else ((), ())
+            return cls(values=np.array(values, np.float32), counts=np.array(counts, np.int64))
+        values = np.array(feature["quantiles"], np.float32)
+        return cls(values=values, counts=np.ones(len(values), np.int64), is_percentiles=True)
+
+
+def make_boundaries(found: Distribution, num_buckets: int) -> list[float]:
+    """Return the distinct quantiles that divide the known values into buckets of equal size."""
+    if not found.values.size:
         return []
     inner = np.linspace(0, 1, num_buckets + 1)[1:-1]
-    quantiles = np.quantile(known, inner, method="nearest").tolist()
-    return sorted(set(quantiles))
+    ranks = np.rint(inner * (found.counts.sum() - 1))
+    quantiles = found.values[np.searchsorted(np.cumsum(found.counts), ranks, side="right")]
+    return sorted(set(quantiles.tolist()))
 
 
-def make_vocabulary(values: np.ndarray, *, max_terms: int, min_count: int) -> list[str]:
-    """Returns the terms of a column of bytes, the most frequent first; missing is no term."""
-    terms, counts = np.unique(values[values != b""], return_counts=True)
-    ranked = sorted(zip((-counts).tolist(), terms.tolist(), strict=True))
-    return [term.decode() for count, term in ranked[:max_terms] if -count >= min_count]
+def log_moments(found: Distribution) -> list[float]:
+    """Return mean and standard deviation of log(1 + value)."""
+    # The least and the greatest value are single rows: as percentiles they would weigh too much.
+    inner = slice(1, -1) if found.is_percentiles else slice(None)
+    logs = np.log1p(np.maximum(found.values[inner], 0).astype(np.float64))
+    if not logs.size:
+        return [0.0, 1.0]
+    mean = np.average(logs, weights=found.counts[inner])
+    variance = np.average((logs - mean) ** 2, weights=found.counts[inner])
+    return [float(mean), float(np.sqrt(variance)) if logs[0] < logs[-1] else 1.0]
+
+
+def make_vocabulary(counts: Mapping[str, int], *, max_terms: int, min_count: int) -> list[str]:
+    """Return the terms that occur `min_count` times or more, the most frequent first."""
+    ranked = sorted(counts, key=lambda term: (-counts[term], term.encode()))
+    return [term for term in ranked[:max_terms] if counts[term] >= min_count]
 
 
 def bucketize(values: Any, boundaries: Sequence[float]) -> Any:
-    """Returns the bucket of each number, from 2; MISSING for one that is not a number."""
+    """Return the bucket of each number, from 2; MISSING for NaN."""
     import tensorflow as tf
 
     buckets = tf.raw_ops.Bucketize(input=values, boundaries=list(boundaries)) + _FIRST
@@ -41,7 +83,7 @@ def bucketize(values: Any, boundaries: Sequence[float]) -> Any:
 
 
 def number_terms(values: Any, vocabulary: Sequence[str]) -> Any:
-    """Returns the position of each text in the vocabulary, from 2; MISSING for an empty text."""
+    """Return the position of each text in the vocabulary, from 2; MISSING for an empty text."""
     import tensorflow as tf
 
     if not vocabulary:
@@ -57,7 +99,7 @@ def number_terms(values: Any, vocabulary: Sequence[str]) -> Any:
 
 
 def number_integers(values: Any, *, low: int, high: int) -> Any:
-    """Returns low…high as 2 and so on; MISSING for -1, UNKNOWN for any other number."""
+    """Return low…high as numbers from 2; MISSING for -1, UNKNOWN for any other number."""
     import tensorflow as tf
 
     numbers = tf.cast(values, tf.int32)
@@ -68,7 +110,7 @@ def number_integers(values: Any, *, low: int, high: int) -> Any:
 def number_combinations(
     names: Sequence[str], categories: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> Any:
-    """Returns the number of each combination of categories of the named columns."""
+    """Return the number of each combination of categories of the named columns."""
     numbers = categories[names[0]]
     for name in names[1:]:
         numbers = numbers * sizes[name] + categories[name]
@@ -76,5 +118,5 @@ def number_combinations(
 
 
 def num_categories(size: int) -> int:
-    """Returns how many numbers a column of `size` categories has, MISSING and UNKNOWN included."""
+    """Return the category numbers of a column of `size` categories, with MISSING and UNKNOWN."""
     return size + _FIRST

@@ -3,7 +3,7 @@
 from typing import Any
 
 from trainer.workloads.base import Features, Recipe
-from trainer.workloads.images import ImageWorkload, move
+from trainer.workloads.images import ImageWorkload, shift
 
 SIDE = 28
 MAX_SHIFT = 1
@@ -19,17 +19,17 @@ class Mnist(ImageWorkload):
     shape = (SIDE, SIDE)
 
     def augment(self, features: Features, noise: Any) -> Features:
-        """Moves each image by at most one pixel in each direction."""
-        return {"image": move(features["image"], noise, max_shift=MAX_SHIFT)}
+        """Shift each image by at most one pixel in each direction."""
+        return {"image": shift(features["image"], noise, max_shift=MAX_SHIFT)}
 
     def preprocess(self, features: Features) -> Any:
-        """Returns float pixels in [0, 1], shape [batch, 28, 28, 1]."""
+        """Return float pixels in [0, 1], shape [batch, 28, 28, 1]."""
         import tensorflow as tf
 
         return tf.cast(features["image"], tf.float32)[..., tf.newaxis] / 255.0
 
     def build_model(self, model: str = "") -> Any:
-        """Returns two convolutions and a hidden layer; the first stride keeps a CPU fast."""
+        """Return two convolutions and a hidden layer; the first stride saves time on a CPU."""
         import keras
         from keras import layers
 

@@ -1,8 +1,4 @@
-"""Chicago taxi trips: is the tip more than a fifth of the fare?
-
-The data are the City of Chicago's, changed by nobody here but for what is left out; the city makes
-no claim to their completeness or accuracy (https://www.chicago.gov/city/en/narr/foia/data_disclaimer.html).
-"""
+"""Chicago taxi trips: predict whether the tip is more than a fifth of the fare."""
 
 import math
 from collections.abc import Mapping
@@ -11,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe, Workload, check_fields
 from trainer.workloads.crosses import parse_crosses, parse_sizes
 from trainer.workloads.lookups import (
+    Distribution,
     bucketize,
+    log_moments,
     make_boundaries,
     make_vocabulary,
     num_categories,
@@ -22,24 +21,16 @@ from trainer.workloads.lookups import (
     number_integers,
     number_terms,
 )
+from trainer.workloads.taxi_table import FLOATS, INTS, LABEL, LIMITS, STRINGS
 from trainer.workloads.wide_and_deep import build_wide_and_deep, linear_variables
 
 AMOUNTS = ("trip_miles", "fare", "trip_seconds")
-COORDINATES = (
-    *("pickup_latitude", "pickup_longitude"),
-    *("dropoff_latitude", "dropoff_longitude"),
-)
-RANGES = {
-    "trip_start_hour": (0, 23),
-    "trip_start_day": (1, 7),
-    "trip_start_month": (1, 12),
-    "pickup_community_area": (1, 77),
-    "dropoff_community_area": (1, 77),
-}
-TEXTS = ("payment_type", "company")
+COORDINATES = tuple(name for name in FLOATS if name not in AMOUNTS)
 NUMBERS = (*AMOUNTS, *COORDINATES)
+_UNUSED = ("trip_start_timestamp", "pickup_census_tract", "dropoff_census_tract")
+RANGES = {name: (LIMITS[name].low, LIMITS[name].high) for name in INTS if name not in _UNUSED}
+TEXTS = STRINGS
 FEATURES = (*NUMBERS, *RANGES, *TEXTS)
-LABEL = "big_tipper"
 CROSSES = (
     ("pickup_community_area", "dropoff_community_area"),
     ("trip_start_day", "trip_start_hour"),
@@ -54,12 +45,12 @@ _MODEL_OPTIONS = ("hidden_units", "crosses", "embedding_size", "batch_norm")
 
 @dataclass(frozen=True, kw_only=True)
 class Taxi(Workload):
-    """Wide and deep: weights for categories and pairs of them, beside embeddings and amounts."""
+    """Wide and deep: a linear model of categories and crosses, plus a net of embeddings."""
 
     boundaries: dict[str, list[float]] = field(default_factory=dict)
     vocabularies: dict[str, list[str]] = field(default_factory=dict)
     moments: dict[str, list[float]] = field(default_factory=dict)
-    """Mean and deviation of log(1 + amount)."""
+    """Mean and standard deviation of log(1 + amount)."""
     hidden_units: tuple[int, ...] = (64, 32)
     crosses: tuple[tuple[str, ...], ...] = CROSSES
     embedding_size: int = 8
@@ -73,7 +64,7 @@ class Taxi(Workload):
     options = (*_MODEL_OPTIONS, "linear_optimizer", "linear_learning_rate")
 
     def with_options(self, options: Mapping[str, Any]) -> "Taxi":
-        """Returns the workload with settings of its model; ValueError tells name and mistake."""
+        """Return the workload with settings of its model; ValueError names an invalid one."""
         given = dict(options)
         if "hidden_units" in given:
             given["hidden_units"] = parse_sizes(given["hidden_units"])
@@ -83,7 +74,7 @@ class Taxi(Workload):
         return replace(self, **given)
 
     def changed_options(self) -> dict[str, Any]:
-        """Returns the settings of its model that are not the default ones, for JSON."""
+        """Return the model's settings that differ from the defaults, for JSON."""
         texts = {
             "hidden_units": ",".join(map(str, self.hidden_units)),
             "crosses": ",".join(map(":".join, self.crosses)) or "none",
@@ -92,7 +83,7 @@ class Taxi(Workload):
         return {name: texts.get(name, getattr(self, name)) for name in changed}
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
-        """Returns columns by name; missing is not-a-number, -1 or an empty text."""
+        """Return columns by name; missing values are NaN, -1 or an empty text."""
         import tensorflow as tf
 
         spec = {
@@ -104,21 +95,46 @@ class Taxi(Workload):
         return features, features.pop(LABEL)
 
     def adapt(self, features: Features) -> "Taxi":
-        """Returns the workload with buckets, vocabularies and moments of the train split."""
+        """Return the workload with buckets, vocabularies and moments of these examples."""
+        found = {name: Distribution.of_column(features[name]) for name in (*NUMBERS, *TEXTS)}
+        texts = {name: [term.decode() for term in found[name].values] for name in TEXTS}
+        counts = {name: dict(zip(texts[name], found[name].counts, strict=True)) for name in TEXTS}
+        return self._with_distributions(found, counts)
+
+    def adapt_to_statistics(self, statistics: Json) -> "Taxi | None":
+        """Return the workload adapted to the train split; None if counts of texts are missing.
+
+        Boundaries and vocabularies equal those of `adapt`. Moments differ by float32 rounding, and
+        by some percent where a column has more distinct values than statistics.json lists.
+        """
+        for name in TEXTS:
+            found = statistics[name]
+            if not found["is_exact"] or len(found["top_values"]) < min(
+                found["num_unique"], _MAX_TERMS
+            ):
+                return None
+        return self._with_distributions(
+            {name: Distribution.of_numbers(statistics[name]) for name in NUMBERS},
+            {name: dict(statistics[name]["top_values"]) for name in TEXTS},
+        )
+
+    def _with_distributions(
+        self, numbers: Mapping[str, Distribution], texts: Mapping[str, Mapping[str, int]]
+    ) -> "Taxi":
         return replace(
             self,
             boundaries={
-                name: make_boundaries(features[name], _NUM_BUCKETS[name]) for name in NUMBERS
+                name: make_boundaries(numbers[name], _NUM_BUCKETS[name]) for name in NUMBERS
             },
             vocabularies={
-                name: make_vocabulary(features[name], max_terms=_MAX_TERMS, min_count=_MIN_COUNT)
+                name: make_vocabulary(texts[name], max_terms=_MAX_TERMS, min_count=_MIN_COUNT)
                 for name in TEXTS
             },
-            moments={name: _moments(features[name]) for name in AMOUNTS},
+            moments={name: log_moments(numbers[name]) for name in AMOUNTS},
         )
 
     def facts(self) -> dict[str, Any]:
-        """Returns what `adapt` has found, for JSON."""
+        """Return the results of `adapt`, for JSON."""
         return {
             "boundaries": self.boundaries,
             "vocabularies": self.vocabularies,
@@ -126,11 +142,11 @@ class Taxi(Workload):
         }
 
     def with_facts(self, facts: dict[str, Any]) -> "Taxi":
-        """Returns the workload that had these facts."""
+        """Return the workload with the results of an earlier `adapt`."""
         return replace(self, **facts)
 
     def encode(self, features: Features) -> Features:
-        """Returns numbers of categories, of pairs of them, and amounts of mean 0."""
+        """Return category numbers, their crosses, and standardised amounts."""
         import tensorflow as tf
 
         categories = self._number_categories(features)
@@ -148,11 +164,11 @@ class Taxi(Workload):
         return encoded
 
     def preprocess(self, features: Features) -> Any:
-        """Returns the encoded features: nothing is left to be done in a step."""
+        """Return the encoded features unchanged."""
         return features
 
     def build_model(self, model: str = "") -> Any:
-        """Returns a linear model of all categories and crosses, plus a net over embeddings."""
+        """Return a linear model of all categories and crosses, plus a net of embeddings."""
         del model
         return build_wide_and_deep(
             category_sizes=list(self._sizes().values()),
@@ -165,11 +181,11 @@ class Taxi(Workload):
         )
 
     def linear_variables(self, model: Any) -> list[Any]:
-        """Returns the variables of the linear part of a model that `build_model` has returned."""
+        """Return the variables of the linear part of a model from `build_model`."""
         return linear_variables(model)
 
     def input_specs(self) -> dict[str, Any]:
-        """Returns one column for each feature."""
+        """Return one column for each feature."""
         import tensorflow as tf
 
         kinds = {
@@ -180,12 +196,12 @@ class Taxi(Workload):
         return {name: tf.TensorSpec([None], kind, name=name) for name, kind in kinds.items()}
 
     def parse_instance(self, instance: Any) -> Features:
-        """Takes an object of features; one that is left out, or null, is missing."""
+        """Return the features of an object; an absent or null feature is missing."""
         check_fields(instance, FEATURES)
         return {name: _parse_value(name, instance.get(name)) for name in FEATURES}
 
     def format_instance(self, features: Features) -> Any:
-        """Returns the features that are not missing, by name."""
+        """Return the features that are not missing, by name."""
         return {
             **{name: float(features[name]) for name in NUMBERS if np.isfinite(features[name])},
             **{name: int(features[name]) for name in RANGES if features[name] != -1},
@@ -193,7 +209,7 @@ class Taxi(Workload):
         }
 
     def wire_forms(self, features: Features) -> dict[str, Any]:
-        """Returns the features with the missing ones left out, and with them as null."""
+        """Return the features without the missing ones, and with null for them."""
         known = self.format_instance(features)
         return {"object": known, "nulls": {**dict.fromkeys(FEATURES), **known}}
 
@@ -221,7 +237,7 @@ class Taxi(Workload):
 
     @staticmethod
     def _most_categories() -> dict[str, int]:
-        """Returns for each column the most categories that any examples can have."""
+        """Return the maximum number of categories of each column, for any examples."""
         most = {
             **_NUM_BUCKETS,
             **{name: high - low + 1 for name, (low, high) in RANGES.items()},
@@ -237,15 +253,8 @@ class Taxi(Workload):
         return tf.where(tf.math.is_finite(scaled), scaled, 0.0)
 
 
-def _moments(values: np.ndarray) -> list[float]:
-    known = np.log1p(np.maximum(values[np.isfinite(values)], 0))
-    if not known.size:
-        return [0.0, 1.0]
-    return [float(known.mean()), float(known.std()) or 1.0]
-
-
 def _stack_with_offsets(columns: list[Any], sizes: list[int]) -> Any:
-    """Returns [examples, columns]: numbers of one range, in which each column has its own part."""
+    """Return [examples, columns], the columns' numbers offset to disjoint ranges."""
     import tensorflow as tf
 
     offsets = np.cumsum([0, *sizes[:-1]]).astype(np.int32)

@@ -1,10 +1,10 @@
-"""The wide-and-deep net: weights for categories and crosses, beside a net over embeddings."""
+"""The wide-and-deep net: a linear model of categories and crosses, plus a net of embeddings."""
 
 from collections.abc import Sequence
 from typing import Any
 
 _DROPOUT = 0.2
-# Short trainings have few steps, and as few must suffice for the statistics.
+# Short trainings have few steps for the moving averages to converge in.
 _BATCH_NORM_MOMENTUM = 0.95
 
 
@@ -18,7 +18,7 @@ def build_wide_and_deep(
     embedding_size: int,
     batch_norm: bool,
 ) -> Any:
-    """Returns a linear model of all categories and crosses, plus a net over embeddings."""
+    """Return a linear model of all categories and crosses, plus a net of embeddings."""
     import keras
     from keras import layers
 
@@ -28,7 +28,7 @@ def build_wide_and_deep(
     deep = layers.Embedding(sum(category_sizes), embedding_size)(categories)
     deep = layers.concatenate([layers.Flatten()(deep), amounts])
     for units in hidden_units:
-        deep = layers.Dropout(_DROPOUT)(_hide(deep, units, batch_norm=batch_norm))
+        deep = layers.Dropout(_DROPOUT)(_hidden_layer(deep, units, batch_norm=batch_norm))
     logits = [layers.Dense(num_labels, dtype="float32")(deep)]
     inputs = {"categories": categories, "pairs": pairs, "amounts": amounts}
     if not cross_sizes:
@@ -43,7 +43,7 @@ def build_wide_and_deep(
 
 
 def linear_variables(model: Any) -> list[Any]:
-    """Returns the weights of categories and crosses: the tables that begin with zeros."""
+    """Return the weights of categories and crosses: the embeddings initialised to zeros."""
     import keras
 
     return [
@@ -54,7 +54,7 @@ def linear_variables(model: Any) -> list[Any]:
     ]
 
 
-def _hide(inputs: Any, units: int, *, batch_norm: bool) -> Any:
+def _hidden_layer(inputs: Any, units: int, *, batch_norm: bool) -> Any:
     from keras import layers
 
     if not batch_norm:

@@ -43,7 +43,7 @@ def run_pipeline(
     folder: Path,
     flags: Sequence[str],
 ) -> Json:
-    """Runs `work` on each element, spread over the workers; answers what `finish` makes of all.
+    """Run `work` on each element, spread over the workers; answers what `finish` makes of all.
 
     The answer comes back through a file in `folder`, because a pipeline has no other way.
 
@@ -87,7 +87,7 @@ def add_steps(
     work: Callable[[Element], Json],
     finish: Callable[[Iterable[Json]], None],
 ) -> None:
-    """Adds what `run_pipeline` runs to a pipeline."""
+    """Add what `run_pipeline` runs to a pipeline."""
     import apache_beam as beam
 
     numbered = list(enumerate(elements))

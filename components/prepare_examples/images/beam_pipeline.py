@@ -36,7 +36,7 @@ def write_examples(
     output_dir: Path,
     beam_options: Sequence[str] = (),
 ) -> Json:
-    """Runs the pipeline, which writes every shard; answers the `splits` and their `statistics`.
+    """Run the pipeline, which writes every shard; answers the `splits` and their `statistics`.
 
     Args:
         shards: what to write.
@@ -55,7 +55,7 @@ def write_examples(
 
 
 def write_shard(shard: tuple[Any, ...], *, workload: str, data_dir: str, output_dir: str) -> Json:
-    """Writes one TFRecord file, in one step; answers its entry for the manifest."""
+    """Write one TFRecord file, in one step; answers its entry for the manifest."""
     described = Shard(*shard)
     path = Path(output_dir, described.file)
     unfinished = path.with_name(f".{path.name}.partial")
@@ -96,7 +96,7 @@ def merge_entries(entries: Iterable[Json]) -> Json:
 
 
 def write_manifest(result: Json, *, header: Json, folder: Path) -> None:
-    """Writes statistics, schema and then the manifest: the mark of a whole dataset.
+    """Write statistics, schema and then the manifest: the mark of a whole dataset.
 
     Args:
         result: what `write_examples` has answered.

@@ -7,17 +7,14 @@ by row with the colours together, as every image library wants them.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import in_threads
+from components.prepare_examples.tfrecords.image_encoder import Batch
 from components.prepare_examples.tfrecords.shards import Rows, Shard
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from components.prepare_examples.tfrecords.image_encoder import Batch
 
 NUM_CHANNELS = 3
 NUM_PIXELS = 32 * 32
@@ -53,13 +50,13 @@ def splits(data_dir: Path) -> dict[str, Rows]:
     }
 
 
-def batches(data_dir: Path, shard: Shard) -> "Iterator[Batch]":
+def batches(data_dir: Path, shard: Shard) -> Iterator[Batch]:
     """The shard's images and labels, in the raw files' order."""
     for batch in raw_records(data_dir, shard):
         yield batch[:, 1:].reshape(len(batch), NUM_CHANNELS, NUM_PIXELS), batch[:, 0]
 
 
-def raw_records(data_dir: Path, shard: Shard) -> "Iterator[NDArray[np.uint8]]":
+def raw_records(data_dir: Path, shard: Shard) -> Iterator[NDArray[np.uint8]]:
     """The shard's raw records, uint8 [at most BATCH_SIZE, RECORD_BYTES]."""
     first = 0
     for file in FILES[shard.part]:
@@ -71,10 +68,8 @@ def raw_records(data_dir: Path, shard: Shard) -> "Iterator[NDArray[np.uint8]]":
         first += num_rows
 
 
-def _read(path: Path, start: int, stop: int) -> "NDArray[np.uint8]":
+def _read(path: Path, start: int, stop: int) -> NDArray[np.uint8]:
     """Rows of a file. Mapping it into memory instead takes twice as long, page by page."""
-    import numpy as np
-
     count, offset = (stop - start) * RECORD_BYTES, start * RECORD_BYTES
     return np.fromfile(path, np.uint8, count, offset=offset).reshape(-1, RECORD_BYTES)
 

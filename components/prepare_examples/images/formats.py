@@ -3,13 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from components.prepare_examples.images import cifar10, mnist
+from components.prepare_examples.tfrecords.image_encoder import Batch
 from components.prepare_examples.tfrecords.shards import Rows, Shard
-
-if TYPE_CHECKING:
-    from components.prepare_examples.tfrecords.image_encoder import Batch
 
 
 @dataclass(frozen=True)
@@ -20,7 +17,7 @@ class Images:
     num_channels: int
     num_pixels: int
     splits: Callable[[Path], dict[str, Rows]]
-    batches: "Callable[[Path, Shard], Iterator[Batch]]"
+    batches: Callable[[Path, Shard], Iterator[Batch]]
 
     @property
     def row_bytes(self) -> int:

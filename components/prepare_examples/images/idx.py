@@ -8,13 +8,11 @@ import math
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 UNSIGNED_BYTE = 8
 
@@ -36,10 +34,8 @@ class Idx:
         """Bytes of one row."""
         return math.prod(self.shape[1:])
 
-    def read(self, start: int, stop: int) -> "NDArray[np.uint8]":
+    def read(self, start: int, stop: int) -> NDArray[np.uint8]:
         """Rows `start` to `stop`, one flat row for each: shape (stop - start, row_bytes)."""
-        import numpy as np
-
         values = np.fromfile(
             self.path,
             dtype=np.uint8,
@@ -50,7 +46,7 @@ class Idx:
 
 
 def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
-    """Checks a file's magic number, dimensions and length before anything of it is used.
+    """Check a file's magic number, dimensions and length before anything of it is used.
 
     Args:
         path: the raw, uncompressed file.

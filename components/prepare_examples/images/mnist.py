@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.idx import Idx, open_idx
+from components.prepare_examples.tfrecords.image_encoder import Batch
 from components.prepare_examples.tfrecords.shards import Rows, Shard
-
-if TYPE_CHECKING:
-    from components.prepare_examples.tfrecords.image_encoder import Batch
 
 ROW_SHAPE = (28, 28)
 NUM_CLASSES = 10
@@ -37,10 +36,8 @@ def splits(data_dir: Path) -> dict[str, Rows]:
     }
 
 
-def batches(data_dir: Path, shard: Shard) -> "Iterator[Batch]":
+def batches(data_dir: Path, shard: Shard) -> Iterator[Batch]:
     """The shard's images and labels, in the raw files' order."""
-    import numpy as np
-
     images, labels = _open(data_dir, shard.part)
     for start in range(shard.start, shard.stop, BATCH_SIZE):
         stop = min(start + BATCH_SIZE, shard.stop)

@@ -12,8 +12,13 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.raw_data.sources import source_of
-from components.prepare_examples.tfrecords.records import COMPRESSIONS
-from components.prepare_examples.tfrecords.shards import Rows, Shard, limit_splits, plan_shards
+from components.prepare_examples.tfrecords.shards import (
+    COMPRESSIONS,
+    Rows,
+    Shard,
+    limit_splits,
+    plan_shards,
+)
 from trainer.json_types import Json
 
 
@@ -30,7 +35,7 @@ class ImagePlan:
 
 
 def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImagePlan:
-    """Fetches and checks the raw files, and plans the shards."""
+    """Fetch and checks the raw files, and plans the shards."""
     options.check_images(workload)
     fetch(workload, data_dir, trust_files=options.trust_files)
     splits = limit_splits(IMAGES[workload].splits(data_dir), options.max_examples)
@@ -55,7 +60,7 @@ def explain(found: ImagePlan) -> list[str]:
 
 
 def write(found: ImagePlan, folder: Path) -> None:
-    """Writes the shards and then the manifest; the raw files are summed while Beam starts."""
+    """Write the shards and then the manifest; the raw files are summed while Beam starts."""
     with ThreadPoolExecutor(1) as thread:
         sources = thread.submit(_sources, found)
         result = write_examples(

@@ -1,6 +1,6 @@
-"""Objects of Cloud Storage: which match a pattern, and the generation of each.
+"""Listing of Cloud Storage objects that match a pattern.
 
-Untested against the real service: the tests use a client of their own.
+Not tested against the real service: the tests use a fake client.
 """
 
 import re
@@ -13,7 +13,7 @@ MAGIC = re.compile(r"[*?[]")
 
 
 class Object(NamedTuple):
-    """An object's address; its generation changes with its content."""
+    """An object; its generation changes with its content."""
 
     uri: str
     num_bytes: int
@@ -21,10 +21,10 @@ class Object(NamedTuple):
 
 
 def find_objects(pattern: str) -> list[Object]:
-    """Return the objects that a pattern of gs:// or /gcs/ may match, by name.
+    """Return the objects that match a pattern of gs:// or /gcs/, sorted by name.
 
-    `*` matches slashes, too: these are at least the files that Python's glob finds in a mounted
-    bucket.
+    Unlike in Python's glob, `*` matches slashes too: the result includes at least the files that
+    glob finds in a mounted bucket.
 
     Raises:
         OSError: Cloud Storage cannot be reached, or refuses.
@@ -45,7 +45,7 @@ def find_objects(pattern: str) -> list[Object]:
         ]
     except (GoogleAPIError, GoogleAuthError) as error:
         raise OSError(
-            f"{pattern}: {error}; check the bucket's name, and that the account of this step has "
+            f"{pattern}: {error}; check the bucket's name, and that this step's account has "
             "roles/storage.objectViewer on it"
         ) from error
     return sorted(found)

@@ -1,4 +1,4 @@
-"""Brings a workload's raw files into a folder, each verified by SHA-256 before it is used."""
+"""Fetching of a workload's raw files into a folder, each verified by SHA-256."""
 
 import logging
 from pathlib import Path
@@ -15,85 +15,83 @@ logger = logging.getLogger(__name__)
 
 
 def fetch(workload: str, data_dir: str | Path, *, trust_files: bool = False) -> dict[str, Path]:
-    """Makes sure that a workload's raw files are in `data_dir`; answers their paths by name.
+    """Return the paths of a workload's raw files in `data_dir`, by name; fetch missing ones.
 
-    Files already there, raw or gzipped under their official names, are taken when their checksum
-    is right, and moved aside when it is not. What is missing is fetched, by the official route
-    first.
+    Existing files, raw or gzipped under their official names, are used if their checksum matches
+    and renamed if not. Missing files are fetched, from the official address first.
 
     Args:
         workload: a key of SOURCES.
-        data_dir: the cache folder; made if it is not there. Once it is full nothing is fetched.
-        trust_files: take the files as they are, unverified, and fetch nothing. For data of your
-            own in the same format.
+        data_dir: the cache folder; created if missing. Nothing is fetched once it is complete.
+        trust_files: use the files unverified and fetch none, for other data in the same format.
 
     Raises:
-        DataError: a file is missing and no route has it; says which to put where by hand. Or the
-            folder holds tables, which would not be read.
+        DataError: a file is missing and cannot be fetched, with what to do by hand; or the folder
+            holds tables, which would not be read.
     """
     return fetch_source(source_of(workload), Path(data_dir), trust_files=trust_files)
 
 
 def fetch_source(source: Source, folder: Path, *, trust_files: bool = False) -> dict[str, Path]:
-    """`fetch` for a source that need not be registered."""
+    """Return the paths of a source's raw files, as `fetch`; the source need not be in SOURCES."""
     folder.mkdir(parents=True, exist_ok=True)
     _refuse_tables(source, folder)
     if trust_files:
-        _take_unverified(source, folder)
+        _use_unverified(source, folder)
     else:
-        _take_or_bring(source, folder)
+        _fetch_missing(source, folder)
     return {file.name: folder / file.name for file in source.files}
 
 
 def _refuse_tables(source: Source, folder: Path) -> None:
-    """Refuse a folder with tables of a user's own, which would be passed over silently."""
+    """Raise DataError for a folder with a user's own tables, which would be ignored silently."""
     known = {name for file in source.files for name in (file.name, file.gzip_name)}
     for pattern in TABLES:
         for path in sorted(folder.glob(pattern)):
             if path.name not in known and not path.name.startswith(OWN_TABLES):
                 raise DataError(
-                    f"{path} would not be read, but {source.title} instead; name your own tables "
-                    f"(prepare.files={folder / pattern}), or take them out of the folder"
+                    f"{path} would be ignored, and {source.title} read instead; to read your own "
+                    f"tables set prepare.files={folder / pattern}, else move them elsewhere"
                 )
 
 
-def _take_unverified(source: Source, folder: Path) -> None:
+def _use_unverified(source: Source, folder: Path) -> None:
     for file in source.files:
         raw, archive = folder / file.name, folder / file.gzip_name
         if not raw.exists() and archive.exists():
             gunzip(archive, raw, sha256=None)
         if not raw.exists():
             raise DataError(
-                f"{raw} is missing; trust_files takes files as they are and fetches none: "
-                "put it there, or leave trust_files out"
+                f"{raw} is missing; trust_files uses existing files and fetches none: "
+                "add the file, or do not set trust_files"
             )
-    logger.warning("%s: the files in %s are used unverified (trust_files)", source.title, folder)
+    logger.warning("%s: using the files in %s unverified (trust_files)", source.title, folder)
 
 
-def _take_or_bring(source: Source, folder: Path) -> None:
-    taken = in_threads(lambda file: _take(file, folder), source.files)
-    missing = [file for file, is_there in zip(source.files, taken, strict=True) if not is_there]
+def _fetch_missing(source: Source, folder: Path) -> None:
+    found = in_threads(lambda file: _has_file(file, folder), source.files)
+    missing = [file for file, is_found in zip(source.files, found, strict=True) if not is_found]
     reasons = []
     for route in source.routes:
         if not missing:
             return
         logger.info("%s: fetching %d files from %s", source.title, len(missing), route.name)
         try:
-            route.bring(missing, folder)
+            route.fetch(missing, folder)
         except RouteError as error:
             logger.warning("%s: %s", route.name, error)
             reasons.append(f"{route.name}: {error}")
         missing = [file for file in missing if not (folder / file.name).exists()]
     if missing:
-        raise DataError(_by_hand(source, missing, folder, reasons))
+        raise DataError(_instructions(source, missing, folder, reasons))
 
 
-def _take(file: SourceFile, folder: Path) -> bool:
-    """Is the raw file there and right, itself or after unpacking its archive?"""
+def _has_file(file: SourceFile, folder: Path) -> bool:
+    """Return whether the folder has the verified raw file, unpacking its archive if needed."""
     raw, archive = folder / file.name, folder / file.gzip_name
-    if _is_right(raw, file.sha256):
+    if _is_verified(raw, file.sha256):
         return True
-    if file.gzip_sha256 is None or not _is_right(archive, file.gzip_sha256):
+    if file.gzip_sha256 is None or not _is_verified(archive, file.gzip_sha256):
         return False
     try:
         gunzip(archive, raw, sha256=file.sha256)
@@ -103,14 +101,15 @@ def _take(file: SourceFile, folder: Path) -> bool:
     return True
 
 
-def _is_right(path: Path, sha256: str) -> bool:
+def _is_verified(path: Path, sha256: str) -> bool:
+    """Return whether a file has the checksum; rename one that has another."""
     if not path.exists():
         return False
     found = sha256_of(path)
     if found != sha256:
-        aside = path.with_name(f"{path.name}.sha256-{found[:12]}")  # it may be the user's only copy
+        aside = path.with_name(f"{path.name}.sha256-{found[:12]}")  # kept: maybe the only copy
         logger.warning(
-            "%s has SHA-256 %s, expected %s: truncated, tampered with or another file; moved to %s",
+            "%s has SHA-256 %s, expected %s: truncated, changed or another file; renamed to %s",
             path,
             found,
             sha256,
@@ -120,7 +119,9 @@ def _is_right(path: Path, sha256: str) -> bool:
     return found == sha256
 
 
-def _by_hand(source: Source, missing: list[SourceFile], folder: Path, reasons: list[str]) -> str:
+def _instructions(
+    source: Source, missing: list[SourceFile], folder: Path, reasons: list[str]
+) -> str:
     lines = [f"{source.title} could not be fetched."]
     lines += [f"  {reason}" for reason in reasons]
     lines.append(f"Put these files into {folder.absolute()}, under these names, and run again:")
@@ -129,5 +130,5 @@ def _by_hand(source: Source, missing: list[SourceFile], folder: Path, reasons: l
         if file.gzip_sha256 is not None:
             lines.append(f"    or {file.gzip_name}  SHA-256 {file.gzip_sha256}")
     if source.archive is not None:
-        lines.append(f"  or all in {source.archive.name}  SHA-256 {source.archive.sha256}")
+        lines.append(f"  or all of them in {source.archive.name}  SHA-256 {source.archive.sha256}")
     return "\n".join(lines)

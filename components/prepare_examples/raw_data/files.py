@@ -1,16 +1,19 @@
-"""Files that appear whole and verified, or not at all."""
+"""Local files: patterns, checksums, and writing in one step after verification."""
 
 import base64
+import glob
 import gzip
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TypeVar
 
-from components.prepare_examples.errors import DamagedError
+import google_crc32c
+
+from components.prepare_examples.errors import DamagedError, DataError
 
 CHUNK_BYTES = 1 << 20
 
@@ -18,22 +21,35 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def find_files(patterns: Sequence[str]) -> list[str]:
+    """Return the files that the patterns match, sorted and without duplicates.
+
+    Raises:
+        DataError: a pattern matches nothing; names it.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        matches = [path for path in glob.glob(pattern, recursive=True) if Path(path).is_file()]
+        if not matches:
+            raise DataError(f"{pattern} matches no file")
+        found.update(matches)
+    return sorted(found)
+
+
 def sha256_of(path: Path) -> str:
-    """The hexadecimal SHA-256 of a file's content."""
+    """Return the hexadecimal SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """What `function` answers for each item, in as many threads as there are cores."""
+    """Return the function's result for each item, computed in a thread per core."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return list(threads.map(function, items))
 
 
 def digests_of(path: Path) -> dict[str, str]:
-    """The manifest's digests of a file, read once: its SHA-256 and, as gs:// has it, its CRC32C."""
-    import google_crc32c
-
+    """Return a file's digests for the manifest: SHA-256, and CRC32C as Cloud Storage shows it."""
     sha256, crc32c = hashlib.sha256(), 0
     with path.open("rb") as file:
         for chunk in chunks_of(file):
@@ -44,10 +60,10 @@ def digests_of(path: Path) -> dict[str, str]:
 
 
 def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
-    """Writes `chunks` to `path` in one step, after their SHA-256 has been checked (None: any).
+    """Write `chunks` to `path` in one step, after checking their SHA-256 (None: unchecked).
 
     Raises:
-        DamagedError: the content is another one; nothing is left behind.
+        DamagedError: the checksum differs; no file is left.
     """
     digest = hashlib.sha256()
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
@@ -59,7 +75,7 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
         if sha256 is not None and digest.hexdigest() != sha256:
             raise DamagedError(
                 f"{path.name} has SHA-256 {digest.hexdigest()}, expected {sha256}: "
-                "truncated or tampered with, deleted"
+                "truncated or changed, deleted"
             )
         os.replace(partial, path)
     finally:
@@ -67,15 +83,15 @@ def save(chunks: Iterable[bytes], path: Path, *, sha256: str | None) -> None:
 
 
 def gunzip(archive: Path, path: Path, *, sha256: str | None) -> None:
-    """Unpacks `archive` to `path`, in one step and verified as by `save`."""
+    """Unpack `archive` to `path`, as `save` writes it."""
     try:
         with gzip.open(archive, "rb") as file:
             save(chunks_of(file), path, sha256=sha256)
     except (gzip.BadGzipFile, EOFError) as error:
-        raise DamagedError(f"{archive.name} is not a whole gzip file: {error}") from error
+        raise DamagedError(f"{archive.name} is not a complete gzip file: {error}") from error
 
 
 def chunks_of(file: gzip.GzipFile | IO[bytes]) -> Iterator[bytes]:
-    """The rest of an open file, a megabyte at a time."""
+    """Yield the rest of an open file in chunks of CHUNK_BYTES."""
     while chunk := file.read(CHUNK_BYTES):
         yield chunk

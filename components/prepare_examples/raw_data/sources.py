@@ -1,4 +1,4 @@
-"""The data that each workload is made of: its files, their checksums and where they come from."""
+"""The raw data of each workload: its files, their checksums and the routes to them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from trainer.suggest import did_you_mean
 
 
 class Route(Protocol):
-    """A way of fetching: brings verified raw files into a folder or raises RouteError."""
+    """A way of fetching verified raw files; raises RouteError when it fails."""
 
     @property
     def name(self) -> str:
-        """What the user is told about where the files come from."""
+        """The origin of the files, for messages."""
 
-    def bring(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Writes every one of `files` to `folder`, whole and verified."""
+    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
+        """Write all of `files` to `folder`, complete and verified."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Source:
     files: tuple[SourceFile, ...]
     routes: tuple[Route, ...]
     archive: Archive | None = None
+    is_table: bool = False
 
 
 MNIST = Source(
@@ -135,6 +136,7 @@ TAXI = Source(
             member="tfx/examples/chicago_taxi_pipeline/data/simple/data.csv",
         ),
     ),
+    is_table=True,
 )
 
 CACHE_DIR = ".trainyard/cache"
@@ -147,30 +149,30 @@ def data_folder(workload: str, data_dir: str | Path = "") -> str | Path:
 
 
 def check_data_dir(data_dir: str) -> None:
-    """Check that a folder of raw data is there: a mistyped one would be filled with downloads.
+    """Check that a data folder exists: a mistyped one would be created and filled with downloads.
 
     Raises:
-        DataError: it is not; says which folder beside it may be meant.
+        DataError: it does not; suggests an existing folder of a similar name.
     """
     path = Path(data_dir)
     if not data_dir or paths.is_in_bucket(data_dir) or path.is_dir():
         return
     if path.exists():
-        raise DataError(f"--data-dir {data_dir} is no folder")
+        raise DataError(f"--data-dir {data_dir} is not a folder")
     hint = did_you_mean(path.name, sorted(one.name for one in path.parent.glob("*/")))
     raise DataError(
-        f"--data-dir {data_dir}: there is no such folder;{hint} make it first if the data is to be "
-        "downloaded into it"
+        f"--data-dir {data_dir}: the folder does not exist;{hint} create it first to download the "
+        "data into it"
     )
 
 
 def source_of(workload: str) -> Source:
-    """The source of a workload's data.
+    """Return the source of a workload's data.
 
     Raises:
         DataError: the workload is unknown; names the known ones.
     """
     if workload not in SOURCES:
         known = ", ".join(sorted(SOURCES))
-        raise DataError(f"workload is {workload!r}; there is data for: {known}")
+        raise DataError(f"workload is {workload!r}; allowed are {known}")
     return SOURCES[workload]

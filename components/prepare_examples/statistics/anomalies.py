@@ -37,7 +37,7 @@ class Anomaly:
 def find_anomalies(
     statistics: Json, schema: "schema_pb2.Schema", *, is_inferred: bool = False
 ) -> list[Anomaly]:
-    """Compares every split with the schema; errors first.
+    """Compare every split with the schema; errors first.
 
     Against a schema that is `is_inferred` from the same data, shares that chance explains pass.
     """
@@ -59,7 +59,7 @@ def duplicate_anomalies(duplicates: Json | None) -> list[Anomaly]:
 
 
 def check(anomalies: list[Anomaly], *, block_on: str) -> None:
-    """Stops at anomalies that block.
+    """Stop at anomalies that block.
 
     Args:
         anomalies: what was found.

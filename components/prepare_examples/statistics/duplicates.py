@@ -1,61 +1,57 @@
-"""How many rows repeat the key of another one, in bounded memory and merged in any order.
+"""Counts of rows that repeat the key of another row, in bounded memory and merged in any order.
 
-Of each key only a 64-bit hash is kept, with how often it occurred, and of the hashes only the
-smallest MAX_KEYS: up to so many different keys the count is exact (two keys of one hash are one in
-30 million tables). Of more keys the kept ones are a sample, the same in every run and however the
-rows were parted, and the count is what the sample's share makes of all rows.
+Only a 64-bit hash of each key is kept, with its count, and only the smallest MAX_KEYS hashes. Up to
+that many distinct keys the count is exact (one table in 30 million has two keys of one hash).
+Beyond that the kept keys are a sample, the same in every run and for every partition of the rows,
+and the count is extrapolated from it.
 """
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from components.prepare_examples.splitting import hash_rows
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from components.prepare_examples.tfrecords.row_splits import hash_rows
 from trainer.json_types import Json
+from trainer.workloads.taxi_table import ROW_KEY
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-KEY = "unique_key"
 MAX_KEYS = 1 << 20
 
 
 @dataclass
 class KeyCounts:
-    """The smallest hashes of keys, rising, and how often each occurred."""
+    """The smallest hashes of keys, in ascending order, with their counts."""
 
     num_rows: int = 0
     is_exact: bool = True
-    hashes: "NDArray[np.uint64] | None" = None
-    counts: "NDArray[np.int64] | None" = None
-    pending: "list[NDArray[np.uint64]]" = field(default_factory=list)
+    hashes: NDArray[np.uint64] | None = None
+    counts: NDArray[np.int64] | None = None
+    pending: list[NDArray[np.uint64]] = field(default_factory=list)
 
-    def add(self, keys: "pa.Array") -> None:
-        """Counts a column of texts; rows without a key are left out."""
+    def add(self, keys: pa.Array) -> None:
+        """Count a column of texts; rows without a key are ignored."""
         hashes = hash_rows([keys.drop_null()])
         self.num_rows += len(hashes)
         self.pending.append(hashes)
         if sum(map(len, self.pending)) > MAX_KEYS:
-            self._settle()
+            self._flush()
 
     def merge(self, other: "KeyCounts") -> None:
-        """Adds what another one has counted."""
+        """Add the counts of another instance."""
         self.num_rows += other.num_rows
         self.is_exact = self.is_exact and other.is_exact
-        self._settle(other.kept())
+        self._flush(other.kept())
 
-    def kept(self) -> "tuple[NDArray[np.uint64], NDArray[np.int64]]":
-        """The hashes and their counts."""
+    def kept(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the hashes and their counts."""
         if self.pending or self.hashes is None or self.counts is None:
-            self._settle()
+            self._flush()
         assert self.hashes is not None
         assert self.counts is not None
         return self.hashes, self.counts
 
-    def _settle(self, more: "tuple[NDArray[np.uint64], NDArray[np.int64]] | None" = None) -> None:
-        import numpy as np
-
+    def _flush(self, more: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None) -> None:
         new = np.concatenate([np.empty(0, np.uint64), *self.pending])
         parts = [(new, np.ones(len(new), np.int64)), *([more] if more else [])]
         if self.hashes is not None and self.counts is not None:
@@ -68,14 +64,14 @@ class KeyCounts:
         self.hashes, self.counts = hashes[:MAX_KEYS], counts[:MAX_KEYS]
 
     def summary(self) -> Json:
-        """The manifest's entry: the rows whose key an earlier row has."""
+        """Return the manifest's entry: the number of rows with the key of an earlier row."""
         _, counts = self.kept()
         found, num_kept = int((counts - 1).sum()), int(counts.sum())
         num_repeated = found if self.is_exact else found * self.num_rows // max(num_kept, 1)
-        return {"column": KEY, "num_rows": num_repeated, "is_exact": self.is_exact}
+        return {"column": ROW_KEY, "num_rows": num_repeated, "is_exact": self.is_exact}
 
     def to_state(self) -> Json:
-        """Plain values, to travel through Beam."""
+        """Return plain values, to pass through Beam."""
         hashes, counts = self.kept()
         return {
             "num_rows": self.num_rows,
@@ -86,16 +82,14 @@ class KeyCounts:
 
     @classmethod
     def from_state(cls, state: Json) -> "KeyCounts":
-        """The inverse of `to_state`."""
-        import numpy as np
-
+        """Return the instance of a state from `to_state`."""
         hashes = np.frombuffer(state["hashes"], np.uint64)
         counts = np.frombuffer(state["counts"], np.int64)
         return cls(state["num_rows"], state["is_exact"], hashes, counts)
 
 
 def merge_keys(one: Json | None, other: Json | None) -> Json | None:
-    """Merges two states; None is that of a table without keys."""
+    """Return two states merged; None is the state of a table without keys."""
     if one is None or other is None:
         return one or other
     merged = KeyCounts.from_state(one)

@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
 
 from components.prepare_examples.statistics.numbers import Numbers
+from components.prepare_examples.tfrecords.image_encoder import Batch
 from trainer.json_types import Json
-
-if TYPE_CHECKING:
-    from components.prepare_examples.tfrecords.image_encoder import Batch
-
 
 MAX_RUN = 256
 
@@ -33,11 +32,8 @@ class ImageStatistics:
         """How many were counted."""
         return int(self.labels.bins()[1].sum())
 
-    def add(self, batch: "Batch") -> None:
-        """Counts a batch of images."""
-        import numpy as np
-        import pyarrow as pa
-
+    def add(self, batch: Batch) -> None:
+        """Count a batch of images."""
         images, labels = batch
         size = _run_length(images.shape[2])
         values = images.reshape(*images.shape[:2], -1, size).astype(np.float32)
@@ -49,7 +45,7 @@ class ImageStatistics:
         self.labels.add(pa.array(labels.astype(np.int64)))
 
     def merge(self, other: "ImageStatistics") -> None:
-        """Adds what another one has counted."""
+        """Add what another one has counted."""
         self.num_pixels += other.num_pixels
         self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
         self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]

@@ -3,14 +3,13 @@
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from trainer.json_types import Json
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 MAX_BINS = 4096
 MAX_PENDING = 8 * MAX_BINS
@@ -37,14 +36,12 @@ class Numbers:
     minimum: float = math.inf
     maximum: float = -math.inf
     dropped_bits: int = 0
-    values: "NDArray[np.float64] | None" = None
-    counts: "NDArray[np.int64] | None" = None
-    pending: "list[tuple[NDArray[np.float64], NDArray[np.int64]]]" = field(default_factory=list)
+    values: NDArray[np.float64] | None = None
+    counts: NDArray[np.int64] | None = None
+    pending: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
 
-    def add(self, column: "pa.Array") -> None:
-        """Counts a column of finite numbers or nulls."""
-        import numpy as np
-
+    def add(self, column: pa.Array) -> None:
+        """Count a column of finite numbers or nulls."""
         self.num_missing += column.null_count
         counted = column.drop_null().value_counts()
         if not len(counted):
@@ -59,10 +56,10 @@ class Numbers:
         self.maximum = max(self.maximum, float(values[-1]))
         self.pending.append((values, counts))
         if sum(len(some) for some, _ in self.pending) > MAX_PENDING:
-            self._settle()
+            self._flush()
 
     def merge(self, other: "Numbers") -> None:
-        """Adds what another one has counted."""
+        """Add what another one has counted."""
         self.num_missing += other.num_missing
         self.total += other.total
         self.total_squares += other.total_squares
@@ -70,18 +67,16 @@ class Numbers:
         self.maximum = max(self.maximum, other.maximum)
         self.dropped_bits = max(self.dropped_bits, other.dropped_bits)
         self.pending.append(other.bins())
-        self._settle()
+        self._flush()
 
-    def bins(self) -> "tuple[NDArray[np.float64], NDArray[np.int64]]":
+    def bins(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """The values, rising (the edges nearer to zero of their bins), and how many of each."""
-        self._settle()
+        self._flush()
         assert self.values is not None
         assert self.counts is not None
         return self.values, self.counts
 
-    def _settle(self) -> None:
-        import numpy as np
-
+    def _flush(self) -> None:
         known = [] if self.values is None or self.counts is None else [(self.values, self.counts)]
         parts = [*known, *self.pending]
         self.pending = []
@@ -123,8 +118,6 @@ class Numbers:
         }
 
     def _quantiles(self) -> list[float | int] | None:
-        import numpy as np
-
         values, counts = self.bins()
         if not len(values):
             return None
@@ -133,8 +126,6 @@ class Numbers:
         return [self._plain(value) for value in found]
 
     def _histogram(self) -> Json | None:
-        import numpy as np
-
         values, counts = self.bins()
         if not len(values):
             return None
@@ -145,18 +136,14 @@ class Numbers:
         return {"edges": edges.tolist(), "counts": heights.astype(np.int64).tolist()}
 
     def _top_values(self) -> list[list[Any]]:
-        import numpy as np
-
         if self.dropped_bits:
             return []
         values, counts = self.bins()
         first = np.lexsort((values, -counts))[:NUM_TOP_VALUES]
         return [[self._plain(values[at]), int(counts[at])] for at in first]
 
-    def _middles(self) -> "NDArray[np.float64]":
+    def _middles(self) -> NDArray[np.float64]:
         """The middle of each bin, within the values that were seen."""
-        import numpy as np
-
         values, _ = self.bins()
         if not self.dropped_bits:
             return values
@@ -164,7 +151,7 @@ class Numbers:
         middles = (values.view(np.int64) | half).view(np.float64)
         return middles.clip(self.minimum, self.maximum)
 
-    def _plain(self, value: "float | np.float64") -> float | int:
+    def _plain(self, value: float | np.float64) -> float | int:
         return round(float(value)) if self.type == "INT" else float(value)
 
     def to_state(self) -> Json:
@@ -185,8 +172,6 @@ class Numbers:
     @classmethod
     def from_state(cls, state: Json) -> "Numbers":
         """The inverse of `to_state`."""
-        import numpy as np
-
         return cls(
             type=state["type"],
             num_missing=state["num_missing"],
@@ -205,19 +190,15 @@ def _units(value: float) -> int:
     return numerator * (UNITS // denominator)
 
 
-def _coarse(values: "NDArray[np.float64]", dropped_bits: int) -> "NDArray[np.float64]":
+def _coarse(values: NDArray[np.float64], dropped_bits: int) -> NDArray[np.float64]:
     """The values with the lowest bits of their mantissas set to zero."""
-    import numpy as np
-
     bits = np.int64(dropped_bits)
     return ((values.view(np.int64) >> bits) << bits).view(np.float64)
 
 
 def _grouped(
-    values: "NDArray[np.float64]", counts: "NDArray[np.int64]"
-) -> "tuple[NDArray[np.float64], NDArray[np.int64]]":
-    import numpy as np
-
+    values: NDArray[np.float64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     unique, places = np.unique(values, return_inverse=True)
     sums = np.zeros(len(unique), np.int64)
     np.add.at(sums, places, counts)

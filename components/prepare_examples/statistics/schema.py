@@ -1,5 +1,6 @@
 """tensorflow-metadata's forms of the statistics: a schema, and what Facets reads."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ def read_schema(path: str | Path) -> "schema_pb2.Schema":
 
 
 def write_schema(schema: "schema_pb2.Schema", path: Path) -> None:
-    """Writes a schema in text form."""
+    """Write a schema in text form."""
     from google.protobuf import text_format
 
     path.write_text(text_format.MessageToString(schema))
@@ -130,8 +131,6 @@ def _type(kind: str) -> str:
 
 def digest(schema_text: str) -> str:
     """The SHA-256 of a schema's text."""
-    import hashlib
-
     return hashlib.sha256(schema_text.encode()).hexdigest()
 
 

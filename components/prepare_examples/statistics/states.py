@@ -35,7 +35,7 @@ def from_state(state: Json) -> Numbers | Strings:
 
 
 def merge_states(one: Json, other: Json) -> Json:
-    """Merges the states of features, by name."""
+    """Merge the states of features, by name."""
     merged = {**other, **one}
     for name in one.keys() & other.keys():
         first, second = from_state(one[name]), from_state(other[name])

@@ -1,13 +1,12 @@
 """How often each text occurs, in bounded memory and merged in any order."""
 
+import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES
 from trainer.json_types import Json
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_STRINGS = 20_000
 
@@ -22,8 +21,8 @@ class Strings:
     is_exact: bool = True
     counts: dict[str, int] = field(default_factory=dict)
 
-    def add(self, column: "pa.Array") -> None:
-        """Counts a column of texts or nulls."""
+    def add(self, column: pa.Array) -> None:
+        """Count a column of texts or nulls."""
         self.num_missing += column.null_count
         counted = column.drop_null().value_counts()
         pairs = zip(
@@ -32,7 +31,7 @@ class Strings:
         self._count(dict(pairs))
 
     def merge(self, other: "Strings") -> None:
-        """Adds what another one has counted."""
+        """Add what another one has counted."""
         self.num_missing += other.num_missing
         self.num_present += other.num_present - sum(other.counts.values())
         self.is_exact = self.is_exact and other.is_exact
@@ -76,6 +75,4 @@ class Strings:
 
 
 def _text_hash(text: str) -> bytes:
-    import hashlib
-
     return hashlib.blake2b(text.encode(), digest_size=8).digest()

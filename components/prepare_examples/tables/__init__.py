@@ -1,1 +1,1 @@
-"""Tables: CSV, Parquet or BigQuery rows to examples."""
+"""Tables: rows of CSV, Parquet or BigQuery to examples."""

@@ -1,4 +1,4 @@
-"""The Beam pipeline of a table: parts in, files, statistics and manifest out."""
+"""The Beam pipeline of a table: its elements are parts, its result the merged results of all."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -20,9 +20,9 @@ def write_table(
     output_dir: Path,
     beam_options: Sequence[str] = (),
 ) -> Json:
-    """Runs the pipeline; answers the entries of all files, the tally and the statistics.
+    """Run the pipeline; return the entries of all files, the tally and the statistics.
 
-    The elements of the pipeline describe parts; rows never travel.
+    The pipeline's elements describe parts; rows do not pass through Beam.
     """
     return run_pipeline(
         [part.to_json() for part in parts],
@@ -34,12 +34,12 @@ def write_table(
 
 
 def merge_results(results: Iterable[Json]) -> Json:
-    """Merges the results of parts, in any order and grouping, into one of the same form."""
+    """Return the merged results of parts, in the same form, for any order and grouping."""
     merged = empty_result()
     for result in results:
         merged["shards"] = merged["shards"] + result["shards"]
         merged["quarantine"] = merged["quarantine"] + result["quarantine"]
-        merged["tally"] = _added(merged["tally"], result["tally"])
+        merged["tally"] = _sum_tallies(merged["tally"], result["tally"])
         merged["keys"] = merge_keys(merged["keys"], result["keys"])
         merged["statistics"] = {
             split: merge_states(features, result["statistics"].get(split, {}))
@@ -49,7 +49,7 @@ def merge_results(results: Iterable[Json]) -> Json:
 
 
 def empty_result() -> Json:
-    """The result of no part."""
+    """Return the result of no parts."""
     return {
         "shards": [],
         "quarantine": [],
@@ -63,7 +63,7 @@ def empty_result() -> Json:
 
 
 def finish(results: Iterable[Json]) -> Json:
-    """The summary of the merged results, with the files in order."""
+    """Return the summary of all parts' results, with the files in order."""
     merged = merge_results(results)
     return {
         "shards": sorted(merged["shards"], key=lambda entry: str(entry["file"])),
@@ -77,8 +77,8 @@ def finish(results: Iterable[Json]) -> Json:
     }
 
 
-def _added(one: Json, other: Json) -> Json:
-    """The sums of two tallies."""
+def _sum_tallies(one: Json, other: Json) -> Json:
+    """Return the sums of two tallies, by name and key."""
     return {
         name: {key: value.get(key, 0) + other[name].get(key, 0) for key in {**value, **other[name]}}
         if isinstance(value, dict)

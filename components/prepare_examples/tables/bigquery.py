@@ -1,7 +1,10 @@
-"""Trips from BigQuery's public table: a query's rows, kept as a Parquet file of the cache.
+"""Taxi trips from BigQuery's public table: the rows of a query, cached as a Parquet file.
 
-Untested against the real service: the tests compare the query's text and use a client of their own.
-A query is charged by the columns it reads, whatever its limit: only the needed ones are named.
+Not tested against the real service: the tests compare the query's text and use a fake client.
+A query is billed by the columns it reads, whatever its limit, so it selects only the needed ones.
+
+pyarrow is imported inside functions: every command that reads options imports this module, and
+pyarrow takes 0.2 s.
 """
 
 import contextlib
@@ -15,53 +18,53 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.columns import REQUIRED
+from trainer.workloads.taxi_table import REQUIRED, ROW_KEY, TIME
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLE = "bigquery-public-data.chicago_taxi_trips.taxi_trips"
-COLUMNS = ("unique_key", *REQUIRED)
+COLUMNS = (ROW_KEY, *REQUIRED)
 GROUP_ROWS = 65_536
 
 logger = logging.getLogger(__name__)
 
 
 def build_query(*, limit: int, dates: tuple[str, ...] = ()) -> str:
-    """The query for `limit` trips, of all or of those that start from one day to another.
+    """Return the query for `limit` trips, of all or of those that start within some days.
 
-    The trips are the first by their key, which is random: the same ones as long as the table is
-    the same.
+    The trips are the first by key, and keys are random: the same query returns the same trips until
+    the table changes.
 
     Args:
         limit: number of trips.
-        dates: first and last day, as 2016-01-31; empty for all.
+        dates: first and last day, such as 2016-01-31; empty for all.
 
     Raises:
-        DataError: the limit is not positive, or the dates are no range.
+        DataError: the limit is not positive, or the dates are not a range.
     """
     if type(limit) is not int or limit < 1:
         raise DataError(f"limit is {limit!r}; BigQuery needs a number of rows, at least 1")
     columns = ",\n  ".join(COLUMNS)
-    return f"SELECT\n  {columns}\nFROM `{TABLE}`\n{_where(dates)}ORDER BY unique_key\nLIMIT {limit}"
+    return f"SELECT\n  {columns}\nFROM `{TABLE}`\n{_where(dates)}ORDER BY {ROW_KEY}\nLIMIT {limit}"
 
 
 def fetch_trips(folder: Path, *, project: str, query: str) -> Path:
-    """The Parquet file of a query's rows; the query runs only if the folder does not have it.
+    """Return the Parquet file of a query's rows; run the query unless the folder has the file.
 
-    The file belongs to the table as it is: when the table changes, the query runs again.
+    The query runs again after the table has changed.
 
     Raises:
-        DataError: the query gives no row.
+        DataError: the query returns no row.
         OSError: BigQuery cannot be reached, or refuses.
     """
     key = hashlib.sha256(f"{table_modified(project)}\n{query}".encode()).hexdigest()[:16]
     path = folder / f"bigquery-{key}.parquet"
     if path.exists():
-        logger.info("BigQuery: %s holds the rows of the same query; delete it to ask anew", path)
+        logger.info("BigQuery: using the rows of this query in %s; delete it to query again", path)
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    with _reached(project):
+    with _explaining_errors(project):
         rows = connect(project).query(query).result()
         num_rows = _save(rows.to_arrow_iterable(), path)
     logger.info("BigQuery: %d rows of %s to %s", num_rows, TABLE, path)
@@ -69,19 +72,19 @@ def fetch_trips(folder: Path, *, project: str, query: str) -> Path:
 
 
 def table_modified(project: str) -> str:
-    """Return the time of the table's last change; asking for it is free.
+    """Return the time of the table's last change; this request is free.
 
     Raises:
         OSError: BigQuery cannot be reached, or refuses.
     """
-    with _reached(project):
+    with _explaining_errors(project):
         modified: datetime.datetime = connect(project).get_table(TABLE).modified
     return f"{TABLE} of {modified.isoformat()}"
 
 
 @contextlib.contextmanager
-def _reached(project: str) -> Iterator[None]:
-    """Turn what the client raises into an error that says what to do."""
+def _explaining_errors(project: str) -> Iterator[None]:
+    """Raise the client's errors as an OSError that says what to do."""
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 
@@ -90,12 +93,12 @@ def _reached(project: str) -> Iterator[None]:
     except (GoogleAPIError, GoogleAuthError) as error:
         raise OSError(
             f"BigQuery, project {project}: {error}; check the project's id and your credentials "
-            "(gcloud auth application-default login), or export the table and name its --files"
+            "(gcloud auth application-default login), or export the table and use --files"
         ) from error
 
 
 def connect(project: str) -> Any:
-    """A client that pays for its queries through a project."""
+    """Return a client whose queries are billed to a project."""
     from google.cloud import bigquery
 
     return bigquery.Client(project=project)
@@ -110,17 +113,17 @@ def _where(dates: tuple[str, ...]) -> str:
         first, last = datetime.date.max, datetime.date.min
     if first > last:
         raise DataError(
-            f"dates is {','.join(dates)!r}; it must be the first and the last day, such as "
+            f"dates is {','.join(dates)!r}; it must be the first and last day, such as "
             "2016-01-01,2016-12-31"
         )
     return (
-        f"WHERE trip_start_timestamp >= TIMESTAMP '{first}'\n"
-        f"  AND trip_start_timestamp < TIMESTAMP '{last + datetime.timedelta(days=1)}'\n"
+        f"WHERE {TIME} >= TIMESTAMP '{first}'\n"
+        f"  AND {TIME} < TIMESTAMP '{last + datetime.timedelta(days=1)}'\n"
     )
 
 
 def _save(batches: "Iterable[pa.RecordBatch]", path: Path) -> int:
-    """Writes record batches in one step, in row groups of one size; answers the number of rows."""
+    """Write record batches in one step, in row groups of one size; return the number of rows."""
     from pyarrow import parquet
 
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
@@ -131,7 +134,7 @@ def _save(batches: "Iterable[pa.RecordBatch]", path: Path) -> int:
             writer.write_table(table)
             num_rows += table.num_rows
         if writer is None:
-            raise DataError("BigQuery's answer has no row; give other dates")
+            raise DataError("BigQuery returned no row; use other dates")
         writer.close()
         os.replace(partial, path)
     finally:
@@ -140,7 +143,7 @@ def _save(batches: "Iterable[pa.RecordBatch]", path: Path) -> int:
 
 
 def _tables(batches: "Iterable[pa.RecordBatch]") -> "Iterable[pa.Table]":
-    """The rows of batches of any size, GROUP_ROWS at a time; memory holds no more."""
+    """Yield the rows of batches of any size, GROUP_ROWS at a time, to bound memory."""
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []

@@ -1,14 +1,13 @@
-"""Where the records of a CSV file begin and end (RFC 4180: a newline in quotes is no end)."""
+"""Record boundaries of CSV files (RFC 4180: a newline in quotes does not end a record)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 BLOCK_BYTES = 4 << 20
 MAX_BLOCK_BYTES = 16 * BLOCK_BYTES
@@ -17,19 +16,17 @@ NEWLINE, RETURN, QUOTE = 10, 13, 34
 
 @dataclass
 class RecordFinder:
-    """Finds the ends of records in the chunks of a file, one after the other.
+    """Finder of record ends in the consecutive chunks of a file.
 
-    Blank lines are no records. `line_bytes` is what the last line had so far, without its newline.
+    Blank lines are not records. `line_bytes` is the length so far of an unfinished line.
     """
 
     is_quoted: bool = False
     line_bytes: int = 0
     ends_in_return: bool = False
 
-    def ends(self, chunk: bytes) -> "NDArray[np.int64]":
-        """Positions of the newlines that end a record."""
-        import numpy as np
-
+    def ends(self, chunk: bytes) -> NDArray[np.int64]:
+        """Return the positions in a chunk of the newlines that end a record."""
         data = np.frombuffer(chunk, np.uint8)
         newlines = np.flatnonzero(data == NEWLINE)
         if self.is_quoted or b'"' in chunk:
@@ -48,7 +45,7 @@ class RecordFinder:
         return ends
 
     def has_rest(self) -> bool:
-        """Does the last line, which no newline ended, hold a record?"""
+        """Return whether the last line, without a newline at its end, holds a record."""
         return self.line_bytes > int(self.ends_in_return)
 
     def _last_byte(self) -> int:
@@ -61,16 +58,22 @@ class RecordFinder:
 
 
 def count_records(block: bytes) -> int:
-    """The number of records in a block of whole ones."""
+    """Return the number of records in a block of whole records."""
     finder = RecordFinder()
     return len(finder.ends(block)) + int(finder.has_rest())
 
 
 def record_blocks(file: IO[bytes], num_bytes: int | None, *, name: str) -> Iterator[bytes]:
-    """Blocks of whole records from where an open file stands, `num_bytes` of it (None: the rest).
+    """Yield blocks of whole records from an open file's position on.
+
+    Args:
+        file: an open file.
+        num_bytes: how much to read; None reads to the end.
+        name: the file's name, for errors.
+
 
     Raises:
-        DataError: a record is absurdly long, as after a quote that is never closed.
+        DataError: a record is longer than MAX_BLOCK_BYTES, as after a quote that is never closed.
     """
     rest, left = b"", num_bytes
     while True:
@@ -86,7 +89,7 @@ def record_blocks(file: IO[bytes], num_bytes: int | None, *, name: str) -> Itera
         rest = block[cut:]
         if len(rest) > MAX_BLOCK_BYTES:
             start = rest[:80].decode(errors="replace")
-            raise DataError(f"{name}: a record has no end; is a quote not closed in {start!r}…?")
+            raise DataError(f"{name}: a record does not end; close the quote in {start!r}…")
         if cut:
             yield block[:cut]
     if rest.strip():

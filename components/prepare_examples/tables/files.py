@@ -1,14 +1,18 @@
-"""The files of a table: which there are, what is in them, and where they can be cut."""
+"""The files of a table: their headers, and the offsets at which CSV files can be split."""
 
-import glob
+import csv
 import gzip
 import hashlib
+import io
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
+
+import pyarrow as pa
+from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import sha256_of
@@ -18,17 +22,16 @@ from components.prepare_examples.tables.csv_records import (
     count_records,
     record_blocks,
 )
-from components.prepare_examples.tables.rows import header_names
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OTHER_SEPARATORS = ";\t|"
 MAX_HEADER_BYTES = 1 << 20
-GZIP_RATIO = 5  # for planning only: how much larger a gzipped CSV file is when unpacked
+GZIP_RATIO = 5  # estimated size of an unpacked CSV file by its gzipped size, for planning only
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file whose header has been read: `data_start` is where its first record begins."""
+    """A file whose header has been read; `data_start` is the offset of its first record."""
 
     path: str
     kind: str  # csv, gzip or parquet
@@ -39,13 +42,13 @@ class TableFile:
 
     @property
     def weight(self) -> int:
-        """How much of the work it is."""
+        """The size of the work, in bytes of plain CSV."""
         return self.num_bytes * (GZIP_RATIO if self.kind == "gzip" else 1)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A place between two records: the offset, and how many records come before it."""
+    """An offset between two records, and the number of records before it."""
 
     offset: int
     num_rows: int
@@ -53,41 +56,26 @@ class Cut:
 
 @dataclass(frozen=True)
 class Scan:
-    """What reading a CSV file once has shown; the last cut is its end."""
+    """The result of reading a CSV file once; the last cut is the file's end."""
 
     sha256: str
     cuts: tuple[Cut, ...]
 
     def at(self, offset: int) -> Cut:
-        """The first cut at or after an offset that was asked for."""
+        """Return the first cut at or after one of the target offsets."""
         offsets = [cut.offset for cut in self.cuts]
         return self.cuts[min(bisect_right(offsets, offset - 1), len(offsets) - 1)]
 
 
-def find_files(patterns: Sequence[str]) -> list[str]:
-    """The files that the patterns match, in the order of their names, none twice.
-
-    Raises:
-        DataError: a pattern matches nothing; names it.
-    """
-    found: set[str] = set()
-    for pattern in patterns:
-        matches = [path for path in glob.glob(pattern, recursive=True) if Path(path).is_file()]
-        if not matches:
-            raise DataError(f"{pattern} matches no file")
-        found.update(matches)
-    return sorted(found)
-
-
 def open_table(path: str) -> TableFile:
-    """Reads a file's header.
+    """Read a file's header.
 
     Raises:
-        DataError: the file is empty, is no table or its header is not UTF-8; names it.
+        DataError: the file is empty or not a table, or its header is not UTF-8; names the file.
     """
     num_bytes = Path(path).stat().st_size
     if num_bytes == 0:
-        raise DataError(f"{path} is empty: it has no header")
+        raise DataError(f"{path} is empty; a file needs a header")
     with Path(path).open("rb") as file:
         start = file.read(4)
     if start == b"PAR1":
@@ -99,22 +87,22 @@ def open_table(path: str) -> TableFile:
 
 
 def open_records(path: str, kind: str) -> IO[bytes]:
-    """An open CSV file, unpacked if it is gzipped."""
+    """Open a CSV file, plain or gzipped."""
     return cast(IO[bytes], gzip.open(path, "rb") if kind == "gzip" else Path(path).open("rb"))
 
 
 def gzip_errors() -> tuple[type[Exception], ...]:
-    """What reading a damaged gzip file raises."""
+    """Return the exceptions raised by reading a damaged gzip file."""
     return (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None) -> Scan:
-    """Reads a plain CSV file once: its digest, and a cut at or after each target offset.
+    """Read a plain CSV file once, for its digest and a cut at or after each target offset.
 
     Args:
         file: the file.
-        targets: offsets, rising.
-        max_rows: end after so many records.
+        targets: offsets, in ascending order.
+        max_rows: the number of records after which the last cut is made; None for the file's end.
     """
     digest, finder = hashlib.sha256(), RecordFinder()
     waiting = [target for target in targets if target > file.data_start]
@@ -134,14 +122,14 @@ def scan(file: TableFile, targets: Iterable[int], *, max_rows: int | None = None
             num_rows += len(ends)
             offset += len(chunk)
     if finder.is_quoted:
-        raise DataError(f"{file.path}, row {num_rows + 1}: a quote is opened and never closed")
+        raise DataError(f"{file.path}, row {num_rows + 1}: a quote is never closed")
     last = end or Cut(offset, num_rows + int(finder.has_rest()))
     kept = [cut for cut in cuts if cut.offset < last.offset]
     return Scan(digest.hexdigest(), (*kept, last))
 
 
 def count_gzip_rows(file: TableFile, most: int) -> int:
-    """The rows of a gzipped CSV file, or `most` if it has more."""
+    """Return the number of rows of a gzipped CSV file, at most `most`."""
     num_rows = 0
     try:
         with open_records(file.path, file.kind) as content:
@@ -156,12 +144,12 @@ def count_gzip_rows(file: TableFile, most: int) -> int:
 
 
 def damaged(path: str, error: Exception) -> DataError:
-    """What to say of a gzip file that is cut short or damaged."""
-    return DataError(f"{path} is not a whole gzip file: {error}; get it again")
+    """Return the error for a gzip file that is truncated or damaged."""
+    return DataError(f"{path} is not a complete gzip file: {error}; download or copy it again")
 
 
 def digest_of(file: TableFile) -> str:
-    """The SHA-256 of a file that is not scanned."""
+    """Return the SHA-256 of a file that is not scanned."""
     return sha256_of(Path(file.path))
 
 
@@ -173,30 +161,27 @@ def _read_header(content: IO[bytes], path: str) -> tuple[list[str], int]:
     skipped = len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0
     record = start[skipped:].rstrip(b"\r\n")
     try:
-        names = header_names(record)
+        names = next(csv.reader(io.StringIO(record.decode(), newline="")), [])
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}: its header is not UTF-8 ({start[:20]!r}); convert the file to UTF-8"
+            f"{path}: the header is not UTF-8 ({start[:20]!r}); convert the file to UTF-8"
         ) from error
     separators = [sign for sign in OTHER_SEPARATORS if sign in "".join(names)]
     if len(names) == 1 and separators:
         raise DataError(
-            f"{path}: its columns are separated by {separators[0]!r}; only commas are read: "
-            "write the file anew as CSV with commas"
+            f"{path}: the columns are separated by {separators[0]!r}; only commas are supported: "
+            "convert the file to CSV with commas"
         )
     if not any(names):
-        raise DataError(f"{path}: its first line is blank; the names of the columns belong there")
+        raise DataError(f"{path}: the first line is blank; it must hold the names of the columns")
     return names, len(start)
 
 
 def _open_parquet(path: str, num_bytes: int) -> TableFile:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     try:
         metadata = parquet.read_metadata(path)
     except pa.ArrowInvalid as error:
-        raise DataError(f"{path} is not a whole Parquet file: {error}") from error
+        raise DataError(f"{path} is not a complete Parquet file: {error}") from error
     names = metadata.schema.to_arrow_schema().names
     groups = (metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
     return TableFile(path, "parquet", num_bytes, tuple(names), group_rows=tuple(groups))

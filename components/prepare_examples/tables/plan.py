@@ -1,4 +1,4 @@
-"""Which records become which files: decided from the input alone, never from the workers."""
+"""The plan of which records go to which shards; it depends on the input, not on the workers."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ from components.prepare_examples.tables.files import (
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; `stop` -1 is its end."""
+    """Bytes (CSV) or row groups (Parquet) `start` to `stop` of a file; -1 is the file's end."""
 
     path: str
     kind: str
@@ -29,18 +29,18 @@ class Segment:
 
 @dataclass
 class Part:
-    """What one call writes: one file of each split for each of `shards`."""
+    """The work of one call: for each of `shards`, one file of each split."""
 
     shards: list[int]
     segments: list[Segment] = field(default_factory=list)
 
     def to_json(self) -> str:
-        """Plain text, to travel through Beam."""
+        """Return the part as text, to pass through Beam."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Part":
-        """The inverse of `to_json`."""
+        """Return the part that `to_json` has written."""
         content = json.loads(text)
         segments = [Segment(**{**s, "columns": tuple(s["columns"])}) for s in content["segments"]]
         return cls(shards=content["shards"], segments=segments)
@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """The parts, and what is known of the input: digests by file, and the rows if known."""
+    """The parts, the digests of the input by file, and the number of rows if known."""
 
     parts: tuple[Part, ...]
     digests: Mapping[str, str]
@@ -63,17 +63,17 @@ def plan_table(
     digest: Callable[[TableFile], str],
     max_rows: int = 0,
 ) -> TablePlan:
-    """Cuts the input into `num_shards` parts of about equal work, at the ends of records.
+    """Split the input into `num_shards` parts of about equal work, at the ends of records.
 
-    A gzipped file cannot be cut: where one covers several parts, it is one part that writes all
-    their files, dealing out its rows.
+    A gzipped file cannot be split: where one covers several parts, a single part writes the files
+    of all of them, distributing the rows evenly.
 
     Args:
         files: what to read, in order.
         columns: the canonical names of each file's columns, by path.
         num_shards: files for each split.
-        digest: the SHA-256 of a file that has not to be read for the plan.
-        max_rows: take the first so many rows of all; 0 takes all.
+        digest: returns the SHA-256 of a file that the plan does not need to read.
+        max_rows: use only the first rows, this many in all; 0 for all.
     """
     planner = _Planner(num_shards, sum(file.weight for file in files), max_rows or None)
     digests = {}
@@ -96,7 +96,7 @@ class _Planner:
         self.num_rows: int | None = 0
 
     def add_csv(self, file: TableFile, columns: tuple[str, ...]) -> str:
-        """Cuts a plain CSV file; answers its digest."""
+        """Add a plain CSV file; return its digest."""
         if self._rows_left == 0:
             return digest_of(file)
         first, last = self._part_at(0), self._part_at(file.weight - 1)
@@ -114,7 +114,7 @@ class _Planner:
         return found.sha256
 
     def add_whole(self, file: TableFile, columns: tuple[str, ...]) -> None:
-        """Takes a gzipped file as a whole and a Parquet file by its row groups."""
+        """Add a gzipped file as a whole, or a Parquet file by its row groups."""
         if file.kind == "gzip":
             self._add_gzip(file, columns)
         else:
@@ -122,7 +122,7 @@ class _Planner:
         self._passed += file.weight
 
     def parts(self) -> tuple[Part, ...]:
-        """The parts that have something to read; the files of the others go to the one before."""
+        """Return the parts with input; a part without any adds its shards to the one before."""
         parts: list[Part] = []
         for index, segments in enumerate(self._segments):
             if segments or not parts:
@@ -163,5 +163,5 @@ class _Planner:
         return min(part, len(self._segments) - 1)
 
     def _start_of(self, part: int) -> int:
-        """The first position of a part."""
+        """Return the first position of a part."""
         return -(-part * self._total // len(self._segments))

@@ -1,31 +1,47 @@
-"""The rows that are set aside: for which column, with which reason, and how many are too many."""
+"""Quarantined rows: the reason for each, their numbers by column, and the limit on their share."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
 from trainer.json_types import Json
 
-NUM_COLUMNS, NUM_ROWS = 3, 3  # that an error shows
+NUM_COLUMNS, NUM_ROWS = 3, 3  # shown in an error
 
 
-def describe(result: Json) -> Json:
-    """Return the manifest's entry: the numbers by column, and the side files."""
+@dataclass
+class BadRows:
+    """The rows of a block to quarantine, each with the column and reason found first."""
+
+    reasons: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def add(self, rows: NDArray[np.int64], column: str, describe: Callable[[int], str]) -> None:
+        """Add rows with a bad value in a column."""
+        for row in rows.tolist():
+            self.reasons.setdefault(row, (column, describe(row)))
+
+
+def manifest_entry(result: Json) -> Json:
+    """Return the manifest's entry: the number of rows by column, and the side files."""
     return {"by_column": result["tally"]["quarantined"], "files": result["quarantine"]}
 
 
 def by_column(counts: Mapping[str, int]) -> str:
-    """Return the number of rows of each column, the worst first."""
+    """Return the number of rows of each column as a text, the largest first."""
     return ", ".join(f"{_shown(name)} {count:,}" for name, count in _ranked(counts))
 
 
 def check_share(result: Json, folder: Path, *, max_share: float) -> None:
-    """End the run when more than a share of all rows is quarantined.
+    """Check that at most a share of all rows is quarantined.
 
     Args:
-        result: of all parts.
-        folder: where their side files are.
+        result: the merged result of all parts.
+        folder: the folder of their side files.
         max_share: 0 allows no row, 1 all.
 
     Raises:
@@ -40,8 +56,8 @@ def check_share(result: Json, folder: Path, *, max_share: float) -> None:
     columns = "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
     raise DataError(
         f"{num_bad:,} of {tally['read']:,} rows ({num_bad / tally['read']:.1%}) are bad, and "
-        f"max_quarantine is {max_share:.1%}: {columns}; put the files right, or raise "
-        "max_quarantine to go on without these rows"
+        f"max_quarantine is {max_share:.1%}: {columns}; correct the files, or raise "
+        "max_quarantine to continue without these rows"
     )
 
 
@@ -54,20 +70,20 @@ def _shown(column: str) -> str:
 
 
 def _first_rows(files: list[Path], counts: dict[str, int]) -> dict[str, str]:
-    """Return for each column its first rows as a text: file, row and reason, with the value."""
+    """Return the first rows of each column as a text: file, row and reason, with the value."""
     found: dict[str, list[str]] = {name: [] for name in counts}
     named: dict[str, str] = {}
-    wanted = sum(min(count, NUM_ROWS) for count in counts.values())
+    num_left = sum(min(count, NUM_ROWS) for count in counts.values())
     for file in files:
         with file.open(encoding="utf-8") as lines:
             for line in lines:
                 entry = json.loads(line)
                 rows = found.get(entry["column"])
                 if rows is not None and len(rows) < NUM_ROWS:
-                    where = "" if named.get(entry["column"]) == entry["file"] else entry["file"]
+                    path = "" if named.get(entry["column"]) == entry["file"] else entry["file"]
                     named[entry["column"]] = entry["file"]
-                    rows.append(f"{where} row {entry['row']}: {entry['reason']}".strip())
-                    wanted -= 1
-                if not wanted:
+                    rows.append(f"{path} row {entry['row']}: {entry['reason']}".strip())
+                    num_left -= 1
+                if not num_left:
                     break
     return {name: "; ".join(rows) for name, rows in found.items()}

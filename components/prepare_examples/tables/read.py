@@ -1,12 +1,15 @@
-"""Reads a segment of a table, a block of some ten thousand rows at a time."""
+"""Reading of a segment of a table, in blocks of some ten thousand rows."""
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.clean_rows import clean
-from components.prepare_examples.tables.column_types import from_columns, with_sparks_zone
 from components.prepare_examples.tables.csv_records import count_records, record_blocks
 from components.prepare_examples.tables.files import damaged, gzip_errors, open_records
+from components.prepare_examples.tables.parquet_columns import from_columns, with_spark_zone
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.rows import Block, read_csv_block
 
@@ -14,17 +17,15 @@ BATCH_ROWS = 32_768
 
 
 def blocks(segment: Segment, *, time_zone: str) -> Iterator[tuple[int, Block]]:
-    """The segment's blocks, each with the number of rows before it in the file.
+    """Yield the segment's blocks, each with the number of rows before it in the file.
 
     Args:
-        segment: what to read.
-        time_zone: whose wall time a time with a zone becomes.
+        segment: the segment to read.
+        time_zone: of the wall time that a time with a zone is converted to.
 
     Raises:
-        DataError: the file is damaged, or has other records than its newlines say; names the rows.
+        DataError: the file is damaged, or its newlines do not match its records; names the rows.
     """
-    import pyarrow as pa
-
     row, left = segment.first_row, segment.max_rows
     found = (
         _parquet_blocks(segment, time_zone) if segment.kind == "parquet" else _csv_blocks(segment)
@@ -67,18 +68,16 @@ def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
     if counted != parsed:
         raise DataError(
             f"{path}, from row {row + 1} on: {counted} records by their newlines, but {parsed} as "
-            "parsed; look there for quotes within fields and for carriage returns"
+            "parsed; check these rows for quotes within fields and for carriage returns"
         )
 
 
 def _parquet_blocks(segment: Segment, time_zone: str) -> Iterator[Block]:
-    from pyarrow import parquet
-
-    # Spark's years 1 to 9999 do not fit the nanoseconds that INT96 would become.
+    # Spark's years 1 to 9999 do not fit in nanoseconds, the default unit for INT96.
     with parquet.ParquetFile(segment.path, coerce_int96_timestamp_unit="us") as file:
         groups = range(segment.start, segment.stop)
         names = file.schema_arrow.names
         for batch in file.iter_batches(BATCH_ROWS, row_groups=groups):
             assert batch.schema.names == names
-            zoned = with_sparks_zone(batch, file)
+            zoned = with_spark_zone(batch, file)
             yield from_columns(zoned, segment.columns, path=segment.path, time_zone=time_zone)

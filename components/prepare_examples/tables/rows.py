@@ -1,63 +1,67 @@
-"""Blocks of taxi records become typed columns; bad rows are set aside with a reason."""
+"""Blocks of a table's rows: CSV records are parsed to typed columns, bad rows get a reason."""
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from components.prepare_examples.tables.bad_rows import BadRows
-from components.prepare_examples.tables.columns import (
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
+
+from components.prepare_examples.tables.quarantine import BadRows
+from trainer.workloads.taxi_table import (
     DERIVED,
     FLOATS,
     INTS,
     KEYS,
+    LABEL_COLUMNS,
     STRINGS,
+    TIME,
 )
-from components.prepare_examples.tables.times import NAME
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-NUMBERS = {*FLOATS, *INTS, "tips"} - {NAME}
-TEXTS = {*STRINGS, *KEYS, NAME}
+NUMBERS = {*FLOATS, *INTS, *LABEL_COLUMNS} - {TIME}
+TEXTS = {*STRINGS, *KEYS, TIME}
 NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 @dataclass
 class Block:
-    """A block of rows: typed columns, the rows that are bad, and those that were no rows at all.
+    """A block of rows with typed columns.
 
-    Ragged rows (with too few or too many fields) are not in `table`; `numbers` says for each row of
-    the table which record of the block it is, starting with 0. `raw` is the table as it was read.
-    `zones` counts the times that were given in a time zone, by its name, and are wall time now;
-    `differing` the values of derived features in the input that are not those of the time.
+    Attributes:
+        table: the rows, without the ragged ones.
+        raw: the same rows as they were read.
+        bad: the rows with bad values.
+        numbers: the position in the block of each row of the table, from 0.
+        ragged: position, reason and text of each record with too few or too many fields.
+        zones: how many times were converted to wall time, by the zone that they named.
+        differing: how many values of each derived feature differ from those computed.
     """
 
-    table: "pa.Table"
-    raw: "pa.Table"
+    table: pa.Table
+    raw: pa.Table
     bad: BadRows
-    numbers: "NDArray[np.int64]"
+    numbers: NDArray[np.int64]
     ragged: list[tuple[int, str, str]]
     zones: Counter[str] = field(default_factory=Counter)
     differing: Counter[str] = field(default_factory=Counter)
 
     @property
     def num_rows(self) -> int:
-        """All records, the bad and the ragged ones too."""
+        """The number of records, bad and ragged ones included."""
         return len(self.numbers) + len(self.ragged)
 
     def original(self, row: int) -> dict[str, Any]:
-        """A row as it was read, by column."""
+        """Return a row as it was read, by column."""
         found = self.raw.slice(row, 1)
         return {name: _as_read(found[name].combine_chunks()) for name in found.column_names}
 
     def head(self, num_rows: int) -> "Block":
-        """The first records."""
+        """Return the block's first records."""
         kept = self.numbers[self.numbers < num_rows]
         reasons = {row: why for row, why in self.bad.reasons.items() if row < len(kept)}
         return replace(
@@ -71,10 +75,7 @@ class Block:
 
 
 def read_csv_block(block: bytes, columns: Sequence[str]) -> Block:
-    """Parses whole CSV records: fast if every value has its type, else value by value."""
-    import numpy as np
-    import pyarrow as pa
-
+    """Parse whole CSV records: fast if every value has its column's type, else value by value."""
     bad = BadRows()
     try:
         raw, ragged = _parse(block, columns, _types())
@@ -87,28 +88,21 @@ def read_csv_block(block: bytes, columns: Sequence[str]) -> Block:
     return Block(table=table, raw=raw, bad=bad, numbers=numbers, ragged=ragged)
 
 
-def _as_read(column: "pa.Array") -> Any:
-    """Return the one value of a column; a time as text, for Python has no nanoseconds."""
-    import pyarrow as pa
-
+def _as_read(column: pa.Array) -> Any:
+    """Return the only value of a column; a time as text, because Python has no nanoseconds."""
     if not pa.types.is_timestamp(column.type) or not column[0].is_valid:
         return column[0].as_py()
     text = column.view(pa.timestamp(column.type.unit)).cast(pa.string())[0].as_py()
     return f"{text} UTC" if column.type.tz else text
 
 
-def _types() -> "dict[str, pa.DataType]":
-    import pyarrow as pa
-
+def _types() -> dict[str, pa.DataType]:
     return {**dict.fromkeys(NUMBERS, pa.float64()), **dict.fromkeys(TEXTS, pa.string())}
 
 
 def _parse(
-    block: bytes, columns: Sequence[str], types: "dict[str, pa.DataType]"
-) -> "tuple[pa.Table, list[tuple[int, str, str]]]":
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
+    block: bytes, columns: Sequence[str], types: dict[str, pa.DataType]
+) -> tuple[pa.Table, list[tuple[int, str, str]]]:
     ragged: list[tuple[int, str, str]] = []
 
     def skip(row: Any) -> str:
@@ -133,10 +127,8 @@ def _parse(
     return table, ragged
 
 
-def _repaired(raw: "pa.Table", bad: BadRows) -> "pa.Table":
-    """The table with its types; values that do not have them are null, and their rows marked."""
-    import pyarrow as pa
-
+def _repaired(raw: pa.Table, bad: BadRows) -> pa.Table:
+    """Return the table with its types; values of another type are null, and their rows bad."""
     columns = {
         name: (parse_numbers if name in NUMBERS else parse_texts)(
             raw[name].combine_chunks(), name, bad
@@ -146,12 +138,11 @@ def _repaired(raw: "pa.Table", bad: BadRows) -> "pa.Table":
     return pa.table(columns)
 
 
-def parse_numbers(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
-    """Return binary texts as float64; others are null and marked, and nan in derived features."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
+def parse_numbers(column: pa.Array, name: str, bad: BadRows) -> pa.Array:
+    """Return binary texts as float64; in derived features, texts that are not numbers are NaN.
 
+    In other columns they are null, and their rows bad.
+    """
     trimmed = pc.cast(pc.ascii_trim_whitespace(_utf8_or_null(column)), pa.binary())
     is_number = pc.match_substring_regex(trimmed, NUMBER_PATTERN.decode())
     is_right = pc.or_(column.is_null(), is_number.fill_null(False))
@@ -159,26 +150,21 @@ def parse_numbers(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
     kept = pc.if_else(is_number, trimmed, pa.scalar(None, pa.binary()))
     numbers = kept.cast(pa.string()).cast(pa.float64())
     if name in DERIVED:
-        return pc.if_else(is_right, numbers, math.nan)  # differs from any
+        return pc.if_else(is_right, numbers, math.nan)  # differs from every number
     bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not a number")
     return numbers
 
 
-def parse_texts(column: "pa.Array", name: str, bad: BadRows) -> "pa.Array":
-    """Return binary texts as texts; those that are not UTF-8 are null and marked."""
-    import numpy as np
-    import pyarrow.compute as pc
-
+def parse_texts(column: pa.Array, name: str, bad: BadRows) -> pa.Array:
+    """Return binary texts as texts; those that are not UTF-8 are null, and their rows bad."""
     texts = _utf8_or_null(column)
-    lost = pc.and_(texts.is_null(), column.is_valid())
-    wrong = np.flatnonzero(lost.to_numpy(zero_copy_only=False))
+    is_wrong = pc.and_(texts.is_null(), column.is_valid())
+    wrong = np.flatnonzero(is_wrong.to_numpy(zero_copy_only=False))
     bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not UTF-8")
     return texts
 
 
-def _utf8_or_null(column: "pa.Array") -> "pa.Array":
-    import pyarrow as pa
-
+def _utf8_or_null(column: pa.Array) -> pa.Array:
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -194,8 +180,3 @@ def _decoded(value: bytes | None) -> str | None:
 
 def _shown(value: bytes) -> str:
     return repr(value[:60].decode(errors="backslashreplace"))
-
-
-def header_names(record: bytes) -> list[str]:
-    """The fields of a file's first record."""
-    return next(csv.reader(io.StringIO(record.decode(), newline="")), [])

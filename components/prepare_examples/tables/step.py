@@ -1,4 +1,4 @@
-"""Taxi trips: files are cut at the ends of records, and each row's split is found by its key."""
+"""Preparing of tables: files are split at the ends of records, and rows into splits by key."""
 
 import json
 import logging
@@ -6,117 +6,110 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.prepare_examples.describe import describe_examples
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import MANIFEST, local_path
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.statistics.duplicates import KEY
-from components.prepare_examples.tables import features as taxi
-from components.prepare_examples.tables import quarantine
+from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.statistics.describe import describe_examples
+from components.prepare_examples.tables import columns, quarantine
 from components.prepare_examples.tables.beam_pipeline import write_table
 from components.prepare_examples.tables.bigquery import build_query, fetch_trips
-from components.prepare_examples.tables.columns import (
-    DERIVED,
-    FEATURES,
-    LABEL,
-    LABEL_RULE,
-    check_header,
-)
-from components.prepare_examples.tables.files import TableFile, digest_of, find_files, open_table
+from components.prepare_examples.tables.files import TableFile, digest_of, open_table
 from components.prepare_examples.tables.plan import TablePlan, plan_table
-from components.prepare_examples.tables.times import NAME as TIME
 from components.prepare_examples.tables.write import TableOptions
-from components.prepare_examples.tfrecords.records import COMPRESSIONS
-from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS
+from components.prepare_examples.tfrecords.shards import COMPRESSIONS, ENTRY_FIELDS, SPLITS
 from trainer.json_types import Json
+from trainer.workloads.taxi_table import DERIVED, FEATURES, LABEL, LABEL_RULE, ROW_KEY, TIME
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class TaxiPlan:
-    """What is to be written, and from what."""
+class TableJob:
+    """A planned run: its parts, the options of writing them, and the manifest's first fields."""
 
     workload: str
     table: TablePlan
     options: TableOptions
     header: Json
-    wanted: PrepareOptions
+    settings: PrepareOptions
 
 
-def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TaxiPlan:
-    """Finds the files, or fetches the sample, checks their headers and cuts them into parts."""
+def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TableJob:
+    """Find the files, or fetch the sample; check the headers and plan the parts."""
     files, is_verified = _files(workload, data_dir, options)
-    columns = {
-        file.path: check_header(file.names, file=file.path, ignored=options.ignore_columns)
+    names = {
+        file.path: columns.check_header(file.names, file=file.path, ignored=options.ignore_columns)
         for file in files
     }
-    common = [name for name in columns[files[0].path] if all(name in c for c in columns.values())]
-    key = taxi.check_key(options.split_key or taxi.default_key(common), common)
+    common = [name for name in names[files[0].path] if all(name in c for c in names.values())]
+    key = columns.check_key(options.split_key or columns.default_key(common), common)
     num_shards = options.planned_shards(sum(file.weight for file in files))
     if num_shards < 1:
         raise DataError(f"the number of train shards is {num_shards}; it must be at least 1")
     table = plan_table(
         files,
-        columns=columns,
+        columns=names,
         num_shards=num_shards,
         digest=digest_of,
         max_rows=options.max_examples,
     )
     if table.num_rows == 0:
-        raise DataError(f"{files[0].path} has a header, but no row")
+        raise DataError(f"{files[0].path} has a header but no rows")
     write_options = TableOptions(
         key=key,
         ratios=options.ratios,
         num_shards=num_shards,
         row_filter=options.row_filter,
         compression=COMPRESSIONS[options.compression],
-        has_keys=KEY in common,
-        # BigQuery's table calls the city's wall time UTC.
+        has_keys=ROW_KEY in common,
+        # BigQuery's table labels the city's wall time UTC.
         time_zone="UTC" if options.source == "bigquery" else options.time_zone,
     )
     header = _header(workload, table, write_options, is_verified=is_verified)
     header["settings"] = options.changed()
     if options.source == "bigquery":
         header["query"] = build_query(limit=options.limit, dates=options.dates)
-    return TaxiPlan(workload, table, write_options, header, options)
+    return TableJob(workload, table, write_options, header, options)
 
 
-def explain(found: TaxiPlan) -> list[str]:
-    """The plan in words, a line for each range of a file."""
-    lines = [found.header["split_rule"]]
-    for part in found.table.parts:
+def explain(job: TableJob) -> list[str]:
+    """Return the plan as text, a line for each range of a file."""
+    lines = [job.header["split_rule"]]
+    for part in job.table.parts:
         shards = ", ".join(f"{shard:05d}" for shard in part.shards)
         for segment in part.segments:
             stop = "the end" if segment.stop < 0 else f"{segment.stop:,}"
             unit = "row groups" if segment.kind == "parquet" else "bytes"
-            where = f"{segment.path}, {unit} {segment.start:,} to {stop}"
-            lines.append(f"shard {shards} of {found.options.num_shards}: {where}")
+            source = f"{segment.path}, {unit} {segment.start:,} to {stop}"
+            lines.append(f"shard {shards} of {job.options.num_shards}: {source}")
     return lines
 
 
-def write(found: TaxiPlan, folder: Path) -> None:
-    """Writes the shards, the statistics and then the manifest.
+def write(job: TableJob, folder: Path) -> None:
+    """Write the shards, the statistics and then the manifest.
 
     Raises:
-        DataError: the rows do not add up, or a split has no example or only one label.
+        DataError: a file has changed, too many rows are bad, a split is empty or has only one
+            label, or there are anomalies that block.
     """
+    settings = job.settings
     result = write_table(
-        found.table.parts, found.options, output_dir=folder, beam_options=found.wanted.beam_options
+        job.table.parts, job.options, output_dir=folder, beam_options=settings.beam_options
     )
-    quarantine.check_share(result, folder, max_share=found.wanted.max_quarantine)
-    rows = _checked_rows(result["tally"], found)
-    manifest = {**found.header, "rows": rows, "quarantine": quarantine.describe(result)}
-    manifest |= _conversions(result["tally"], found.options)
+    quarantine.check_share(result, folder, max_share=settings.max_quarantine)
+    rows = _checked_rows(result["tally"], job)
+    manifest = {**job.header, "rows": rows, "quarantine": quarantine.manifest_entry(result)}
+    manifest |= _conversions(result["tally"], job.options)
     manifest["splits"] = _splits(result["shards"])
-    _check_splits(manifest["splits"], result["statistics"], found)
+    _check_splits(manifest["splits"], result["statistics"], job)
     statistics = {
-        "workload": found.workload,
+        "workload": job.workload,
         "splits": {
             split: {
                 "num_examples": manifest["splits"][split]["num_examples"],
-                "features": {name: features[name] for name in taxi.NAMES},
+                "features": {name: features[name] for name in columns.NAMES},
             }
             for split, features in result["statistics"].items()
         },
@@ -124,12 +117,20 @@ def write(found: TaxiPlan, folder: Path) -> None:
     duplicates = result["duplicates"]
     if duplicates:
         manifest["duplicates"] = duplicates
-    manifest |= describe_examples(statistics, folder, found.wanted, duplicates=duplicates)
+    manifest |= describe_examples(
+        statistics,
+        folder,
+        schema_path=local_path(settings.schema) if settings.schema else None,
+        baseline_path=local_path(settings.baseline) if settings.baseline else None,
+        drift_thresholds=settings.drift_thresholds,
+        block_on=settings.block_on,
+        duplicates=duplicates,
+    )
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
 
 
 def _files(workload: str, data_dir: Path, options: PrepareOptions) -> tuple[list[TableFile], bool]:
-    """The files to read, and whether they are the verified sample."""
+    """Return the files to read, and whether they are the verified sample."""
     if options.source == "bigquery":
         query = build_query(limit=options.limit, dates=options.dates)
         return [open_table(str(fetch_trips(data_dir, project=options.project, query=query)))], False
@@ -154,8 +155,8 @@ def _header(workload: str, table: TablePlan, options: TableOptions, *, is_verifi
     }
 
 
-def _checked_rows(tally: Json, found: TaxiPlan) -> Json:
-    """What became of the rows; each one is accounted for."""
+def _checked_rows(tally: Json, job: TableJob) -> Json:
+    """Return the manifest's numbers of rows, after checking that they add up."""
     quarantined = sum(tally["quarantined"].values())
     rows: Json = {
         "read": tally["read"],
@@ -163,18 +164,19 @@ def _checked_rows(tally: Json, found: TaxiPlan) -> Json:
         "quarantined": quarantined,
         "filtered": tally["filtered"],
     }
-    expected = found.table.num_rows
+    expected = job.table.num_rows
     if expected not in {None, rows["read"]}:
         raise DataError(
-            f"{expected:,} rows were planned, but {rows['read']:,} read: has a file changed?"
+            f"{expected:,} rows were planned, but {rows['read']:,} read: a file has changed; run "
+            "again when no program writes to it"
         )
     if rows["read"] != rows["written"] + quarantined + rows["filtered"]:
-        raise AssertionError(f"rows were lost: {rows}")
+        raise AssertionError(f"the numbers of rows do not add up: {rows}")
     if rows["written"] == 0:
-        raise DataError(_nothing_left(tally, rows))
+        raise DataError(_no_rows_message(tally, rows))
     if quarantined:
         logger.warning(
-            "%d of %d rows are quarantined: %s",
+            "%d of %d rows were quarantined: %s",
             quarantined,
             rows["read"],
             quarantine.by_column(tally["quarantined"]),
@@ -182,7 +184,7 @@ def _checked_rows(tally: Json, found: TaxiPlan) -> Json:
     return rows
 
 
-def _nothing_left(tally: Json, rows: Json) -> str:
+def _no_rows_message(tally: Json, rows: Json) -> str:
     if rows["filtered"]:
         scarcest = max(FEATURES, key=lambda name: int(tally["missing"].get(name, 0)))
         missing = tally["missing"][scarcest]
@@ -191,17 +193,17 @@ def _nothing_left(tally: Json, rows: Json) -> str:
             f"feature, and {scarcest} is missing in {missing:,} of them; leave the filter out"
         )
     if not rows["read"]:
-        return "the files have a header, but no row"
+        return "the files have headers but no rows"
     return f"all {rows['read']:,} rows are bad: {quarantine.by_column(tally['quarantined'])}"
 
 
 def _conversions(tally: Json, options: TableOptions) -> Json:
-    """Return the manifest's entries on what is not as it was in the files."""
+    """Return the manifest's entries about values that differ from those in the files."""
     zones = tally["zones"]
     if "UTC" in zones and options.time_zone != "UTC":
         logger.warning(
-            "%s is said to be UTC and becomes the wall time of %s; where it is the city's time "
-            "already, as in BigQuery's table, set time_zone=UTC",
+            "%s is labelled UTC and was converted to wall time in %s; if it already holds local "
+            "time, as BigQuery's table does, set time_zone=UTC",
             *(TIME, options.time_zone),
         )
     return {
@@ -227,12 +229,12 @@ def _splits(entries: Sequence[Json]) -> Json:
     return splits
 
 
-def _check_splits(splits: Json, statistics: Mapping[str, Json], found: TaxiPlan) -> None:
+def _check_splits(splits: Json, statistics: Mapping[str, Json], job: TableJob) -> None:
     for name, split in splits.items():
         if not split["num_examples"]:
             raise DataError(
-                f"the {name} split would be empty: no key of {' and '.join(found.options.key)} "
-                "falls into it; give more rows, other ratios or a finer split_key"
+                f"the {name} split would be empty: it gets no key of "
+                f"{' and '.join(job.options.key)}; use more rows, other ratios or a finer split_key"
             )
     labels = statistics["train"][LABEL]
     if labels["num_unique"] == 1:

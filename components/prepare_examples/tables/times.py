@@ -1,36 +1,32 @@
-"""The start of a trip in every spelling that the data has: Unix seconds, the portal's, BigQuery's.
+"""Parsing of a table's time column: Unix seconds, the city portal's format, and BigQuery's.
 
-The city publishes Chicago's local time, rounded to quarters of an hour, and so do examples: seconds
-of wall time since 1970. BigQuery's table calls the same wall time UTC. A time of another maker that
-names a zone or an offset is an instant, and becomes the wall time of a zone that is asked for.
+The city publishes Chicago's local time, rounded to quarters of an hour, and examples hold the same:
+seconds of wall time since 1970. BigQuery's table labels that wall time UTC. In files from other
+sources, a time with a zone or an offset is an instant; it is converted to wall time in `time_zone`.
 """
 
 import zoneinfo
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-from components.prepare_examples.tables.bad_rows import BadRows
-from components.prepare_examples.tables.columns import LIMITS
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from components.prepare_examples.tables.quarantine import BadRows
+from trainer.workloads.taxi_table import LIMITS, TIME
 
-NAME = "trip_start_timestamp"
 FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
-# The offset at the end of a time: Z, +02, -0500 or -05:00. "UTC" is none: so BigQuery marks the
-# city's wall time.
+# The offset at the end of a time: Z, +02, -0500 or -05:00. "UTC" does not count as one, because
+# BigQuery labels the city's wall time with it.
 OFFSET = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
 DAY_SECONDS, HOUR_SECONDS, QUARTER_SECONDS = 86_400, 3_600, 900
 THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
 
 
-def wall_times(column: "pa.Array", *, time_zone: str) -> "pa.Array":
-    """Return timestamps or dates as naive seconds; those with a zone as the wall time of one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def wall_times(column: pa.Array, *, time_zone: str) -> pa.Array:
+    """Return timestamps or dates as naive seconds; with a zone, as wall time in `time_zone`."""
     if not pa.types.is_timestamp(column.type):
         return column.cast(pa.timestamp("s"))
     naive = column.view(pa.timestamp(column.type.unit))
@@ -41,38 +37,29 @@ def wall_times(column: "pa.Array", *, time_zone: str) -> "pa.Array":
     return pc.add(seconds.cast(pa.int64()), shifts).cast(pa.timestamp("s"))
 
 
-def _offsets(seconds: "pa.Array", zone: zoneinfo.ZoneInfo) -> "pa.Array":
-    """Return the seconds that a zone is ahead of UTC at each moment.
+def _offsets(seconds: pa.Array, zone: zoneinfo.ZoneInfo) -> pa.Array:
+    """Return how many seconds a zone is ahead of UTC at each moment.
 
-    By Python, once for each quarter of an hour: Arrow looks for the system's database of zones,
-    which small container images do not have.
+    Computed by Python, once for each quarter of an hour: Arrow needs the system's time zone
+    database, which small container images do not have.
     """
-    import numpy as np
-    import pyarrow as pa
-
-    limits = LIMITS[NAME]
-    possible = seconds.to_numpy(zero_copy_only=False).clip(int(limits.low), int(limits.high))
+    limits = LIMITS[TIME]
+    possible = seconds.to_numpy(zero_copy_only=False).clip(limits.low, limits.high)
     quarters, places = np.unique(possible // QUARTER_SECONDS, return_inverse=True)
     moments = (datetime.fromtimestamp(int(q) * QUARTER_SECONDS, zone) for q in quarters)
     shifts = [int((moment.utcoffset() or timedelta()).total_seconds()) for moment in moments]
     return pa.array(np.array(shifts, np.int64)[places])
 
 
-def seconds_of(
-    column: "pa.Array", bad: BadRows, *, zones: Counter[str], time_zone: str
-) -> "pa.Array":
-    """Return Unix seconds, int64, of texts or naive timestamps; others are null and marked.
+def parse_times(column: pa.Array, bad: BadRows, *, zones: Counter[str], time_zone: str) -> pa.Array:
+    """Return Unix seconds, int64, of texts or naive timestamps; texts that are not times are null.
 
     Args:
-        column: texts, `wall_times` or numbers; the last are returned as they are.
-        bad: where to mark.
-        zones: counts the texts that name an offset, by it.
-        time_zone: whose wall time those become.
+        column: texts, `wall_times` or numbers; numbers are returned unchanged.
+        bad: gets the rows of texts that are not times.
+        zones: counts the texts with an offset, by offset.
+        time_zone: of the wall time that those are converted to.
     """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.int64())
     if not pa.types.is_string(column.type):
@@ -82,43 +69,31 @@ def seconds_of(
     except pa.ArrowInvalid:
         seconds = _parse_texts(column, zones, time_zone)
     wrong = pc.and_(seconds.is_null(), column.is_valid()).to_numpy(zero_copy_only=False)
-    bad.add(np.flatnonzero(wrong), NAME, lambda row: f"{column[row].as_py()!r} is no time")
+    bad.add(np.flatnonzero(wrong), TIME, lambda row: f"{column[row].as_py()!r} is not a time")
     return seconds
 
 
-def hours(seconds: "pa.Array") -> "pa.Array":
-    """The hour of the day, 0 to 23."""
-    import pyarrow.compute as pc
-
+def hours(seconds: pa.Array) -> pa.Array:
+    """Return the hour of the day, 0 to 23."""
     return pc.divide(_remainder(seconds, DAY_SECONDS), HOUR_SECONDS)
 
 
-def weekdays(seconds: "pa.Array") -> "pa.Array":
-    """The day of the week, 1 = Sunday to 7 = Saturday."""
-    import pyarrow.compute as pc
-
+def weekdays(seconds: pa.Array) -> pa.Array:
+    """Return the day of the week, 1 = Sunday to 7 = Saturday."""
     days = pc.divide(seconds, DAY_SECONDS)
     return pc.add(_remainder(pc.add(days, THURSDAY), 7), 1)
 
 
-def months(seconds: "pa.Array") -> "pa.Array":
-    """The month, 1 to 12."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def months(seconds: pa.Array) -> pa.Array:
+    """Return the month, 1 to 12."""
     return pc.month(seconds.cast(pa.timestamp("s")))
 
 
-def _remainder(values: "pa.Array", divisor: int) -> "pa.Array":
-    import pyarrow.compute as pc
-
+def _remainder(values: pa.Array, divisor: int) -> pa.Array:
     return pc.subtract(values, pc.multiply(pc.divide(values, divisor), divisor))
 
 
-def _parse_texts(column: "pa.Array", zones: Counter[str], time_zone: str) -> "pa.Array":
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _parse_texts(column: pa.Array, zones: Counter[str], time_zone: str) -> pa.Array:
     is_number = pc.match_substring_regex(column, r"^\d{1,12}(\.0*)?$")
     digits = pc.if_else(is_number, pc.replace_substring_regex(column, r"\..*", ""), None)
     found = digits.cast(pa.int64())
@@ -149,8 +124,8 @@ def _offset_seconds(text: str) -> int:
     return -seconds if text.startswith("-") else seconds
 
 
-DERIVE: "dict[str, Callable[[pa.Array], pa.Array]]" = {
-    "trip_start_hour": hours,
-    "trip_start_day": weekdays,
-    "trip_start_month": months,
+UNITS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "hour": hours,
+    "weekday": weekdays,
+    "month": months,
 }

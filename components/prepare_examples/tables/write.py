@@ -1,4 +1,4 @@
-"""Writes one part of a table: its records become files of examples, and what is bad a side file."""
+"""Writing of one part of a table: files of examples, and a side file of quarantined rows."""
 
 import contextlib
 import json
@@ -8,30 +8,30 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from components.prepare_examples.raw_data.files import digests_of
-from components.prepare_examples.statistics.duplicates import KEY, KeyCounts
+from components.prepare_examples.statistics.duplicates import KeyCounts
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.texts import Strings
-from components.prepare_examples.tables import features as taxi
-from components.prepare_examples.tables.columns import FEATURES, TIME_ZONE
+from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.read import blocks
 from components.prepare_examples.tables.rows import Block
-from components.prepare_examples.tfrecords.records import RecordFile, frame_records, record_file
+from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
+from components.prepare_examples.tfrecords.table_encoder import frame_records
 from trainer.json_types import Json
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
+from trainer.workloads.taxi_table import FEATURES, ROW_KEY, TIME_ZONE
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How rows become examples; the same for every part."""
+    """Options of turning rows into examples, the same for every part."""
 
     key: tuple[str, ...]
     ratios: Mapping[str, float]
@@ -42,43 +42,43 @@ class TableOptions:
     time_zone: str = TIME_ZONE
 
     def to_json(self) -> str:
-        """Plain text, to travel through Beam."""
+        """Return the options as text, to pass through Beam."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "TableOptions":
-        """The inverse of `to_json`."""
+        """Return the options that `to_json` has written."""
         content = json.loads(text)
         return cls(**{**content, "key": tuple(content["key"])})
 
 
 @dataclass
 class _Split:
-    """The open files of a split, to which rows are dealt in turn, and its statistics."""
+    """The open files of a split, which get its rows in turn, and its statistics."""
 
     files: list[RecordFile]
-    statistics: dict[str, Numbers | Strings] = field(default_factory=taxi.new_statistics)
+    statistics: dict[str, Numbers | Strings] = field(default_factory=columns.new_statistics)
     num_examples: int = 0
 
-    def add(self, examples: "pa.Table") -> None:
+    def add(self, examples: pa.Table) -> None:
         if not examples.num_rows:
             return
         for name, statistic in self.statistics.items():
             statistic.add(examples[name].combine_chunks())
-        records = taxi.encode(examples)
+        records = columns.encode(examples)
         for place, file in enumerate(self.files):
             first, step = (place - self.num_examples) % len(self.files), len(self.files)
             file.write(frame_records(records[first::step]))
         self.num_examples += examples.num_rows
 
     def num_in(self, place: int) -> int:
-        """How many examples one of the files has."""
+        """Return the number of examples of one of the files."""
         return len(range(place, self.num_examples, len(self.files)))
 
 
 @dataclass
 class _Tally:
-    """What becomes of the rows: all that are read are written, quarantined or filtered."""
+    """Numbers of rows: each row read is written, quarantined or filtered."""
 
     read: int = 0
     written: int = 0
@@ -89,7 +89,7 @@ class _Tally:
     differing: Counter[str] = field(default_factory=Counter)
     keys: KeyCounts = field(default_factory=KeyCounts)
 
-    def to_plain(self) -> Json:
+    def to_json(self) -> Json:
         return {
             "read": self.read,
             "written": self.written,
@@ -102,7 +102,7 @@ class _Tally:
 
 
 def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
-    """Writes the files of one part; answers their entries, the statistics and the tally.
+    """Write the files of one part; return their entries, the statistics and the tally.
 
     Raises:
         DataError: a file is damaged, or has changed while it was read.
@@ -112,14 +112,14 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
     paths = _paths(part, options, Path(output_dir))
     side = Path(output_dir, f"quarantine-{part.shards[0]:05d}-of-{options.num_shards:05d}.jsonl")
     with contextlib.ExitStack() as stack:
-        bad = stack.enter_context(_partial(side).open("w", encoding="utf-8"))
+        side_file = stack.enter_context(_partial(side).open("w", encoding="utf-8"))
         splits = [
             _Split([stack.enter_context(_opened(path, options)) for path in paths[split]])
             for split in SPLITS
         ]
         for segment in part.segments:
             for first_row, block in blocks(segment, time_zone=options.time_zone):
-                _set_aside(block, (segment.path, first_row), bad, tally)
+                _quarantine(block, (segment.path, first_row), side_file, tally)
                 _write_block(block, splits, tally, options)
     return {
         "shards": [
@@ -132,7 +132,7 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
             name: {feature: found.to_state() for feature, found in split.statistics.items()}
             for name, split in zip(SPLITS, splits, strict=True)
         },
-        "tally": tally.to_plain(),
+        "tally": tally.to_json(),
         "keys": tally.keys.to_state() if options.has_keys else None,
     }
 
@@ -156,11 +156,11 @@ def _write_block(
 ) -> None:
     good = _good_rows(block)
     if options.has_keys:
-        tally.keys.add(good[KEY].combine_chunks())
-    examples = taxi.to_examples(good)
-    numbers = taxi.splits_of(good, key=options.key, ratios=options.ratios)
+        tally.keys.add(good[ROW_KEY].combine_chunks())
+    examples = columns.to_examples(good)
+    numbers = columns.splits_of(good, key=options.key, ratios=options.ratios)
     if options.row_filter == "complete":
-        complete = taxi.is_complete(examples).to_numpy(zero_copy_only=False)
+        complete = columns.is_complete(examples).to_numpy(zero_copy_only=False)
         for name in FEATURES:
             tally.missing[name] += examples[name].null_count
         numbers = numbers.copy()
@@ -171,23 +171,19 @@ def _write_block(
     tally.written += int((numbers < len(SPLITS)).sum())
 
 
-def _good_rows(block: Block) -> "pa.Table":
-    import numpy as np
-
+def _good_rows(block: Block) -> pa.Table:
     is_good = np.ones(block.table.num_rows, bool)
     is_good[list(block.bad.reasons)] = False
     return _rows(block.table, is_good)
 
 
-def _rows(table: "pa.Table", mask: "NDArray[np.bool_]") -> "pa.Table":
-    """The rows of a table where the mask is true, each column one array."""
-    import numpy as np
-
+def _rows(table: pa.Table, mask: NDArray[np.bool_]) -> pa.Table:
+    """Return the rows of a table where the mask is true, each column in one array."""
     return table if mask.all() else table.take(np.flatnonzero(mask)).combine_chunks()
 
 
-def _set_aside(block: Block, place: tuple[str, int], side: IO[str], tally: _Tally) -> None:
-    """Writes the bad rows to the side file, a JSON object a line, in the file's order."""
+def _quarantine(block: Block, place: tuple[str, int], side: IO[str], tally: _Tally) -> None:
+    """Write the bad rows to the side file, a JSON object per line, in the input's order."""
     path, first_row = place
     entries: list[tuple[int, Json]] = [
         (number, {"column": "", "reason": reason, "record": text})
@@ -207,7 +203,7 @@ def _set_aside(block: Block, place: tuple[str, int], side: IO[str], tally: _Tall
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return a value in a form that JSON has."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     if isinstance(value, float) and not math.isfinite(value):
@@ -220,7 +216,7 @@ def _partial(path: Path) -> Path:
 
 
 def _published(path: Path, file: RecordFile, *, split: str, num_examples: int) -> Json:
-    """Gives a file its name, now that it is whole; its entry for the manifest."""
+    """Rename a completed file; return its entry for the manifest."""
     os.replace(_partial(path), path)
     return {
         "split": split,

@@ -1,26 +1,46 @@
-"""Which examples go into which file."""
+"""Splits and shards: their ratios, numbers, file names and rows.
+
+Every command that reads options imports this module, so it imports neither numpy nor pyarrow.
+"""
 
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tfrecords.records import SUFFIXES
 
 SPLITS = ("train", "eval", "test")
+DEFAULT_RATIOS = {"train": 0.8, "eval": 0.1, "test": 0.1}
 DEFAULT_NUM_SHARDS = {"train": 4, "eval": 1, "test": 2}
-
-
+COMPRESSIONS = {"gzip": "GZIP", "none": ""}
+SUFFIXES = {"GZIP": ".tfrecord.gz", "": ".tfrecord"}
 ENTRY_FIELDS = ("file", "num_examples", "sha256", "crc32c")  # of a shard in the manifest
+
+
+def check_ratios(ratios: Mapping[str, float]) -> dict[str, float]:
+    """Return the ratios in the order of SPLITS, scaled to a sum of one.
+
+    Raises:
+        DataError: a split is unknown, missing or would be empty.
+    """
+    if set(ratios) != set(SPLITS):
+        raise DataError(f"ratios are given for {sorted(ratios)}; give one for each of {SPLITS}")
+    for name, ratio in ratios.items():
+        if not ratio > 0 or ratio == float("inf"):
+            raise DataError(
+                f"the {name} split would be empty: its ratio is {ratio}; it must be positive"
+            )
+    total = sum(ratios.values())
+    return {name: ratios[name] / total for name in SPLITS}
 
 
 def plan_num_shards(
     num_bytes: int, *, num_workers: int, parallelism: int, target_bytes: int
 ) -> int:
-    """How many files a split is best cut into.
+    """Return the number of files for a split.
 
-    Enough for `parallelism` readers on each of `num_workers` replicas, and for files of about
-    `target_bytes`; a multiple of the workers, so that each has as many files as the others.
+    It is enough for `parallelism` readers on each of `num_workers` replicas and for files of about
+    `target_bytes`, and a multiple of `num_workers`, so that all replicas read equally many files.
     """
     wanted = max(num_workers * parallelism, math.ceil(num_bytes / target_bytes))
     return math.ceil(wanted / num_workers) * num_workers
@@ -35,9 +55,9 @@ class Rows(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """One output file: its name, its split and the rows it is made of.
+    """One output file: its name, its split and its rows of a part of the raw data.
 
-    Flat and made of plain values: it travels through Beam, the data itself never does.
+    Flat, of plain values: shards pass through Beam, the data itself does not.
     """
 
     file: str
@@ -48,10 +68,10 @@ class Shard(NamedTuple):
 
 
 def limit_splits(splits: Mapping[str, Rows], max_examples: int) -> dict[str, Rows]:
-    """Keeps the first rows of each split, in proportion, `max_examples` in all (0: every row).
+    """Return the first rows of each split, in proportion, `max_examples` in all (0: all rows).
 
     Raises:
-        DataError: a split is empty, or the limit leaves one so.
+        DataError: a split is empty, or the limit is less than one row per split.
     """
     sizes = {name: rows.stop - rows.start for name, rows in splits.items()}
     for name, size in sizes.items():
@@ -71,14 +91,14 @@ def limit_splits(splits: Mapping[str, Rows], max_examples: int) -> dict[str, Row
 
 
 def shard_file(split: str, index: int, count: int, compression: str = "GZIP") -> str:
-    """The name of a split's file."""
+    """Return the name of a split's file."""
     return f"{split}-{index:05d}-of-{count:05d}{SUFFIXES[compression]}"
 
 
 def plan_shards(
     splits: Mapping[str, Rows], num_shards: Mapping[str, int], *, compression: str = "GZIP"
 ) -> list[Shard]:
-    """Cuts each split into shards of equal size, give or take one; none is empty.
+    """Return shards of each split, of equal size or one example more; none is empty.
 
     Raises:
         DataError: a number of shards is not positive.

@@ -1,16 +1,20 @@
-"""Serialises the rows of a table as tf.train.Example, a whole column at once.
+"""Serialising of a table's rows as tf.train.Examples, a whole column at once.
 
-Each feature's map entry is made for all rows as one binary column, and Arrow joins the columns. The
-features are in the order of their names, and absent where a value is missing. tfx-bsl's
-RecordBatchToExamplesEncoder takes several times as long, and it writes the features of a row in
-another order each time (those of an unordered protobuf map): the same input would not give the same
-bytes.
+Each feature's map entries are built for all rows as one binary column, and Arrow joins the columns.
+Features are sorted by name, and absent where a value is missing. tfx-bsl's
+RecordBatchToExamplesEncoder takes several times as long and writes the features of a row in a new
+order each time (an unordered protobuf map), so the same input would not give the same bytes.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from components.prepare_examples.tfrecords.records import fixed_binary
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from components.prepare_examples.tfrecords.records import TAIL_BYTES, frame_head, masked_all
 from components.prepare_examples.tfrecords.wire import (
     BYTES_LIST,
     FEATURES,
@@ -24,21 +28,13 @@ from components.prepare_examples.tfrecords.wire import (
     varint,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
-
-def encode_rows(columns: "dict[str, pa.Array]") -> "pa.Array":
-    """One serialised tf.train.Example a row; a missing value is an absent feature.
+def encode_rows(columns: dict[str, pa.Array]) -> pa.Array:
+    """Return a serialised tf.train.Example for each row; missing values are absent features.
 
     Args:
-        columns: by feature: float32, int64 or string, all of the same length.
+        columns: by feature; float32, int64 or string, all of one length.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     entries = [_entries(name, columns[name]) for name in sorted(columns)]
     empty = pa.scalar(b"", pa.binary())
     features = pc.binary_join_element_wise(
@@ -49,10 +45,22 @@ def encode_rows(columns: "dict[str, pa.Array]") -> "pa.Array":
     return pc.binary_join_element_wise(heads, features, empty)
 
 
-def _entries(name: str, column: "pa.Array") -> "pa.Array":
-    """The serialised map entries of a feature, null where the value is."""
-    import pyarrow as pa
+def frame_records(records: pa.Array) -> pa.Buffer:
+    """Return the framed bytes of an array of binary values."""
+    if not len(records):
+        return pa.py_buffer(b"")
+    sums = [google_crc32c.value(record) for record in records.to_pylist()]
+    tails = masked_all(np.array(sums, np.uint64))
+    lengths = pc.binary_length(records).dictionary_encode()
+    heads = pa.array([frame_head(length) for length in lengths.dictionary.to_pylist()], pa.binary())
+    framed = pc.binary_join_element_wise(
+        heads.take(lengths.indices), records, _fixed_binary(tails.view(np.uint8), TAIL_BYTES), b""
+    )
+    return _content(framed)
 
+
+def _entries(name: str, column: pa.Array) -> pa.Array:
+    """Return the serialised map entries of a feature, null where the value is."""
     if pa.types.is_floating(column.type):
         return _float_entries(name, column)
     if pa.types.is_integer(column.type):
@@ -60,10 +68,8 @@ def _entries(name: str, column: "pa.Array") -> "pa.Array":
     return _text_entries(name, column)
 
 
-def _float_entries(name: str, column: "pa.Array") -> "pa.Array":
-    """All entries are equal but for their last four bytes."""
-    import numpy as np
-
+def _float_entries(name: str, column: pa.Array) -> pa.Array:
+    """Return the entries of floats, which differ only in their last four bytes."""
     values = column.fill_null(0).to_numpy(zero_copy_only=False).astype("<f4")
     head = entry(name, FLOAT_LIST, bytes([LIST_VALUES, 4]) + bytes(4))[:-4]
     rows = np.empty((len(values), len(head) + 4), np.uint8)
@@ -72,12 +78,8 @@ def _float_entries(name: str, column: "pa.Array") -> "pa.Array":
     return _binary(rows, column)
 
 
-def _int_entries(name: str, column: "pa.Array") -> "pa.Array":
-    """Varints of one length make entries of one length: a matrix for each length that occurs."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _int_entries(name: str, column: pa.Array) -> pa.Array:
+    """Return the entries of integers, built as a matrix for each length of their varints."""
     values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     lengths = _varint_lengths(values)
     found = np.unique(lengths)
@@ -94,9 +96,7 @@ def _int_entries(name: str, column: "pa.Array") -> "pa.Array":
     return pc.if_else(column.is_valid(), joined, pa.scalar(None, pa.binary()))
 
 
-def _int_rows(name: str, values: "NDArray[np.int64]", length: int) -> "NDArray[np.uint8]":
-    import numpy as np
-
+def _int_rows(name: str, values: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
     head = entry(name, INT64_LIST, bytes([LIST_VALUES, length]) + bytes(length))[:-length]
     rows = np.empty((len(values), len(head) + length), np.uint8)
     rows[:, : len(head)] = np.frombuffer(head, np.uint8)
@@ -108,17 +108,13 @@ def _int_rows(name: str, values: "NDArray[np.int64]", length: int) -> "NDArray[n
     return rows
 
 
-def _varint_lengths(values: "NDArray[np.int64]") -> "NDArray[np.int64]":
-    import numpy as np
-
+def _varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
     limits = np.array([1 << 7 * bits for bits in range(1, MAX_VARINT_BYTES)], np.uint64)
     return np.searchsorted(limits, values.view(np.uint64), side="right") + 1
 
 
-def _text_entries(name: str, column: "pa.Array") -> "pa.Array":
-    """Made once for each different text."""
-    import pyarrow as pa
-
+def _text_entries(name: str, column: pa.Array) -> pa.Array:
+    """Return the entries of texts, each distinct one built once."""
     encoded = column.dictionary_encode()
     entries = [_text_entry(name, text) for text in encoded.dictionary.to_pylist()]
     return pa.array(entries, pa.binary()).take(encoded.indices)
@@ -128,22 +124,31 @@ def _text_entry(name: str, text: str) -> bytes:
     return entry(name, BYTES_LIST, sized(LIST_VALUES, text.encode()))
 
 
-def _by_value(values: "NDArray[np.int32]", make: "Callable[[int], bytes]") -> "pa.Array":
-    """What `make` gives for each value, called once for each different one."""
-    import numpy as np
-    import pyarrow as pa
-
+def _by_value(values: NDArray[np.int32], make: "Callable[[int], bytes]") -> pa.Array:
+    """Return the result of `make` for each value, called once for each distinct one."""
     unique, places = np.unique(values, return_inverse=True)
     made = pa.array([make(int(value)) for value in unique], pa.binary())
     return made.take(pa.array(places))
 
 
-def _binary(rows: "NDArray[np.uint8]", column: "pa.Array | None") -> "pa.Array":
-    """The rows of a matrix as a binary array, null where the column is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    found = fixed_binary(rows, rows.shape[1])
+def _binary(rows: NDArray[np.uint8], column: pa.Array | None) -> pa.Array:
+    """Return the rows of a matrix as a binary array, null where the column is."""
+    found = _fixed_binary(rows, rows.shape[1])
     if column is None or not column.null_count:
         return found
     return pc.if_else(column.is_valid(), found, pa.scalar(None, pa.binary()))
+
+
+def _fixed_binary(data: NDArray[np.uint8], width: int) -> pa.Array:
+    """Return contiguous bytes as an array of binary values of one width."""
+    count = data.size // width
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+def _content(values: pa.Array) -> pa.Buffer:
+    """Return the bytes of all values of an array that is not a slice."""
+    _, offsets, data = values.buffers()
+    num_bytes = int(np.frombuffer(offsets, np.int32)[len(values)])
+    return data.slice(0, num_bytes)

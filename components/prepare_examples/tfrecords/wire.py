@@ -3,7 +3,7 @@
 Wire format: https://protobuf.dev/programming-guides/encoding, tensorflow/core/example/feature.proto
 """
 
-# A tag is the field's number times 8 plus 2, the wire type of what has a length before it.
+# A tag is the field's number times 8, plus 2: the wire type of length-prefixed fields.
 KEY, VALUE, FEATURE, FEATURES, LIST_VALUES = 10, 18, 10, 10, 10
 BYTES_LIST, FLOAT_LIST, INT64_LIST = 10, 18, 26
 MAX_VARINT_BYTES = 10
@@ -11,7 +11,7 @@ HIGH_BIT = 0x80
 
 
 def varint(value: int) -> bytes:
-    """A number in protobuf's variable length; negative ones as their 64-bit complement."""
+    """Return a number as a protobuf varint; negative ones as their 64-bit complement."""
     value &= (1 << 64) - 1
     found = bytearray()
     while value >= HIGH_BIT:
@@ -22,11 +22,11 @@ def varint(value: int) -> bytes:
 
 
 def sized(tag: int, content: bytes) -> bytes:
-    """A field that has its length before it."""
+    """Return a length-prefixed field."""
     return bytes([tag]) + varint(len(content)) + content
 
 
 def entry(name: str, kind: int, payload: bytes) -> bytes:
-    """The map entry of a feature whose list, serialised, is `payload`."""
+    """Return the map entry of a feature; `payload` is its serialised list."""
     key = sized(KEY, name.encode())
     return sized(FEATURE, key + sized(VALUE, sized(kind, payload)))

@@ -161,7 +161,7 @@ def test_a_split_in_pieces_is_the_split(examples_dir, monkeypatch):
     assert [len(piece) for piece in pieces] == [33, 33, 33, 1]
     np.testing.assert_array_equal(np.concatenate(pieces), labels)
     fewer = Split(name="eval", num_examples=99, shards=split.shards)
-    with pytest.raises(InputError, match="hold 100 examples, but the manifest says 99"):
+    with pytest.raises(InputError, match=r"100 examples.*manifest.* 99"):
         list(SplitChunks(fewer, DECODER))
 
 
@@ -172,7 +172,7 @@ def test_damage_that_comes_while_training_is_named_and_can_be_skipped(examples_d
     shard.write_bytes(shard.read_bytes()[:-3000])
     with pytest.raises(InputError, match=rf"{shard.name} is damaged from record (\d+) on .*") as it:
         train(job)
-    assert "start again with --skip-corrupt " in str(it.value)
+    assert "--skip-corrupt " in str(it.value)
     job = prepare(folder, tmp_path / "out", epochs=2, skip_corrupt=100, **TEN_STEPS)
     assert job.train.num_examples < 512
     assert train(job)[-1]["step"] == job.total_steps

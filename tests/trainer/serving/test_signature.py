@@ -130,8 +130,8 @@ def test_a_wrong_instance_is_named(predictors, model, instance, message):
         predictors[model].predict([right, instance])
 
 
-def test_what_only_the_graph_refuses_is_an_instance_error_in_one_line(predictors):
-    with pytest.raises(InstanceError, match=r"refuses the instances: .*7") as error:
+def test_an_error_of_the_graph_is_an_instance_error_in_one_line(predictors):
+    with pytest.raises(InstanceError, match=r"instances: .*7") as error:
         predictors["scale"].predict([{"row": [1, 2], "index": 7}])
     assert len(str(error.value).splitlines()) == 1
 
@@ -140,16 +140,16 @@ def test_a_model_that_cannot_be_served_says_why(tmp_path):
     fixed, nothing = Fixed(), tmp_path / "nothing"
     nothing.mkdir()
     for folder, message in (
-        (save(fixed, tmp_path / "fixed"), r"shape \(1, 3\); its first dimension must be None"),
+        (save(fixed, tmp_path / "fixed"), r"shape \(1, 3\); .*first dimension must be None"),
         (
             save(fixed, tmp_path / "other", classify=fixed.serve),
-            r"no signature .*there: classify\)",
+            r"no signature 'serving_default'.*classify\)",
         ),
-        (str(nothing), "holds no SavedModel"),
+        (str(nothing), "not a SavedModel"),
     ):
         with pytest.raises(TrainerError, match=message):
             read_signature(folder)
     damaged = tmp_path / "fixed" / "saved_model.pb"
     damaged.write_bytes(os.urandom(100))
-    with pytest.raises(TrainerError, match="holds no SavedModel"):
+    with pytest.raises(TrainerError, match="not a SavedModel"):
         read_signature(str(tmp_path / "fixed"))

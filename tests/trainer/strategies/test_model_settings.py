@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.support.evaluation import evaluate
 from tests.trainer.workloads.test_taxi import write_trips
-from trainer.serving.evaluate import evaluate
 from trainer.training.checkpoint import list_checkpoints
 
 pytestmark = pytest.mark.timeout(300)

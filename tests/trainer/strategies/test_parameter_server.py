@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
+from tests.support.evaluation import evaluate
 from trainer.errors import EXIT_RESTART
-from trainer.serving.evaluate import evaluate
 from trainer.training.checkpoint import list_checkpoints
 
 pytestmark = pytest.mark.timeout(120)

@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 
+from tests.support.evaluation import evaluate
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import InputError
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.serving.evaluate import evaluate
 
 import_tensorflow()
 
@@ -58,7 +58,7 @@ def test_a_job_skips_the_examples_of_a_damaged_file_if_allowed(examples_dir, tmp
     folder = shutil.copytree(examples_dir, tmp_path / "examples")
     shard = folder / "train-00002-of-00003.tfrecord.gz"
     shard.write_bytes(shard.read_bytes()[:-2000])
-    with pytest.raises(InputError, match=r"--skip-corrupt allows 0 more"):
+    with pytest.raises(InputError, match=r"--skip-corrupt allows 0"):
         train(folder, tmp_path / "out", epochs=1)
     _, measured = train(folder, tmp_path / "out", epochs=1, skip_corrupt=100)
     assert 1 < measured[-1]["step"] <= 16

@@ -10,13 +10,13 @@ import threading
 import numpy as np
 import pytest
 
+from tests.support.evaluation import evaluate
 from tests.trainer.workloads.test_taxi import write_trips
 from trainer.cluster.tf_config import Cluster
 from trainer.config.model_settings import LINEAR_OPTIMIZERS, OPTIMIZERS
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import InputError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.serving.evaluate import evaluate
 from trainer.training.checkpoint import list_checkpoints
 
 import_tensorflow()

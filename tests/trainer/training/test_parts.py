@@ -156,5 +156,5 @@ def load_predictor_without_model():
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(TrainerError, match=r"no model can be loaded from .*nothing"):
+    with pytest.raises(TrainerError, match=r"model from .*nothing"):
         load_predictor(str(tmp_path / "nothing"))

@@ -15,7 +15,7 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.workloads.layers import (  # noqa: E402
     Normalization,
-    PassingOn,
+    PartialIdentity,
     Whitening,
     whitening_kernel,
 )
@@ -58,10 +58,10 @@ def test_normalization_is_that_of_keras_without_a_scale(policy):
 
 def test_a_convolution_begins_as_one_that_passes_its_inputs_on():
     images = smooth_images()
-    begun = keras.layers.Conv2D(5, 3, padding="same", kernel_initializer=PassingOn())(images)
+    begun = keras.layers.Conv2D(5, 3, padding="same", kernel_initializer=PartialIdentity())(images)
     np.testing.assert_allclose(begun[..., :3], images, atol=1e-5)
     assert np.asarray(begun[..., 3:]).std() > 0.01
-    assert PassingOn()((3, 3, 5, 3)).shape == (3, 3, 5, 3)
+    assert PartialIdentity()((3, 3, 5, 3)).shape == (3, 3, 5, 3)
 
 
 def test_the_fast_net_whitens_as_its_facts_say_and_trains_no_filter_of_it():

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,8 @@ from kfp.dsl import ClassificationMetrics, Metrics
 from components.evaluate.held_out import read_held_out
 from components.evaluate.step import evaluate_model
 from components.predict.parity import check_parity
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import InputError
@@ -111,15 +114,15 @@ def test_what_is_kept_of_a_held_out_split_is_found_in_its_pieces(trips_dir, monk
     split = read_manifest(str(trips_dir), workload="taxi").splits["test"]
     table, labels = read_table(split, taxi, compression="GZIP", raw=True)
 
-    def answer(features):
+    def predict(features):
         share = 1 / (1 + features["fare"].numpy())
         return {"probabilities": np.stack([share, 1 - share], axis=1)}
 
     monkeypatch.setattr("trainer.examples.tables.CHUNK_SIZE", 33)
-    found = read_held_out(str(trips_dir), SimpleNamespace(workload=taxi, answer=answer))
+    found = read_held_out(str(trips_dir), SimpleNamespace(workload=taxi, predict_batch=predict))
 
     np.testing.assert_array_equal(found.labels, labels)
-    np.testing.assert_array_equal(found.probabilities, answer(table)["probabilities"])
+    np.testing.assert_array_equal(found.probabilities, predict(table)["probabilities"])
     assert 24 <= len(found.rows) <= 24 + 10
     assert max(found.rows) > 33
     for index, row in found.rows.items():
@@ -165,3 +168,62 @@ def test_facts_of_many_examples_are_those_of_some_from_all_over(trips_dir, monke
     columns, _ = read_table(split, taxi, compression="GZIP", raw=True)
     every_third = {name: column.numpy()[::3] for name, column in columns.items()}
     assert find_facts(taxi, split, compression="GZIP") == taxi.adapt(every_third)
+
+
+@pytest.fixture
+def prepared_split(tmp_path, taxi_rows, write_csv):
+    """Prepare trips with fares of so many digits; return the train split."""
+
+    def prepare_trips(digits):
+        random = np.random.default_rng(8)
+        rows = taxi_rows(2500)
+        for row in rows:
+            row["fare"] = f"{random.gamma(2, 6):.{digits}f}"
+            row["trip_seconds"] = str(60 * random.integers(90))
+            row["company"] = random.choice(["", "Café Cabs", "Blue, Inc.", "Alpha"])
+        rows[0]["company"] = "Rare Cabs"
+        options = PrepareOptions(files=[str(write_csv(rows))])
+        prepare("taxi", output_dir=tmp_path / "examples", options=options)
+        return read_manifest(str(tmp_path / "examples"), workload="taxi").splits["train"]
+
+    return prepare_trips
+
+
+def facts_of_examples(split):
+    columns, _ = read_table(split, Taxi(), compression="GZIP", raw=True)
+    return Taxi().adapt({name: column.numpy() for name, column in columns.items()})
+
+
+def test_facts_come_from_statistics_and_equal_those_of_the_examples(prepared_split, monkeypatch):
+    split = prepared_split(digits=1)
+    expected = facts_of_examples(split)
+    monkeypatch.setattr("trainer.training.facts.read_table", lambda *_, **__: pytest.fail("read"))
+    found = find_facts(Taxi(), split, compression="GZIP")
+    assert found.boundaries == expected.boundaries
+    assert found.vocabularies == expected.vocabularies
+    assert set(found.vocabularies["company"]) == {"Café Cabs", "Blue, Inc.", "Alpha"}
+    assert found.moments == expected.moments
+    assert len(found.boundaries["fare"]) == 19
+
+
+def test_facts_of_columns_with_many_values_come_from_percentiles(prepared_split):
+    split = prepared_split(digits=6)
+    expected, found = facts_of_examples(split), find_facts(Taxi(), split, compression="GZIP")
+    np.testing.assert_allclose(found.boundaries["fare"], expected.boundaries["fare"], rtol=0.01)
+    np.testing.assert_allclose(found.moments["fare"], expected.moments["fare"], rtol=0.05)
+    assert found.moments["fare"] != expected.moments["fare"]
+    assert found.vocabularies == expected.vocabularies
+
+
+@pytest.mark.parametrize("change", ["missing", "damaged", "of other examples", "sampled texts"])
+def test_facts_come_from_the_examples_where_the_statistics_do_not_suffice(prepared_split, change):
+    split = prepared_split(digits=6)
+    path = Path(split.paths[0]).with_name("statistics.json")
+    content = json.loads(path.read_text())
+    if change == "of other examples":
+        content["splits"]["train"]["num_examples"] -= 1
+    content["splits"]["train"]["features"]["company"]["is_exact"] = change != "sampled texts"
+    path.write_text("{" if change == "damaged" else json.dumps(content))
+    if change == "missing":
+        path.unlink()
+    assert find_facts(Taxi(), split, compression="GZIP") == facts_of_examples(split)

@@ -15,8 +15,14 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.serving.export import InstanceError, export_model, load_predictor  # noqa: E402
-from trainer.workloads.images import flip, move  # noqa: E402
-from trainer.workloads.lookups import bucketize, make_boundaries, number_terms  # noqa: E402
+from trainer.workloads.images import flip, shift  # noqa: E402
+from trainer.workloads.lookups import (  # noqa: E402
+    Distribution,
+    bucketize,
+    log_moments,
+    make_boundaries,
+    number_terms,
+)
 
 pytestmark = pytest.mark.timeout(120)
 TRIPS = [
@@ -49,7 +55,7 @@ def image_examples(workload):
 
 @pytest.fixture(scope="module", params=sorted(WORKLOADS))
 def exported(request, tmp_path_factory):
-    """A model that has not been trained: (workload, Keras model, predictor, Examples)."""
+    """A model that has not been trained: (workload, Keras model, predictor, Examples, folder)."""
     workload = load_workload(request.param)
     if request.param == "taxi":
         examples = [make_example(trip, key=f"k{i}") for i, trip in enumerate(TRIPS)]
@@ -61,30 +67,31 @@ def exported(request, tmp_path_factory):
     model = workload.build_model()
     folder = tmp_path_factory.mktemp("model") / "model"
     export_model(model, workload, str(folder))
-    return workload, model, load_predictor(str(folder)), examples
+    return workload, model, load_predictor(str(folder)), examples, folder
 
 
-def test_arrays_examples_and_instances_get_the_models_own_answer(exported):
-    workload, model, predictor, examples = exported
+def test_arrays_examples_and_instances_get_the_models_own_predictions(exported):
+    workload, model, predictor, examples, folder = exported
     features, labels = workload.parse(tf.constant(examples))
     assert set(labels.numpy()) == {-1}
     logits = model(workload.preprocess(workload.encode(features)), training=False)
     expected = tf.nn.softmax(logits).numpy()
-    of_arrays = predictor.answer(features)
-    of_examples = predictor.answer_examples(examples)
+    of_arrays = predictor.predict_batch(features)
+    signature = tf.saved_model.load(str(folder)).signatures["examples"]
+    of_examples = signature(examples=tf.constant(examples, tf.string))
     rows = [{name: column.numpy()[i] for name, column in features.items()} for i in range(4)]
     instances = [workload.format_instance(row) for row in rows]
     sent = json.loads(json.dumps(instances, allow_nan=False))
     of_instances = predictor.predict(sent)
-    for answer in (of_arrays["probabilities"], of_examples["probabilities"]):
-        np.testing.assert_allclose(answer, expected, atol=1e-5)
+    for found in (of_arrays["probabilities"], of_examples["probabilities"]):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
     np.testing.assert_allclose([p["probabilities"] for p in of_instances], expected, atol=1e-5)
     assert [p["label"] for p in of_instances] == [workload.labels[p["class"]] for p in of_instances]
-    assert of_examples["key"].tolist() == [b"k0", b"k1", b"k2", b"k3"]
+    assert of_examples["key"].numpy().tolist() == [b"k0", b"k1", b"k2", b"k3"]
 
 
 def test_the_facts_of_the_train_split_travel_with_the_model(exported):
-    workload, _, predictor, _ = exported
+    workload, _, predictor, _, _ = exported
     assert predictor.workload.facts() == workload.facts()
 
 
@@ -123,7 +130,7 @@ def test_what_is_wrong_with_an_instance_is_said(name, instance, message):
 
 
 def test_instances_and_their_index_are_named(exported):
-    _, _, predictor, _ = exported
+    _, _, predictor, _, _ = exported
     with pytest.raises(InstanceError, match="instance 0"):
         predictor.predict(["neither image nor trip"])
 
@@ -134,18 +141,37 @@ def test_missing_unknown_and_rare_values_have_numbers_of_their_own():
     terms = number_terms(tf.constant(["", "b", "a", "é", "?"]), ["a", "b", "é"])
     assert terms.numpy().tolist() == [0, 3, 2, 4, 1]
     assert number_terms(tf.constant(["", "b"]), []).numpy().tolist() == [0, 1]
-    assert make_boundaries(np.array([np.nan, 1, 1, 1, 2], np.float32), 4) == [1.0]
-    assert make_boundaries(np.array([np.nan], np.float32), 4) == []
 
 
-def test_moving_and_mirroring_follow_the_noise():
+def test_boundaries_are_the_quantiles_of_the_known_values():
+    values = np.random.default_rng(2).gamma(2, 6, 999).astype(np.float32).round(1)
+    for num_buckets in (4, 10, 20):
+        quantiles = np.quantile(values, np.linspace(0, 1, num_buckets + 1)[1:-1], method="nearest")
+        found = make_boundaries(Distribution.of_column(values), num_buckets)
+        assert found == sorted(set(quantiles.tolist()))
+    few = Distribution.of_column(np.array([np.nan, 1, 1, 1, 2], np.float32))
+    assert make_boundaries(few, 4) == [1.0]
+    none = Distribution.of_column(np.array([np.nan], np.float32))
+    assert make_boundaries(none, 4) == []
+    assert log_moments(none) == [0.0, 1.0]
+
+
+def test_moments_are_of_the_logarithm_and_never_divide_by_zero():
+    values = np.array([0, 1, 1, 7, np.nan], np.float32)
+    logs = np.log1p([0, 1, 1, 7])
+    assert log_moments(Distribution.of_column(values)) == pytest.approx([logs.mean(), logs.std()])
+    constant = Distribution.of_column(np.array([0.3, 0.3, 0.3], np.float32))
+    assert log_moments(constant) == pytest.approx([np.log1p(0.3), 1.0])
+
+
+def test_shifting_and_mirroring_follow_the_noise():
     images = tf.reshape(tf.range(2 * 4 * 4 * 3), [2, 4, 4, 3])
-    still = move(images, tf.fill([2, 2], 0.5), max_shift=1)
+    still = shift(images, tf.fill([2, 2], 0.5), max_shift=1)
     np.testing.assert_array_equal(still, images)
-    corner = move(images, tf.zeros([2, 2]), max_shift=1).numpy()
+    corner = shift(images, tf.zeros([2, 2]), max_shift=1).numpy()
     np.testing.assert_array_equal(corner[:, 1:, 1:], images[:, :-1, :-1])
     assert not corner[:, 0].any()
-    mirrored = move(images, tf.zeros([2, 2]), max_shift=1, mode="REFLECT").numpy()
+    mirrored = shift(images, tf.zeros([2, 2]), max_shift=1, mode="REFLECT").numpy()
     np.testing.assert_array_equal(mirrored[:, 1:, 1:], images[:, :-1, :-1])
     np.testing.assert_array_equal(mirrored[:, 0, 1:], images[:, 1, :-1])
     flipped = flip(images, tf.constant([0.2, 0.7])).numpy()

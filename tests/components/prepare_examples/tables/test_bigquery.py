@@ -87,7 +87,7 @@ def test_the_query_names_the_needed_columns_a_limit_and_the_days():
     [("2016-01-01",), ("2016-02-01", "2016-01-01"), ("a", "b"), ("2016-01-01' OR 1=1", "2017")],
 )
 def test_dates_that_are_no_range_are_refused(dates):
-    with pytest.raises(DataError, match="it must be the first and the last day"):
+    with pytest.raises(DataError, match=r"dates is .*first and last day"):
         build_query(limit=1, dates=dates)
 
 
@@ -131,14 +131,14 @@ def test_rows_are_asked_for_again_when_the_table_has_changed(tmp_path, connect):
 
 def test_an_answer_without_rows_leaves_no_file(tmp_path, connect):
     connect(batch(0, 0))
-    with pytest.raises(DataError, match="has no row"):
+    with pytest.raises(DataError, match=r"no row.*dates"):
         fetch_trips(tmp_path, project="p", query=QUERY)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_refusal_says_what_to_do(tmp_path, connect):
     connect(error=Forbidden("billing is off"))
-    with pytest.raises(OSError, match="BigQuery, project p: 403 billing is off; check the project"):
+    with pytest.raises(OSError, match=r"project p: 403 billing is off; .*credentials"):
         fetch_trips(tmp_path, project="p", query=QUERY)
 
 

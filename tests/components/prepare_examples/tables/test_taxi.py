@@ -19,7 +19,7 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.tables import bigquery
 from components.prepare_examples.tables.beam_pipeline import merge_results
-from components.prepare_examples.tables.columns import FEATURES, LABEL
+from trainer.workloads.taxi_table import FEATURES, LABEL
 
 THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 
@@ -190,7 +190,7 @@ def test_the_portals_names_and_times_are_understood(tmp_path, run, taxi_rows, wr
         ("pickup_community_area", "7.5", "7.5 is not a whole number"),
         ("pickup_community_area", "78", "78 is impossible"),
         ("trip_miles", "inf", "inf is impossible"),
-        ("trip_start_timestamp", "yesterday", "'yesterday' is no time"),
+        ("trip_start_timestamp", "yesterday", "'yesterday'"),
         ("tips", "NaN", "nan is impossible"),
     ],
 )
@@ -254,11 +254,11 @@ def test_a_byte_order_mark_and_blank_lines_are_no_data(tmp_path, run, taxi_rows,
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "trips.csv is empty: it has no header"),
-        (b"a,b\n1,2\n", "trips.csv: the column 'tips' is missing"),
-        (b"\n1,2\n", "trips.csv: its first line is blank"),
-        (b"\xff\xfea\0,\0", "trips.csv: its header is not UTF-8"),
-        (b"PAR1 but no Parquet", "trips.csv is not a whole Parquet file"),
+        (b"", r"trips\.csv .*empty"),
+        (b"a,b\n1,2\n", r"trips\.csv: .*'tips'"),
+        (b"\n1,2\n", r"trips\.csv: .*first line"),
+        (b"\xff\xfea\0,\0", r"trips\.csv: .*header.*UTF-8"),
+        (b"PAR1 but no Parquet", r"trips\.csv .*Parquet"),
     ],
     ids=["empty", "column missing", "blank", "utf-16", "parquet"],
 )
@@ -272,13 +272,13 @@ def test_a_file_that_is_no_table_is_refused_by_name(tmp_path, run, content, prob
 def test_a_header_alone_is_refused(tmp_path, run, taxi_rows, write_csv):
     path = write_csv(taxi_rows(1))
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(DataError, match=r"trips\.csv has a header, but no row"):
+    with pytest.raises(DataError, match=r"trips\.csv .*header.*no rows"):
         run(path)
 
 
 def test_an_unknown_column_is_refused_unless_it_is_to_be_ignored(run, taxi_rows, write_csv):
     path = write_csv([{**row, "weather": "rain"} for row in taxi_rows(40)])
-    with pytest.raises(DataError, match=r"trips\.csv: the column 'weather' is not one of"):
+    with pytest.raises(DataError, match=r"trips\.csv: .*'weather'.*ignore_columns"):
         run(path)
     assert run(path, ignore_columns=["weather"])["rows"]["written"] == 40
 
@@ -286,20 +286,20 @@ def test_an_unknown_column_is_refused_unless_it_is_to_be_ignored(run, taxi_rows,
 def test_a_column_that_is_there_twice_is_refused(run, taxi_rows, write_csv):
     path = write_csv(taxi_rows(2))
     path.write_text(path.read_text().replace("trip_miles", "fare", 1))
-    with pytest.raises(DataError, match="the column 'fare' is there twice"):
+    with pytest.raises(DataError, match=r"trips\.csv: .*'fare'.*twice"):
         run(path)
 
 
 def test_a_gzip_file_cut_short_is_refused_by_name(tmp_path, run, taxi_rows, write_csv):
     content = gzip.compress(write_csv(taxi_rows(300)).read_bytes())
     (tmp_path / "trips.csv.gz").write_bytes(content[:-300])
-    with pytest.raises(DataError, match=r"trips\.csv\.gz is not a whole gzip file"):
+    with pytest.raises(DataError, match=r"trips\.csv\.gz .*gzip"):
         run(tmp_path / "trips.csv.gz")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_pattern_that_matches_nothing_is_named(tmp_path, run):
-    with pytest.raises(DataError, match=r"absent-\*\.csv matches no file"):
+    with pytest.raises(DataError, match=r"absent-\*\.csv"):
         run(tmp_path / "absent-*.csv")
 
 
@@ -308,24 +308,24 @@ def test_a_quote_that_is_never_closed_is_an_error_with_its_row(run, taxi_rows, w
     lines = path.read_text().split("\n")
     lines[20] = lines[20].replace("Cash", '"Cash')
     path.write_text("\n".join(lines))
-    with pytest.raises(DataError, match=r"trips\.csv, row 20: a quote is opened and never closed"):
+    with pytest.raises(DataError, match=r"trips\.csv, row 20: .*quote"):
         run(path)
 
 
 def test_all_labels_equal_is_an_error(run, taxi_rows, write_csv):
     rows = [{**row, "tips": "0"} for row in taxi_rows(60)]
-    with pytest.raises(DataError, match=r"big_tipper is 0 in all .* rows of the train split"):
+    with pytest.raises(DataError, match=r"big_tipper is 0 .*train"):
         run(write_csv(rows))
 
 
 def test_an_empty_split_is_an_error(run, taxi_rows, write_csv):
     rows = [{**row, "trip_start_timestamp": "1400000400"} for row in taxi_rows(60)]
-    with pytest.raises(DataError, match="split would be empty: no key of trip_start_timestamp"):
+    with pytest.raises(DataError, match=r"split .*empty.*trip_start_timestamp.*split_key"):
         run(write_csv(rows))
 
 
 def test_when_every_row_is_bad_the_error_says_why(run, taxi_rows, write_csv):
-    with pytest.raises(DataError, match="all 20 rows are bad: trip_miles 20"):
+    with pytest.raises(DataError, match=r"20 rows.*trip_miles 20"):
         run(write_csv([{**row, "trip_miles": "-1"} for row in taxi_rows(20)]), max_quarantine=1)
 
 
@@ -374,7 +374,7 @@ def test_a_derived_feature_of_the_input_is_compared_and_not_used(
 
 
 def test_the_filter_that_leaves_nothing_says_which_feature_is_missing(run, taxi_rows, write_csv):
-    with pytest.raises(DataError, match=r"leaves 0 of 50 rows: .* pickup_census_tract is missing"):
+    with pytest.raises(DataError, match=r"'complete'.* 0 of 50 .*pickup_census_tract"):
         run(write_csv(taxi_rows(50)), row_filter="complete")
 
 

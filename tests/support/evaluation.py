@@ -1,0 +1,17 @@
+"""Evaluation of an exported model, as the pipeline's step does it."""
+
+from pathlib import Path
+
+from components.evaluate.held_out import read_held_out
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.serving.evaluate import Evaluation, score
+
+
+def evaluate(model_dir: str | Path, examples_dir: str | Path, *, split: str = "test") -> Evaluation:
+    """Return metrics and confusion matrix of a model on a split."""
+    import_tensorflow()
+    from trainer.serving.export import load_predictor
+
+    predictor = load_predictor(str(model_dir))
+    data = read_held_out(str(examples_dir), predictor, split=split)
+    return score(data.probabilities, data.labels, list(predictor.workload.labels))
