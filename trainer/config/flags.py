@@ -77,7 +77,8 @@ def _flag_options(field: dataclasses.Field[Any]) -> dict[str, Any]:
 
 
 def _converter(field: dataclasses.Field[Any]) -> Callable[[str], Any]:
-    kind: Any = {tuple: split_list, Mapping: _read_numbers}.get(kind_of(field), kind_of(field))
+    readers: dict[Any, Any] = {tuple: split_list, Mapping: _read_numbers}
+    kind = readers.get(kind_of(field), kind_of(field))
 
     def convert(text: str) -> Any:
         try:

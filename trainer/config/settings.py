@@ -177,7 +177,8 @@ def _is_number(value: object, kind: type) -> bool:
 
 
 def _is_allowed(field: dataclasses.Field[Any], value: Any) -> bool:
-    kind, limits = kind_of(field), limits_of(field)
+    kind: Any = kind_of(field)
+    limits = limits_of(field)
     if kind in (int, float):
         return _is_number(value, kind) and limits.allow_number(value)
     if not isinstance(value, kind):

@@ -40,8 +40,9 @@ class Distribution:
         """Return the distribution of a FLOAT feature of statistics.json, in float32 as stored."""
         pairs = sorted(feature["top_values"])
         if len(pairs) == feature["num_unique"]:
-            values, counts = zip(*pairs, strict=True) if pairs else ((), ())
-            return cls(values=np.array(values, np.float32), counts=np.array(counts, np.int64))
+            numbers = np.array([value for value, _ in pairs], np.float32)
+            counts = np.array([count for _, count in pairs], np.int64)
+            return cls(values=numbers, counts=counts)
         values = np.array(feature["quantiles"], np.float32)
         return cls(values=values, counts=np.ones(len(values), np.int64), is_percentiles=True)
 
