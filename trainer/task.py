@@ -104,6 +104,7 @@ def _run_replica(
     strategy: str,
     stop: threading.Event,
 ) -> int:
+    # Imported here: these modules import TensorFlow, which must happen in `import_tensorflow`.
     if strategy == "parameter_server" and cluster.task_type in ("worker", "ps"):
         from trainer.cluster.servers import serve_replica
 
