@@ -1,3 +1,5 @@
+"""Configuration of runs, `--set` and cluster files."""
+
 import json
 
 import pytest
@@ -121,11 +123,11 @@ def test_a_mistyped_key_is_recognized(setting, meant):
         with_settings(mnist(), [setting])
 
 
-def test_a_webhook_is_a_parameter_only_where_one_is_set():
-    """So that packages that were compiled before it was one can still be run."""
+def test_a_webhook_is_a_parameter_only_if_it_is_set():
+    """Packages compiled before the parameter existed can still run."""
     assert "on_failure_url" not in mnist().parameters()
-    told = with_settings(mnist(), ["on_failure_url=https://hooks.example/x"])
-    assert told.parameters()["on_failure_url"] == "https://hooks.example/x"
+    config = with_settings(mnist(), ["on_failure_url=https://hooks.example/x"])
+    assert config.parameters()["on_failure_url"] == "https://hooks.example/x"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ def test_a_missing_cluster_file_is_named(tmp_path):
         read_cluster(tmp_path / "nowhere.yaml")
 
 
-def test_the_warnings_of_a_cluster_file_are_said(tmp_path, caplog):
+def test_the_warnings_of_a_cluster_file_are_logged(tmp_path, caplog):
     path = tmp_path / "cluster.yaml"
     path.write_text("trainingInput: {scaleTier: BASIC_GPU}\n")
 
@@ -208,7 +210,7 @@ def test_the_warnings_of_a_cluster_file_are_said(tmp_path, caplog):
     assert "the cluster has 1 NVIDIA_TESLA_T4 in a replica; on this machine" in caplog.text
 
 
-def test_restarts_that_a_pipeline_cannot_forbid_are_said(caplog):
+def test_restarts_that_a_pipeline_cannot_forbid_are_logged(caplog):
     warn_of_restarts(ClusterSpec())
     assert caplog.text == ""
     warn_of_restarts(ClusterSpec(restarts="never"))

@@ -292,7 +292,7 @@ def meaning(spec: ClusterSpec, *, spelling: str) -> list:
 
 @pytest.mark.parametrize("spelling", ["short", "vertex", "legacy"])
 @pytest.mark.parametrize("seed", range(60))
-def test_any_cluster_survives_being_written_and_read(seed, spelling, load):
+def test_any_cluster_is_the_same_after_being_written_and_read(seed, spelling, load):
     spec = random_spec(Random(seed))
 
     written = SPELLINGS[spelling].write(spec)
@@ -315,7 +315,7 @@ def test_tf_config_has_the_number_of_replicas_of_each_role(seed):
     assert len(read.hosts) == sum(counts.values())
 
 
-def test_vertex_ai_calls_worker_0_chief_where_there_is_none():
+def test_worker_0_becomes_the_chief_on_vertex_ai_if_there_is_none():
     spec = ClusterSpec(strategy="multi_worker_mirrored", chief=0, workers=3)
 
     for spelling in ("vertex", "legacy"):
@@ -354,7 +354,7 @@ def test_a_retired_machine_is_replaced_with_a_warning(load, name):
         ("PREMIUM_1", "1 chief + 19 worker + 11 ps"),
     ],
 )
-def test_a_scale_tier_is_the_cluster_that_it_named(load, tier, shape):
+def test_a_scale_tier_becomes_its_cluster(load, tier, shape):
     spec = load(f"trainingInput: {{scaleTier: {tier}}}\n").spec
 
     assert str(spec) == shape
@@ -434,7 +434,7 @@ def test_only_counted_replicas_exist(load, more, shape, num_warnings):
 
 
 @pytest.mark.parametrize("indent", [None, 2, "\t"], ids=["line", "spaces", "tabs"])
-def test_json_is_read_however_it_is_indented_and_with_a_byte_order_mark(tmp_path, indent):
+def test_json_is_read_with_any_indentation_and_with_a_byte_order_mark(tmp_path, indent):
     path = tmp_path / "cluster.json"
     values = yaml.safe_load(CUSTOM + "  workerType: n1-standard-4\n  workerCount: 1\n")
     path.write_text(json.dumps(values, indent=indent).replace("\n", "\r\n"), encoding="utf-8-sig")
@@ -446,7 +446,7 @@ OLD_FILES = sorted(Path(__file__).with_name("old_cluster_files").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", OLD_FILES, ids=lambda path: path.stem)
-def test_the_files_of_old_tutorials_are_the_synchronous_clusters_that_they_were(path):
+def test_the_files_of_old_tutorials_become_the_same_synchronous_clusters(path):
     file = load_cluster(path)
 
     plan = plan_training("mnist", cluster=file.spec, train={}, image="i", examples_uri="/e")
@@ -464,7 +464,7 @@ def test_the_files_of_old_tutorials_are_the_synchronous_clusters_that_they_were(
 
 
 @pytest.mark.parametrize("old", OLD_FILES[:2], ids=lambda path: path.stem)
-def test_the_shipped_cifar10_files_are_the_old_clusters(old, pytestconfig):
+def test_the_shipped_cifar10_files_equal_the_old_ones(old, pytestconfig):
     names = {"cifar10-4-gpus": "cifar10_4_gpus", "cifar10-cpu": "cifar10_n1_standard_16"}
     shipped_file = pytestconfig.rootpath / "configs/clusters" / f"{names[old.stem]}.yaml"
 
@@ -528,7 +528,7 @@ def golden_path(path: Path) -> Path:
     return Path(__file__).parent / "golden" / f"{path.stem}.json"
 
 
-def test_shipped_files_become_the_golden_pools(pytestconfig):
+def test_shipped_files_give_the_golden_pools(pytestconfig):
     files = shipped(pytestconfig.rootpath)
 
     assert len(files) >= 7
@@ -539,7 +539,7 @@ def test_shipped_files_become_the_golden_pools(pytestconfig):
         assert golden_pools(path) == golden_path(path).read_text(), accept
 
 
-def test_the_golden_pools_are_requests_that_vertex_ai_reads(pytestconfig):
+def test_the_golden_pools_are_valid_requests_to_vertex_ai(pytestconfig):
     from google.cloud import aiplatform_v1
     from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import json_util
 

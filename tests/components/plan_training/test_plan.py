@@ -1,3 +1,5 @@
+"""Plan of a training job: worker pools, scheduling and the trainer's flags."""
+
 import json
 
 import pytest
@@ -50,7 +52,7 @@ def test_an_unknown_key_names_the_allowed_ones():
         ClusterSpec.from_dict({"worker": 2})
 
 
-def test_a_spec_survives_the_trip_through_the_pipeline():
+def test_a_cluster_is_the_same_after_the_trip_through_the_pipeline():
     spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
 
     assert ClusterSpec.from_json(spec.to_json()) == spec
@@ -75,7 +77,7 @@ def test_pools_come_in_vertex_order_with_counts_as_strings():
     ids=["single", "multi-worker", "parameter-server"],
 )
 def test_an_evaluator_stays_the_fourth_pool_through_googles_launcher(values, counts):
-    """What GCPC's own launcher drops and keeps, and what the SDK's client makes of it."""
+    """Run GCPC's own launcher, which drops empty values, and the SDK's client."""
     from google.cloud import aiplatform_v1
     from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import json_util
 
@@ -93,7 +95,7 @@ def test_a_single_process_is_one_pool():
     assert len(worker_pools(ClusterSpec(), container=CONTAINER)) == 1
 
 
-def test_flags_are_spelt_as_the_trainer_reads_them():
+def test_settings_become_flags_of_the_trainer():
     flags = {"batch_size": 128, "fresh": True, "resume": False, "steps": None}
 
     assert trainer_args(flags) == ["--batch-size=128", "--fresh"]
@@ -131,7 +133,7 @@ def test_the_plan_passes_examples_strategy_and_settings_to_every_replica():
     ],
     ids=lambda value: getattr(value, "strategy", value),
 )
-def test_only_a_synchronous_cluster_starts_again_as_a_whole(cluster, restarts_whole_job):
+def test_only_a_synchronous_cluster_restarts_as_a_whole(cluster, restarts_whole_job):
     plan = plan_training("mnist", cluster=cluster, train={}, image="i", examples_uri="/e")
 
     assert plan.restarts_whole_job is restarts_whole_job
@@ -156,18 +158,18 @@ def test_spot_sets_scheduling_restarts_and_checkpoints_together(strategy):
 
 
 @pytest.mark.parametrize("flag", ["checkpoint_every_steps", "checkpoint_every_seconds"])
-def test_what_the_run_says_of_checkpoints_stays_on_spot(flag):
+def test_the_runs_checkpoint_interval_wins_on_spot(flag):
     args = planned({flag: 7}, spot=True).worker_pool_specs[0]["container_spec"]["args"]
 
     assert [arg for arg in args if "checkpoint" in arg] == [f"--{flag.replace('_', '-')}=7"]
 
 
-def test_restarts_can_be_chosen_against_the_switch():
+def test_restarts_override_the_default_of_spot():
     assert not planned(spot=True, restarts="replica").restarts_whole_job
     assert planned(restarts="whole_job").restarts_whole_job
 
 
-def test_gpus_and_machines_reach_their_pools_as_the_launcher_takes_them():
+def test_gpus_and_machines_reach_their_pools_through_the_launcher():
     from google.cloud import aiplatform_v1
 
     plan = planned(
@@ -187,7 +189,7 @@ def test_gpus_and_machines_reach_their_pools_as_the_launcher_takes_them():
     assert machines[1].accelerator_type.name == "NVIDIA_TESLA_T4"
 
 
-def test_one_machine_with_several_gpus_takes_those_that_are_there():
+def test_one_machine_with_several_gpus_uses_the_available_ones():
     gpus = {"type": "NVIDIA_TESLA_T4", "count": 2}
     args = planned(strategy="mirrored", accelerator=gpus).worker_pool_specs[0]["container_spec"]
 
@@ -196,12 +198,12 @@ def test_one_machine_with_several_gpus_takes_those_that_are_there():
     assert "--strategy=mirrored" in bare["args"]
 
 
-def test_the_clusters_image_is_that_of_its_replicas():
+def test_the_clusters_image_wins_over_the_runs():
     plan = planned(image="mine:1")
 
     assert plan.worker_pool_specs[0]["container_spec"]["image_uri"] == "mine:1"
 
 
-def test_only_a_job_that_says_so_is_never_started_again():
+def test_only_restarts_never_disables_retries():
     assert planned(restarts="never").disables_retries
     assert not planned(spot=True).disables_retries

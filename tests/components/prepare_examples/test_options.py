@@ -1,3 +1,5 @@
+"""Settings of prepare_examples and its command line."""
+
 import json
 import subprocess
 import sys
@@ -28,7 +30,7 @@ def test_there_are_files_for_every_worker_and_of_the_target_size(num_bytes, num_
     assert found % num_workers == 0
 
 
-def test_a_number_that_is_asked_for_is_taken():
+def test_a_given_number_of_shards_wins():
     assert PrepareOptions(num_shards={"train": 7}, num_workers=4).planned_shards(10) == 7
     assert PrepareOptions(num_workers=4).planned_shards(10) == 8
 
@@ -44,8 +46,8 @@ def test_a_number_that_is_asked_for_is_taken():
         ('{"drift_thresholds": {"kl": 1}}', "drift_thresholds has no 'kl'; allowed are l_infinity"),
         ('{"block_on": "all"}', "block_on is 'all'; allowed are error, warning, none"),
         ('{"num_workers": 0}', "num_workers is 0; it must be a whole number of at least 1"),
-        ('{"files": ["trips.csv"]}', "prepare.files is 'trips.csv', a relative path"),
-        ('{"schema": "s.pbtxt"}', "prepare.schema is 's.pbtxt', a relative path"),
+        ('{"files": ["trips.csv"]}', "prepare.files is 'trips.csv'.*absolute path"),
+        ('{"schema": "s.pbtxt"}', "prepare.schema is 's.pbtxt'.*absolute path"),
         ('{"row_filter": "old"}', "row_filter is 'old'; allowed are none, complete"),
     ],
 )
@@ -54,7 +56,7 @@ def test_a_wrong_option_is_named_with_what_is_allowed(text, problem):
         PrepareOptions.from_json(text)
 
 
-def test_whole_paths_are_taken_from_json():
+def test_absolute_paths_are_accepted_from_json():
     files = ("/data/a.csv", "gs://bucket/b.csv")
     assert PrepareOptions.from_json(json.dumps({"files": files})).files == files
 
@@ -75,7 +77,7 @@ def test_whole_paths_are_taken_from_json():
         ("source", "bigquery"),
     ],
 )
-def test_what_is_for_tables_is_refused_for_images(tmp_path, workload, name, value):
+def test_table_settings_are_refused_for_images(tmp_path, workload, name, value):
     more = {"project": "p", "limit": 5} if name == "source" else {}
     options = PrepareOptions(**{name: value}, **more)
     problem = f"{name} is .* leave it out for {workload}"
@@ -85,7 +87,7 @@ def test_what_is_for_tables_is_refused_for_images(tmp_path, workload, name, valu
         explain(workload, output_dir=tmp_path / "out", data_dir=tmp_path, options=options)
 
 
-def test_thresholds_that_are_not_named_keep_their_defaults():
+def test_thresholds_left_out_keep_their_defaults():
     found = PrepareOptions(drift_thresholds={"psi": 0.5}).drift_thresholds
     assert found == {"l_infinity": 0.1, "jensen_shannon": 0.05, "psi": 0.5}
 
@@ -149,7 +151,7 @@ def test_dataflow_stages_in_the_bucket_of_the_output():
     assert checked_flags(given, Path("/gcs/bucket/run/examples")) == given
 
 
-def test_dataflow_would_get_the_steps_and_the_workers_image():
+def test_dataflow_gets_the_steps_and_the_workers_image():
     from apache_beam import Pipeline
     from apache_beam.runners.dataflow.internal import apiclient
     from apache_beam.transforms.environments import DockerEnvironment

@@ -103,7 +103,7 @@ def test_flags_change_the_models_recipe():
         ({"schedule": "linear", "warmup": 0.1}, 0.1),
         ({"warmup": 0.3}, 0.3),
     ],
-    ids=["the model's own", "only one_cycle has one", "unless given", "given for one_cycle"],
+    ids=["recipe", "only-for-one-cycle", "given", "given-for-one-cycle"],
 )
 def test_the_share_of_warmup_follows_the_schedule(settings, warmup):
     assert config(**settings).recipe().warmup == warmup
@@ -148,7 +148,7 @@ def test_folders_come_from_the_output_folder_or_from_vertex():
     assert (folders.model, folders.checkpoints, folders.logs) == ("/m", "/c", "gs://b/l")
 
 
-def test_without_any_folder_the_error_says_what_to_give():
+def test_a_missing_output_folder_is_named_with_its_remedy():
     with pytest.raises(ConfigError, match=r"--output-dir.*AIP_CHECKPOINT_DIR"):
         resolve_folders("", {"AIP_MODEL_DIR": "/m", "AIP_TENSORBOARD_LOG_DIR": "/l"})
 
@@ -164,7 +164,7 @@ def test_without_any_folder_the_error_says_what_to_give():
     ids=["help", "bad flag", "bad TF_CONFIG", "no folder"],
 )
 def test_help_and_errors_do_not_import_tensorflow(flags, tf_config, code, tmp_path):
-    # A tensorflow that cannot be imported, in front of the real one.
+    # A tensorflow that cannot be imported, ahead of the real one on the path.
     (tmp_path / "tensorflow.py").write_text("raise SystemExit('tensorflow was imported')\n")
     root = Path(__file__).parents[3]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}:{root}"}
@@ -213,7 +213,7 @@ def test_a_wrong_setting_of_the_wide_and_deep_model_is_named(settings, named):
     [("128,64", (128, 64)), (" 128, 64 ", (128, 64)), (64, (64,)), ([128, 64], (128, 64))],
     ids=["text", "spaces", "one number", "list"],
 )
-def test_settings_reach_the_model_in_every_spelling(given, hidden_units):
+def test_model_settings_may_be_texts_numbers_or_lists(given, hidden_units):
     crosses = ["payment_type:fare", "company:trip_start_day:trip_start_hour"]
     config = TrainConfig(workload="taxi", examples_dir="-", hidden_units=given, crosses=crosses)
     taxi = config.chosen_workload()
@@ -232,7 +232,7 @@ def test_without_settings_the_model_is_unchanged():
         assert chosen.changed_options() == {}
 
 
-def test_another_optimizer_brings_its_learning_rate_and_keeps_the_decay_of_a_step():
+def test_another_optimizer_has_its_own_learning_rate_and_the_same_decay_per_step():
     own = TrainConfig(workload="taxi", examples_dir="-").recipe()
     other = TrainConfig(workload="taxi", examples_dir="-", optimizer="adagrad").recipe()
     assert (other.optimizer, other.learning_rate) == ("adagrad", OPTIMIZERS["adagrad"])
