@@ -144,7 +144,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_metrics(model_dir: Path, workload: str) -> dict[str, float]:
+def evaluate_on_test_split(model_dir: Path, workload: str) -> dict[str, float]:
     """Return the metrics of a model on the test split."""
     import_tensorflow()
     from trainer.serving.evaluate import score
