@@ -1,4 +1,4 @@
-"""The steps that find, promote and tear down, against the real service."""
+"""Search, promotion and teardown against the real service."""
 
 import json
 import time
@@ -48,7 +48,7 @@ def api(service, monkeypatch):
 
 @pytest.fixture
 def calls(api, monkeypatch):
-    """The calls that the API has been asked for since this list was cleared."""
+    """The requests since this list was last cleared."""
     made = []
     request = api.session.request
 
@@ -62,7 +62,7 @@ def calls(api, monkeypatch):
 
 @pytest.fixture
 def version(upload):
-    """Uploads a version of a run, not promoted yet; returns its name."""
+    """Upload a candidate version of a run; return its name."""
 
     def do(*, run: str, parent: str = "", **labels: str) -> ResourceName:
         fields = {"parentModel": parent} if parent else {}
@@ -75,7 +75,7 @@ def version(upload):
 
 @pytest.fixture
 def deploy(api):
-    """Deploys a version with all traffic, as GCPC does: without a name or label of the run."""
+    """Deploy a version with all traffic, like GCPC without a name or label of the run."""
 
     def do(version: ResourceName, endpoint: str) -> None:
         body = {
@@ -92,7 +92,7 @@ def deploy(api):
 
 @pytest.fixture
 def record_run(service, api):
-    """Stores a PipelineJob that has ended, with the outputs of its tasks; returns its billing id.
+    """Store a finished PipelineJob with the outputs of its tasks; return its billing id.
 
     A task without outputs was interrupted.
     """
@@ -164,14 +164,14 @@ def test_a_model_is_found_by_its_display_name(api, version):
     assert find_model(api, "tiny") == first.unversioned
 
 
-def test_an_endpoint_is_made_once_and_then_reused(api):
+def test_an_endpoint_is_created_once_and_then_reused(api):
     first = ensure_endpoint(api, "digits", run="run-1")
 
     assert ensure_endpoint(api, "digits", run="run-2")["name"] == first["name"]
     assert api.get(first["name"])["labels"] == {RUN_LABEL: "run-1"}
 
 
-def test_promotion_moves_the_aliases_and_takes_down_what_it_replaces(api, version, deploy):
+def test_promotion_moves_the_aliases_and_undeploys_the_replaced_version(api, version, deploy):
     endpoint = endpoint_name(api)
     first = version(run="run-1")
     deploy(first, endpoint)
@@ -208,7 +208,7 @@ def test_teardown_after_a_failure_leaves_nothing_of_the_run(api, version, deploy
     assert list(api.list_resources("endpoints")) == []
 
 
-def test_teardown_after_a_failure_gives_traffic_and_default_back(api, version, deploy):
+def test_teardown_after_a_failure_restores_traffic_and_default(api, version, deploy):
     endpoint = endpoint_name(api)
     first = version(run="run-1")
     deploy(first, endpoint)
@@ -237,7 +237,7 @@ def test_teardown_after_success_keeps_the_version(api, version, deploy):
         api.get(endpoint)
 
 
-def test_teardown_keeps_an_endpoint_that_was_asked_for(api, version, deploy):
+def test_teardown_keeps_an_endpoint_with_keep_endpoint(api, version, deploy):
     endpoint = endpoint_name(api)
     first = version(run="run-1")
     deploy(first, endpoint)
@@ -293,7 +293,7 @@ def test_a_promotion_that_was_interrupted_is_completed(api, version, deploy, rec
     assert deployed_versions(api, endpoint) == ["2"]
 
 
-def test_a_version_that_was_rolled_back_is_left_alone(api, version, record_run):
+def test_a_version_that_was_rolled_back_is_not_promoted_again(api, version, record_run):
     first = version(run="run-1")
     set_default(api, first)
     second = version(run="run-2", parent=first.unversioned)
@@ -317,7 +317,7 @@ def test_teardown_twice_is_harmless(api, version):
 
 @pytest.fixture
 def crowd(service, api):
-    """Stores 500 models of other people, and 200 endpoints."""
+    """Store 500 models and 200 endpoints of other users."""
     store = Store(service.root / "vertex.db")
     moment = "2026-01-01T00:00:00Z"
     times = {"createTime": moment, "updateTime": moment}
@@ -336,7 +336,7 @@ def crowd(service, api):
 
 @pytest.mark.parametrize("ends", ["promoted", "failed", "interrupted while uploading"])
 @pytest.mark.usefixtures("crowd")
-def test_teardown_takes_ten_calls_whatever_else_is_there(  # noqa: PLR0917
+def test_teardown_takes_ten_requests_with_any_number_of_other_resources(  # noqa: PLR0917
     api, calls, version, deploy, record_run, ends
 ):
     endpoint = endpoint_name(api)
@@ -374,12 +374,12 @@ def test_an_interrupted_training_is_found_by_its_label(api, calls, record_run):
 
 
 def test_the_report_of_a_scheduled_run_draws_its_own_training(api, record_run, tmp_path):
-    """All runs of a schedule have one `trainyard_run`; the label of their bill tells them apart."""
+    """Runs of a schedule share the label `trainyard_run`; only their billing ids differ."""
     billing_id = record_run("night-2", {TRAIN: None})
     labels = {RUN_LABEL: "nightly", BILLING_LABEL: billing_id}
     job = api.post(f"{api.parent}/customJobs", {**LONG_JOB, "labels": labels})
     deadline = time.monotonic() + 20
-    while len(replicas_of(api, job["name"].rpartition("/")[2]).get("usageSeconds", [])) < 2:
+    while len(replicas_of(api, ResourceName.from_name(job["name"]).id).get("usageSeconds", [])) < 2:
         assert time.monotonic() < deadline, "no samples of the job in time"
         time.sleep(0.2)
 

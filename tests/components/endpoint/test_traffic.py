@@ -17,7 +17,7 @@ pytestmark = pytest.mark.fast
         pytest.param({"old": 100}, 0, {"old": 100, "new": 0}, id="nothing"),
     ],
 )
-def test_a_share_is_taken_from_the_others_by_proportion(split, percentage, expected):
+def test_a_share_is_taken_from_the_others_in_proportion(split, percentage, expected):
     found = with_share(split, "new", percentage=percentage)
 
     assert found == expected
@@ -33,11 +33,11 @@ def test_a_share_is_taken_from_the_others_by_proportion(split, percentage, expec
         pytest.param({"gone": 0, "a": 100}, "a", {"a": 100}, id="nothing to inherit"),
     ],
 )
-def test_the_others_get_the_share_of_one_that_goes(split, heir, expected):
+def test_the_others_get_the_share_of_a_removed_model(split, heir, expected):
     assert without(split, "gone", heir=heir) == expected
 
 
-def test_all_and_one_share_move():
+def test_all_traffic_or_one_share_moves():
     assert all_to({"a": 60, "b": 40}, "b") == {"a": 0, "b": 100}
     assert handed_over({"a": 60, "b": 40}, "b", "c") == {"a": 60, "b": 0, "c": 40}
 

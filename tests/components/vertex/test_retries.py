@@ -1,4 +1,4 @@
-"""The REST client against a server that fails as a cloud does on a bad day."""
+"""The REST client against a server with transient failures."""
 
 import http.server
 import json
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.fast
 PARENT = "projects/demo/locations/local"
 THING = f"{PARENT}/things/5"
 TIMEOUT_SECONDS = 0.2
-# Failures that leave open whether the request was carried out: after it was, and before.
+# Failures after which the client cannot know whether the request was carried out.
 LOST = ["503", "502", "504", "reset", "silence"]
 AMBIGUOUS = [*(f"{kind} after" for kind in LOST), *LOST]
 ALL = ["429", *AMBIGUOUS]
@@ -33,7 +33,7 @@ ALL = ["429", *AMBIGUOUS]
 
 @dataclass
 class Cloud:
-    """Resources by name, and what becomes of the next requests that match `fails_on`."""
+    """Resources by name, and faults for the next requests with a method in `fails_on`."""
 
     faults: list[str] = field(default_factory=list)
     fails_on: tuple[str, ...] = ("GET", "POST", "PATCH", "DELETE")
@@ -72,14 +72,14 @@ class Cloud:
 
 
 def refusal(code: int, status: str) -> tuple[int, dict]:
-    return code, {"error": {"code": code, "status": status, "message": "said so"}}
+    return code, {"error": {"code": code, "status": status, "message": "why"}}
 
 
 class CloudServer(http.server.ThreadingHTTPServer):
     cloud: Cloud
 
     def handle_error(self, *_: object) -> None:
-        """A reset is meant."""
+        """Ignore errors: resets are intended."""
 
 
 class CloudHandler(Handler):
@@ -132,7 +132,7 @@ def cloud():
 
 @pytest.fixture
 def api(cloud, monkeypatch, request):
-    """A client that waits long for an answer, unless the test is about none coming."""
+    """A client with a long timeout, unless the test needs a request to time out."""
     is_silent = "silence" in request.node.name
     monkeypatch.setattr(retries, "_backoff", lambda state: 0.01)
     monkeypatch.setenv("VERTEX_EMULATOR_HOST", cloud.url.removeprefix("http://"))
@@ -140,14 +140,14 @@ def api(cloud, monkeypatch, request):
 
 
 def create(api: VertexApi) -> dict:
-    """With an id of our choice, as an operation."""
+    """Create a resource with a chosen id, as an operation."""
     things = f"{PARENT}/things"
     return api.post(f"{things}?thingId=5", {"x": 1}, find=lambda: finished(api.find(f"{things}/5")))
 
 
 @pytest.mark.parametrize("fault", ALL)
 @pytest.mark.parametrize("method", ["get", "patch", "delete", "predict", "cancel", "undeployModel"])
-def test_what_may_be_repeated_is_repeated_after_every_failure(api, cloud, method, fault):
+def test_safe_requests_are_retried_after_every_transient_failure(api, cloud, method, fault):
     cloud.resources = {THING: {"name": THING}, "7": {"id": "7"}}
     cloud.faults = [fault, fault]
     calls = {
@@ -170,7 +170,7 @@ def test_what_may_be_repeated_is_repeated_after_every_failure(api, cloud, method
 
 
 @pytest.mark.parametrize("fault", ALL)
-def test_a_creation_with_an_id_is_repeated_and_makes_one(api, cloud, fault):
+def test_a_creation_with_an_id_is_retried_and_creates_one_resource(api, cloud, fault):
     cloud.faults = [fault, fault]
     cloud.fails_on = ("POST",)
 
@@ -183,7 +183,7 @@ def test_a_creation_with_an_id_is_repeated_and_makes_one(api, cloud, fault):
 
 @pytest.mark.parametrize("fault", ALL)
 @pytest.mark.parametrize("kind", ["pipelineJobs", "customJobs", "schedules"])
-def test_runs_jobs_and_schedules_are_made_once(api, cloud, monkeypatch, kind, fault):
+def test_runs_jobs_and_schedules_are_created_once(api, cloud, monkeypatch, kind, fault):
     cloud.faults = [fault]
     cloud.fails_on = ("POST",)
     monkeypatch.setattr(schedules, "ours", lambda api: list(api.list_resources("schedules")))
@@ -210,7 +210,7 @@ def test_a_schedule_is_paused_once(api, cloud):
     assert cloud.num("POST") == 1
 
 
-def test_an_id_that_somebody_else_has_taken_is_an_error(api, cloud):
+def test_an_id_that_exists_already_is_an_error(api, cloud):
     cloud.resources = {THING: {"name": THING}}
     with pytest.raises(VertexError, match="ALREADY_EXISTS"):
         create(api)
@@ -218,14 +218,14 @@ def test_an_id_that_somebody_else_has_taken_is_an_error(api, cloud):
 
 
 @pytest.mark.parametrize("fault", AMBIGUOUS)
-def test_a_creation_without_an_id_is_not_repeated_when_it_may_be_done(api, cloud, fault):
+def test_a_creation_without_an_id_is_not_retried_if_it_may_be_done(api, cloud, fault):
     cloud.faults = [fault]
     with pytest.raises(VertexError, match="may have been carried out"):
         api.post(f"{PARENT}/things", {})
     assert cloud.num("POST") == 1
 
 
-def test_a_creation_without_an_id_is_repeated_when_it_surely_was_not_done(api, cloud):
+def test_a_creation_without_an_id_is_retried_if_it_was_not_done(api, cloud):
     cloud.faults = ["429"] * 3
     api.post(f"{PARENT}/things", {})
     assert (cloud.num("POST"), len(cloud.resources)) == (4, 1)
@@ -234,12 +234,12 @@ def test_a_creation_without_an_id_is_repeated_when_it_surely_was_not_done(api, c
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        ("429", "UNAVAILABLE (429): said so"),
+        ("429", "UNAVAILABLE (429): why"),
         ("reset", "UNAVAILABLE (503): "),
-        ("silence", "DEADLINE_EXCEEDED (504): no response within 0.2 s"),
+        ("silence", "DEADLINE_EXCEEDED (504): "),
     ],
 )
-def test_the_last_error_is_one_line_with_call_attempts_and_reason(
+def test_the_last_error_is_one_line_with_request_attempts_and_reason(
     api, cloud, caplog, fault, reason
 ):
     cloud.faults = [fault] * 100
@@ -251,18 +251,18 @@ def test_the_last_error_is_one_line_with_call_attempts_and_reason(
     assert reason in text
     assert f"GET {THING} failed after 8 attempts in " in text
     assert "\n" not in text
-    said = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(said) == 7
-    assert f"GET {THING}" in said[0].message
-    assert "attempt 2 follows" in said[0].message
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 7
+    assert f"GET {THING}" in warnings[0].message
+    assert "attempt 2 follows" in warnings[0].message
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 500])
-def test_errors_that_do_not_pass_are_raised_at_once(api, cloud, code):
+def test_permanent_errors_are_raised_at_once(api, cloud, code):
     cloud.faults = [str(code)]
     with pytest.raises(VertexError) as caught:
         api.get(THING)
-    assert (caught.value.code, caught.value.message) == (code, "said so")
+    assert (caught.value.code, caught.value.message) == (code, "why")
     assert len(cloud.requests) == 1
 
 
@@ -300,7 +300,7 @@ def test_delays_grow_and_are_random():
     assert len(set(first)) > 100
 
 
-def test_a_service_that_is_gone_is_noticed_at_once(api, monkeypatch):
+def test_a_stopped_emulator_is_an_error_at_once(api, monkeypatch):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -311,7 +311,7 @@ def test_a_service_that_is_gone_is_noticed_at_once(api, monkeypatch):
     assert time.monotonic() - began < 5
 
 
-def test_on_vertex_a_refused_connection_is_tried_again(api, monkeypatch):
+def test_on_vertex_ai_a_refused_connection_is_retried(api, monkeypatch):
     session = requests.Session()
     session.trust_env = False
     cloudy = replace(api, base_url="https://127.0.0.1:9", session=session)
@@ -319,7 +319,7 @@ def test_on_vertex_a_refused_connection_is_tried_again(api, monkeypatch):
         cloudy.get(THING)
 
 
-def test_a_token_that_does_not_come_is_asked_for_again(monkeypatch):
+def test_a_failed_token_request_is_retried(monkeypatch):
     import google.auth
     from google.auth.credentials import AnonymousCredentials
     from google.auth.exceptions import TransportError
@@ -338,7 +338,7 @@ def test_a_token_that_does_not_come_is_asked_for_again(monkeypatch):
             return response
 
         def close(self) -> None:
-            """Holds nothing."""
+            """Close nothing."""
 
     monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
     monkeypatch.setattr(retries, "_backoff", lambda state: 0)
@@ -349,11 +349,11 @@ def test_a_token_that_does_not_come_is_asked_for_again(monkeypatch):
     assert api.post("things", {})["name"] == "things/5"
 
     failures.extend(["no route"] * 100)
-    with pytest.raises(VertexError, match="cannot connect: no access token: no route"):
+    with pytest.raises(VertexError, match=r"cannot connect.*no access token.*no route"):
         api.get("things/5")
 
 
-def test_what_is_no_json_is_an_error(api, cloud, monkeypatch):
+def test_a_response_that_is_not_json_is_an_error(api, cloud, monkeypatch):
     monkeypatch.setattr(
         CloudHandler, "answer", lambda self, code, body: Handler.answer(self, 200, b"<html>")
     )
@@ -362,41 +362,41 @@ def test_what_is_no_json_is_an_error(api, cloud, monkeypatch):
 
 
 class Operation:
-    """Answers `:wait` and GET as told; done at the `calls`-th."""
+    """An operation that is done at the `num_calls`-th request; `:wait` may be unimplemented."""
 
     def __init__(self, monkeypatch, *, num_calls: int, can_wait: bool = True) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
         def carry_out(cloud, method, path, query, body):
-            self.asked.append(f"{method} {path.rpartition('/')[2]} {query}".strip())
+            self.requests.append(f"{method} {path.rpartition('/')[2]} {query}".strip())
             if ":wait" in path and not can_wait:
                 return refusal(501, "UNIMPLEMENTED")
-            is_done = len(self.asked) >= num_calls
+            is_done = len(self.requests) >= num_calls
             name = path.removeprefix("/v1/").removesuffix(":wait")
             return 200, {"name": name, "done": is_done, "response": {"x": 1} if is_done else {}}
 
         monkeypatch.setattr(Cloud, "carry_out", carry_out)
 
 
-def test_an_operation_is_waited_for_in_one_call(api, cloud, monkeypatch):
+def test_an_operation_is_awaited_in_one_request(api, cloud, monkeypatch):
     operation = Operation(monkeypatch, num_calls=1)
     assert api.wait({"name": "operations/1"}, timeout_seconds=60) == {"x": 1}
-    assert operation.asked == ["POST 1:wait timeout=20.0s"]
+    assert operation.requests == ["POST 1:wait timeout=20.0s"]
 
 
-def test_an_operation_is_polled_where_it_cannot_be_waited_for(api, cloud, monkeypatch):
+def test_an_operation_is_polled_without_a_wait_method(api, cloud, monkeypatch):
     operation = Operation(monkeypatch, num_calls=4, can_wait=False)
     assert api.wait({"name": "operations/1"}, timeout_seconds=60) == {"x": 1}
-    assert operation.asked == ["POST 1:wait timeout=20.0s", "GET 1", "GET 1", "GET 1"]
+    assert operation.requests == ["POST 1:wait timeout=20.0s", "GET 1", "GET 1", "GET 1"]
 
 
-def test_waiting_for_an_operation_ends_in_time(api, cloud, monkeypatch):
+def test_waiting_for_an_operation_times_out(api, cloud, monkeypatch):
     Operation(monkeypatch, num_calls=1000)
-    with pytest.raises(TimeoutError, match="operations/1 was not done after 0 s"):
+    with pytest.raises(TimeoutError, match=r"operations/1.*0 s"):
         api.wait({"name": "operations/1"}, timeout_seconds=0.4)
 
 
-def test_an_operations_failure_is_raised(api):
+def test_the_error_of_an_operation_is_raised(api):
     failed = {"name": "o", "done": True, "error": {"code": 9, "message": "no"}}
     with pytest.raises(VertexError, match=r"OPERATION_FAILED \(9\): no"):
         api.wait(failed, timeout_seconds=1)

@@ -1,0 +1,28 @@
+import pytest
+
+from components.errors import StepError, errors_in_one_line
+from components.vertex.api import VertexError
+from trainer.errors import InputError
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StepError("thresholds is\n'x'"),
+        InputError("shard 3 is damaged"),
+        TimeoutError("operations/5 was not done"),
+        VertexError(code=403, status="PERMISSION_DENIED", message="no"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_for_the_user_ends_the_step_with_one_line(error):
+    with pytest.raises(SystemExit) as ended, errors_in_one_line():
+        raise error
+    assert ended.value.code == "error: " + str(error).replace("\n", " ")
+
+
+def test_any_other_error_keeps_its_traceback():
+    with pytest.raises(KeyError), errors_in_one_line():
+        raise KeyError("x")
