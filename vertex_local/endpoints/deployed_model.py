@@ -28,7 +28,7 @@ from vertex_local.errors import (
     unavailable,
 )
 from vertex_local.json_types import Json
-from vertex_local.machine.files import timestamp
+from vertex_local.machine.clock import timestamp
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.restarts import Backoff
@@ -125,7 +125,7 @@ class ServingProcess:
             if self._failure:
                 found["message"] = self._failure
             if self._state in (State.RESTARTING, State.CRASH_LOOP):
-                found["restartTime"] = timestamp(self._restart_at)
+                found["restartTime"] = timestamp(self._restart_at, timespec="milliseconds")
         return found
 
     def predict(self, body: Json, *, deadline: float) -> Json:

@@ -4,7 +4,7 @@ import re
 import threading
 
 from vertex_local.api.routes import Call
-from vertex_local.api.service import Service, now
+from vertex_local.api.service import Service
 from vertex_local.endpoints import traffic
 from vertex_local.endpoints.deployed_model import ServingProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
@@ -17,6 +17,7 @@ from vertex_local.errors import (
     invalid_argument,
 )
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 
 CLOSE_DRAIN_SECONDS = 3.0

@@ -8,7 +8,7 @@ from typing import Any
 from vertex_local.api import operations, protos
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
-from vertex_local.api.service import Service, now
+from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
 from vertex_local.endpoints import deployments, predictions, traffic
 from vertex_local.errors import (
@@ -17,6 +17,7 @@ from vertex_local.errors import (
     not_found,
 )
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 
 # CreateEndpointRequest.endpoint_id

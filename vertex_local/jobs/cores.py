@@ -1,9 +1,6 @@
 """How the replicas of a job share this machine's cores."""
 
-import logging
 import os
-
-logger = logging.getLogger(__name__)
 
 Environment = dict[str, str]
 
@@ -40,15 +37,3 @@ def pinned(names: list[str], env: Environment, available: list[int]) -> dict[str
     return {
         name: [available[index % len(available)]] for index, name in enumerate(computing(names))
     }
-
-
-def warn_of_oversubscription(job: str, names: list[str]) -> None:
-    """Says in the service's log that more replicas compute than there are cores."""
-    num_computing, num_cores = len(computing(names)), len(cores())
-    if num_computing > num_cores:
-        logger.warning(
-            "%s: %d replicas compute on %d cores: more of them train no faster",
-            job,
-            num_computing,
-            num_cores,
-        )

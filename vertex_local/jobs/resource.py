@@ -7,7 +7,7 @@ from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
 from vertex_local.errors import RPC_CODES, invalid_argument
-from vertex_local.jobs import cores, replica_status
+from vertex_local.jobs import replica_status
 from vertex_local.jobs.replica_env import JobPlan, contained_specs, plan_job, process_specs
 from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
@@ -89,7 +89,6 @@ def _make_output_dir(plan: JobPlan) -> None:
 
 def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
     folder = KIND.folder_of(service, name)
-    cores.warn_of_oversubscription(name, plan.replica_names)
     ports: list[int] = []
 
     def start() -> processes.Group:

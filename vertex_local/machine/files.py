@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,17 +45,6 @@ def last_lines(path: Path) -> str:
         return ""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
     return "\n".join(lines[-NUM_LAST_LINES:])[-LAST_LINES_BYTES:]
-
-
-def now() -> str:
-    """The present moment: `2026-01-31T12:00:00.123Z`."""
-    return timestamp(time.time())
-
-
-def timestamp(moment: float) -> str:
-    """A moment in seconds since 1970 as `2026-01-31T12:00:00.123Z`."""
-    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
-    return f"{seconds}.{int(moment % 1 * 1000):03d}Z"
 
 
 def make_temp_dir(folder: Path) -> Path:

@@ -10,8 +10,9 @@ from typing import Any, BinaryIO
 
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux
+from vertex_local.machine.clock import now
 from vertex_local.machine.docker import Container
-from vertex_local.machine.files import last_lines, now
+from vertex_local.machine.files import last_lines
 from vertex_local.processes import programs, warm
 from vertex_local.processes.environments.layer import Layer, is_own
 from vertex_local.processes.forking import Birth, fork
@@ -90,7 +91,7 @@ class Replica:
         with _open_log(Path(self.log_path)) as log:
             self.pid = self._start_contained(log) if self.container else self._start(temp_dir, log)
         self.state = "running"
-        self.started = now()
+        self.started = now(timespec="milliseconds")
 
     def _start(self, temp_dir: Path, log: BinaryIO) -> int:
         env = _environment(self.env, temp_dir)
@@ -181,7 +182,7 @@ class Replica:
             self.killed_by = linux.signal_name(-code)
         elif self.container and (number := containers.killing_signal(code)):
             self.killed_by = linux.signal_name(number)
-        self.ended = now()
+        self.ended = now(timespec="milliseconds")
         if code == 0:
             self.state = "succeeded"
         else:

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from contextlib import suppress
 from pathlib import Path
 
-from vertex_local.machine.files import now, timestamp
+from vertex_local.machine.clock import now, timestamp
 
 LOOK_SECONDS = 1.0
 
@@ -26,7 +26,7 @@ class LogClock:
             if size > before:
                 self._sizes[path] = size
                 with suppress(OSError), _times_path(path).open("a") as file:
-                    file.write(f"{size} {now()}\n")
+                    file.write(f"{size} {now(timespec='milliseconds')}\n")
 
 
 class LineTimes:
@@ -37,7 +37,7 @@ class LineTimes:
         self._sizes: list[int] = []
         self._times: list[str] = []
         with suppress(OSError):
-            self._last = timestamp(log.stat().st_mtime)
+            self._last = timestamp(log.stat().st_mtime, timespec="milliseconds")
             for line in _times_path(log).read_text().splitlines():
                 size, _, moment = line.partition(" ")
                 self._sizes.append(int(size))

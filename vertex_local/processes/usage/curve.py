@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from vertex_local.machine.files import now
+from vertex_local.machine.clock import now
 from vertex_local.processes.usage.meters import Reading
 
 MOST_SAMPLES = 600
@@ -41,7 +41,7 @@ class CurveWriter:
         self._rows: list[Row] = []
         self._seconds = 1.0
         self._before: Readings = {}
-        self._header = json.dumps({"names": self._names, "started": now()})
+        self._header = json.dumps({"names": self._names, "started": now(timespec="milliseconds")})
         self._is_new = True
 
     def look(self, read: Callable[[], Readings]) -> None:
