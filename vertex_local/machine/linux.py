@@ -22,6 +22,18 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC = 0x1, 0x20, 0x1000, 0x4000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x2, 0x4, 0x8
 
 
+def restore_default_signals() -> None:
+    """Restore the signals that a background job of a shell, or one of nohup, inherits as ignored.
+
+    Processes of a group are in sessions of their own, where no terminal sends these: one that gets
+    SIGINT, from a parent of its own for example, is to end as it would in a container.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            is_interrupt = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
 def become_subreaper() -> None:
     """Makes orphaned grandchildren children of this process, which can then end them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -65,6 +65,7 @@ class Supervisor:
         self._stdin_is_open = True
         self._wake_fd = linux.open_wake_fd()
         linux.become_subreaper()
+        linux.restore_default_signals()
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, self._on_sigterm)
 

@@ -138,6 +138,7 @@ def main() -> None:
     """Imports, and serves the socket whose descriptor is named on the command line."""
     socket_fd, parent, *modules = sys.argv[1:]
     linux.die_with(int(parent))
+    linux.restore_default_signals()
     if not sys.flags.safe_path:
         del sys.path[0]  # only what is installed: a program's own folder comes first in its path
     atexit.register(_spare_what_was_imported, set(sys.modules))  # the first, hence called last
