@@ -21,11 +21,7 @@ def test_the_first_signal_interrupts_and_later_ones_are_ignored(number):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     with pytest.raises(Interrupted), _interruptible():
-        try:
-            os.kill(os.getpid(), number)
-        finally:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGTERM)
+        _send(number, signal.SIGINT, signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -33,6 +29,15 @@ def test_a_background_job_ignores_sigint_and_ends_on_sigterm():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     with pytest.raises(Interrupted), _interruptible():
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGTERM)
+        _send(signal.SIGINT, signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def _send(*numbers):
+    """Send each signal to this process, the rest also if one raises."""
+    first, *others = numbers
+    try:
+        os.kill(os.getpid(), first)
+    finally:
+        if others:
+            _send(*others)
