@@ -1,4 +1,4 @@
-"""customJobs: each becomes a cluster of processes or containers here, watched until it ends."""
+"""customJobs: each runs as a cluster of processes or containers."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import POOL
 from vertex_local.processes import group as processes
 
-# How a group ends, and what Vertex AI calls it: the job's state and a google.rpc.Code.
+# State of the group: state of the job, and google.rpc.Code of its error.
 OUTCOMES = {
     "succeeded": ("SUCCEEDED", ""),
     "failed": ("FAILED", "INVALID_ARGUMENT"),
@@ -43,7 +43,7 @@ recover, close = KIND.recover, KIND.close
 
 
 def create(service: Service, call: Call) -> Json:
-    """POST …/customJobs starts the job and answers it at once, as PENDING."""
+    """POST …/customJobs: start the job and return it as PENDING."""
     job = protos.parse("CustomJob", call.body)
     plan = plan_job(job)
     if service.engine:

@@ -15,7 +15,7 @@ def test_a_line_has_the_time_of_the_first_look_after_it(tmp_path, monkeypatch):
         )
         with log.open("a") as file:
             file.write(text)
-        clock.look()
+        clock.record()
 
     times = LineTimes(log)
     assert [times.at(offset) for offset in (8, 14)] == ["t1", "t3"]
