@@ -106,7 +106,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     engine = find_engine(root, options.mounts) if options.has_containers else None
     _remove_left_containers(root)
     listener = _listen(options)
-    leftovers.mark_what_follows(root)
+    leftovers.mark_environment(root)
     stop = _stop_on_signals()
     users.announce(root, is_while_used=options.is_while_used)
     users_file = users.end_when_unused(root, stop) if options.is_while_used else None

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vertex_local.processes.forking import Birth, Origin, fork, run_to_end
+from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
 from vertex_local.processes.programs import Program
 
 CLONE_NEWNET = 0x40000000
@@ -141,7 +141,7 @@ def _fork(request: dict[str, Any]) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         return fork(
-            Birth(run=run, stdin=nothing, output=log, env=request["env"], cwd=request["cwd"])
+            ForkSpec(run=run, stdin=nothing, output=log, env=request["env"], cwd=request["cwd"])
         )
     finally:
         os.close(log)
@@ -160,7 +160,7 @@ def main() -> None:
     sys.path[0] = str(Path(__file__).parents[2])
     for module in sys.argv[1:]:
         importlib.import_module(module)
-    run_to_end(serve, Origin.now(without=set()))
+    run_to_end(serve, Baseline.capture(without=set()))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.conftest import write_mnist
+from tests.support.signals import WITH_DEFAULT_SIGINT
 
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 RUN_TIMEOUT_SECONDS = 150
@@ -40,7 +41,7 @@ class Home:
         environment = {**os.environ, "TRAINYARD_DIR": str(self.state), "TMPDIR": str(self.temp)}
         environment.pop("VERTEX_EMULATOR_HOST", None)
         return subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
+            [*WITH_DEFAULT_SIGINT, sys.executable, "-m", module, *arguments],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,

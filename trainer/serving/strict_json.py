@@ -5,7 +5,7 @@ from typing import Any
 
 
 def parse(data: bytes) -> Any:
-    """Return the value of a JSON text.
+    """Parse a JSON text.
 
     Raises:
         ValueError: it is not JSON (RFC 8259, in UTF-8), or programs would read it differently.

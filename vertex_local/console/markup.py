@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import moment_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TONES = {
@@ -87,7 +88,7 @@ def span(seconds: float) -> str:
 def moment(time: str) -> datetime:
     """Parse a timestamp of Google's JSON; return the current time if it is not valid."""
     try:
-        return datetime.fromisoformat(time)
+        return moment_of(time)
     except ValueError:
         return datetime.now(UTC)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from vertex_local.api.service import Service
 from vertex_local.jobs import resource as jobs
 from vertex_local.json_types import Json
-from vertex_local.machine.files import timestamp
+from vertex_local.machine.clock import timestamp
 from vertex_local.pipelines import journal
 from vertex_local.pipelines import spec as pipeline_spec
 from vertex_local.pipelines.journal import INTERRUPTION, Journal
@@ -76,7 +76,7 @@ def _last_activity(folder: Path) -> str:
     """Return the time of the last line in the journal or a log."""
     logged = max((path.stat().st_mtime for path in folder.rglob("*.log")), default=0.0)
     journaled: str = journal.read(folder)[-1]["time"]
-    return max(journaled, timestamp(logged))
+    return max(journaled, timestamp(logged, timespec="milliseconds"))
 
 
 def cancel_unfinished(service: Service, run: Json, folder: Path) -> None:

@@ -69,7 +69,7 @@ class Provider:
                 text = f"the environment of {self.task} cannot be stored: {error}"
                 raise TaskError(text) from error
             if was_built:
-                self._say_removed(store.tidy())
+                self._say_removed(store.prune())
             else:
                 self._say(f"{self.task} uses a stored environment: {_listed(step)}")
             yield prefix
