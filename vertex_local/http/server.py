@@ -29,7 +29,7 @@ WAIT_METHODS = (":wait",)
 
 MAX_CONNECTIONS = 2000
 RESERVED_FILES = 1000  # for connections to prediction servers, logs, pipes and the database
-LEAST_CONNECTIONS = 200
+MIN_CONNECTIONS = 200
 ACCEPTS_AT_ONCE = 50
 IDLE_TIMEOUT_SECONDS = 300
 HALF_OPEN_TIMEOUT_SECONDS = 20
@@ -146,7 +146,7 @@ def _connection_limit() -> int:
                 wanted,
             )
     allowed = MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - RESERVED_FILES
-    return max(LEAST_CONNECTIONS, min(MAX_CONNECTIONS, allowed))
+    return max(MIN_CONNECTIONS, min(MAX_CONNECTIONS, allowed))
 
 
 def _is_half_open(channel: Channel) -> bool:

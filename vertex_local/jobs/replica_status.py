@@ -12,6 +12,7 @@ from vertex_local.api.service import Service
 from vertex_local.jobs.replica_env import task_name
 from vertex_local.jobs.worker_pools import ROLES
 from vertex_local.json_types import Json
+from vertex_local.machine import linux
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import group as processes
 from vertex_local.processes.usage.curve import Curve, read_curves
@@ -62,7 +63,7 @@ def _replica(folder: Path, name: str, state: Json) -> Json:
         "peakMemoryBytes": state.get("peak_memory_bytes"),
         "lastLine": lines.rpartition("\n")[2],
         "container": state.get("container"),
-        **(_usage_now(state) if state["pid"] and not state["ended"] else {}),
+        **(_current_usage(state) if state["pid"] and not state["ended"] else {}),
     }
     return {key: value for key, value in found.items() if value not in (None, "")}
 
@@ -73,20 +74,21 @@ def _curve(curve: Curve | None) -> Json:
     return {"usage": {"cores": curve.cores, "memoryBytes": curve.memory_bytes}}
 
 
-def _usage_now(state: Json) -> Json:
-    """Return nothing for a container, whose process is that of `docker run`."""
-    return {} if "container" in state else usage(state["pid"])
+def _current_usage(state: Json) -> Json:
+    """Return the usage of a running process and its reaped children; {} if it has ended.
 
-
-def usage(pid: int) -> Json:
-    """Return the usage of a running process and its reaped children; {} if it has ended."""
-    proc = Path("/proc") / str(pid)
+    Nothing for a container, whose process is that of `docker run`.
+    """
+    if "container" in state:
+        return {}
+    fields = linux.stat_fields(state["pid"])
     try:
-        _, _, rest = (proc / "stat").read_text(errors="replace").rpartition(")")
-        status = (proc / "status").read_text(errors="replace")
+        status = Path(f"/proc/{state['pid']}/status").read_text(errors="replace")
     except OSError:
         return {}
-    ticks = sum(map(int, rest.split()[11:15]))  # utime, stime, cutime, cstime: proc(5)
+    if not fields:
+        return {}
+    ticks = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime: proc(5)
     sizes = dict(line.split(":", 1) for line in status.splitlines())
     found = {"cpuSeconds": round(ticks / _TICKS_PER_SECOND, 2)}
     for key, field in (("memoryBytes", "VmRSS"), ("peakMemoryBytes", "VmHWM")):

@@ -7,14 +7,15 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+
+from vertex_local.json_types import Json
 
 TEMP_LINK = "tmp"
 NUM_LAST_LINES = 20
 LAST_LINES_BYTES = 4000
 
 
-def write_json(path: Path, body: dict[str, Any]) -> None:
+def write_json(path: Path, body: Json) -> None:
     """Write a JSON file atomically, so that no reader sees an incomplete one."""
     draft = path.with_name(f"{path.name}.tmp")
     draft.write_text(json.dumps(body, indent=1))

@@ -237,15 +237,27 @@ def _has_own_pid_namespace(pid: int) -> bool:
 
 def children() -> list[int]:
     """Return the pids of this process's children."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            _, _, rest = stat.read_text(errors="replace").rpartition(")")
-        except OSError:  # it ended meanwhile
-            continue
-        if int(rest.split()[1]) == os.getpid():
-            found.append(int(stat.parent.name))
-    return found
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    own_pid = str(os.getpid())
+    return [pid for pid in pids if (fields := stat_fields(pid)) and fields[1] == own_pid]
+
+
+def stat_fields(pid: int, *, proc_fd: int | None = None) -> list[str]:
+    """Return the fields of /proc/PID/stat (proc(5)) from the third on: state, ppid, pgrp, session.
+
+    Nothing for a process that has ended. `proc_fd` is an open /proc other than the current one.
+    """
+    try:
+        path = f"/proc/{pid}/stat" if proc_fd is None else f"{pid}/stat"
+        fd = os.open(path, os.O_RDONLY, dir_fd=proc_fd)
+    except OSError:
+        return []
+    try:
+        return os.read(fd, 4096).rpartition(b")")[2].decode().split()
+    except OSError:  # it ended meanwhile
+        return []
+    finally:
+        os.close(fd)
 
 
 def signal_name(number: int) -> str:

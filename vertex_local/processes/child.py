@@ -6,8 +6,9 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from vertex_local.json_types import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux
 from vertex_local.machine.clock import now
@@ -52,7 +53,7 @@ class Replica:
         """Whether its process was started and has not been reaped."""
         return self.pid is not None and self.exit_code is None
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Json:
         """Return the entry of this process in state.json."""
         keys = ("pid", "state", "exit_code", "started", "ended", "restarts")
         found = {key: getattr(self, key) for key in keys}

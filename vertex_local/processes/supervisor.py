@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from vertex_local.json_types import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux, private_network
 from vertex_local.machine.docker import Container
@@ -290,7 +291,7 @@ class Supervisor:
             sys.stderr.write(f"cannot write {self._state_path}: {error}\n")
 
 
-def _replica(folder: Path, *, container: dict[str, Any] | None, **values: Any) -> Replica:
+def _replica(folder: Path, *, container: Json | None, **values: Any) -> Replica:
     return Replica(**values, folder=folder, container=Container(**container) if container else None)
 
 

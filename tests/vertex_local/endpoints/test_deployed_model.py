@@ -25,7 +25,7 @@ def serving(tmp_path):
 
 @pytest.fixture
 def request_in_flight(serving):
-    """A request that waits for the server's start; returns the error that ends its wait."""
+    """Return a function that waits for the error of a request to a starting server."""
     errors = []
 
     def predict():
@@ -69,7 +69,7 @@ def test_a_request_fails_at_its_deadline_while_the_server_starts(serving):
     assert caught.value.status == "UNAVAILABLE"
 
 
-def test_predictions_of_all_models_have_a_limit_together(monkeypatch):
+def test_predictions_of_all_models_share_a_limit(monkeypatch):
     monkeypatch.setattr(predictions, "_IN_FLIGHT", threading.BoundedSemaphore(1))
     predictions._IN_FLIGHT.acquire()
     with pytest.raises(ApiError) as caught:
@@ -80,12 +80,12 @@ def test_predictions_of_all_models_have_a_limit_together(monkeypatch):
 @pytest.mark.parametrize(
     ("status", "code"), [(400, 400), (404, 400), (413, 413), (500, 500), (503, 503)]
 )
-def test_error_of_a_prediction_server_has_googles_code(status, code):
+def test_errors_of_a_prediction_server_get_googles_codes(status, code):
     assert server_requests.error_of(status, b'{"error": "why"}').code == code
 
 
 @pytest.mark.parametrize("answer", [b'{"predictions": [1e999]}', b'{"predictions": ["\\ud800"]}'])
-def test_prediction_that_is_not_json_for_every_reader_is_an_error_of_the_server(answer):
+def test_a_prediction_that_is_not_strict_json_is_a_server_error(answer):
     with pytest.raises(ApiError) as error:
         server_requests.parse_predictions(answer, title="Model 7")
     assert (error.value.code, error.value.status) == (500, "INTERNAL")

@@ -11,13 +11,13 @@ from tests.support.service import SERVER_SCRIPT
 
 @pytest.fixture
 def endpoint(service):
-    """A new endpoint's name."""
+    """Return the name of a new endpoint."""
     return service.do("POST", "endpoints", {"displayName": "digits"})["name"]
 
 
 @pytest.fixture
 def deploy(service, endpoint):
-    """Deploys a model to the endpoint; returns the deployed model."""
+    """Return a function that deploys a model and returns the deployed model."""
 
     def do(model: str, **fields):
         body = {"deployedModel": {"model": model}, **fields}
@@ -95,7 +95,7 @@ def test_deploy_is_asynchronous_and_done_only_when_healthy(service, endpoint, up
     ("argument", "message"),
     [("crash", "out of cheese"), ("unhealthy", "not healthy")],
 )
-def test_server_that_does_not_get_healthy_fails_the_deployment(
+def test_a_server_that_does_not_become_healthy_fails_the_deployment(
     service, endpoint, upload, argument, message
 ):
     spec = {"imageUri": "x", "command": ["python", str(SERVER_SCRIPT), argument]}

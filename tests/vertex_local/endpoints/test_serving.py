@@ -23,13 +23,13 @@ REFUSAL = b"HTTP/1.1 429 TOO MANY REQUESTS"
 
 @pytest.fixture
 def endpoint(service):
-    """A new endpoint's name."""
+    """Return the name of a new endpoint."""
     return service.do("POST", "endpoints", {"displayName": "digits"})["name"]
 
 
 @pytest.fixture
 def deploy(service, endpoint):
-    """Deploys a model; returns the deployed model's id."""
+    """Return a function that deploys a model and returns the id of the deployed model."""
 
     def do(model, **fields):
         body = {"deployedModel": {"model": model}, **fields}
@@ -41,20 +41,20 @@ def deploy(service, endpoint):
 
 @pytest.fixture
 def versions(upload):
-    """Two versions of a model, by their names."""
+    """Return the names of two versions of a model."""
     name = upload("one")["model"]
     upload("two", parentModel=name)
     return [f"{name}@1", f"{name}@2"]
 
 
 def predict(service, endpoint, *instances):
-    """The response of a client with a connection of its own."""
+    """Return the response to a client with its own connection."""
     url = f"{service.url}/v1/{endpoint}:predict"
     return requests.post(url, json={"instances": list(instances)}, timeout=90)
 
 
 def own_pid_of(response):
-    """The pid of the server that has answered, in its PID namespace."""
+    """Return the pid, in its namespace, of the server that responded."""
     assert response.ok, response.text
     return response.json()["predictions"][0]["pid"]
 
@@ -87,7 +87,7 @@ def wait_for_status(service, endpoint, deployed_id, is_wanted):
 
 
 class Clients:
-    """Clients that ask without pause, each on a connection of its own, and what they saw."""
+    """Clients that send requests without pause, with a connection each, and their responses."""
 
     def __init__(self, ask, *, count=3):
         self._ask = ask
@@ -122,7 +122,7 @@ class Clients:
 
 
 def asking(service, endpoint):
-    """What a client does again and again; returns the argument of the server that answered."""
+    """Send one request; return the argument of the server that responded."""
     bodies = itertools.cycle([{"instances": [21]}, {"instances": ["wait", 0.05]}])
 
     def ask(session):
@@ -191,7 +191,7 @@ def test_undeploy_waits_for_the_requests_in_flight(service, endpoint, deploy, ve
     assert own_pid_of(answer.result()) == old_pid
 
 
-def test_request_whose_server_is_killed_is_sent_again(service, endpoint, deploy, versions):
+def test_a_request_whose_server_is_killed_is_retried(service, endpoint, deploy, versions):
     deployed = deploy(versions[0])
     old_pid = pid_of(predict(service, endpoint, 1))
     with ThreadPoolExecutor() as pool:
@@ -201,7 +201,7 @@ def test_request_whose_server_is_killed_is_sent_again(service, endpoint, deploy,
     assert pid_of(answer.result()) != old_pid
 
 
-def test_request_whose_response_breaks_off_is_sent_again(
+def test_a_request_with_an_incomplete_response_is_retried(
     service, endpoint, deploy, versions, tmp_path
 ):
     deploy(versions[0])
@@ -223,7 +223,9 @@ def test_clients_see_no_error_while_the_server_is_killed(service, endpoint, depl
     assert statuses(service, endpoint)[deployed]["state"] == "RUNNING"
 
 
-def test_request_that_kills_its_server_is_not_sent_for_ever(service, endpoint, deploy, versions):
+def test_retries_of_a_request_that_kills_its_server_are_limited(
+    service, endpoint, deploy, versions
+):
     deployed = deploy(versions[0])
     error = predict(service, endpoint, "die").json()["error"]
     assert error["status"] == "UNAVAILABLE"
@@ -258,7 +260,7 @@ def test_crash_loop_is_reported_and_ends_by_itself(service, endpoint, deploy, up
     assert predict(service, endpoint, 1).ok
 
 
-def test_server_that_fails_after_the_services_restart_is_tried_again(
+def test_a_server_that_fails_after_a_restart_of_the_service_is_restarted(
     service, endpoint, deploy, upload, tmp_path
 ):
     obstacle = tmp_path / "obstacle"
@@ -290,7 +292,7 @@ def test_deployed_models_of_an_unknown_endpoint_are_not_found(service):
 
 @contextmanager
 def stopped(pid):
-    """A process that is there and answers nothing."""
+    """Return a process that never responds."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -300,7 +302,7 @@ def stopped(pid):
 
 @contextmanager
 def connections(service, count, data=b""):
-    """Open connections to the service that sent this and do not read."""
+    """Open connections to the service that send `data` and do not read."""
     address = ("127.0.0.1", int(service.url.rpartition(":")[2]))
     with ExitStack() as stack:
         opened = [
@@ -324,7 +326,7 @@ def assert_answers(service, endpoint):
 
 @pytest.fixture
 def stuck(service, endpoint, deploy, versions):
-    """A deployed model whose server does not answer 40 requests."""
+    """Deploy a model whose server does not respond to 40 requests."""
     deployed = deploy(versions[0])
     requests_sent = prediction_request(endpoint, 1)
     with (
@@ -359,7 +361,7 @@ def test_too_many_predictions_in_flight_are_refused_at_once(service, endpoint, s
 
 @pytest.fixture
 def many_files():
-    """Lets this process open more files than a service takes connections."""
+    """Allow this process more open files than the service has connections."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] < 4000:
         pytest.skip(f"only {limits[1]} open files are allowed here")

@@ -51,7 +51,7 @@ def test_the_error_of_an_invalid_specification_has_the_allowed_values(text, part
         Faults.parse(text)
 
 
-def test_a_wrong_specification_is_bad_usage(capsys, monkeypatch, tmp_path):
+def test_an_invalid_specification_is_a_usage_error(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("VERTEX_LOCAL_FAULTS", "GET:404=1")
     with pytest.raises(SystemExit) as caught:
         cli.main(["serve", "--root", str(tmp_path)])
@@ -60,7 +60,7 @@ def test_a_wrong_specification_is_bad_usage(capsys, monkeypatch, tmp_path):
 
 
 def outcomes(text: str, *, num: int = 4000, method: str = "POST") -> list[tuple[str, bool]]:
-    """What each request is answered, and whether it was carried out."""
+    """Return the response to each request, and whether it was handled."""
     done: list[bool] = []
 
     def application(environ, start_response):
@@ -90,10 +90,10 @@ def test_the_same_seed_hits_the_same_requests():
     assert outcomes(f"{spec};seed=1") != outcomes(f"{spec};seed=2")
 
 
-def test_shares_are_met_and_half_of_what_is_lost_was_carried_out():
+def test_shares_are_met_and_half_of_the_failed_requests_are_handled():
     counts = Counter(outcomes("any=0.4;late-seconds=0;seed=3"))
     assert set(counts) == {
-        ("200", True),  # also the late ones
+        ("200", True),  # includes late responses
         ("429", False),
         ("503", False),
         ("503", True),
@@ -109,5 +109,5 @@ def test_shares_are_met_and_half_of_what_is_lost_was_carried_out():
         assert counts[kind, True] == pytest.approx(counts[kind, False], rel=0.25)
 
 
-def test_other_methods_are_left_alone():
+def test_requests_of_other_methods_do_not_fail():
     assert set(outcomes("GET:503=1")) == {("200", True)}

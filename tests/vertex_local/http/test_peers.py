@@ -28,7 +28,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as 
 
 
 def as_stranger(action: Callable[[], Any]) -> Any:
-    """Returns what `action` returns in a process of another user; its error as text."""
+    """Run `action` in a process of another user; return its result, or its error as text."""
     read_fd, write_fd = os.pipe()
     pid = os.fork()
     if not pid:
@@ -95,8 +95,8 @@ def test_another_user_is_refused(shared_service, tmp_path, method, path):
 
 
 @needs_root
-def test_a_request_of_another_user_who_has_hung_up_is_not_carried_out(service, tmp_path):
-    """The kernel says uid 0 of a socket that its process has closed."""
+def test_a_request_of_another_user_on_a_closed_connection_is_not_handled(service, tmp_path):
+    """The kernel returns uid 0 for a socket that its process has closed."""
     body = json.dumps(job(tmp_path / "touched"))
 
     def send_and_close() -> None:
@@ -104,7 +104,9 @@ def test_a_request_of_another_user_who_has_hung_up_is_not_carried_out(service, t
             head = f"POST {JOBS} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
             connection.sendall((head + body).encode())
 
-    os.kill(service.process.pid, signal.SIGSTOP)  # so that it accepts when the client has gone
+    os.kill(
+        service.process.pid, signal.SIGSTOP
+    )  # so that it accepts only after the client has closed
     try:
         assert as_stranger(send_and_close) is None
     finally:
@@ -139,7 +141,7 @@ def test_half_open_connections_of_another_user_do_not_count(service):
 
 
 @needs_root
-def test_a_shared_service_serves_every_user_and_says_so(tmp_path):
+def test_a_shared_service_accepts_every_user_with_a_warning(tmp_path):
     with running_service(tmp_path / "vertex", "--shared") as service:
         assert as_stranger(lambda: request(port_of(service), "GET", MODELS))[0] == 200
         assert "every user of this machine" in service.log()
@@ -149,7 +151,7 @@ def test_a_shared_service_serves_every_user_and_says_so(tmp_path):
 @needs_root
 def test_another_user_cannot_read_the_database(service, tmp_path):
     tmp_path.chmod(0o755)
-    folder = os.open(tmp_path, os.O_RDONLY)  # what is above it is closed to others, too
+    folder = os.open(tmp_path, os.O_RDONLY)  # other users cannot enter the parent folder either
 
     output = as_stranger(lambda: os.open("vertex/vertex.db", os.O_RDONLY, dir_fd=folder))
 
@@ -157,7 +159,7 @@ def test_another_user_cannot_read_the_database(service, tmp_path):
     assert "PermissionError" in output
 
 
-def test_files_are_private_also_those_of_what_the_service_runs(service, tmp_path):
+def test_files_of_the_service_and_of_its_jobs_are_private(service, tmp_path):
     written = tmp_path / "written"
     created = service.do("POST", JOBS, job(written))
     assert wait_for_end(service, created["name"]) == "JOB_STATE_SUCCEEDED"
@@ -174,7 +176,7 @@ def test_files_are_private_also_those_of_what_the_service_runs(service, tmp_path
     [(files.make_private, PermissionError), (make_state_dir, TargetError)],
     ids=["service", "commands"],
 )
-def test_a_folder_of_state_is_made_private_but_not_one_that_all_share(tmp_path, make, error):
+def test_a_state_folder_is_made_private_unless_all_users_share_it(tmp_path, make, error):
     made, loose, shared = (tmp_path / name for name in ("a/made", "loose", "shared"))
     loose.mkdir(mode=0o755)
     shared.mkdir()
@@ -204,7 +206,7 @@ def listener():
 
 @pytest.fixture(params=["netlink", "proc"])
 def source(request, monkeypatch):
-    """Where the kernel is asked."""
+    """Set the source of the kernel's information."""
     if request.param == "proc":
 
         def refuse(*_: object) -> None:
@@ -216,7 +218,7 @@ def source(request, monkeypatch):
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["v4", "v6-mapped"])
-def test_the_user_at_the_other_end_is_found(listener, source, family):
+def test_the_user_of_the_client_is_found(listener, source, family):
     host, port = listener.getsockname()
     with socket.socket(family) as client:
         client.connect((host if family == socket.AF_INET else f"::ffff:{host}", port))
@@ -238,7 +240,7 @@ def test_the_user_of_a_closed_connection_is_unknown(listener, source, is_accepte
         assert peers.peer_uid(address, listener.getsockname()) is None
 
 
-def test_a_listening_socket_is_no_client(listener, source):
-    """The kernel falls back to one that listens on the client's port."""
+def test_a_listening_socket_is_not_taken_for_the_client(listener, source):
+    """The kernel may return a socket that listens on the client's port instead."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         assert peers.peer_uid(other.getsockname(), listener.getsockname()) is None

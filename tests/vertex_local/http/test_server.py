@@ -20,7 +20,7 @@ DEADLINE_SECONDS = 10
 
 @pytest.fixture
 def start(monkeypatch):
-    """Starts a server for a WSGI application; returns what opens connections to it."""
+    """Start a server for a WSGI application; return a function that connects to it."""
     monkeypatch.setattr(http_server, "CLEANUP_INTERVAL_SECONDS", 0)
     with contextlib.ExitStack() as stack:
 
@@ -59,7 +59,7 @@ def is_answered(connection):
 
 
 @pytest.mark.parametrize("method", ["x:predict", "x:rawPredict", "x/operations/1:wait"])
-def test_requests_that_wait_leave_threads_for_the_others(start, method):
+def test_waiting_requests_do_not_block_others(start, method):
     release = threading.Event()
 
     def application(environ, start_response):
@@ -126,7 +126,9 @@ def send_slowly(connection, parts):
 
 
 @pytest.mark.parametrize("size", [20_000_000])
-def test_client_that_sends_all_before_it_reads_sees_the_refusal(start, monkeypatch, size):
+def test_a_client_that_sends_everything_before_it_reads_receives_the_error(
+    start, monkeypatch, size
+):
     monkeypatch.setattr(http_server, "MAX_BODY_BYTES", 200_000)
     connect = start(hello)
     client = http.client.HTTPConnection(
@@ -137,7 +139,7 @@ def test_client_that_sends_all_before_it_reads_sees_the_refusal(start, monkeypat
     client.close()
 
 
-def test_body_of_the_largest_size_is_read_and_the_connection_goes_on(start, monkeypatch):
+def test_a_body_of_the_maximum_size_is_read_and_the_connection_stays_open(start, monkeypatch):
     monkeypatch.setattr(http_server, "MAX_BODY_BYTES", 200_001)
     connect = start(hello)
     connection = connect()
@@ -147,7 +149,7 @@ def test_body_of_the_largest_size_is_read_and_the_connection_goes_on(start, monk
         assert is_answered(connection)
 
 
-def test_client_that_goes_on_sending_is_cut_off(start, monkeypatch):
+def test_the_connection_of_a_client_that_keeps_sending_is_closed(start, monkeypatch):
     monkeypatch.setattr(http_server, "MAX_BODY_BYTES", 200_000)
     monkeypatch.setattr(channel, "LINGER_SECONDS", 0.2)
     connection = start(hello)(f"POST / HTTP/1.1\r\nHost: h\r\n{LENGTH}\r\n".encode())
@@ -178,9 +180,9 @@ def test_half_open_connections_are_closed(start, monkeypatch, data):
     assert is_answered(kept)
 
 
-def test_above_the_limit_the_connections_that_were_quiet_longest_are_closed(start, monkeypatch):
+def test_above_the_limit_the_least_recently_used_connections_are_closed(start, monkeypatch):
     monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 2 * http_server.ACCEPTS_AT_ONCE + 10)
-    monkeypatch.setattr(http_server, "LEAST_CONNECTIONS", 1)
+    monkeypatch.setattr(http_server, "MIN_CONNECTIONS", 1)
     connect = start(hello)
     opened = [connect() for _ in range(12)]
     assert is_answered(connect(request("/")))

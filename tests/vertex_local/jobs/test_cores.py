@@ -12,7 +12,7 @@ SYNCHRONOUS = ["chief/0", "worker/0"]
 PIN = {cores.PIN_VARIABLE: "1"}
 
 
-def test_with_a_ps_the_chief_computes_nothing():
+def test_a_chief_with_parameter_servers_does_not_compute():
     assert cores.computing(ASYNCHRONOUS) == ["worker/0", "worker/1", "worker/2"]
     assert cores.computing(SYNCHRONOUS) == SYNCHRONOUS
 
@@ -26,12 +26,12 @@ def test_replicas_share_the_cores(num_computing, num_cores, threads):
     assert variables.get(cores.THREADS_VARIABLE) == threads
 
 
-def test_what_the_service_was_told_of_threads_stays(monkeypatch):
+def test_threads_set_for_the_service_are_not_overridden(monkeypatch):
     monkeypatch.setenv(cores.THREADS_VARIABLE, "3")
     assert cores.thread_variables(4, num_cores=2) == {}
 
 
-def test_replicas_that_compute_are_pinned_in_turn_if_asked():
+def test_computing_replicas_are_pinned_round_robin_on_request():
     assert cores.pinned(ASYNCHRONOUS, PIN, [4, 6]) == {
         "worker/0": [4],
         "worker/1": [6],
@@ -40,7 +40,7 @@ def test_replicas_that_compute_are_pinned_in_turn_if_asked():
     assert cores.pinned(ASYNCHRONOUS, {}, [4, 6]) == {}
 
 
-def test_a_job_may_say_its_threads_itself(tmp_path):
+def test_a_job_may_set_its_threads(tmp_path):
     own = [{"name": cores.THREADS_VARIABLE, "value": "7"}]
     container = {"command": ["python"], "env": own}
     pool = {"replicaCount": 1, "containerSpec": container}

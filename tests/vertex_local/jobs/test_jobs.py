@@ -60,7 +60,7 @@ def replicas(service, created: dict[str, Any]) -> dict[str, int]:
 
 
 def wait_until_ready(service, created: dict[str, Any], count: int) -> dict[str, int]:
-    """Every replica has printed `ready`; their pids by name."""
+    """Wait until every replica has printed `ready`; return their pids by name."""
 
     def are_ready() -> bool:
         logs = list(folder_of(service, created).glob("workerpool*.log"))
@@ -108,7 +108,7 @@ def test_a_job_succeeds_with_vertex_environment_and_fields(service, tmp_path):
     assert json.loads(env["TF_CONFIG"])["task"] == {"type": "chief", "index": 0}
 
 
-def test_replicas_of_concurrent_jobs_have_addresses_of_their_own(service):
+def test_replicas_of_concurrent_jobs_have_different_addresses(service):
     code = f"import os; print(os.environ['TF_CONFIG'], flush=True); {SLEEP}"
     created = [service.do("POST", "customJobs", job(pool(code), pool(code, 2))) for _ in range(3)]
     addresses: list[str] = []
@@ -152,7 +152,7 @@ def test_a_killed_worker_ends_a_job_without_retries(service):
 
 
 @pytest.mark.parametrize("whole_job", [False, True], ids=["worker", "job"])
-def test_a_killed_worker_is_started_again_alone_or_with_the_job(service, whole_job):
+def test_a_killed_worker_is_restarted_alone_or_with_the_whole_job(service, whole_job):
     scheduling = {"restartJobOnWorkerRestart": whole_job}
     body = job(pool(SLEEP), pool(SLEEP, 2), scheduling=scheduling)
     created = service.do("POST", "customJobs", body)
@@ -170,7 +170,7 @@ def test_a_killed_worker_is_started_again_alone_or_with_the_job(service, whole_j
     assert wait_for_end(service, created)["state"] == "JOB_STATE_CANCELLED"
 
 
-def test_a_command_that_does_not_exist_is_told(service):
+def test_the_error_names_a_command_that_does_not_exist(service):
     created = service.do("POST", "customJobs", job(pool("", command=["no-such-trainer"])))
     ended = wait_for_end(service, created)
     assert ended["state"] == "JOB_STATE_FAILED"
@@ -202,7 +202,7 @@ def test_cancel_is_idempotent_and_ends_everything(service):
     assert service.do("GET", name) == ended
 
 
-def test_a_job_cancelled_at_once_never_runs_on(service):
+def test_a_job_cancelled_at_once_leaves_no_process(service):
     created = service.do("POST", "customJobs", job(pool(SLEEP)))
     service.do("POST", f"/v1/{created['name']}:cancel")
     assert wait_for_end(service, created)["state"] == "JOB_STATE_CANCELLED"
@@ -215,7 +215,7 @@ def test_cancel_of_a_stubborn_job_shows_cancelling(service):
     service.do("POST", f"/v1/{created['name']}:cancel")
     time.sleep(0.5)
     assert service.do("GET", f"/v1/{created['name']}")["state"] == "JOB_STATE_CANCELLING"
-    os.kill(pids["chief/0"], signal.SIGKILL)  # the grace of ten seconds need not pass here
+    os.kill(pids["chief/0"], signal.SIGKILL)  # not to wait for the grace period of 10 s
     assert wait_for_end(service, created)["state"] == "JOB_STATE_CANCELLED"
 
 
@@ -285,7 +285,7 @@ def test_bad_requests_are_refused_and_leave_nothing(service, body, words):
 
 
 @pytest.mark.parametrize("count", ["2", 2.0, "2.0"], ids=["text", "float", "float-text"])
-def test_numbers_arrive_mangled(service, count):
+def test_counts_may_be_strings_or_floats(service, count):
     created = service.do("POST", "customJobs", job(pool("print('ready')"), pool("", count)))
     assert wait_for_end(service, created)["state"] == "JOB_STATE_SUCCEEDED"
     assert "worker/1" in replicas(service, created)
@@ -318,7 +318,7 @@ def test_a_killed_service_leaves_no_replica_and_recovers(service):
     assert service.do("GET", f"/v1/{finished['name']}")["state"] == "JOB_STATE_SUCCEEDED"
 
 
-def test_stopping_the_service_cancels_what_runs(service):
+def test_stopping_the_service_ends_running_jobs(service):
     created = service.do("POST", "customJobs", job(pool(SLEEP), pool(IGNORE_SIGTERM)))
     pids = wait_until_ready(service, created, 2)
     assert service.stop() == 0
@@ -404,7 +404,7 @@ def pool_spec_of_sdk(code: str) -> dict[str, Any]:
     return {"machine_spec": {}, "replica_count": 1, "container_spec": container}
 
 
-def test_the_usage_of_a_replica_counts_all_that_it_has_started_and_outlives_the_service(service):
+def test_the_usage_of_a_replica_includes_its_descendants_and_survives_a_restart(service):
     busy = "import time; t = time.time() + 100\nwhile time.time() < t: pass"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
     created = service.do("POST", "customJobs", job(pool(parent), pool(SLEEP)))

@@ -96,7 +96,7 @@ def wait_for_text(path: Path, text: str) -> None:
     wait_until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
 
 
-def test_a_process_has_what_its_spec_says_and_nothing_of_the_service(
+def test_a_container_has_the_environment_of_its_spec_and_none_of_the_service(
     spec, run, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SECRET_OF_THE_SERVICE", "1")
@@ -113,7 +113,7 @@ def test_a_process_has_what_its_spec_says_and_nothing_of_the_service(
     assert "cpu_seconds" not in state["replicas"]["chief/0"], "that of `docker run` says nothing"
 
 
-def test_an_exit_code_and_the_last_lines_are_told(spec, run):
+def test_the_error_has_the_exit_code_and_the_last_lines(spec, run):
     code = "import sys; print('out'); sys.stderr.write('no such column: fare\\n'); sys.exit(7)"
     state = run(spec("chief/0", code), max_restarts=3).wait(60)
 
@@ -123,7 +123,7 @@ def test_an_exit_code_and_the_last_lines_are_told(spec, run):
     assert state["replicas"]["chief/0"]["restarts"] == 0
 
 
-def test_a_program_that_the_image_lacks_is_told(spec, run):
+def test_the_error_names_a_program_missing_in_the_image(spec, run):
     state = run(spec("chief/0", "", command=["no-such-program"])).wait(60)
 
     assert state["state"] == "failed"
@@ -132,7 +132,7 @@ def test_a_program_that_the_image_lacks_is_told(spec, run):
 
 
 @pytest.mark.parametrize("what", ["container", "docker run"])
-def test_a_killed_container_is_started_again(spec, run, tmp_path, left_over, what):
+def test_a_killed_container_is_restarted(spec, run, tmp_path, left_over, what):
     code = f"""
 import os
 if os.path.exists("{tmp_path}/again"):
@@ -156,7 +156,7 @@ else:
     assert (tmp_path / "worker-0.log").read_text() == "ready\nagain\n"
 
 
-def test_a_killed_container_without_restarts_is_told_as_killed(spec, run, tmp_path):
+def test_the_error_names_the_signal_that_killed_a_container(spec, run, tmp_path):
     group = run(spec("worker/0", SLEEP))
     wait_for_text(tmp_path / "worker-0.log", "ready")
     docker("kill", group.state()["replicas"]["worker/0"]["container"])
@@ -165,7 +165,7 @@ def test_a_killed_container_without_restarts_is_told_as_killed(spec, run, tmp_pa
     assert state["message"].startswith("worker/0 exited with code 137 (killed by SIGKILL)")
 
 
-def test_a_stop_lets_the_program_end_by_itself(spec, run, tmp_path):
+def test_a_stop_lets_the_program_exit_by_itself(spec, run, tmp_path):
     group = run(spec("chief/0", SAY_GOODBYE))
     wait_for_text(tmp_path / "chief-0.log", "ready")
     state = group.stop(grace_seconds=30)
@@ -175,14 +175,14 @@ def test_a_stop_lets_the_program_end_by_itself(spec, run, tmp_path):
     assert (tmp_path / "chief-0.log").read_text() == "ready\ngoodbye\n"
 
 
-def test_a_shell_passes_the_stop_on(spec, run, tmp_path):
+def test_a_shell_forwards_the_stop(spec, run, tmp_path):
     command = ["sh", "-c", f"python -c '{SAY_GOODBYE}' & wait; wait"]
     group = run(spec("chief/0", "", command=command))
     wait_for_text(tmp_path / "chief-0.log", "ready")
     assert group.stop(grace_seconds=30)["state"] == "cancelled"
 
 
-def test_who_does_not_end_is_killed(spec, run, tmp_path, left_over):
+def test_a_container_that_ignores_the_stop_is_killed(spec, run, tmp_path, left_over):
     group = run(spec("chief/0", IGNORE_SIGTERM))
     wait_for_text(tmp_path / "chief-0.log", "ready")
     state = group.stop(grace_seconds=0.5)
@@ -199,7 +199,7 @@ def test_the_timeout_ends_a_container(spec, run, left_over, tmp_path):
     assert left_over(tmp_path) == []
 
 
-def test_replicas_reach_each_other_by_name_and_nothing_outside(spec, run, tmp_path, left_over):
+def test_replicas_reach_each_other_by_name_and_no_other_network(spec, run, tmp_path, left_over):
     group = run(
         spec("chief/0", ASK, is_primary=True, network=PRIVATE, host_name="workerpool0-0"),
         spec("worker/0", LISTEN, network=PRIVATE, host_name="workerpool1-0"),
@@ -216,7 +216,7 @@ def test_replicas_reach_each_other_by_name_and_nothing_outside(spec, run, tmp_pa
     assert left_over(tmp_path) == []
 
 
-def test_a_network_that_cannot_be_made_fails_the_group(spec, run, tmp_path, monkeypatch):
+def test_a_group_without_its_network_fails(spec, run, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     options = {"network": PRIVATE, "host_name": "workerpool0-0"}
     state = run(spec("chief/0", SLEEP, **options), has_private_network=True).wait(60)

@@ -86,7 +86,7 @@ def test_a_prediction_server_is_published_on_the_loopback_address_only():
     assert command[command.index("--network") + 1] == "bridge"
 
 
-def test_values_are_in_no_list_of_processes_but_in_the_clients_environment(monkeypatch):
+def test_values_are_passed_in_the_environment_and_not_on_the_command_line(monkeypatch):
     monkeypatch.setenv("OF_THE_SERVICE", "1")
     env = {"TOKEN": "secret", "EMPTY": "", "HTTPS_PROXY": "http://p", "HOME": "/home/me"}
     env |= {"DOCKER_HOST": "tcp://x", "PATH": "/bin", "LD_PRELOAD": "x.so", "GODEBUG": "1"}
@@ -105,7 +105,7 @@ def test_values_are_in_no_list_of_processes_but_in_the_clients_environment(monke
         assert given.get(name) != env[name], "`docker` itself would read it"
 
 
-def test_names_are_allowed_ones_and_differ_between_starts_and_groups():
+def test_container_names_are_valid_and_differ_between_starts_and_groups():
     names = [
         name_of(GROUP, "worker/0"),
         name_of(GROUP, "worker/0", num_restarts=1),
@@ -121,7 +121,7 @@ def test_names_are_allowed_ones_and_differ_between_starts_and_groups():
     assert len(set(names)) == 4
 
 
-def test_the_network_leads_nowhere():
+def test_the_network_is_internal():
     assert containers.network_command("/state", GROUP) == [
         *["docker", "network", "create", "--internal"],
         *LABELS,
@@ -132,7 +132,7 @@ def test_the_network_leads_nowhere():
 @pytest.mark.parametrize(
     ("exit_code", "number"), [(0, 0), (1, 0), (125, 0), (137, 9), (143, 15), (255, 0)]
 )
-def test_exit_codes_that_are_signals(exit_code, number):
+def test_signals_are_read_from_exit_codes(exit_code, number):
     assert containers.killing_signal(exit_code) == number
 
 
@@ -195,7 +195,7 @@ def test_invalid_image_names_are_not_passed_to_docker(image):
         ENGINE.check_image(image, field="containerSpec.imageUri")
 
 
-def test_the_engine_travels_to_the_pipelines_process():
+def test_the_engine_can_be_passed_to_the_process_of_a_pipeline():
     assert Engine.from_json(ENGINE.to_json()) == ENGINE
 
 

@@ -29,7 +29,7 @@ def test_paths_and_file_uris_name_folders(tmp_path, source):
 @pytest.mark.parametrize(
     "uri", ["gs://b/m", "https://h/m", "m", "./m", "file://other/m", "s3://b", "file:m"]
 )
-def test_other_places_are_refused(tmp_path, uri):
+def test_other_uris_are_refused(tmp_path, uri):
     with pytest.raises(ApiError, match="not on this machine"):
         artifacts.local_folder(uri, root=tmp_path)
 
@@ -43,7 +43,7 @@ def test_missing_folder_file_and_own_root_are_refused(tmp_path, source):
         artifacts.local_folder(str(tmp_path), root=tmp_path / "root")
 
 
-def test_copy_is_placed_in_one_step(tmp_path, source):
+def test_the_copy_is_moved_to_its_folder_when_complete(tmp_path, source):
     copy = artifacts.copy_in(source, root=tmp_path / "root", key="7")
     target = tmp_path / "root" / "models" / "5" / "1"
     target.mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_full_disk_while_copying_leaves_nothing_and_is_resource_exhausted(
     assert not (tmp_path / "root" / "models" / ".incoming" / "7").exists()
 
 
-def test_clean_keeps_known_versions_only(tmp_path):
+def test_clean_removes_unknown_versions(tmp_path):
     models = tmp_path / "models"
     for path in ("5/1", "5/2", "6/1", ".incoming/9"):
         (models / path).mkdir(parents=True)

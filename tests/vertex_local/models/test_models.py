@@ -44,7 +44,7 @@ def test_sdk_uploads_versions_and_moves_aliases(service, aiplatform):
     assert aiplatform.Model.list() == []
 
 
-def test_artifact_is_copied_and_its_copy_is_what_the_model_names(service, upload, artifact_folder):
+def test_the_artifact_uri_of_a_model_is_that_of_the_copy(service, upload, artifact_folder):
     model = upload()
     stored = service.do("GET", f"/v1/{model['model']}")
     copy = Path(stored["artifactUri"])
@@ -105,7 +105,7 @@ def test_alias_given_at_upload_moves_to_the_new_version(service, upload):
     assert [v["versionAliases"] for v in versions] == [[], ["default", "golden"]]
 
 
-def test_default_alias_cannot_be_taken_away(service, upload):
+def test_the_default_alias_cannot_be_removed(service, upload):
     name = upload()["model"]
     response = service.call(
         "POST", f"/v1/{name}@1:mergeVersionAliases", {"versionAliases": ["-default"]}

@@ -47,7 +47,7 @@ COMPILED = {
 
 
 @pytest.mark.parametrize("version", COMPILED)
-def test_the_packages_of_what_any_kfp_compiles_are_found(version):
+def test_packages_in_commands_of_every_kfp_version_are_found(version):
     step = Step.of(["sh", "-c", COMPILED[version], *STEP])
     assert set(step.requirements) == {"pandas==1.5.3", f"kfp=={version}"}
     assert step.command == tuple(STEP)
@@ -74,7 +74,7 @@ def report() -> str:
     ],
     ids=str,
 )
-def test_the_packages_of_what_this_kfp_compiles_are_found(options, requirements):
+def test_packages_in_commands_of_the_installed_kfp_are_found(options, requirements):
     container = dsl.component(report, **options).component_spec.implementation.container
     step = Step.of(container.command)
     if requirements is None:
@@ -105,13 +105,13 @@ def test_the_packages_of_what_this_kfp_compiles_are_found(options, requirements)
         "",
     ],
 )
-def test_a_script_that_is_not_kfps_is_left_to_the_shell(script):
+def test_other_scripts_are_run_by_the_shell(script):
     command = ["sh", "-c", script, *STEP]
     assert Step.of(command) == Step(tuple(command))
     assert not Step.of(command).needs_environment
 
 
-def test_the_key_covers_order_python_and_what_local_files_hold(tmp_path):
+def test_the_key_depends_on_order_python_and_local_files(tmp_path):
     wheel = tmp_path / "fares.whl"
     wheel.write_text("one")
     keys = {key_of((("a", "b"),)), key_of((("b", "a"),)), key_of((("a",), ("b",)))}
@@ -142,7 +142,7 @@ def used(store: Store, key: str, *, moment: float) -> None:
     os.utime(store.folder / key / RECORD_FILE, (moment, moment))
 
 
-def test_an_environment_is_built_once_and_its_use_is_kept(store):
+def test_an_environment_is_built_once_and_its_last_use_is_recorded(store):
     used(store, "a", moment=1)
     with store.using("a", build=never, wait=never) as prefix:
         assert (prefix / "file").exists()
@@ -156,7 +156,7 @@ def test_an_environment_is_built_once_and_its_use_is_kept(store):
     assert store.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_least_recently_used_goes_unless_it_is_in_use(store):
+def test_the_least_recently_used_is_removed_unless_in_use(store):
     for moment, key in enumerate("abcd"):
         used(store, key, moment=moment + 1)
     used(store, "b", moment=9)
@@ -167,7 +167,7 @@ def test_the_least_recently_used_goes_unless_it_is_in_use(store):
     assert [one.key for one in store.environments()] == ["b", "d", "a"]
 
 
-def test_what_is_half_built_is_not_used_and_is_removed(store):
+def test_an_incomplete_environment_is_not_used_and_is_removed(store):
     folder = store.folder / "half"
     (folder / VENV_FOLDER).mkdir(parents=True)
     (folder / VENV_FOLDER / "rest").touch()
@@ -181,7 +181,7 @@ def test_what_is_half_built_is_not_used_and_is_removed(store):
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"requirements": null}'])
-def test_one_with_a_damaged_record_is_not_listed_and_is_removed(store, text):
+def test_an_environment_with_a_damaged_record_is_not_listed_and_is_removed(store, text):
     used(store, "damaged", moment=1)
     (store.folder / "damaged" / RECORD_FILE).write_text(text)
     assert store.environments() == []
@@ -189,7 +189,7 @@ def test_one_with_a_damaged_record_is_not_listed_and_is_removed(store, text):
     assert list(store.folder.iterdir()) == []
 
 
-def test_a_build_that_fails_leaves_nothing(store):
+def test_a_failed_build_leaves_nothing(store):
     def fail(folder: Path) -> None:
         (folder / VENV_FOLDER).mkdir()
         raise TaskError("no such package")
@@ -199,7 +199,7 @@ def test_a_build_that_fails_leaves_nothing(store):
     assert list(store.folder.iterdir()) == []
 
 
-def test_waiting_for_another_build_ends_with_the_words_what_for(store, tmp_path, monkeypatch):
+def test_the_timeout_of_a_wait_for_another_build_names_the_packages(store, tmp_path, monkeypatch):
     monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS", str(store.folder))
     step = Step(tuple(STEP), (("pandas==1.5.3",),))
     folder = store.folder / key_of(step.installs)
@@ -222,14 +222,14 @@ def test_waiting_for_another_build_ends_with_the_words_what_for(store, tmp_path,
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "nan"])
-def test_a_limit_that_is_no_size_is_named(monkeypatch, text):
+def test_an_invalid_limit_is_an_error(monkeypatch, text):
     monkeypatch.setenv("VERTEX_LOCAL_ENVIRONMENTS_GB", text)
     with pytest.raises(StoreError, match=f"VERTEX_LOCAL_ENVIRONMENTS_GB='{text}'"):
         Store.of_user()
 
 
 @pytest.mark.parametrize(("version", "is_good"), [("2.17.0", True), ("2.14.6", False)])
-def test_a_service_says_how_to_mend_its_kfp(monkeypatch, version, is_good):
+def test_the_error_of_a_wrong_kfp_has_the_remedy(monkeypatch, version, is_good):
     monkeypatch.setattr(own.metadata, "version", lambda name: version)
     problem = own.problem()
     assert (problem == "") == is_good

@@ -5,7 +5,7 @@ from vertex_local.processes.log_times import LineTimes, LogClock
 pytestmark = pytest.mark.fast
 
 
-def test_a_line_has_the_time_of_the_first_look_after_it(tmp_path, monkeypatch):
+def test_a_line_has_the_time_of_the_first_record_after_it(tmp_path, monkeypatch):
     log = tmp_path / "a.log"
     log.write_text("one\ntwo\n")
     clock = LogClock([log])
@@ -19,4 +19,4 @@ def test_a_line_has_the_time_of_the_first_look_after_it(tmp_path, monkeypatch):
 
     times = LineTimes(log)
     assert [times.at(offset) for offset in (8, 14)] == ["t1", "t3"]
-    assert times.at(19).startswith("20")  # not looked at yet: when the file was last written
+    assert times.at(19).startswith("20")  # not recorded yet: the time of the last write

@@ -11,12 +11,12 @@ SCRIPT = (
 )
 
 
-def test_a_module_is_known_with_its_arguments():
+def test_a_module_command_is_parsed():
     program = Program.of(["python", "-m", "trainer.task", "--steps", "5"])
     assert program == Program("trainer.task", ("--steps", "5"))
 
 
-def test_a_component_of_kfp_is_known_with_its_source():
+def test_the_command_of_a_kfp_component_is_parsed():
     program = Program.of(["sh", "-ec", SCRIPT, "def f(): ...", "--function_to_execute", "f"])
     assert program == Program(KFP_MODULE, ("--function_to_execute", "f"), "def f(): ...")
 
@@ -33,7 +33,7 @@ def test_a_component_of_kfp_is_known_with_its_source():
         ["sh", "-c", "pip install x", "source"],
     ],
 )
-def test_other_commands_are_not_programs_of_ours(command):
+def test_other_commands_are_not_parsed(command):
     assert Program.of(command) is None
 
 
@@ -48,7 +48,7 @@ def test_other_commands_are_not_programs_of_ours(command):
     ],
     ids=["same", "others-differ", "another-value", "missing", "one-more"],
 )
-def test_a_variable_that_imports_read_must_be_the_same(tmp_path, env, can_run):
+def test_variables_read_at_import_must_be_equal(tmp_path, env, can_run):
     preloaded = Preloaded(env={"LD_PRELOAD": "a.so"}, files={}, names=frozenset())
     assert preloaded.can_run(env, str(tmp_path)) is can_run
 

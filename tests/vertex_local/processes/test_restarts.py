@@ -26,7 +26,7 @@ if not first.exists():
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a group of `python -c` processes by name; ends it after the test."""
+    """Return a function that starts a group of `python -c` processes by name."""
     groups = []
 
     def do(scripts: dict[str, str], **options: Any) -> Group:
@@ -53,7 +53,7 @@ def start(tmp_path):
 
 
 def running(group: Group, name: str, *, restarts: int) -> int:
-    """Waits until a process runs that was restarted so often; its pid."""
+    """Wait until a process runs after so many restarts; return its pid."""
 
     def find() -> int:
         replica = group.state()["replicas"][name]
@@ -71,7 +71,7 @@ def wait_until(is_true: Callable[[], Any], what: str) -> Any:
     return found
 
 
-def test_a_killed_worker_is_replaced_and_the_others_go_on(start, tmp_path: Path):
+def test_a_killed_worker_is_restarted_and_the_others_continue(start, tmp_path: Path):
     end = str(tmp_path / "end")
     waiting = WAIT_FOR_FILE.format(end)
     group = start({"chief/0": waiting, "worker/0": waiting}, max_restarts=2)
@@ -86,7 +86,7 @@ def test_a_killed_worker_is_replaced_and_the_others_go_on(start, tmp_path: Path)
 
 
 @pytest.mark.parametrize("lost", ["chief/0", "ps/0", "worker/0"])
-def test_the_whole_group_starts_again(start, tmp_path: Path, lost):
+def test_the_whole_group_is_restarted(start, tmp_path: Path, lost):
     end = str(tmp_path / "end")
     names = ("chief/0", "worker/0", "ps/0")
     group = start(
@@ -104,7 +104,7 @@ def test_the_whole_group_starts_again(start, tmp_path: Path, lost):
     assert group.wait(TIMEOUT_SECONDS)["state"] == "succeeded"
 
 
-def test_a_process_that_asks_for_it_is_started_again(start, tmp_path: Path):
+def test_a_process_that_exits_with_143_is_restarted(start, tmp_path: Path):
     script = EXIT_ONCE.format(str(tmp_path / "first"), 143)
 
     state = start({"chief/0": script}, max_restarts=1).wait(TIMEOUT_SECONDS)
@@ -113,7 +113,7 @@ def test_a_process_that_asks_for_it_is_started_again(start, tmp_path: Path):
     assert state["replicas"]["chief/0"]["restarts"] == 1
 
 
-def test_an_error_of_its_own_is_not_repeated(start, tmp_path: Path):
+def test_a_process_that_fails_with_an_error_is_not_restarted(start, tmp_path: Path):
     script = EXIT_ONCE.format(str(tmp_path / "first"), 1)
 
     state = start({"chief/0": script}, max_restarts=3).wait(TIMEOUT_SECONDS)
@@ -122,14 +122,14 @@ def test_an_error_of_its_own_is_not_repeated(start, tmp_path: Path):
     assert state["replicas"]["chief/0"]["restarts"] == 0
 
 
-def test_restarts_are_bounded_and_the_message_counts_them(start):
+def test_restarts_are_limited_and_counted_in_the_message(start):
     state = start({"chief/0": "import sys; sys.exit(143)"}, max_restarts=2).wait(TIMEOUT_SECONDS)
 
     assert state["state"] == "failed"
     assert "chief/0 exited with code 143 after 2 restarts" in state["message"]
 
 
-def test_a_stop_during_the_pause_before_a_restart_is_obeyed(start):
+def test_a_stop_before_a_planned_restart_ends_the_group(start):
     group = start({"chief/0": "import sys; sys.exit(143)"}, max_restarts=30)
     wait_until(lambda: group.state()["replicas"]["chief/0"]["restarts"] == 2, "the second restart")
 

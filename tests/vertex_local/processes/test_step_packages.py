@@ -51,7 +51,7 @@ def report() -> str:
 
 
 def install_in_every_way(ours: str) -> str:
-    """Tries to write to the environment of the service."""
+    """Try to write to the environment of the service."""
     import json
     import os
     import subprocess
@@ -86,7 +86,7 @@ def install_in_every_way(ours: str) -> str:
 
 
 def component(function=report, *, kfp_version=kfp.__version__, **options):
-    """A component as somebody compiles it who has that kfp."""
+    """Return a component as another version of kfp compiles it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kfp, "__version__", kfp_version)
         return dsl.component(function, **options)
@@ -113,7 +113,7 @@ def wheels(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, wheels):
-    """The folder of a service that has no network but these packages, and its environments."""
+    """Return the folder of a service whose only package index is local, and its environments."""
     folder = tmp_path_factory.mktemp("offline")
     with pytest.MonkeyPatch.context() as patch:
         for name in PIP_VARIABLES:
@@ -138,7 +138,7 @@ def runs(service, tmp_path):
 
 @pytest.fixture(autouse=True)
 def nothing_is_written():
-    """Compares every file of the environment that the service and this test run in."""
+    """Compare every file of the environment of the service and this test."""
     before = installed()
     yield
     after = installed()
@@ -181,7 +181,7 @@ def environments(place: Path) -> list[Path]:
 
 
 def kept(place: Path) -> set[str]:
-    """All that is there, complete or not."""
+    """Return all environments, complete or not."""
     folder = place / "environments"
     return {path.name for path in folder.iterdir()} if folder.exists() else set()
 
@@ -202,13 +202,13 @@ def test_a_default_component_of_another_kfp_gets_that_kfp_and_the_service_keeps_
 
 
 @pytest.mark.parametrize("use_venv", [False, True])
-def test_a_pin_that_conflicts_with_the_services_is_what_the_step_has(runs, use_venv):
+def test_a_step_may_require_versions_that_conflict_with_the_service(runs, use_venv):
     made = component(packages_to_install=["numpy==1.0"], use_venv=use_venv)
     [found] = succeeded(runs, [made])
     assert (found["numpy"], found["kfp"]) == ("1.0", kfp.__version__)
 
 
-def test_steps_of_equal_requirements_at_once_build_once_also_in_several_runs(runs, place):
+def test_concurrent_steps_with_equal_requirements_build_once(runs, place):
     made = component(packages_to_install=["fares==1.0", "numpy"], install_kfp_package=False)
     before = num_built(runs)
     with ThreadPoolExecutor(2) as threads:
@@ -226,7 +226,7 @@ def test_steps_of_equal_requirements_at_once_build_once_also_in_several_runs(run
     assert num_built(runs) == before + 1
 
 
-def test_no_way_to_install_in_a_step_reaches_the_service_or_the_next_step(runs):
+def test_no_installer_in_a_step_changes_the_service_or_the_next_step(runs):
     installer = component(install_in_every_way, install_kfp_package=False)
     [found] = succeeded(runs, [installer], ours=sys.prefix)
     assert found["fares"] == "1.0"
@@ -236,7 +236,7 @@ def test_no_way_to_install_in_a_step_reaches_the_service_or_the_next_step(runs):
     assert after["numpy"] != "1.0"
 
 
-def test_the_layer_alone_keeps_pip_away_from_its_base(place, tmp_path):
+def test_pip_in_a_layer_does_not_change_the_base(place, tmp_path):
     layer = Layer.make(tmp_path / "layer", base=Path(sys.prefix))
     env = layer.environment(dict(os.environ))
     for words in ("install numpy==1.0", "uninstall -y rich", "install --no-deps kfp==2.14.6"):
@@ -247,7 +247,7 @@ def test_the_layer_alone_keeps_pip_away_from_its_base(place, tmp_path):
     assert found.stdout == b"1.0\n"
 
 
-def test_an_environment_that_steps_share_is_not_changed_by_one(runs, place):
+def test_a_step_cannot_change_a_shared_environment(runs, place):
     made = component(install_in_every_way, kfp_version=OLD_KFP)
     [found] = succeeded(runs, [made], ours=sys.prefix)
     assert found["fares"] == "1.0"
@@ -255,7 +255,7 @@ def test_an_environment_that_steps_share_is_not_changed_by_one(runs, place):
     assert (after["fares"], after["numpy"], after["kfp"]) == ("", "", OLD_KFP)
 
 
-def test_a_command_that_is_not_kfps_installs_into_its_own_layer(runs):
+def test_other_commands_install_into_their_layer(runs):
     text = json.dumps(
         {
             "name": "report",
@@ -268,7 +268,7 @@ def test_a_command_that_is_not_kfps_installs_into_its_own_layer(runs):
 
 
 def _shell(made) -> dict:
-    """A component's container with an installation that somebody wrote by hand."""
+    """Return a container component with a hand-written installation."""
     container = made.component_spec.implementation.container
     script = f'for one in fares kfp=={OLD_KFP}; do pip install --no-deps "$one"; done; "$0" "$@"'
     command = ["sh", "-c", script, *container.command]
@@ -297,7 +297,7 @@ def test_a_job_that_installs_packages_has_them_and_the_service_keeps_its_own(ser
     assert (tmp_path / "said").read_text() == "1.0"
 
 
-def test_a_package_that_cannot_be_had_is_named(runs, place):
+def test_the_error_names_a_package_that_cannot_be_installed(runs, place):
     before = kept(place)
     made = component(packages_to_install=["fares==9.9", "numpy"], base_image="python:3.8-slim")
     message = failure(runs, made)
@@ -306,7 +306,7 @@ def test_a_package_that_cannot_be_had_is_named(runs, place):
     assert kept(place) == before
 
 
-def test_a_repository_that_cannot_be_cloned_is_named_with_what_git_says(runs, tmp_path):
+def test_the_error_of_a_failed_clone_has_the_message_of_git(runs, tmp_path):
     address = f"git+file://{tmp_path}/none"
     message = failure(runs, component(packages_to_install=[address]))
     assert address in message.partition("pip:")[0]
@@ -315,7 +315,7 @@ def test_a_repository_that_cannot_be_cloned_is_named_with_what_git_says(runs, tm
 
 @pytest.fixture
 def slow(runs, wheels, tmp_path):
-    """A component whose package builds until the test lets it."""
+    """Return a component whose package build waits for the test."""
     write_slow_sdist(wheels, place=tmp_path)
     yield component(packages_to_install=["slow-fares==1.0"])
     (wheels / "slow-fares-1.0.tar.gz").unlink()
@@ -333,7 +333,7 @@ def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path)
     assert kept(place) == before
 
 
-def test_what_a_killed_service_has_half_built_is_built_anew_and_kept_by_the_next(
+def test_an_environment_half_built_by_a_killed_service_is_built_again(
     place, wheels, slow, tmp_path
 ):
     with running_service(tmp_path / "vertex") as service:
@@ -353,7 +353,7 @@ def test_what_a_killed_service_has_half_built_is_built_anew_and_kept_by_the_next
         hidden = shutil.move(wheels, wheels.with_name("hidden"))
         assert service.stop() == 0
         service.start()
-        try:  # without the packages, by what is kept
+        try:  # without the package index, from the kept environment
             before = num_built(runs)
             succeeded(runs, [slow])
             assert num_built(runs) == before
@@ -362,7 +362,7 @@ def test_what_a_killed_service_has_half_built_is_built_anew_and_kept_by_the_next
 
 
 def builders() -> list[int]:
-    """The processes that build an environment."""
+    """Return the processes that build an environment."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -373,7 +373,7 @@ def builders() -> list[int]:
     return found
 
 
-def test_environments_are_listed_and_cleared_but_for_those_in_use(runs, place, tmp_path, capsys):
+def test_environments_are_listed_and_cleared_except_those_in_use(runs, place, tmp_path, capsys):
     waiting = component(wait_for_go, kfp_version=OLD_KFP)
     job = runs.submit(pipeline_of(waiting, folder=str(tmp_path)))
     await_true((tmp_path / "begun").exists, "the step", WAIT_SECONDS)
@@ -403,7 +403,7 @@ def wait_for_go(folder: str) -> str:
     return ""
 
 
-def test_a_layer_has_the_packages_of_its_base_and_keeps_what_is_installed_in_it(tmp_path):
+def test_a_layer_has_the_packages_of_its_base_and_its_own(tmp_path):
     layer = Layer.make(tmp_path / "a layer", base=Path(sys.prefix))
     code = "import sys, sysconfig, kfp; print(sys.prefix, sysconfig.get_path('purelib'), sep='|')"
     given = {**os.environ, "PIP_TARGET": "/x", "_KFP_RUNTIME": "true"}
@@ -421,7 +421,7 @@ def test_a_layer_has_the_packages_of_its_base_and_keeps_what_is_installed_in_it(
 @pytest.mark.parametrize(
     ("words", "code"), [(["list"], 0), (["list", "--packages"], 0), (["clear", "unknown"], 2)]
 )
-def test_trainyard_hands_the_command_on(tmp_path, words, code):
+def test_trainyard_forwards_the_command(tmp_path, words, code):
     store = Store(tmp_path / "environments", limit_bytes=1)
     folder = store.folder / "3f0c23a99b1e"
     folder.mkdir(parents=True)

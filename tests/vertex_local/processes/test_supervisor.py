@@ -105,7 +105,7 @@ def test_without_a_primary_all_must_succeed(spec, run, tmp_path):
     assert (tmp_path / "logs" / "b.log").read_text() == "2\n"
 
 
-def test_a_crash_ends_the_group_and_tells_the_last_lines(spec, run):
+def test_a_crash_ends_the_group_and_its_error_has_the_last_lines(spec, run):
     code = "import sys; [print('line', i) for i in range(100)]; sys.exit('no such column: fare')"
     group = run(spec("chief/0", SLEEP, is_primary=True), spec("worker/1", code))
     state = group.wait(30)
@@ -118,7 +118,7 @@ def test_a_crash_ends_the_group_and_tells_the_last_lines(spec, run):
     assert_gone(*pids(group))
 
 
-def test_the_message_is_limited(spec, run):
+def test_the_length_of_the_message_is_limited(spec, run):
     group = run(spec("chief/0", "print('x' * 1_000_000); raise SystemExit(255)"))
     message = group.wait(30)["message"]
     assert message.startswith("chief/0 exited with code 255")
@@ -151,7 +151,7 @@ def test_the_timeout_names_the_processes_that_still_run(spec, run):
     assert_gone(*pids(group))
 
 
-def test_stop_ends_what_ignores_sigterm(spec, run, tmp_path):
+def test_stop_kills_processes_that_ignore_sigterm(spec, run, tmp_path):
     group = run(spec("chief/0", IGNORE_SIGTERM))
     wait_for_text(tmp_path / "logs" / "chief-0.log", "ready")
     before = time.monotonic()
@@ -197,7 +197,7 @@ def test_grandchildren_end_too(spec, run, tmp_path, own_session, leader_ends):
     assert_gone(int(log.split()[1]))
 
 
-def test_what_a_replica_leaves_behind_ends_with_it_not_with_the_group(spec, run, tmp_path):
+def test_descendants_of_a_replica_end_with_it(spec, run, tmp_path):
     group = run(spec("chief/0", SLEEP, is_primary=True), spec("worker/0", GRANDCHILD.format(0, "")))
     log = wait_for_text(tmp_path / "logs" / "worker-0.log", "grandchild")
     assert_gone(int(log.split()[1]))
@@ -222,7 +222,7 @@ for _ in range(100):
 
 
 @pytest.mark.parametrize("is_private", [True, False], ids=["private", "shared"])
-def test_only_the_group_itself_reaches_into_its_private_network(spec, tmp_path, is_private):
+def test_a_private_network_is_reached_only_from_its_group(spec, tmp_path, is_private):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -266,13 +266,13 @@ def test_temporary_files_end_with_the_group(spec, run, tmp_path, is_killed):
     assert not left.parent.exists()
 
 
-def test_a_stop_during_the_start_is_obeyed(spec, run):
+def test_a_stop_during_the_start_ends_the_group(spec, run):
     state = run(*[spec(f"worker/{i}", SLEEP) for i in range(8)]).stop(grace_seconds=1)
     assert state["state"] == "cancelled"
     assert {replica["state"] for replica in state["replicas"].values()} == {"ended"}
 
 
-def test_a_command_that_is_not_found_is_named(spec, run):
+def test_the_error_names_a_command_that_is_not_found(spec, run):
     group = run(
         spec("worker/0", SLEEP), spec("chief/0", "", command=["no-such-program"], is_primary=True)
     )
@@ -290,12 +290,12 @@ def test_a_command_that_is_not_found_is_named(spec, run):
     assert_gone(*pids(group))
 
 
-def test_a_working_directory_that_is_missing_is_named(spec, run):
+def test_the_error_names_a_missing_working_directory(spec, run):
     message = run(spec("chief/0", "", cwd="/no/such/folder")).wait(30)["message"]
     assert re.search("chief/0 .*working directory '/no/such/folder'", message)
 
 
-def test_a_log_that_cannot_be_written_is_named(spec, run, tmp_path):
+def test_the_error_names_a_log_that_cannot_be_written(spec, run, tmp_path):
     (tmp_path / "file").write_text("")
     log_path = tmp_path / "file" / "chief.log"
     one = spec("chief/0", "")
@@ -345,7 +345,7 @@ def test_waiting_ends_at_once_when_the_group_does(spec, run):
 
 
 def test_no_zombie_is_left_in_the_service(spec, run):
-    before = zombies()  # what services that other tests have killed left to this process
+    before = zombies()  # of services that other tests have killed
     run(spec("chief/0", "")).wait(30)
     assert zombies() <= before
 
@@ -354,7 +354,7 @@ def zombies():
     return {c for c in psutil.Process().children() if c.status() == psutil.STATUS_ZOMBIE}
 
 
-def test_a_killed_supervisor_takes_its_replicas_along(spec, run):
+def test_the_replicas_of_a_killed_supervisor_end(spec, run):
     group = run(spec("chief/0", SLEEP))
     wait_until(lambda: pids(group), "a pid")
     os.kill(group.pid, signal.SIGKILL)
@@ -400,7 +400,7 @@ def test_a_killed_service_leaves_nothing(tmp_path, code):
     assert state["message"] == "interrupted: the service stopped"
 
 
-def test_a_supervisor_whose_service_is_gone_starts_nothing(tmp_path, spec):
+def test_a_supervisor_whose_service_has_ended_starts_nothing(tmp_path, spec):
     folder = tmp_path / "group"
     touched = tmp_path / "touched"
     code = f"open({str(touched)!r}, 'w')"
@@ -414,7 +414,7 @@ def test_a_supervisor_whose_service_is_gone_starts_nothing(tmp_path, spec):
     assert not touched.exists()
 
 
-def test_the_supervisor_needs_only_the_standard_library():
+def test_the_supervisor_imports_only_the_standard_library():
     module = "vertex_local.processes.supervisor"
     code = f"import sys, {module}; print([m for m in sys.modules if '.' not in m])"
     command = [sys.executable, "-S", "-c", code]

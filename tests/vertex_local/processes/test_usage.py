@@ -15,14 +15,14 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class FakeProc:
-    """A /proc with the files that are read."""
+    """A /proc with the files that the meter reads."""
 
     def __init__(self, folder):
         self.folder = folder
         (folder / "self").mkdir()
 
     def set(self, pid, *, parent, session, ticks=(0, 0, 0, 0), pages=0, state="S"):
-        # The name of a program may hold anything.
+        # The name of a program may contain any character.
         fields = [state, parent, parent, session, 0, -1, 0, 0, 0, 0, 0, *ticks, *[0] * 6, pages]
         (self.folder / str(pid)).mkdir(exist_ok=True)
         text = " ".join(map(str, [pid, "(a) b (c)", *fields, 0]))
@@ -38,17 +38,17 @@ def proc(tmp_path):
     return FakeProc(tmp_path)
 
 
-def test_all_that_a_process_has_started_counts(proc, tmp_path):
+def test_descendants_of_a_process_count(proc, tmp_path):
     proc.set(1, parent=0, session=1, ticks=(900, 0, 0, 0), pages=900)
     proc.set(10, parent=1, session=10, ticks=(TICKS, TICKS, TICKS, 0), pages=2)
     proc.set(11, parent=10, session=10, ticks=(0, 2 * TICKS, 0, 0), pages=3)
-    proc.set(5, parent=11, session=5, ticks=(TICKS, 0, 0, 0), pages=1)  # in a session of its own
+    proc.set(5, parent=11, session=5, ticks=(TICKS, 0, 0, 0), pages=1)  # in its own session
     proc.set(20, parent=1, session=20, pages=7)
     trees = ProcessTrees(tmp_path)
     expected = {10: Reading(6.0, 6 * PAGE), 20: Reading(0.0, 7 * PAGE)}
     assert trees.read([10, 20, 30]) == expected
     proc.end(11)
-    # An orphan stays in the tree that it was found in; one of the session is found all the same.
+    # An orphan stays in its tree; a new one is found by its session.
     proc.set(5, parent=1, session=5, ticks=(TICKS, 0, 0, 0), pages=1)
     proc.set(12, parent=1, session=10, ticks=(0, 0, 0, TICKS), pages=1)
     assert trees.read([10, 20]) == {10: Reading(5.0, 4 * PAGE), 20: Reading(0.0, 7 * PAGE)}
@@ -60,7 +60,7 @@ def test_all_that_a_process_has_started_counts(proc, tmp_path):
     trees.close()
 
 
-def test_this_process_and_its_child_are_measured_in_the_real_proc():
+def test_this_process_and_its_child_are_measured():
     import subprocess
     import sys
 
@@ -160,12 +160,12 @@ def test_a_job_of_any_length_has_a_bounded_curve(tmp_path, clock, num_seconds):
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"names": ["a"], "started": ""}\n[1]\n', "[]\n"])
-def test_a_damaged_curve_is_none(tmp_path, text):
+def test_a_damaged_curve_is_empty(tmp_path, text):
     (tmp_path / CURVE_FILE).write_text(text)
     assert read_curves(tmp_path).replicas == {}
 
 
-def test_half_a_line_is_not_read(tmp_path, clock):
+def test_an_incomplete_line_is_not_read(tmp_path, clock):
     writer = CurveWriter(tmp_path, ["a"], clock=clock)
     for clock.now in (1.0, 2.0):
         writer.sample(lambda: {"a": Reading(1.0, 5)})

@@ -28,7 +28,7 @@ from vertex_local.processes.warm import Warm
 pytestmark = pytest.mark.timeout(90)
 
 MODULES = ["numpy.random", "multiprocessing.process", "tempfile"]
-# What a warm process has imported shows that a program runs as a fork of it.
+# Modules of the warm process show that a program runs as a fork of it.
 PROOF = "import sys; open('proof', 'w').write(str('numpy' in sys.modules))\n"
 REPORT = """
 import json, os, resource, signal, sys, tempfile, threading
@@ -96,7 +96,7 @@ time.sleep(60)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a program."""
+    """Final state, log and kind of process of a program."""
 
     state: dict[str, Any]
     log: str
@@ -121,7 +121,7 @@ def ready(warm: Warm):
 
 @pytest.fixture
 def start(tmp_path: Path):
-    """Starts `python -m job`, whose source is given, in a folder of its own."""
+    """Return a function that starts `python -m job` with this source in a new folder."""
     groups: list[Group] = []
 
     def do(source: str, warm: Warm | None, *, folder: str = "", **options: Any) -> Group:
@@ -150,7 +150,7 @@ def start(tmp_path: Path):
 
 @pytest.fixture
 def run(start):
-    """Runs a program to its end."""
+    """Return a function that runs a program to its end."""
 
     def do(source: str, warm: Warm | None, **options: Any) -> Outcome:
         group = start(source, warm, **options)
@@ -159,7 +159,7 @@ def run(start):
         proof = home / "proof"
         text = (home / "log").read_text()
         forked = proof.exists() and proof.read_text() == "True"
-        # The folders differ, and so do their names in what is compared.
+        # Replace the names of the folders, which differ.
         text = text.replace(str(home), "HOME").replace(os.path.realpath(group.folder), "GROUP")
         state["message"] = state["message"].replace(str(home), "HOME")
         return Outcome(state, text, forked)
@@ -167,7 +167,7 @@ def run(start):
     return do
 
 
-def test_a_fork_finds_what_a_new_process_finds(run, warm):
+def test_a_fork_has_the_same_state_as_a_new_process(run, warm):
     new, fork = run(REPORT, None), run(REPORT, warm)
 
     assert (new.was_forked, fork.was_forked) == (False, True)
@@ -181,7 +181,7 @@ def test_a_fork_finds_what_a_new_process_finds(run, warm):
 
 @pytest.fixture
 def background_job():
-    """Ignores the signals that shells and nohup ignore for a background job."""
+    """Ignore the signals that shells and nohup ignore for a background job."""
     before = {n: signal.getsignal(n) for n in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)}
     for number in before:
         signal.signal(number, signal.SIG_IGN)
@@ -215,7 +215,7 @@ def test_a_fork_ends_as_a_new_process_does(run, warm, ending):
     assert fork.was_forked or ending == "syntax error"
 
 
-def test_a_module_that_is_not_there_is_named_alike(run, warm):
+def test_a_missing_module_has_the_same_error(run, warm):
     command = ["python", "-m", "nosuchmodule"]
     new, fork = run("", None, command=command), run("", warm, command=command)
     assert "No module named nosuchmodule" in fork.log
@@ -243,7 +243,7 @@ def test_sigterm_reaches_the_handler_of_a_fork(start, warm):
 
 
 @pytest.mark.parametrize("who", ["supervisor", "warm process"])
-def test_who_is_killed_takes_its_children_with_it_but_no_others(start, tmp_path, who):
+def test_the_descendants_of_a_killed_process_end(start, tmp_path, who):
     with ready(Warm(["tempfile"], log_path=tmp_path / "warm.log")) as warm:
         group = start("import time; time.sleep(60)", warm)
         [pid] = replica_pids(group)
@@ -297,20 +297,20 @@ def test_a_group_of_forks_has_a_private_network(run, warm):
         pytest.param({"command": [sys.executable, "-m", "job"]}, True, id="by-full-name"),
     ],
 )
-def test_what_a_fork_could_not_be_starts_anew(run, warm, options, is_forked):
+def test_programs_that_cannot_be_forks_start_as_new_processes(run, warm, options, is_forked):
     outcome = run("print('done')", warm, **options)
     assert outcome.log == "done\n"
     assert outcome.was_forked is is_forked
 
 
-def test_a_module_in_the_working_directory_comes_first_as_always(run, warm, tmp_path):
+def test_modules_in_the_working_directory_come_first(run, warm, tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "numpy.py").write_text("name = 'my own'")
     outcome = run("import numpy; print(numpy.name)", warm, folder="home")
     assert outcome.log == "my own\n"
 
 
-def test_code_that_has_changed_since_is_not_run(run, tmp_path, monkeypatch):
+def test_changed_modules_are_imported_again(run, tmp_path, monkeypatch):
     module = tmp_path / "lib" / "settings_of_mine.py"
     module.parent.mkdir()
     module.write_text("value = 'old'")
@@ -335,9 +335,7 @@ def test_code_that_has_changed_since_is_not_run(run, tmp_path, monkeypatch):
     ],
     ids=["fails", "starts-a-thread"],
 )  # fmt: skip
-def test_modules_that_cannot_be_preloaded_are_named_and_all_else_works(
-    run, tmp_path, monkeypatch, source, reason
-):
+def test_the_log_names_modules_that_cannot_be_preloaded(run, tmp_path, monkeypatch, source, reason):
     (tmp_path / "preloaded_badly.py").write_text(source)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     warm = Warm(["preloaded_badly"], log_path=tmp_path / "warm.log")
@@ -354,7 +352,7 @@ def test_modules_that_cannot_be_preloaded_are_named_and_all_else_works(
     [("print(a, 'numpy' in sys.modules)", 0), ("print(a); raise ValueError(a)", 1)],
     ids=["ends-well", "fails"],
 )
-def test_a_step_of_a_pipeline_is_forked_too(warm, tmp_path, body, code):
+def test_steps_of_a_pipeline_are_forks(warm, tmp_path, body, code):
     source = f"\nimport kfp\nfrom kfp.dsl import *\n\ndef f(a: str):\n    import sys\n    {body}\n"
     inputs = {
         "inputs": {"parameterValues": {"a": "hello"}},
@@ -384,7 +382,7 @@ def test_a_step_of_a_pipeline_is_forked_too(warm, tmp_path, body, code):
 
 
 def kfp_command() -> list[str]:
-    """What this kfp starts a Python component with, but the source."""
+    """Return the command with which this kfp starts a Python component, without its source."""
 
     @dsl.component(base_image="python", install_kfp_package=False)
     def nothing():
@@ -393,7 +391,7 @@ def kfp_command() -> list[str]:
     return nothing.component_spec.implementation.container.command[:3]
 
 
-def test_a_warm_process_dies_with_the_service(tmp_path):
+def test_the_warm_process_ends_with_the_service(tmp_path):
     script = (
         "import sys, time; from pathlib import Path; from vertex_local.processes.warm import Warm\n"
         f"warm = Warm(['tempfile'], log_path=Path({str(tmp_path / 'log')!r})); warm.start()\n"

@@ -5,6 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from vertex_local.machine import linux
+
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MICROSECONDS, _NANOSECONDS = 1e6, 1e9
@@ -45,7 +47,8 @@ class ProcessTrees:
         self._update_roots()
         found: dict[int, Reading] = {}
         for pid, root in self._root_of.items():
-            if root and (fields := self._stat(pid)) and fields[0] != ZOMBIE:
+            fields = linux.stat_fields(pid, proc_fd=self._proc) if root else []
+            if fields and fields[0] != ZOMBIE:
                 ticks = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime: proc(5)
                 reading = Reading(ticks / _TICKS_PER_SECOND, int(fields[21]) * _PAGE_BYTES)
                 found[root] = found[root] + reading if root in found else reading
@@ -60,7 +63,9 @@ class ProcessTrees:
         pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         for pid in self._root_of.keys() - pids:
             del self._root_of[pid]
-        new = {pid: self._stat(pid) for pid in pids - self._root_of.keys()}
+        new = {
+            pid: linux.stat_fields(pid, proc_fd=self._proc) for pid in pids - self._root_of.keys()
+        }
         for pid in new:
             self._find_root(pid, new)
 
@@ -73,19 +78,6 @@ class ProcessTrees:
             own = [one for one in (pid, session) if one in self._roots]
             self._root_of[pid] = own[0] if own else self._find_root(parent, new)
         return self._root_of[pid]
-
-    def _stat(self, pid: int) -> list[str]:
-        """Return the fields of /proc/PID/stat from the third on: state, ppid, pgrp, session."""
-        try:
-            fd = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._proc)
-        except OSError:
-            return []
-        try:
-            return os.read(fd, 4096).rpartition(b")")[2].decode().split()
-        except OSError:  # it ended meanwhile
-            return []
-        finally:
-            os.close(fd)
 
 
 def read_container(container_id: str, *, root: Path = CGROUPS) -> Reading | None:
