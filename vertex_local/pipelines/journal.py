@@ -17,16 +17,15 @@ class EventLog:
     """Appends one JSON object a line to FOLDER/events.jsonl; threads may share it."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / FILE_NAME
-        _drop_half_line(path)
-        self._file = path.open("a", buffering=1)
+        self._path = folder / FILE_NAME
+        _drop_half_line(self._path)
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: Any) -> None:
         """Appends an event with the present time."""
-        with self._lock:
+        with self._lock, self._path.open("a") as file:
             line = {"time": now(), "event": event, **fields}
-            self._file.write(json.dumps(line, default=str) + "\n")
+            file.write(json.dumps(line, default=str) + "\n")
 
 
 def read(folder: Path) -> list[Json]:
