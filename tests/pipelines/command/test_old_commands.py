@@ -17,7 +17,7 @@ import requests
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from pipelines.target.places import LOCAL_PROJECT
-from tests.support.forks import Fork, forks_with
+from tests.support.forks import EVERYTHING, Fork, forks_with
 from tests.support.service import SERVER_SCRIPT
 from trainer.config.train_config import parse_flags
 
@@ -143,7 +143,7 @@ class Runner:
 
 def start_trainer(words: list[str], environment: dict[str, str]) -> Fork:
     """Starts `python -m trainer.…` without waiting for TensorFlow to be imported."""
-    forks = forks_with("tensorflow", "trainer.loop")
+    forks = forks_with(*EVERYTHING)
     return forks.start(words, log_path=LOG.absolute(), cwd=os.getcwd(), **environment)
 
 
