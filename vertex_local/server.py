@@ -100,7 +100,7 @@ def serve(
         logger.warning(
             "Shared: every user of this machine can run commands as uid %d here", os.geteuid()
         )
-    leftovers.mark_what_follows(root)
+    leftovers.mark_environment(root)
     stop = _stop_on_signals()
     users.announce(root, is_while_used=is_while_used)
     used = users.end_when_unused(root, stop) if is_while_used else None

@@ -117,14 +117,18 @@ def cancel_and_wait(api: VertexApi, *, run: str, task_names: dict[str, str]) -> 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Turns the first SIGINT or SIGTERM into `Interrupted`; later ones do not disturb teardown."""
+    """Raise `Interrupted` on the first SIGINT or SIGTERM; ignore later ones, for the teardown.
+
+    A signal that is ignored already stays so: SIGINT in a background job of a shell.
+    """
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         for number in before:
             signal.signal(number, signal.SIG_IGN)
         raise Interrupted
 
-    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: handler for n, handler in handlers.items() if handler is not signal.SIG_IGN}
     for number in before:
         signal.signal(number, interrupt)
     try:

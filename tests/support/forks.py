@@ -19,8 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.signals import WITH_DEFAULT_SIGINT
 from tests.support.spares import PADDING, padded, run_program
-from vertex_local.processes.forking import Birth, Origin, fork, run_to_end
+from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
 
 CLONE_NEWNET = 0x40000000
 # What commands, services, steps and replicas import: eight seconds.
@@ -42,7 +43,7 @@ class Forks:
     def __init__(self, *modules: str) -> None:
         self._process = subprocess.Popen(
             **padded(
-                [sys.executable, "-m", "tests.support.forks", *modules],
+                [*WITH_DEFAULT_SIGINT, sys.executable, "-m", "tests.support.forks", *modules],
                 {**os.environ, "TF_CONFIG": ""},
             ),
             cwd=Path(__file__).parents[2],
@@ -181,7 +182,7 @@ def _fork(request: dict[str, Any], search_path: list[str]) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         return fork(
-            Birth(run=run, stdin=nothing, output=log, env=request["env"], cwd=request["cwd"])
+            ForkSpec(run=run, stdin=nothing, output=log, env=request["env"], cwd=request["cwd"])
         )
     finally:
         os.close(log)
@@ -206,7 +207,7 @@ def main() -> None:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # collecting would copy pages that are shared
-    run_to_end(lambda: serve(search_path), Origin.now(without=set()))
+    run_to_end(lambda: serve(search_path), Baseline.capture(without=set()))
 
 
 def _keep_imported(before: set[str]) -> None:

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from vertex_local.processes.forking import Birth, Forked
+from vertex_local.processes.forking import Forked, ForkSpec
 from vertex_local.processes.programs import Program
 
 PADDING = "PADDING_OF_ENVIRONMENT"
@@ -129,7 +129,7 @@ def _await_request(requests: socket.socket, search_path: list[str]) -> None:
     new_names = {str(old): str(new) for old, new in zip(request["kept"], kept, strict=True)}
     words = [new_names.get(word, word) for word in request["words"]]
     raise Forked(
-        Birth(
+        ForkSpec(
             run=lambda: run_program(words, search_path=search_path),
             stdin=stdin,
             output=output,

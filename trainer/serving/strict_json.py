@@ -1,17 +1,16 @@
-"""JSON that is the same for every reader: no NaN, no infinity, no key twice, whole characters."""
+"""Strict JSON: no NaN, no infinity, no duplicate keys, no lone surrogates."""
 
 import json
 from typing import Any
 
 
 def parse(data: bytes) -> Any:
-    """Return the value of a JSON text.
+    """Parse a JSON text.
 
     Raises:
-        ValueError: It is not JSON (RFC 8259, in UTF-8), or is read differently by different
-            programs; says where.
+        ValueError: It is not JSON (RFC 8259, in UTF-8), or programs may parse it differently.
     """
-    text = data.decode()  # json.loads(data) would let surrogates pass
+    text = data.decode()  # json.loads(data) would accept surrogates
     try:
         value = json.loads(
             text,
@@ -52,7 +51,7 @@ def _refuse_surrogates(value: Any) -> None:
     except UnicodeEncodeError as error:
         code = ord(error.object[error.start])
         raise ValueError(
-            f"\\u{code:04x} is half a character: a surrogate without its other half"
+            f"\\u{code:04x} is a surrogate without its other half, not a character"
         ) from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

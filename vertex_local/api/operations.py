@@ -8,9 +8,10 @@ from typing import Any
 
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
-from vertex_local.api.service import Service, now
+from vertex_local.api.service import Service
 from vertex_local.errors import failed_precondition, invalid_argument, of_exception
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 
 logger = logging.getLogger(__name__)
 

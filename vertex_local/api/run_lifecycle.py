@@ -11,9 +11,10 @@ from typing import Any
 from vertex_local.api import operations
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
-from vertex_local.api.service import Service, now
+from vertex_local.api.service import Service
 from vertex_local.errors import RPC_CODES, failed_precondition
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 from vertex_local.processes import group as processes
 from vertex_local.processes.supervisor import INTERRUPTED
 

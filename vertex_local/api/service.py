@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vertex_local.api.database.store import Store, now
+from vertex_local.api.database.store import Store
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.processes.launch import WARM_PATIENCE_SECONDS, Launch
 from vertex_local.processes.warm import Warm
-
-__all__ = ["Service", "now"]
 
 
 @dataclass

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import moment_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TONES = {
@@ -87,7 +88,7 @@ def span(seconds: float) -> str:
 def moment(time: str) -> datetime:
     """A time of Google's JSON; one that cannot be read counts as now."""
     try:
-        return datetime.fromisoformat(time)
+        return moment_of(time)
     except ValueError:
         return datetime.now(UTC)
 

@@ -1,4 +1,4 @@
-"""A deployed model's process, run and asked by Vertex AI's contract for serving containers.
+"""Prediction server of a deployed model, by Vertex AI's contract for serving containers.
 
 https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
 """
@@ -28,7 +28,7 @@ from vertex_local.errors import (
     unavailable,
 )
 from vertex_local.json_types import Json
-from vertex_local.machine.files import timestamp
+from vertex_local.machine.clock import timestamp
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch
 from vertex_local.processes.restarts import Backoff
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT_SECONDS = 30.0
 MAX_IN_FLIGHT = 64
-# Starts in a row that fail before requests no longer wait for the next one.
+# After so many failed starts in a row, requests fail at once instead of waiting for a restart.
 CRASH_LOOP_FAILURES = 3
 
 
@@ -53,7 +53,7 @@ class State(StrEnum):
 
 
 class ServingProcess:
-    """A deployed model's process: kept running, asked for predictions, and drained at its end."""
+    """Prediction server of a deployed model: restarted when it ends, drained when stopped."""
 
     def __init__(
         self, make_spec: Callable[[], ServingSpec], *, folder: Path, title: str, launch: Launch
@@ -74,13 +74,13 @@ class ServingProcess:
         self._stopping = threading.Event()
 
     def start(self, *, interruption: Interruption) -> None:
-        """Start the process and return when it is healthy; if it fails, no process is left.
+        """Start the process and return when it is healthy; stop it if that fails.
 
-        From then on it is restarted, with back-off, whenever it ends. `interruption` returns an
-        error when waiting is no longer of use.
+        It is then restarted, with back-off, whenever it ends. `interruption` returns an error to
+        stop waiting.
 
         Raises:
-            ApiError: with the last lines of its log, if it ended or did not get healthy in time.
+            ApiError: The process ended or timed out; with the last lines of its log.
         """
         try:
             server = self._start_once(interruption)
@@ -90,14 +90,14 @@ class ServingProcess:
         self.keep(server)
 
     def keep(self, server: ServerProcess | None = None) -> None:
-        """Keep the process running, in the background: start it whenever it does not run."""
+        """Start the process in the background whenever it does not run."""
         name = f"serving {self._folder.name}"
         threading.Thread(target=self._keep, args=(server,), name=name, daemon=True).start()
 
     def stop(self, *, drain_seconds: float = DRAIN_TIMEOUT_SECONDS) -> None:
-        """Wait until the requests in flight are answered, and end the process.
+        """Wait for the requests in flight, then end the process.
 
-        Requests that come meanwhile, or wait for a restart, are sent elsewhere.
+        New requests, and those that wait for a restart, raise NotAnsweredError.
         """
         self._stopping.set()
         with self._changed:
@@ -105,7 +105,7 @@ class ServingProcess:
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: not self._in_flight, drain_seconds):
                 logger.warning(
-                    "%s: requests in flight (%d) were not answered within %g s; it is ended",
+                    "%s: %d requests in flight have no response after %g s; ending the process",
                     self._title,
                     self._in_flight,
                     drain_seconds,
@@ -125,22 +125,22 @@ class ServingProcess:
             if self._failure:
                 found["message"] = self._failure
             if self._state in (State.RESTARTING, State.CRASH_LOOP):
-                found["restartTime"] = timestamp(self._restart_at)
+                found["restartTime"] = timestamp(self._restart_at, timespec="milliseconds")
         return found
 
     def predict(self, body: Json, *, deadline: float) -> Json:
-        """Send a request to the predict route, while healthy, and return the response's body.
+        """Send a request to the predict route once the process is healthy; return the response.
 
         Args:
-            body: The request's.
-            deadline: When to give up, by time.monotonic.
+            body: Body of the request.
+            deadline: Time limit, by time.monotonic.
 
         Raises:
-            NotAnsweredError: the process ended before it answered, or is ending.
+            NotAnsweredError: The process ended before it responded, or is being stopped.
             ApiError: RESOURCE_EXHAUSTED at once if too many requests are in flight, UNAVAILABLE in
                 a crash loop, DEADLINE_EXCEEDED, or the error of the process's response.
         """
-        with self._place():
+        with self._in_flight_request():
             server = self._await_running(deadline)
             seconds = max(0.1, deadline - time.monotonic())
             try:
@@ -148,24 +148,24 @@ class ServingProcess:
                     server.port, "POST", server.predict_route, body, timeout_seconds=seconds
                 )
             except TimeoutError:
-                message = f"{self._title} did not answer within {seconds:.0f} s."
+                message = f"{self._title} did not respond within {seconds:.0f} s."
                 raise deadline_exceeded(message) from None
             except (OSError, http.client.HTTPException) as error:
                 was_sent = not isinstance(error, ConnectionRefusedError)
-                message = f"{self._title} has ended, or does not listen: {error}."
+                message = f"{self._title} has ended or does not accept connections: {error}."
                 raise NotAnsweredError(message + server.last_words(), was_sent=was_sent) from None
         if status != http.HTTPStatus.OK:
             raise server_requests.error_of(status, data)
         return server_requests.parse_predictions(data, title=self._title)
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
-        """One of the places for requests in flight."""
+    def _in_flight_request(self) -> Iterator[None]:
+        """Count a request in flight; raise RESOURCE_EXHAUSTED at the limit."""
         with self._changed:
             if self._in_flight >= MAX_IN_FLIGHT:
                 raise resource_exhausted(
-                    f"{self._title} has {MAX_IN_FLIGHT} requests in flight, and takes no more at "
-                    "a time; try again when some are answered."
+                    f"{self._title} has {MAX_IN_FLIGHT} requests in flight, the maximum; try again "
+                    "later."
                 )
             self._in_flight += 1
         try:
@@ -176,7 +176,7 @@ class ServingProcess:
                 self._changed.notify_all()
 
     def _await_running(self, deadline: float) -> ServerProcess:
-        """Return the process as soon as it is healthy."""
+        """Wait until the process is healthy; return it."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (
@@ -238,7 +238,7 @@ class ServingProcess:
         return server
 
     def _plan_restart(self, failure: str, *, healthy_seconds: float | None) -> float:
-        """Return the delay in seconds; `healthy_seconds` is None where the start failed."""
+        """Return the delay in seconds; `healthy_seconds` is None if the start failed."""
         with self._changed:
             if self._stopping.is_set():
                 return 0.0
@@ -250,5 +250,5 @@ class ServingProcess:
             self._failure = failure
             self._restart_at = time.time() + delay_seconds
             self._changed.notify_all()
-        logger.warning("%s It is restarted in %.1f s", failure, delay_seconds)
+        logger.warning("%s Restarting in %.1f s", failure, delay_seconds)
         return delay_seconds

@@ -1,10 +1,10 @@
-"""Deployed models of endpoints: their processes, from the first start to the last stop."""
+"""Deployed models of endpoints and their prediction servers."""
 
 import re
 import threading
 
 from vertex_local.api.routes import Call
-from vertex_local.api.service import Service, now
+from vertex_local.api.service import Service
 from vertex_local.endpoints import traffic
 from vertex_local.endpoints.deployed_model import ServingProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
@@ -17,6 +17,7 @@ from vertex_local.errors import (
     invalid_argument,
 )
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 
 CLOSE_DRAIN_SECONDS = 3.0
@@ -24,25 +25,25 @@ CLOSE_DRAIN_SECONDS = 3.0
 DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
 
 
-def new_id(service: Service, endpoint: Json, asked: str) -> str:
-    """The id for a model to be deployed: the one `asked` for, if any, or a new one.
+def new_id(service: Service, endpoint: Json, requested: str) -> str:
+    """Return the id for a model to deploy: the `requested` one, or a new one if that is empty.
 
     Raises:
         ApiError: INVALID_ARGUMENT or ALREADY_EXISTS.
     """
-    if not asked:
+    if not requested:
         return service.store.next_id()
-    if not DEPLOYED_ID.fullmatch(asked) or asked == traffic.NEW:
+    if not DEPLOYED_ID.fullmatch(requested) or requested == traffic.NEW:
         raise invalid_argument(
-            f'deployedModel.id "{asked}" is not valid; it must be 1 to 10 digits, and not "0".'
+            f'deployedModel.id "{requested}" is not valid; it must be 1 to 10 digits, and not "0".'
         )
-    if asked in [one["id"] for one in endpoint.get("deployedModels", [])]:
-        raise already_exists(f'Deployed model "{asked}" of {endpoint["name"]}')
-    return asked
+    if requested in [one["id"] for one in endpoint.get("deployedModels", [])]:
+        raise already_exists(f'Deployed model "{requested}" of {endpoint["name"]}')
+    return requested
 
 
 def process_of(service: Service, name: str, deployed: Json) -> ServingProcess:
-    """Return the process, not yet started, of a deployed model on the endpoint `name`."""
+    """Return the process of a deployed model on the endpoint `name`, not yet started."""
     return ServingProcess(
         lambda: spec_of(service, name, deployed),
         folder=service.root / "endpoints" / name.rpartition("/")[2] / deployed["id"],
@@ -53,10 +54,10 @@ def process_of(service: Service, name: str, deployed: Json) -> ServingProcess:
 
 
 def spec_of(service: Service, name: str, deployed: Json) -> ServingSpec:
-    """Return what a deployed model runs.
+    """Return the serving spec of a deployed model.
 
     Raises:
-        ApiError: FAILED_PRECONDITION or INVALID_ARGUMENT if it cannot be run here.
+        ApiError: FAILED_PRECONDITION or INVALID_ARGUMENT if it cannot run on this machine.
     """
     model = models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
     endpoint_id = name.rpartition("/")[2]
@@ -74,14 +75,14 @@ def start(
     process: ServingProcess,
     stop: threading.Event,
 ) -> None:
-    """Starts the process, and only when it is healthy adds the deployed model to the endpoint."""
+    """Start the process; once it is healthy, add the deployed model to the endpoint."""
     key = _key(name, deployed["id"])
     if service.running.setdefault(key, process) is not process:
         raise already_exists(f'Deployed model "{deployed["id"]}" of {name}')
 
     def change(endpoint: Json) -> None:
         models.resolve(service, f"{deployed['model']}@{deployed['modelVersionId']}")
-        new_split = traffic.after_deploy(endpoint, new_id=deployed["id"], asked=split)
+        new_split = traffic.after_deploy(endpoint, new_id=deployed["id"], requested=split)
         endpoint["trafficSplit"] = new_split
         endpoint["deployedModels"] = [*endpoint.get("deployedModels", []), deployed]
         endpoint["updateTime"] = now()
@@ -98,17 +99,17 @@ def start(
 
 
 def restart(service: Service, name: str, deployed: Json) -> None:
-    """Starts the process of a model that an earlier service had deployed, in the background."""
+    """Start the process of a model deployed by an earlier service, in the background."""
     process = process_of(service, name, deployed)
     service.running[_key(name, deployed["id"])] = process
     process.keep()
 
 
 def find(service: Service, name: str, deployed_id: str) -> ServingProcess:
-    """The process of a deployed model.
+    """Return the process of a deployed model.
 
     Raises:
-        NotAnsweredError: it has just been undeployed.
+        NotAnsweredError: It has just been undeployed.
     """
     process = service.running.get(_key(name, deployed_id))
     if not isinstance(process, ServingProcess):
@@ -118,9 +119,9 @@ def find(service: Service, name: str, deployed_id: str) -> ServingProcess:
 
 
 def list_deployed_models(service: Service, call: Call) -> Json:
-    """GET endpoints/E/deployedModels: how the process of each fares.
+    """GET endpoints/E/deployedModels: the state of each prediction server.
 
-    An addition to Vertex AI's API, which has no such resource: there it answers 404.
+    An addition to Vertex AI's API, which returns 404 here.
     """
     name = f"{call.parent}/endpoints/{call.args['endpoint']}"
     deployed = service.store.get(name).get("deployedModels", [])
@@ -135,7 +136,7 @@ def status(service: Service, name: str, deployed_id: str) -> Json:
 
 
 def stop(service: Service, name: str, deployed_id: str) -> None:
-    """Drains and ends the process of a deployed model; returns when it is gone."""
+    """Drain and end the process of a deployed model; return once it has ended."""
     process = service.running.get(_key(name, deployed_id))
     if process is not None:
         process.stop()
@@ -143,7 +144,7 @@ def stop(service: Service, name: str, deployed_id: str) -> None:
 
 
 def stop_all(service: Service) -> None:
-    """Ends the processes of all deployed models, at the same time."""
+    """End the processes of all deployed models in parallel."""
     serving = [one for one in list(service.running.values()) if isinstance(one, ServingProcess)]
     threads = [threading.Thread(target=_stop_at_close, args=(one,), daemon=True) for one in serving]
     for thread in threads:

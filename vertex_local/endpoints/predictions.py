@@ -1,4 +1,4 @@
-"""Predictions of endpoints, by the models that are deployed when the request is answered."""
+"""Predictions of endpoints, with retries on the models deployed at the time."""
 
 import logging
 import threading
@@ -14,34 +14,33 @@ from vertex_local.json_types import Json
 logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 60.0
-# The request itself may be what ends the servers.
+# Limited, because the request itself may make the servers end.
 MAX_SENDS = 3
 FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 1.0
 
-_PLACES = threading.BoundedSemaphore(MAX_PREDICTIONS)
+_IN_FLIGHT = threading.BoundedSemaphore(MAX_PREDICTIONS)
 
 
 def predict(service: Service, name: str, body: Json) -> Json:
     """Return the predictions of a model of the endpoint, chosen by its traffic split.
 
-    A request that a server did not answer, because it ended or is ending, is sent again, to a
-    model chosen by the split of then. Predictions change nothing, so a repeat is safe.
+    A request without a response, because its server ended or is being stopped, is retried with
+    the traffic split at that time. Predictions change nothing, so a retry is safe.
 
     Raises:
         ApiError: FAILED_PRECONDITION if no model gets traffic, RESOURCE_EXHAUSTED at once if too
             many requests are in flight, or the error of the deployed model.
     """
-    if not _PLACES.acquire(blocking=False):
+    if not _IN_FLIGHT.acquire(blocking=False):
         raise resource_exhausted(
-            f"{MAX_PREDICTIONS} predictions are in flight, and this service takes no more at a "
-            "time; "
-            "try again when some are answered."
+            f"{MAX_PREDICTIONS} predictions are in flight, the maximum of this service; try again "
+            "later."
         )
     try:
         return _predict(service, name, body)
     finally:
-        _PLACES.release()
+        _IN_FLIGHT.release()
 
 
 def _predict(service: Service, name: str, body: Json) -> Json:
@@ -51,15 +50,15 @@ def _predict(service: Service, name: str, body: Json) -> Json:
         deployed = _choose(service.store.get(name))
         try:
             process = deployments.find(service, name, deployed["id"])
-            answer = process.predict(body, deadline=deadline)
+            response = process.predict(body, deadline=deadline)
         except NotAnsweredError as error:
             num_sends += error.was_sent
             if num_sends == MAX_SENDS or time.monotonic() + pause_seconds > deadline:
                 raise
-            logger.info("A prediction of %s is sent again: %s", name, error.message)
+            logger.info("Retrying a prediction of %s: %s", name, error.message)
         else:
             return {
-                "predictions": answer["predictions"],
+                "predictions": response["predictions"],
                 "deployedModelId": deployed["id"],
                 "model": deployed["model"],
                 "modelVersionId": deployed["modelVersionId"],
@@ -67,7 +66,7 @@ def _predict(service: Service, name: str, body: Json) -> Json:
             }
         if service.closing.wait(pause_seconds):
             raise unavailable("The service is shutting down.")
-        pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+        pause_seconds = min(2 * pause_seconds, MAX_PAUSE_SECONDS)
 
 
 def _choose(endpoint: Json) -> Json:

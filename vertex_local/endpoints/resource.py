@@ -8,7 +8,7 @@ from typing import Any
 from vertex_local.api import operations, protos
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
-from vertex_local.api.service import Service, now
+from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
 from vertex_local.endpoints import deployments, predictions, traffic
 from vertex_local.errors import (
@@ -17,6 +17,7 @@ from vertex_local.errors import (
     not_found,
 )
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 
 # CreateEndpointRequest.endpoint_id
@@ -26,7 +27,7 @@ UPDATES = ("displayName", "description", "labels", "trafficSplit")
 
 
 def create(service: Service, call: Call) -> Json:
-    """POST endpoints adds one; it serves nothing until a model is deployed to it."""
+    """POST endpoints: create an endpoint, with no model deployed."""
     given = protos.parse("Endpoint", call.body)
     if not given.get("displayName"):
         raise invalid_argument("displayName is required.")
@@ -59,7 +60,7 @@ def list_endpoints(service: Service, call: Call) -> Json:
 
 
 def update(service: Service, call: Call) -> Json:
-    """PATCH endpoints/E changes what `updateMask` names; a traffic split is checked."""
+    """PATCH endpoints/E: change the fields in `updateMask`; a traffic split is validated."""
     given = protos.parse("Endpoint", call.body)
     fields = update_mask(call, UPDATES)
 
@@ -92,23 +93,23 @@ def delete(service: Service, call: Call) -> Json:
 
 
 def deploy_model(service: Service, call: Call) -> Json:
-    """POST …:deployModel starts the version's process; done when that is healthy."""
+    """POST …:deployModel: start the process of a version; done once it is healthy."""
     name = _name(call)
     request = protos.parse("DeployModelRequest", {**call.body, "endpoint": name})
     endpoint = service.store.get(name)
-    asked = request.get("deployedModel", {})
-    model = models.resolve(service, asked.get("model", ""))
+    requested = request.get("deployedModel", {})
+    model = models.resolve(service, requested.get("model", ""))
     deployed = {
-        **asked,
-        "id": deployments.new_id(service, endpoint, asked.get("id", "")),
+        **requested,
+        "id": deployments.new_id(service, endpoint, requested.get("id", "")),
         "model": model["name"],
         "modelVersionId": model["versionId"],
-        "displayName": asked.get("displayName") or model["displayName"],
+        "displayName": requested.get("displayName") or model["displayName"],
         "createTime": now(),
     }
     split = request.get("trafficSplit", {})
-    traffic.after_deploy(endpoint, new_id=deployed["id"], asked=split)
-    deployments.spec_of(service, name, deployed)  # raises before anything starts
+    traffic.after_deploy(endpoint, new_id=deployed["id"], requested=split)
+    deployments.spec_of(service, name, deployed)  # validates before the process starts
     process = deployments.process_of(service, name, deployed)
 
     def work(stop: threading.Event) -> Json:
@@ -125,7 +126,7 @@ def deploy_model(service: Service, call: Call) -> Json:
 
 
 def undeploy_model(service: Service, call: Call) -> Json:
-    """POST …:undeployModel takes a deployed model away, then drains and ends its process."""
+    """POST …:undeployModel: remove a deployed model, then drain and end its process."""
     name = _name(call)
     request = protos.parse("UndeployModelRequest", {**call.body, "endpoint": name})
     deployed_id = request.get("deployedModelId", "")
@@ -136,7 +137,7 @@ def undeploy_model(service: Service, call: Call) -> Json:
         if deployed_id not in [one["id"] for one in deployed]:
             raise not_found(f'deployedModelId "{deployed_id}" of {name}')
         endpoint["trafficSplit"] = traffic.after_undeploy(
-            endpoint, deployed_id=deployed_id, asked=split
+            endpoint, deployed_id=deployed_id, requested=split
         )
         endpoint["deployedModels"] = [one for one in deployed if one["id"] != deployed_id]
         endpoint["updateTime"] = now()
@@ -157,30 +158,30 @@ def undeploy_model(service: Service, call: Call) -> Json:
 
 
 def predict(service: Service, call: Call) -> Json:
-    """POST …:predict asks a deployed model, chosen by the traffic split."""
+    """POST …:predict: return the predictions of a deployed model chosen by the traffic split."""
     name = _name(call)
     service.store.get(name)  # raises NOT_FOUND
     return predictions.predict(service, name, _predict_body(call))
 
 
 def recover(service: Service) -> None:
-    """Starts the processes of all deployed models again, in the background."""
+    """Start the processes of all deployed models, in the background."""
     for endpoint in service.store.list_kind("endpoints"):
         for deployed in endpoint.get("deployedModels", []):
             deployments.restart(service, endpoint["name"], deployed)
 
 
 def close(service: Service) -> None:
-    """Ends the processes of all deployed models."""
+    """End the processes of all deployed models."""
     deployments.stop_all(service)
 
 
 def _predict_body(call: Call) -> Json:
-    """The body as it came: through the proto, every integer would become a float."""
+    """Return the validated body; not through the proto, which makes every integer a float."""
     unknown = set(call.body) - {"instances", "parameters"}
     if "inputs" in unknown:
         raise invalid_argument(
-            '"inputs" is a request of columns, which is not taken; write {"instances": [...]} with '
+            '"inputs" (the columnar format) is not supported; use {"instances": [...]} with '
             "one instance for each prediction."
         )
     if unknown:

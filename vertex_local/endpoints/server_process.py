@@ -1,4 +1,4 @@
-"""One run of a prediction server: a process on a port, from its start to its end."""
+"""One process of a prediction server, from its start to its end."""
 
 import http.client
 import threading
@@ -21,10 +21,10 @@ PREVIOUS_END_TIMEOUT_SECONDS = 15.0
 
 
 class ServerProcess:
-    """A started process; its port is its own until `stop`, which must be called."""
+    """A running process; `stop` must be called to release its port."""
 
     def __init__(self, spec: ServingSpec, *, folder: Path, title: str, launch: Launch) -> None:
-        # A new port each time: while no server listens on it, another program may take it.
+        # A new port for each start: another program may have taken the old one meanwhile.
         (self.port,) = POOL.take(1)
         self._spec = spec
         self._title = title
@@ -40,24 +40,26 @@ class ServerProcess:
 
     @property
     def predict_route(self) -> str:
-        """The path that predictions are sent to."""
+        """Path of the prediction requests."""
         return self._spec.predict_route
 
     def await_healthy(self, interruption: Interruption) -> None:
-        """Return when the server is healthy.
+        """Wait until the server is healthy.
 
         Raises:
-            ApiError: with the last lines of its log, if it ended or did not get healthy in time; or
-                as `interruption` returned it.
+            ApiError: The server ended or timed out, with the last lines of its log; or the error
+                that `interruption` returned.
         """
         deadline = time.monotonic() + self._spec.timeout_seconds
         delay_seconds = 0.02
         while not self._is_healthy():
             has_ended = self._has_ended()
-            if error := interruption():  # perhaps that is why it has ended
+            if error := interruption():  # first: it may be the cause of the end
                 raise error
             if has_ended:
-                raise failed_precondition(f"{self._title} ended too early.{self.last_words()}")
+                raise failed_precondition(
+                    f"{self._title} ended before it was healthy.{self.last_words()}"
+                )
             if time.monotonic() > deadline:
                 raise deadline_exceeded(
                     f"{self._title} was not healthy on {self._spec.health_route} within "
@@ -67,19 +69,19 @@ class ServerProcess:
             delay_seconds = min(1.2 * delay_seconds, 0.5)
 
     def await_end(self) -> float:
-        """Wait for the end of the process; return the seconds until then."""
+        """Wait for the end of the process; return the seconds that it took."""
         began = time.monotonic()
         self._group.wait()
         return time.monotonic() - began
 
     def stop(self) -> None:
-        """End the process, if it runs, and give its port back."""
+        """End the process, if it runs, and release its port."""
         self._group.stop()
         if self._has_port.acquire(blocking=False):  # the first of several calls
             POOL.give_back([self.port])
 
     def last_words(self) -> str:
-        """Return what the process's end was, if it has ended, and the last lines of its log."""
+        """Return the cause of the process's end, if it has ended, and the last lines of its log."""
         message = str(self._group.state().get("message", ""))
         if "Last lines:" in message:
             return f" {message}"

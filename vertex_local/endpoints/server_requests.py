@@ -1,4 +1,4 @@
-"""HTTP requests to a prediction server, and the errors that its responses stand for."""
+"""HTTP requests to a prediction server, and the errors of its responses."""
 
 import http.client
 import json
@@ -12,9 +12,9 @@ MAX_MESSAGE_CHARACTERS = 4000
 
 
 class NotAnsweredError(ApiError):
-    """UNAVAILABLE: a server ended, or is ending, before it answered; the request may be repeated.
+    """UNAVAILABLE: a server ended or was stopped before it responded; the request may be retried.
 
-    `was_sent` tells whether the server may have seen the request: it may be what ended it.
+    `was_sent` is true if the server may have received the request, which may have made it end.
     """
 
     def __init__(self, message: str, *, was_sent: bool) -> None:
@@ -25,10 +25,10 @@ class NotAnsweredError(ApiError):
 def exchange(
     port: int, method: str, route: str, body: Json | None = None, *, timeout_seconds: float
 ) -> tuple[int, bytes]:
-    """Return the status and body of a request's response.
+    """Send a request; return status and body of the response.
 
     Raises:
-        OSError, http.client.HTTPException: there was none; TimeoutError if none came in time.
+        OSError, http.client.HTTPException: There was no response; TimeoutError if not in time.
     """
     connection = http.client.HTTPConnection(HOST, port, timeout=timeout_seconds)
     try:
@@ -39,29 +39,29 @@ def exchange(
         content = response.read()
         is_prediction = body is not None and response.status == http.HTTPStatus.OK
         if is_prediction and not has_length and not _is_json(content):
-            raise http.client.IncompleteRead(content)  # cut off by the end of the process
+            raise http.client.IncompleteRead(content)  # the process ended meanwhile
         return response.status, content
     finally:
         connection.close()
 
 
 def parse_predictions(data: bytes, *, title: str) -> Json:
-    """Return the body of a successful response, which must have `predictions`."""
+    """Parse the body of a successful response, which must have `predictions`."""
     try:
-        answer = strict_json.parse(data)
+        response = strict_json.parse(data)
     except ValueError as error:
-        raise internal(f"{title} answered what is not JSON: {error}") from None
-    if not isinstance(answer, dict) or "predictions" not in answer:
-        raise internal(f'{title} answered without "predictions": {str(answer)[:200]}')
-    return answer
+        raise internal(f"{title} did not return JSON: {error}") from None
+    if not isinstance(response, dict) or "predictions" not in response:
+        raise internal(f'{title} returned no "predictions": {str(response)[:200]}')
+    return response
 
 
 def error_of(status: int, data: bytes) -> ApiError:
-    """Return the error of a response that is none of success, with the server's own message."""
+    """Return the error for an unsuccessful response, with the message of the server."""
     text = data.decode(errors="replace")
     try:
-        answer = json.loads(text)
-        error = answer.get("error", answer) if isinstance(answer, dict) else answer
+        body = json.loads(text)
+        error = body.get("error", body) if isinstance(body, dict) else body
         text = error.get("message", text) if isinstance(error, dict) else str(error)
     except ValueError:
         pass
@@ -72,7 +72,7 @@ def error_of(status: int, data: bytes) -> ApiError:
         return ApiError(code=status, status="INVALID_ARGUMENT", message=text)
     if 400 <= status < 500:  # noqa: PLR2004
         return invalid_argument(text)
-    return internal(f"The prediction server answered {status}: {text}")
+    return internal(f"The prediction server returned {status}: {text}")
 
 
 def _is_json(data: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What a deployed model runs, by Vertex AI's contract for serving containers: pure functions.
+"""Command and environment of a prediction server, by Vertex AI's contract: pure functions.
 
 https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
 """
@@ -21,9 +21,10 @@ REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 @dataclass(frozen=True)
 class ServingSpec:
-    """What to run, and on which routes it answers.
+    """Command, environment and routes of a prediction server.
 
-    `engine` is None for a process; it has the port given to it, a container the model's own.
+    `engine` is None for a process, which listens on the port given to it. A container listens on
+    the port of its model.
     """
 
     command: list[str]
@@ -36,7 +37,7 @@ class ServingSpec:
     engine: Engine | None = None
 
     def process_spec(self, *, port: int, log_path: Path) -> processes.ProcessSpec:
-        """The process, or container, that answers on `port` of 127.0.0.1."""
+        """Return the process or container, which is reached on `port` of 127.0.0.1."""
         host, own_port, container = HOST, port, None
         if self.engine:
             host, own_port = CONTAINER_HOST, self.container_port
@@ -57,19 +58,19 @@ class ServingSpec:
 def serving_spec(
     model: Json, *, endpoint_id: str, deployed_id: str, engine: Engine | None = None
 ) -> ServingSpec:
-    """The process of a model version by its `containerSpec`; the port is added at the start.
+    """Return the serving spec of a model version, from its `containerSpec`.
 
     Raises:
-        ApiError: FAILED_PRECONDITION if the model does not say what to run, INVALID_ARGUMENT if its
-            image is needed and is not there.
+        ApiError: FAILED_PRECONDITION if the model has no command, INVALID_ARGUMENT if its image is
+            needed and missing.
     """
     container = model.get("containerSpec", {})
     command = [*container.get("command", []), *container.get("args", [])]
     if not container.get("command"):
         raise failed_precondition(
-            f"{model['name']}@{model['versionId']} has no containerSpec.command, and the entry "
-            "points of images are not looked up here; upload it with the command of its prediction "
-            "server."
+            f"{model['name']}@{model['versionId']} has no containerSpec.command, and this service "
+            "does not read the entry point of an image; upload it with the command of its "
+            "prediction server."
         )
     image = container.get("imageUri", "")
     if engine:
@@ -102,7 +103,7 @@ def serving_spec(
 
 
 def _expand(text: str, env: dict[str, str]) -> str:
-    """Replaces `$(NAME)` as Kubernetes does; `$$(NAME)` and unknown names stay as they are."""
+    """Replace `$(NAME)` as Kubernetes does, but not `$$(NAME)` and unknown names."""
 
     def value(match: re.Match[str]) -> str:
         return match[0][1:] if match[1] else env.get(match[2], match[0])

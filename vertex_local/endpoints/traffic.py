@@ -1,4 +1,4 @@
-"""Traffic splits of an endpoint: percentages by deployed model's id. Pure functions."""
+"""Traffic splits of an endpoint: percentages by id of the deployed model. Pure functions."""
 
 import random
 
@@ -8,11 +8,11 @@ from vertex_local.json_types import Json
 Split = dict[str, int]
 
 WHOLE = 100
-NEW = "0"  # DeployModelRequest.traffic_split: how it calls the model that is being deployed
+NEW = "0"  # DeployModelRequest.traffic_split: the model that is being deployed
 
 
 def check(split: Split, deployed_ids: list[str]) -> None:
-    """Raises INVALID_ARGUMENT unless the percentages of known ids add up to 100; {} is allowed."""
+    """Raise INVALID_ARGUMENT unless the percentages of known ids add up to 100; {} is allowed."""
     for deployed_id, percentage in split.items():
         if deployed_id not in deployed_ids:
             known = ", ".join(deployed_ids) or "none"
@@ -27,43 +27,46 @@ def check(split: Split, deployed_ids: list[str]) -> None:
         raise invalid_argument(f"trafficSplit adds up to {sum(split.values())}; it must be 100.")
 
 
-def after_deploy(endpoint: Json, *, new_id: str, asked: Split) -> Split:
-    """The split once `new_id` is deployed.
+def after_deploy(endpoint: Json, *, new_id: str, requested: Split) -> Split:
+    """Return the split after `new_id` is deployed.
 
-    What was asked for, with "0" as the new one; else as it was, all of it for the first model.
+    This is the requested split, with "0" for the new model; else the current one, or 100% for the
+    first model.
     """
     others = [deployed["id"] for deployed in endpoint.get("deployedModels", [])]
-    if asked:
-        check(asked, [*others, NEW])
-        return {new_id if key == NEW else key: value for key, value in asked.items()}
+    if requested:
+        check(requested, [*others, NEW])
+        return {new_id if key == NEW else key: value for key, value in requested.items()}
     current: Split = endpoint.get("trafficSplit", {})
     return current if others else {new_id: WHOLE}
 
 
-def after_undeploy(endpoint: Json, *, deployed_id: str, asked: Split) -> Split:
-    """The split once `deployed_id` is gone: it must have no traffic, or lose it to `asked`.
+def after_undeploy(endpoint: Json, *, deployed_id: str, requested: Split) -> Split:
+    """Return the split after `deployed_id` is removed; `requested` may move its traffic.
 
     Raises:
-        ApiError: FAILED_PRECONDITION if it would take traffic with it; INVALID_ARGUMENT.
+        ApiError: FAILED_PRECONDITION if it still has traffic; INVALID_ARGUMENT.
     """
     others = [d["id"] for d in endpoint.get("deployedModels", []) if d["id"] != deployed_id]
     if not others:
         return {}
-    if asked:
-        remaining = {key: value for key, value in asked.items() if (key, value) != (deployed_id, 0)}
+    if requested:
+        remaining = {
+            key: value for key, value in requested.items() if (key, value) != (deployed_id, 0)
+        }
         check(remaining, others)
         return remaining
     current: Split = endpoint.get("trafficSplit", {})
     if current.get(deployed_id, 0):
         raise failed_precondition(
-            f"Deployed model {deployed_id} has {current[deployed_id]}% of the traffic; give a "
+            f"Deployed model {deployed_id} has {current[deployed_id]}% of the traffic; set a "
             f"trafficSplit over the others ({', '.join(others)}), or move its traffic first."
         )
     return {key: value for key, value in current.items() if key != deployed_id}
 
 
 def choose(split: Split) -> str | None:
-    """A deployed model's id, by weighted chance; None if nobody gets traffic."""
+    """Return the id of a deployed model, drawn by its percentage; None if none has traffic."""
     weights = {key: value for key, value in split.items() if value > 0}
     if not weights:
         return None

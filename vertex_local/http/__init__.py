@@ -1,1 +1,1 @@
-"""HTTP: connections, bodies, who may ask, and requests that are sent again."""
+"""HTTP server: connections, users, request bodies, and injected faults."""

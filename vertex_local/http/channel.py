@@ -1,7 +1,7 @@
-"""Connections whose request cannot be read: answered as Google does, then closed without a reset.
+"""Connections of the service, with error responses to requests that cannot be parsed.
 
-Closing a connection on which the client still sends makes the kernel reset it, and the client may
-never see the answer. So what still comes is read, for a while, and dropped.
+If the server closes a connection on which the client still sends, the kernel resets it, and the
+client may not receive the response. So further data is read and dropped for a few seconds.
 """
 
 import json
@@ -21,25 +21,25 @@ STATUSES = {500: "INTERNAL", 501: "UNIMPLEMENTED"}
 
 
 class _Parser(HTTPRequestParser):  # type: ignore[misc]  # waitress has no types
-    """A request that is not asked for the rest of a body that is too large."""
+    """Parser that does not request the rest of a body that is too large."""
 
     def parse_header(self, header_plus: bytes) -> None:
-        """Read the head."""
+        """Parse the head."""
         super().parse_header(header_plus)
         if self.content_length >= self.adj.max_request_body_size:
             self.expect_continue = False
 
 
 class _Refusal(ErrorTask):  # type: ignore[misc]
-    """The response to a request that could not be read; the last one of its connection."""
+    """Response to a request that could not be parsed; the last one of its connection."""
 
     def execute(self) -> None:
         """Send it."""
         error = self.request.error
         message = str(error.body)
         if error.code == TOO_LARGE:
-            most = self.channel.adj.max_request_body_size
-            message = f"The body is too large: allowed are {most - 1:,} bytes."
+            maximum = self.channel.adj.max_request_body_size
+            message = f"The body is too large: at most {maximum - 1:,} bytes are allowed."
         status = STATUSES.get(error.code, "INVALID_ARGUMENT")
         body = ApiError(code=error.code, status=status, message=message).to_body()
         data = json.dumps(body).encode()
@@ -60,7 +60,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     lingers_until = 0.0
 
     def handle_write(self) -> None:
-        """Send what waits; after a refusal say that it was the last, and read on."""
+        """Send buffered data; after a refusal close the sending side and continue reading."""
         if not (self.is_refused and self.close_when_flushed):
             super().handle_write()
             return
@@ -71,10 +71,10 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             self._linger()
 
     def handle_read(self) -> None:
-        """Read requests; after a refusal drop what comes."""
+        """Read requests; after a refusal drop the data."""
         if not self.lingers_until:
             super().handle_read()
-        elif not self._received_more() or time.time() > self.lingers_until:
+        elif not self._has_more_data() or time.time() > self.lingers_until:
             self.handle_close()
 
     def _linger(self) -> None:
@@ -85,7 +85,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         except OSError:
             self.handle_close()
 
-    def _received_more(self) -> Any:
+    def _has_more_data(self) -> Any:
         try:
             return self.recv(self.adj.recv_bytes)
         except OSError:

@@ -1,11 +1,11 @@
-"""Failures of a share of all requests, as a cloud has them on a bad day, to test clients with.
+"""Injected failures of a share of all requests, to test clients with.
 
     any=0.1                             a tenth of all requests fails, in one of the four ways
     GET:503=0.05,reset=0.02;POST:429=0.1
     any=0.2;late-seconds=3;seed=7
 
-A request fails as `429` (not carried out), `503` or `reset` (the connection ends without an answer;
-of both, half the requests are carried out all the same), or is answered `late`.
+A request fails with `429` (it is not handled), with `503` or `reset` (half of these requests are
+handled before they fail; a reset connection has no response), or its response is `late`.
 """
 
 import json
@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+from waitress.channel import ClientDisconnected
 
 from vertex_local.errors import ApiError, resource_exhausted, unavailable
 
@@ -33,7 +35,7 @@ Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class FaultsError(ValueError):
-    """A specification of faults is wrong; the message says what is allowed."""
+    """A specification of faults is invalid; the message has the allowed values."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Faults:
         """Read `METHOD+METHOD:KIND=SHARE,KIND=SHARE;…;seed=N;late-seconds=N`.
 
         Raises:
-            FaultsError: The text is wrong; says where.
+            FaultsError: The text is invalid.
         """
         shares: dict[str, dict[str, float]] = {method: {} for method in METHODS}
         options: dict[str, Any] = {}
@@ -63,13 +65,15 @@ class Faults:
                 _add_shares(shares, part)
         for method, kinds in shares.items():
             if sum(kinds.values()) > 1:
-                raise FaultsError(f"{method}: the shares add up to {sum(kinds.values()):g}, over 1")
+                raise FaultsError(
+                    f"{method}: the shares add up to {sum(kinds.values()):g}, more than 1"
+                )
         return cls(shares=shares, **options)
 
 
 @dataclass
 class FaultyApplication:
-    """Hands requests on to `application`, but for those that are to fail."""
+    """WSGI application that passes requests on to `application`, except those that are to fail."""
 
     application: Wsgi
     faults: Faults
@@ -80,19 +84,19 @@ class FaultyApplication:
         self._random = random.Random(self.faults.seed)
         self._lock = threading.Lock()
         shares = {method: kinds for method, kinds in self.faults.shares.items() if kinds}
-        logger.warning("A share of all requests fails on purpose: %s", shares)
+        logger.warning("Faults are injected into a share of all requests: %s", shares)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        """The WSGI entry."""
-        kind, is_done = self._choose(environ["REQUEST_METHOD"])
+        """Handle a request."""
+        kind, is_handled = self._choose(environ["REQUEST_METHOD"])
         if not kind:
             return self.application(environ, start_response)
-        self._count(environ, kind, is_done=is_done)
+        self._count(environ, kind, is_handled=is_handled)
         if kind == "late":
-            answer = list(self.application(environ, start_response))
+            response = list(self.application(environ, start_response))
             self.closing.wait(self.faults.late_seconds)
-            return answer
-        if is_done:
+            return response
+        if is_handled:
             for _ in self.application(environ, lambda *_: None):
                 pass
         if kind == "reset":
@@ -100,7 +104,7 @@ class FaultyApplication:
         return _refuse(int(kind), start_response)
 
     def _choose(self, method: str) -> tuple[str, bool]:
-        """The kind of failure, "" for none, and whether the request is carried out before it."""
+        """Return the kind of failure, "" for none, and whether to handle the request before it."""
         with self._lock:
             drawn, coin = self._random.random(), self._random.random()
         for kind, share in self.faults.shares.get(method, {}).items():
@@ -109,8 +113,8 @@ class FaultyApplication:
                 return kind, kind in ("503", "reset") and coin < 0.5  # noqa: PLR2004
         return "", False
 
-    def _count(self, environ: dict[str, Any], kind: str, *, is_done: bool) -> None:
-        name = f"{kind} after" if is_done else kind
+    def _count(self, environ: dict[str, Any], kind: str, *, is_handled: bool) -> None:
+        name = f"{kind} after" if is_handled else kind
         with self._lock:
             self.counts[name] = self.counts.get(name, 0) + 1
             total = sum(self.counts.values())
@@ -141,7 +145,7 @@ def _number(item: str, value: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise FaultsError(f"{item!r}: {value!r} is not a number from 0 on; write NAME=NUMBER")
+        raise FaultsError(f"{item!r}: {value!r} is not a number of at least 0; write NAME=NUMBER")
     return number
 
 
@@ -155,13 +159,11 @@ def _refuse(code: int, start_response: Callable[..., Any]) -> list[bytes]:
 
 
 def _reset(environ: dict[str, Any]) -> Exception:
-    """Make the connection end with a reset; the exception to raise ends it without an answer."""
-    from waitress.channel import ClientDisconnected
-
+    """Prepare a reset; return the exception that closes the connection without a response."""
     is_disconnected = environ.get("waitress.client_disconnected")
     if is_disconnected is None:
         return ConnectionResetError("an injected fault")
     client = is_disconnected.__self__.socket
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    gone: Exception = ClientDisconnected()
-    return gone
+    disconnected: Exception = ClientDisconnected()
+    return disconnected

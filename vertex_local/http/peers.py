@@ -1,9 +1,9 @@
-"""Connections of the service's own user, told from those of others by asking the kernel.
+"""Listening socket that refuses connections of other users.
 
-TCP on the loopback has no SO_PEERCRED, but the kernel knows the socket at the other end: its owner
-is found by sock_diag(7), in less than 0.1 ms, or in /proc/net/tcp. Clients need no token, so the
-SDK, curl and a browser work as they are. Not told apart: programs of the same user, among them a
-proxy or `ssh -L` of theirs that forwards for others.
+TCP on the loopback has no SO_PEERCRED, but the kernel knows the owner of the socket at the other
+end: sock_diag(7) returns it in less than 0.1 ms, and /proc/net/tcp lists it. Clients need no token,
+so the SDK, curl and a browser work unchanged. Programs of the same user are not distinguished,
+which includes a proxy or `ssh -L` that forwards for others.
 """
 
 import errno
@@ -39,7 +39,7 @@ Address = tuple[str, int]
 
 
 class OwnersSocket(socket.socket):
-    """A listening socket that lets in only connections of this process's user."""
+    """Listening socket that accepts only connections of this process's user."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -50,7 +50,7 @@ class OwnersSocket(socket.socket):
         """Accept a connection.
 
         Raises:
-            ConnectionAbortedError: it was another user's, who has been answered.
+            ConnectionAbortedError: It was another user's and has been refused.
         """
         connection, address = super().accept()
         uid = peer_uid(address, self.getsockname())
@@ -66,16 +66,16 @@ class OwnersSocket(socket.socket):
         super().close()
 
     def _refuse(self, connection: socket.socket, uid: int | None) -> None:
-        """Answer 403 without reading or waiting.
+        """Send 403 without reading or waiting.
 
-        The last few connections stay open: closing one that still sends would reset it, and the
-        client would not see the answer.
+        The last few connections stay open: if one is closed while the client sends, the kernel
+        resets it, and the client does not receive the response.
         """
         if uid not in self._logged:  # once: other users must not fill the disk
-            logger.warning("Connections of %s are refused; --shared would let them in", _who(uid))
+            logger.warning("Refusing connections of %s; --shared would accept them", _name(uid))
             self._logged.add(uid)
         connection.setblocking(False)
-        with suppress(OSError):  # it has gone
+        with suppress(OSError):  # the client has gone
             connection.send(_forbidden(uid))
             connection.shutdown(socket.SHUT_WR)
         self._refused.append(connection)
@@ -84,13 +84,13 @@ class OwnersSocket(socket.socket):
 
 
 def peer_uid(client: Address, server: Address) -> int | None:
-    """Return the user whose process has the client's end open; None if that is not known.
+    """Return the user of the client's end of a connection; None if unknown.
 
-    A client that has closed its end is not known: the kernel says uid 0 of such a socket.
+    A client that has closed its end is unknown: the kernel returns uid 0 for such a socket.
     """
     try:
         uid = _uid_by_netlink(client, server)
-    except OSError:  # not built in, or forbidden
+    except OSError:  # not available, or forbidden
         uid = None
     if uid is not None:
         return uid
@@ -109,10 +109,10 @@ def _uid_by_netlink(client: Address, server: Address) -> int | None:
     header = struct.pack(HEADER, length, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
         kernel.send(header + request)
-        answer = kernel.recv(MAX_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # is there by now
-    if struct.unpack_from(HEADER, answer)[1] != SOCK_DIAG_BY_FAMILY:  # an error
+        reply = kernel.recv(MAX_MESSAGE_BYTES, socket.MSG_DONTWAIT)  # the kernel replies in send
+    if struct.unpack_from(HEADER, reply)[1] != SOCK_DIAG_BY_FAMILY:  # an error
         return None
-    _, state, uid, inode = struct.unpack_from(MESSAGE, answer, struct.calcsize(HEADER))
+    _, state, uid, inode = struct.unpack_from(MESSAGE, reply, struct.calcsize(HEADER))
     return int(uid) if state in OPEN_STATES and inode else None
 
 
@@ -137,8 +137,8 @@ def _forbidden(uid: int | None) -> bytes:
     error = ApiError(
         code=403,
         status="PERMISSION_DENIED",
-        message=f"This service is for uid {os.geteuid()} only, and the connection is of "
-        f"{_who(uid)}; `vertex-local serve --shared` lets every user of the machine in.",
+        message=f"This service accepts only uid {os.geteuid()}, and the connection is of "
+        f"{_name(uid)}; `vertex-local serve --shared` accepts every user of the machine.",
     )
     body = json.dumps(error.to_body()).encode() + b"\n"
     head = (
@@ -148,5 +148,5 @@ def _forbidden(uid: int | None) -> bytes:
     return head.encode() + body
 
 
-def _who(uid: int | None) -> str:
+def _name(uid: int | None) -> str:
     return "an unknown user" if uid is None else f"uid {uid}"

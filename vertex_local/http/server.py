@@ -1,4 +1,4 @@
-"""The HTTP server: waitress, with thread pools and connections that no client can use up."""
+"""HTTP server: waitress, with thread pools and limits that no client can exhaust."""
 
 import heapq
 import logging
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 API_THREADS = 16
-# In flight, of all endpoints; each deployed model has a limit of its own.
+# In flight, for all endpoints; each deployed model has its own limit.
 MAX_PREDICTIONS = 256
-PREDICTION_THREADS = MAX_PREDICTIONS + 16  # those above the limit are refused at once
+PREDICTION_THREADS = MAX_PREDICTIONS + 16  # the rest refuses requests above the limit
 WAIT_THREADS = 64
-# Custom methods whose requests wait for something else than this service; each has threads of its
-# own, so that the others are answered meanwhile.
+# Custom methods whose requests wait for other processes have their own threads, so that they do not
+# delay other requests.
 PREDICTION_METHODS = (":predict", ":rawPredict")
 WAIT_METHODS = (":wait",)
 
@@ -37,21 +37,21 @@ CLEANUP_INTERVAL_SECONDS = 5
 
 
 class Pool(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no types
-    """Threads that are started when they are needed, up to a number."""
+    """Thread pool that starts threads as needed, up to a maximum."""
 
     def __init__(self, max_threads: int) -> None:
         super().__init__()
         self._max_threads = max_threads
 
     def add_task(self, channel: Channel) -> None:
-        """Give the channel's next request to a thread."""
+        """Queue the channel's next request."""
         if self.active_count + len(self.queue) >= len(self.threads) < self._max_threads:
             self.set_thread_count(len(self.threads) + 1)
         super().add_task(channel)
 
 
 class Pools:
-    """The pool of each kind of request."""
+    """Thread pools by kind of request."""
 
     def __init__(self) -> None:
         self._api = Pool(API_THREADS)
@@ -59,8 +59,8 @@ class Pools:
         self._waits = Pool(WAIT_THREADS)
 
     def add_task(self, channel: Channel) -> None:
-        """Give the channel's next request to a thread of its kind."""
-        path = getattr(channel.requests[0], "path", "")  # none where the head could not be read
+        """Queue the channel's next request in the pool of its kind."""
+        path = getattr(channel.requests[0], "path", "")  # missing if the head could not be parsed
         if path.endswith(PREDICTION_METHODS):
             self._predictions.add_task(channel)
         elif path.endswith(WAIT_METHODS):
@@ -73,12 +73,12 @@ class Pools:
 
 
 class HttpServer(TcpWSGIServer):  # type: ignore[misc]
-    """A server that closes connections on which nothing happens, at its limit at once."""
+    """Server that closes idle connections, and at its limit the least recently used ones."""
 
     channel_class = Channel
 
     def maintenance(self, now: float) -> None:
-        """Close the connections that have been idle, or half open, for too long."""
+        """Close connections that have been idle or half open for too long."""
         super().maintenance(now)
         for channel in list(self.active_channels.values()):
             quiet_seconds = now - channel.last_activity
@@ -87,9 +87,9 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
                 channel.will_close = True
 
     def handle_accept(self) -> None:
-        """Accept what waits; above the limit, close the connections that have been quiet longest.
+        """Accept waiting connections; above the limit, close those that are idle longest.
 
-        Several at once: with many connections each look at all of them takes milliseconds.
+        Accepts several at once, because the check of all connections takes milliseconds.
         """
         channels = self.active_channels
         for _ in range(ACCEPTS_AT_ONCE):
@@ -97,17 +97,19 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
             super().handle_accept()
             if len(channels) == before:
                 break
-        # With room for the next ones: at its limit waitress would stop accepting.
+        # Leave room for the next ones: at its limit waitress stops accepting.
         excess = len(channels) - int(self.adj.connection_limit) + 2 * ACCEPTS_AT_ONCE
         if excess > 0:
-            quiet = [one for one in channels.values() if not one.requests]
-            for channel in heapq.nsmallest(excess, quiet, key=lambda one: one.last_activity):
+            idle = [one for one in channels.values() if not one.requests]
+            for channel in heapq.nsmallest(excess, idle, key=lambda one: one.last_activity):
                 channel.will_close = True
 
 
 def start(application: Callable[..., Any], listener: socket.socket) -> HttpServer:
-    """Serve the WSGI application on a listening socket, in a thread of its own."""
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it counts no threads to come
+    """Serve a WSGI application on a listening socket, in a new thread."""
+    logging.getLogger("waitress.queue").setLevel(
+        logging.ERROR
+    )  # its warnings ignore threads that start later
     address = listener.getsockname()
     server = HttpServer(
         application,
@@ -116,7 +118,7 @@ def start(application: Callable[..., Any], listener: socket.socket) -> HttpServe
         dispatcher=Pools(),
         adj=Adjustments(
             sockets=[listener],
-            max_request_body_size=MAX_BODY_BYTES,  # a larger one is answered with 413
+            max_request_body_size=MAX_BODY_BYTES,  # a larger body gets 413
             connection_limit=_connection_limit(),
             channel_timeout=IDLE_TIMEOUT_SECONDS,
             cleanup_interval=CLEANUP_INTERVAL_SECONDS,
@@ -131,19 +133,23 @@ def start(application: Callable[..., Any], listener: socket.socket) -> HttpServe
 
 
 def _connection_limit() -> int:
-    """Return how many connections there may be; raise the limit of open files for them."""
+    """Return the maximum number of connections; raise the limit of open files to allow it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_CONNECTIONS + RESERVED_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         if soft < wanted:
-            logger.warning("only %d open files are allowed, %d are wanted", soft, wanted)
+            logger.warning(
+                "the limit of open files is %d, lower than %d: fewer connections are accepted",
+                soft,
+                wanted,
+            )
     allowed = MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else soft - RESERVED_FILES
     return max(LEAST_CONNECTIONS, min(MAX_CONNECTIONS, allowed))
 
 
 def _is_half_open(channel: Channel) -> bool:
-    """Whether no request has come yet, or only a part of one."""
-    never_asked = channel.last_activity == channel.creation_time
-    return not channel.requests and (never_asked or channel.request is not None)
+    """Return whether no complete request has been received yet."""
+    has_no_request = channel.last_activity == channel.creation_time
+    return not channel.requests and (has_no_request or channel.request is not None)

@@ -1,4 +1,4 @@
-"""From a CustomJob's worker pools to the processes of its cluster: pure functions.
+"""Processes of a job's cluster and their environment, from its worker pools: pure functions.
 
 The environment is Vertex AI's (cloud.google.com/vertex-ai/docs/training/distributed-training and
 …/code-requirements): TF_CONFIG, CLUSTER_SPEC, AIP_MODEL_DIR and its like, CLOUD_ML_JOB_ID.
@@ -22,7 +22,7 @@ Addresses = dict[int, list[str]]
 
 HOST = "127.0.0.1"
 CONTAINER_PORT = 2222
-# They serve the others, and end when the chief does.
+# These serve the others and are stopped when the chief exits.
 SERVICE_ROLES = ("ps", "evaluator")
 STATEFUL_ROLES = ("chief", "ps")
 MAX_RESTARTS = 3
@@ -31,7 +31,7 @@ DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A CustomJob that has passed the checks."""
+    """A validated CustomJob."""
 
     job_spec: Json
     pools: tuple[WorkerPool, ...]
@@ -42,17 +42,17 @@ class JobPlan:
 
     @property
     def num_replicas(self) -> int:
-        """Of all pools together; each needs a port."""
+        """Number of replicas of all pools; each needs a port."""
         return sum(pool.num_replicas for pool in self.pools)
 
     @property
     def replica_names(self) -> list[str]:
-        """Of every replica, chief first: `worker/0`."""
+        """Names of all replicas, chief first: `worker/0`."""
         return [f"{pool.role}/{i}" for pool in self.pools for i in range(pool.num_replicas)]
 
 
 def plan_job(job: Json) -> JobPlan:
-    """Checks a CustomJob (canonical JSON) beyond what its proto says.
+    """Validate a CustomJob (canonical JSON) beyond its proto.
 
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
@@ -74,7 +74,7 @@ def plan_job(job: Json) -> JobPlan:
 def process_specs(
     plan: JobPlan, *, folder: Path, ports: list[int], common_env: dict[str, str]
 ) -> list[ProcessSpec]:
-    """The processes of a job, chief first; `common_env` is given to each of them."""
+    """Return the processes of a job, chief first; each gets `common_env`."""
     addresses = assign_addresses(plan.pools, ports)
     return _specs(plan, addresses, folder=folder, common_env=common_env)
 
@@ -82,7 +82,7 @@ def process_specs(
 def contained_specs(
     plan: JobPlan, *, folder: Path, engine: Engine, common_env: dict[str, str]
 ) -> list[ProcessSpec]:
-    """The same in containers of the pools' images, each a host on a network of the job's own."""
+    """Return them as containers of the pools' images, as hosts on a private network of the job."""
     images = [pool.image for pool in plan.pools for _ in range(pool.num_replicas)]
     specs = _specs(plan, host_addresses(plan.pools), folder=folder, common_env=common_env)
     return [
@@ -129,12 +129,12 @@ def _specs(
 
 
 def task_name(pool_index: int, replica: int) -> str:
-    """What Cloud Logging calls a replica: `workerpool1-0`."""
+    """Return the name of a replica in Cloud Logging: `workerpool1-0`."""
     return f"workerpool{pool_index}-{replica}"
 
 
 def assign_addresses(pools: tuple[WorkerPool, ...], ports: list[int]) -> Addresses:
-    """`host:port` of every replica, by pool index."""
+    """Return `host:port` of every replica, by pool index."""
     rest = iter(ports)
     return {
         pool.index: [f"{HOST}:{next(rest)}" for _ in range(pool.num_replicas)] for pool in pools
@@ -142,7 +142,7 @@ def assign_addresses(pools: tuple[WorkerPool, ...], ports: list[int]) -> Address
 
 
 def host_addresses(pools: tuple[WorkerPool, ...]) -> Addresses:
-    """The same where each replica is a host: `workerpool1-0:2222`."""
+    """Return the addresses of replicas that are hosts: `workerpool1-0:2222`, by pool index."""
     return {
         pool.index: [
             f"{task_name(pool.index, i)}:{CONTAINER_PORT}" for i in range(pool.num_replicas)
@@ -154,7 +154,7 @@ def host_addresses(pools: tuple[WorkerPool, ...]) -> Addresses:
 def cluster_variables(
     plan: JobPlan, addresses: Addresses, *, pool: WorkerPool, replica: int
 ) -> dict[str, str]:
-    """TF_CONFIG and CLUSTER_SPEC, which each replica is given, also where it is the only one."""
+    """Return TF_CONFIG and CLUSTER_SPEC of a replica, which a single replica gets as well."""
     cluster_spec = {
         "cluster": {f"workerpool{index}": hosts for index, hosts in addresses.items()},
         "environment": "cloud",
@@ -166,7 +166,7 @@ def cluster_variables(
 
 
 def tf_config_for(addresses: Addresses, *, role: str, replica: int) -> Json:
-    """TensorFlow's view of the cluster, of which an evaluator is never a part."""
+    """Return TF_CONFIG; its cluster never includes an evaluator."""
     cluster = {
         ROLES[index]: hosts for index, hosts in addresses.items() if ROLES[index] != "evaluator"
     }
@@ -174,7 +174,7 @@ def tf_config_for(addresses: Addresses, *, role: str, replica: int) -> Json:
 
 
 def output_variables(output_dir: Path | None) -> dict[str, str]:
-    """Where to write, below the base output directory; nothing without one."""
+    """Return the output folders below the base output directory; nothing without one."""
     if output_dir is None:
         return {}
     return {

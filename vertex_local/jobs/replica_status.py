@@ -1,7 +1,6 @@
-"""GET …/customJobs/ID/replicas: how each replica of a job fares.
+"""GET …/customJobs/ID/replicas: state and usage of each replica of a job.
 
-An addition to Vertex AI's API, which has no such resource: there it answers 404, and who asks has
-to do with the job's state and its log.
+An addition to Vertex AI's API, which returns 404 here; a client then has the job's state and log.
 """
 
 import os
@@ -21,15 +20,15 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
-    """The replicas of a job, chief first, and its warnings; {} before they are started.
+    """Return the replicas of a job, chief first, and its warnings; {} before they are started.
 
-    `cpuSeconds` counts since the last start; `memoryBytes` is there while a replica runs, and both
-    only for processes. `container` is the name for `docker` of one in a container. `usage` are
-    samples of what the whole tree of processes has used, those at `usageSeconds` after
-    `usageStartTime`; null where it was not running, and missing where it cannot be seen.
+    `cpuSeconds` counts since the last start and `memoryBytes` is the current memory; both exist
+    only for processes. `container` is the name of a container. `usage` has samples of the whole
+    process tree, taken `usageSeconds` after `usageStartTime`: null while the replica did not run,
+    and missing where usage cannot be read.
     """
     name = kind.name(call)
-    service.store.get(name)  # answers 404 if there is no such job
+    service.store.get(name)  # raises NOT_FOUND
     folder = kind.folder_of(service, name)
     try:
         state = processes.read_state(folder)
@@ -38,7 +37,7 @@ def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
     curves = read_curves(folder)
     return {
         "replicas": [
-            {**_replica(folder, name, one), **_usage_until_now(curves.replicas.get(name))}
+            {**_replica(folder, name, one), **_curve(curves.replicas.get(name))}
             for name, one in state["replicas"].items()
         ],
         "usageStartTime": curves.started,
@@ -68,19 +67,19 @@ def _replica(folder: Path, name: str, state: Json) -> Json:
     return {key: value for key, value in found.items() if value not in (None, "")}
 
 
-def _usage_until_now(curve: Curve | None) -> Json:
+def _curve(curve: Curve | None) -> Json:
     if curve is None or curve.is_empty:
         return {}
     return {"usage": {"cores": curve.cores, "memoryBytes": curve.memory_bytes}}
 
 
 def _usage_now(state: Json) -> Json:
-    """Nothing for a container: the process is that of `docker run`."""
+    """Return nothing for a container, whose process is that of `docker run`."""
     return {} if "container" in state else usage(state["pid"])
 
 
 def usage(pid: int) -> Json:
-    """What a live process and the children that it has reaped use; {} if it has ended."""
+    """Return the usage of a running process and its reaped children; {} if it has ended."""
     proc = Path("/proc") / str(pid)
     try:
         _, _, rest = (proc / "stat").read_text(errors="replace").rpartition(")")
@@ -91,6 +90,6 @@ def usage(pid: int) -> Json:
     sizes = dict(line.split(":", 1) for line in status.splitlines())
     found = {"cpuSeconds": round(ticks / _TICKS_PER_SECOND, 2)}
     for key, field in (("memoryBytes", "VmRSS"), ("peakMemoryBytes", "VmHWM")):
-        if field in sizes:  # not those of a process that has ended and is not reaped yet
+        if field in sizes:  # missing for a zombie
             found[key] = int(sizes[field].split()[0]) * 1024
     return found

@@ -1,4 +1,4 @@
-"""customJobs: each becomes a cluster of processes or containers here, watched until it ends."""
+"""customJobs: each runs as a cluster of processes or containers."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
 from vertex_local.errors import RPC_CODES, invalid_argument
-from vertex_local.jobs import cores, replica_status
+from vertex_local.jobs import replica_status
 from vertex_local.jobs.replica_env import JobPlan, contained_specs, plan_job, process_specs
 from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import POOL
 from vertex_local.processes import group as processes
 
-# How a group ends, and what Vertex AI calls it: the job's state and a google.rpc.Code.
+# State of the group: state of the job, and google.rpc.Code of its error.
 OUTCOMES = {
     "succeeded": ("SUCCEEDED", ""),
     "failed": ("FAILED", "INVALID_ARGUMENT"),
@@ -43,7 +43,7 @@ recover, close = KIND.recover, KIND.close
 
 
 def create(service: Service, call: Call) -> Json:
-    """POST …/customJobs starts the job and answers it at once, as PENDING."""
+    """POST …/customJobs: start the job and return it as PENDING."""
     job = protos.parse("CustomJob", call.body)
     plan = plan_job(job)
     if service.engine:
@@ -89,7 +89,6 @@ def _make_output_dir(plan: JobPlan) -> None:
 
 def _launch(service: Service, call: Call, *, name: str, plan: JobPlan) -> None:
     folder = KIND.folder_of(service, name)
-    cores.warn_of_oversubscription(name, plan.replica_names)
     ports: list[int] = []
 
     def start() -> processes.Group:

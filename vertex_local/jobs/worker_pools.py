@@ -1,4 +1,4 @@
-"""A CustomJob's workerPoolSpecs: what each pool runs, checked."""
+"""Worker pools of a CustomJob, validated."""
 
 import logging
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from vertex_local.json_types import Json
 logger = logging.getLogger(__name__)
 
 
-# What worker pools 0 to 3 do, and what TF_CONFIG calls them.
+# Roles of worker pools 0 to 3, by their names in TF_CONFIG.
 ROLES = ("chief", "worker", "ps", "evaluator")
 
 
 @dataclass(frozen=True)
 class WorkerPool:
-    """Replicas that run one command; `index` is the pool's place in workerPoolSpecs."""
+    """Replicas with the same command; `index` is the position of the pool in workerPoolSpecs."""
 
     index: int
     num_replicas: int
@@ -25,12 +25,12 @@ class WorkerPool:
 
     @property
     def role(self) -> str:
-        """`chief`, `worker`, `ps` or `evaluator`."""
+        """Role of the replicas: `chief`, `worker`, `ps` or `evaluator`."""
         return ROLES[self.index]
 
 
 def worker_pools(specs: list[Json]) -> list[WorkerPool]:
-    """Checks a job's pools; those without replicas are left out.
+    """Validate a job's pools; return those that have replicas.
 
     Raises:
         ApiError: INVALID_ARGUMENT, naming the field.
@@ -45,7 +45,7 @@ def worker_pools(specs: list[Json]) -> list[WorkerPool]:
     num_chiefs = _num_replicas(specs[0], f"{field}[0]")
     if num_chiefs != 1:
         raise invalid_argument(
-            f"{field}[0].replicaCount is {num_chiefs}; it must be 1, for the first pool is the "
+            f"{field}[0].replicaCount is {num_chiefs}; it must be 1, because the first pool is the "
             f"chief. Further workers belong in {field}[1]."
         )
     return [
@@ -56,7 +56,7 @@ def worker_pools(specs: list[Json]) -> list[WorkerPool]:
 
 
 def _num_replicas(spec: Json, field: str) -> int:
-    """An absent count is 0, as in the proto, and makes the pool an empty one."""
+    """Return the number of replicas; a missing count is 0, as in the proto."""
     count = int(spec.get("replicaCount", 0))
     if count < 0:
         raise invalid_argument(f"{field}.replicaCount is {count}; it must not be negative.")
@@ -66,7 +66,7 @@ def _num_replicas(spec: Json, field: str) -> int:
 def _worker_pool(spec: Json, *, index: int, field: str) -> WorkerPool:
     if "pythonPackageSpec" in spec:
         raise invalid_argument(
-            f"{field}.pythonPackageSpec is not supported by this service; give the command in "
+            f"{field}.pythonPackageSpec is not supported by this service; put the command into "
             "containerSpec.command, such as python -m package.module."
         )
     _warn_of_accelerators(spec.get("machineSpec", {}), field)
@@ -74,8 +74,8 @@ def _worker_pool(spec: Json, *, index: int, field: str) -> WorkerPool:
     command = container.get("command", [])
     if not command or not command[0]:
         raise invalid_argument(
-            f"{field}.containerSpec.command is missing: this service runs commands, with an image "
-            "or without, and does not look up an image's entry point. Give the command."
+            f"{field}.containerSpec.command is required: this service does not read the entry "
+            "point of an image."
         )
     return WorkerPool(
         index=index,
@@ -89,7 +89,7 @@ def _worker_pool(spec: Json, *, index: int, field: str) -> WorkerPool:
 def _warn_of_accelerators(machine: Json, field: str) -> None:
     if machine.get("acceleratorCount"):
         logger.warning(
-            "%s.machineSpec asks for %s %s: its replicas run on this machine as it is",
+            "%s.machineSpec requests %s %s, which is ignored: replicas run on this machine",
             field,
             machine["acceleratorCount"],
             machine.get("acceleratorType", "accelerators"),

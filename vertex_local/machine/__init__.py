@@ -1,1 +1,1 @@
-"""What the service uses of this machine: Linux, Docker, networks, ports and files."""
+"""Interfaces to this machine: Linux, Docker, networks, ports, files and time."""

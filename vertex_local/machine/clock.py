@@ -1,37 +1,48 @@
-"""The time that schedules go by: the real one, or a faster one that shows nights in seconds."""
+"""Time: timestamps as Google's APIs write them, and the clock that schedules go by."""
 
 import threading
 from datetime import UTC, datetime
 
-LEAST_WAIT_SECONDS = 0.02
-MOST_WAIT_SECONDS = 30.0  # somebody may set this machine's clock meanwhile
+MIN_WAIT_SECONDS = 0.02
+MAX_WAIT_SECONDS = 30.0  # the system clock may be set while a schedule waits
 
 
 class Clock:
-    """Starts at the present moment and goes `speed` times as fast as the real time."""
+    """Clock that starts at the present and runs `speed` times as fast as real time."""
 
     def __init__(self, speed: float = 1.0) -> None:
         self.speed = speed
         self._start = datetime.now(UTC)
 
     def now(self) -> datetime:
-        """This clock's moment, in UTC."""
+        """Return this clock's time, in UTC."""
         return self._start + (datetime.now(UTC) - self._start) * self.speed
 
     def wait(self, event: threading.Event, *, until: datetime | None) -> None:
-        """Waits for `event`, or until this clock's moment `until`, or half a minute at the most."""
-        seconds = MOST_WAIT_SECONDS
+        """Wait for `event` or until this clock's time `until`, but 30 s at most."""
+        seconds = MAX_WAIT_SECONDS
         if until is not None:
             seconds = (until - self.now()).total_seconds() / self.speed
-        event.wait(min(max(seconds, LEAST_WAIT_SECONDS), MOST_WAIT_SECONDS))
+        event.wait(min(max(seconds, MIN_WAIT_SECONDS), MAX_WAIT_SECONDS))
 
 
-def stamp(moment: datetime) -> str:
-    """As Google writes it: `2026-01-31T12:00:00Z`, with a fraction where there is one."""
-    pattern = "%Y-%m-%dT%H:%M:%S.%fZ" if moment.microsecond else "%Y-%m-%dT%H:%M:%SZ"
-    return moment.astimezone(UTC).strftime(pattern)
+def now(*, timespec: str = "microseconds") -> str:
+    """Return the present as a timestamp: `2026-01-31T12:00:00.123456Z`."""
+    return timestamp(datetime.now(UTC), timespec=timespec)
+
+
+def timestamp(moment: datetime | float, *, timespec: str = "auto") -> str:
+    """Return a moment as Google's JSON has it: `2026-01-31T12:00:00Z`.
+
+    Args:
+        moment: A time with its zone, or seconds since 1970.
+        timespec: As in `datetime.isoformat`; "auto" writes a fraction only if there is one.
+    """
+    if not isinstance(moment, datetime):
+        moment = datetime.fromtimestamp(moment, UTC)
+    return moment.astimezone(UTC).isoformat(timespec=timespec).removesuffix("+00:00") + "Z"
 
 
 def moment_of(text: str) -> datetime:
-    """The moment of a timestamp in Google's JSON."""
+    """Return the moment of a timestamp in Google's JSON, in UTC."""
     return datetime.fromisoformat(text).astimezone(UTC)

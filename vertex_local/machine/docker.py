@@ -1,8 +1,8 @@
-"""How a process runs in a container instead of on this machine: the `docker` commands for it.
+"""`docker` commands to run processes in containers.
 
-A replica is then the process of `docker run`, which hands on signals, writes what the container
-says and ends with its exit code. Only a kill it cannot hand on, hence the labels: by them whatever
-is left over is found and removed. The standard library only.
+A replica in a container is the process of `docker run`, which forwards signals, output and exit
+code. It cannot forward SIGKILL; containers that this leaves running are found by their labels and
+removed. Standard library only.
 """
 
 import hashlib
@@ -20,36 +20,36 @@ PRIVATE, HOST, BRIDGE = "private", "host", "bridge"
 TIMEOUT_SECONDS = 60.0
 NUM_SIGNALS = 64
 SIGNAL_BASE = 128
-# What `docker` itself reads, so that it must not see a container's: these go with their values.
+# Variables that `docker` itself reads: those of a container are passed with their values instead.
 READ_BY_DOCKER = re.compile(
     r"(?i)(DOCKER|LD|OTEL|SSL)_.*|GO(DEBUG|GC|MAXPROCS|MEMLIMIT|TRACEBACK)|HOME|PATH|.*_PROXY"
 )
-# TMPDIR ends with the container. The last one has its init signal all processes, as is done here.
+# TMPDIR is removed with the container. TINI_* has the init signal the whole process group.
 DEFAULTS = {
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
     "PYTHONUNBUFFERED": "1",
     "TINI_KILL_PROCESS_GROUP": "1",
 }
-# Docker does not answer for a host that is not there yet, and asking again then takes 10 s.
+# Docker's DNS does not reply for a host that has not started; by default the retry takes 10 s.
 DNS_OPTIONS = ["--dns-option", "timeout:1", "--dns-option", "attempts:1"]
 
 
 class DockerError(OSError):
-    """What `docker` says of a command that has failed."""
+    """A `docker` command has failed; the message is its error output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Container:
-    """What a process runs in.
+    """Container to run a process in.
 
     Attributes:
-        image: Its name; never pulled.
-        root: The folder of the service, for the label.
-        mounts: Folders that it sees under the same path.
-        network: `host`, `bridge`, or `private`: the one of its group.
-        host_name: What the others on a private network call it.
-        published: Its port, and the one on 127.0.0.1 by which it is reached.
+        image: Name of the image, which is never pulled.
+        root: Root folder of the service, for the label.
+        mounts: Folders mounted under the same path.
+        network: `host`, `bridge`, or `private` for the network of the group.
+        host_name: Host name on a private network.
+        published: Port inside the container, and the port on 127.0.0.1 that forwards to it.
     """
 
     image: str
@@ -61,13 +61,13 @@ class Container:
 
 
 def name_of(group: Path, process: str, *, num_restarts: int = 0) -> str:
-    """A container's name: `vertex-local-1f0c23a99b1e-worker-0`, and `-r1` when started again."""
+    """Return a container's name, `vertex-local-1f0c23a99b1e-worker-0` or `…-r1` once restarted."""
     again = f"-r{num_restarts}" if num_restarts else ""
     return f"{network_of(group)}-{re.sub('[^a-zA-Z0-9_.-]+', '-', process)}{again}"
 
 
 def network_of(group: Path) -> str:
-    """The name of a group's private network."""
+    """Return the name of a group's private network."""
     return f"vertex-local-{hashlib.sha256(str(group).encode()).hexdigest()[:12]}"
 
 
@@ -83,11 +83,19 @@ def run_command(
     user: str | None = None,
     id_path: Path | None = None,
 ) -> list[str]:
-    """The `docker run` that runs a command in a container to its end.
+    """Return the `docker run` command that runs a command in a container.
 
-    Its id is written to `id_path`, which must not exist.
-    The values of `env` are to be in its environment (`client_environment`), where no list of
-    processes shows them. Without a `cwd` it is the image's.
+    Args:
+        container: The container.
+        name: Name of the container.
+        group: Folder of the group, for labels and network.
+        command: Program and arguments to run.
+        env: Variables of the container. `docker run` reads most values from its own environment
+            (`client_environment`), so that no list of processes shows them.
+        cwd: Working directory; None for that of the image.
+        cores: Cores to pin the container to; any core if empty.
+        user: UID:GID; None for those of this process.
+        id_path: File for the id of the container; must not exist.
     """
     program, *arguments = command
     return [
@@ -105,53 +113,53 @@ def run_command(
 
 
 def client_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment of `docker run`: this process's own, and what the container is to have."""
+    """Return the environment of `docker run`: that of this process, and the container's values."""
     given = {**DEFAULTS, **env}
-    unread = {name: value for name, value in given.items() if not READ_BY_DOCKER.fullmatch(name)}
-    return {**os.environ, **unread}
+    passed = {name: value for name, value in given.items() if not READ_BY_DOCKER.fullmatch(name)}
+    return {**os.environ, **passed}
 
 
 def network_command(root: str, group: Path) -> list[str]:
-    """The command that makes a group's private network, from which no way leads out."""
+    """Return the command that creates a group's network, which is internal to this machine."""
     return ["docker", "network", "create", "--internal", *_labels(root, group), network_of(group)]
 
 
 def create_network(root: str, group: Path) -> None:
-    """Makes a group's private network.
+    """Create a group's private network.
 
     Raises:
-        DockerError: it cannot be made.
+        DockerError: It cannot be created.
     """
     docker(network_command(root, group))
 
 
 def killing_signal(exit_code: int) -> int:
-    """The signal that has ended a container, by its exit code; 0 if none has."""
+    """Return the signal that ended a container, from its exit code; 0 if none did."""
     number = exit_code - SIGNAL_BASE
     return number if 0 < number <= NUM_SIGNALS else 0
 
 
 def remove(name: str) -> None:
-    """Kills and removes a container; harmless if it is gone."""
+    """Kill and remove a container, if it exists."""
     _try(["docker", "rm", "--force", "--volumes", name])
 
 
 def remove_group(group: Path) -> None:
-    """Removes the containers of a group, and its network."""
+    """Remove the containers and the network of a group."""
     _remove_labelled(f"{GROUP_LABEL}={group}")
 
 
 def remove_root(root: Path) -> None:
-    """Removes all that a service on this folder has left."""
+    """Remove the containers and networks of every service on this root folder."""
     _remove_labelled(f"{ROOT_LABEL}={root}")
 
 
 def docker(command: list[str], *, timeout_seconds: float = TIMEOUT_SECONDS) -> str:
-    """Runs a `docker` command and answers what it prints.
+    """Run a `docker` command; return its output.
 
     Raises:
-        DockerError: it has failed, or was not done in time.
-        FileNotFoundError: there is no `docker`.
+        DockerError: It failed, or timed out.
+        FileNotFoundError: `docker` is not installed.
     """
     try:
         done = subprocess.run(
@@ -164,7 +172,7 @@ def docker(command: list[str], *, timeout_seconds: float = TIMEOUT_SECONDS) -> s
         )
     except subprocess.TimeoutExpired:
         words = " ".join(command[:3])
-        raise DockerError(f"`{words}` was not done within {timeout_seconds:g} s") from None
+        raise DockerError(f"`{words}` timed out after {timeout_seconds:g} s") from None
     if done.returncode:
         raise DockerError(done.stderr.strip() or f"`{command[1]}` failed: {done.returncode}")
     return done.stdout

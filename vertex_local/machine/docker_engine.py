@@ -1,4 +1,4 @@
-"""The Docker engine of this machine, for a service that runs in containers what it is given."""
+"""Docker engine of this machine, for a service that runs its processes in containers."""
 
 import json
 import os
@@ -11,23 +11,23 @@ from pathlib import Path
 from vertex_local.errors import ApiError, invalid_argument, unavailable
 from vertex_local.machine.docker import BRIDGE, Container, DockerError, docker
 
-ANSWER_TIMEOUT_SECONDS = 15.0
-# https://pkg.go.dev/github.com/distribution/reference, without its details
-IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:/@-]*")
+VERSION_TIMEOUT_SECONDS = 15.0
+# https://pkg.go.dev/github.com/distribution/reference, simplified
+IMAGE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:/@-]*")
 UNMOUNTABLE = re.compile(r"""[,"\n]""")
 
 
 class EngineError(Exception):
-    """Containers cannot be run here; the message says why, and what to do."""
+    """Containers cannot be run; the message has the cause and the remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """What all containers of a service have in common.
+    """Options shared by all containers of a service.
 
     Attributes:
-        root: The folder of the service.
-        mounts: The folders that they see under the same path; the root is one of them.
+        root: Root folder of the service.
+        mounts: Folders mounted under the same path; the root is one of them.
     """
 
     root: str
@@ -41,7 +41,7 @@ class Engine:
         host_name: str = "",
         published: tuple[int, int] | None = None,
     ) -> Container:
-        """A container of this service; see `Container`."""
+        """Return a container of this service; see `Container`."""
         return Container(
             image=image,
             root=self.root,
@@ -52,13 +52,13 @@ class Engine:
         )
 
     def check_image(self, image: str, *, field: str) -> None:
-        """Looks whether the image is on this machine; `field` is where it is named.
+        """Check that an image is on this machine; errors name the request's `field`.
 
         Raises:
-            ApiError: INVALID_ARGUMENT, saying what to do; UNAVAILABLE if the engine is not there.
+            ApiError: INVALID_ARGUMENT with the remedy; UNAVAILABLE if the engine does not respond.
         """
-        if not IMAGE.fullmatch(image):
-            raise invalid_argument(f'{field} "{image}" is not the name of an image; give one.')
+        if not IMAGE_NAME.fullmatch(image):
+            raise invalid_argument(f'{field} "{image}" is not a valid image name.')
         try:
             docker(["docker", "image", "inspect", "--format", "ok", "--", image])
         except DockerError as error:
@@ -67,48 +67,48 @@ class Engine:
             raise unavailable(f"{field}: `docker` cannot be run: {error}") from None
 
     def check_folder(self, folder: Path | str, *, field: str) -> None:
-        """Checks that containers see a folder.
+        """Check that a folder is mounted in containers; errors name the request's `field`.
 
         Raises:
-            ApiError: INVALID_ARGUMENT, saying what to do.
+            ApiError: INVALID_ARGUMENT with the remedy.
         """
         path = os.path.normpath(folder)
         if any(Path(path).is_relative_to(mount) for mount in self.mounts):
             return
         raise invalid_argument(
-            f'{field} "{folder}" is in no folder that containers see here, which are '
+            f'{field} "{folder}" is not mounted in containers; mounted folders: '
             f"{', '.join(self.mounts)}. Choose one of those, or start the service with --mount."
         )
 
     def to_json(self) -> str:
-        """A text for `from_json`."""
+        """Return the engine as JSON, for `from_json`."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Engine":
-        """The engine for a process that the service has started."""
+        """Return the engine of `to_json`, in a process that the service has started."""
         values = json.loads(text)
         return cls(root=values["root"], mounts=tuple(values["mounts"]))
 
 
 def find_engine(root: Path, mounts: Iterable[Path]) -> Engine:
-    """The engine, for a service on `root`.
+    """Return the engine for a service on `root`.
 
     Raises:
-        EngineError: there is none, or a folder cannot be mounted.
+        EngineError: It does not respond, or a folder cannot be mounted.
     """
     if not shutil.which("docker"):
         raise EngineError(
-            "--containers needs Docker, and there is no `docker` on PATH; install it (Debian: "
-            "apt-get install docker.io), or leave --containers out."
+            "--containers needs Docker, and `docker` is not on PATH; install it (Debian: "
+            "apt-get install docker.io), or omit --containers."
         )
     try:
-        docker(["docker", "version"], timeout_seconds=ANSWER_TIMEOUT_SECONDS)
+        docker(["docker", "version"], timeout_seconds=VERSION_TIMEOUT_SECONDS)
     except DockerError as error:
         last_line = str(error).rpartition("\n")[2]
         raise EngineError(
-            f"the Docker engine does not answer: {last_line} Start it (systemctl start docker, or "
-            "dockerd), and see that this user may use it (group docker)."
+            f"the Docker engine does not respond: {last_line} Start it (systemctl start docker, or "
+            "dockerd), and check that this user may use it (group docker)."
         ) from None
     folders = dict.fromkeys(os.path.abspath(folder) for folder in (root, *mounts))
     for folder in folders:
@@ -118,18 +118,18 @@ def find_engine(root: Path, mounts: Iterable[Path]) -> Engine:
 
 def _check_mount(folder: str) -> None:
     if not os.path.isdir(folder):
-        raise EngineError(f"--mount {folder} is not a folder; make it first.")
+        raise EngineError(f"--mount {folder} is not a folder; create it first.")
     if UNMOUNTABLE.search(folder) or folder == "/":
         raise EngineError(
-            f"--mount {folder} cannot be mounted under the same path; give another folder, without "
-            "comma, quote or line break in its name."
+            f"--mount {folder} cannot be mounted under the same path; choose another "
+            "folder, without comma, quote or line break in its name."
         )
 
 
 def _image_error(image: str, field: str, error: DockerError) -> ApiError:
     if "No such image" in str(error):
         return invalid_argument(
-            f'{field} "{image}" is not on this machine, and none is fetched; build the image, or '
+            f'{field} "{image}" is not on this machine, and images are not pulled; build it, or '
             f"get it with `docker pull {image}`."
         )
-    return unavailable(f"{field}: the Docker engine does not answer: {error}")
+    return unavailable(f"{field}: the Docker engine does not respond: {error}")

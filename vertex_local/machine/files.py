@@ -1,11 +1,10 @@
-"""Files that supervisors write and read; the standard library only."""
+"""Files that supervisors write and read. Standard library only."""
 
 import json
 import os
 import shutil
 import stat
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,28 +15,30 @@ LAST_LINES_BYTES = 4000
 
 
 def write_json(path: Path, body: dict[str, Any]) -> None:
-    """Writes a file that is complete whenever somebody reads it."""
+    """Write a JSON file atomically, so that no reader sees an incomplete one."""
     draft = path.with_name(f"{path.name}.tmp")
     draft.write_text(json.dumps(body, indent=1))
     draft.replace(path)
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder that its owner alone may enter, or one that is there such a folder.
+    """Create a folder with mode 700, or remove the access of others from an existing one.
 
     Raises:
-        OSError: it is for all users to write into, as /tmp is, or cannot be changed.
+        OSError: All users may write to it, as to /tmp, or its mode cannot be changed.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
     if mode & stat.S_ISVTX:
-        raise PermissionError(f"it is shared by all users; name a folder inside it: {folder}/NAME")
+        raise PermissionError(
+            f"it is shared by all users; choose a folder inside it: {folder}/NAME"
+        )
     if mode & 0o077:
         folder.chmod(0o700)
 
 
 def last_lines(path: Path) -> str:
-    """The last lines of a log, within limits; of a progress bar only what it showed last."""
+    """Return the last 20 lines of a log, at most 4000 bytes; of a progress bar its last state."""
     try:
         with path.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LAST_LINES_BYTES))
@@ -48,21 +49,10 @@ def last_lines(path: Path) -> str:
     return "\n".join(lines[-NUM_LAST_LINES:])[-LAST_LINES_BYTES:]
 
 
-def now() -> str:
-    """The present moment: `2026-01-31T12:00:00.123Z`."""
-    return timestamp(time.time())
-
-
-def timestamp(moment: float) -> str:
-    """A moment in seconds since 1970 as `2026-01-31T12:00:00.123Z`."""
-    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
-    return f"{seconds}.{int(moment % 1 * 1000):03d}Z"
-
-
 def make_temp_dir(folder: Path) -> Path:
-    """A new folder for TMPDIR, linked from FOLDER/tmp so that it is found again.
+    """Create a folder for TMPDIR, linked from FOLDER/tmp for `remove_temp_dir`.
 
-    It is not inside FOLDER: sockets in it would have too long a name (108 characters at the most).
+    It is not inside FOLDER: names of sockets in it would exceed the limit of 108 characters.
     """
     remove_temp_dir(folder)
     path = Path(tempfile.mkdtemp(prefix="group-"))
@@ -71,7 +61,7 @@ def make_temp_dir(folder: Path) -> Path:
 
 
 def remove_temp_dir(folder: Path) -> None:
-    """Removes what `make_temp_dir` made for `folder`, whoever made it; harmless if nothing did."""
+    """Remove the folder that `make_temp_dir` created for `folder` in any process, if it exists."""
     link = folder / TEMP_LINK
     with suppress(OSError):
         shutil.rmtree(link.resolve(strict=True), ignore_errors=True)

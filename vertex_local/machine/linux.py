@@ -1,7 +1,7 @@
-"""What Linux offers to keep hold of child processes and of all that they start.
+"""Linux system calls to control child processes and their descendants.
 
-A dead child keeps its pid until it is reaped, and with it the name of its process group. So a
-group is always killed first and its leader reaped afterwards: no signal can reach a stranger.
+A child that has ended keeps its pid, which is also the id of its process group, until it is reaped.
+So a group is killed before its leader is reaped: no signal can reach an unrelated process.
 """
 
 import ctypes
@@ -22,16 +22,28 @@ MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC = 0x1, 0x20, 0x1000, 0x4000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x2, 0x4, 0x8
 
 
+def restore_default_signals() -> None:
+    """Restore the signals that a background job of a shell, or one of nohup, inherits as ignored.
+
+    Processes of a group are in sessions of their own, where no terminal sends these: one that gets
+    SIGINT, from a parent of its own for example, is to end as it would in a container.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            is_interrupt = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
+
+
 def become_subreaper() -> None:
-    """Makes orphaned grandchildren children of this process, which can then end them."""
+    """Adopt orphaned descendants, so that this process can end them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def die_with_parent() -> Callable[[], None]:
-    """What a child calls before exec, so that it is killed when this process is.
+    """Return a `preexec_fn` that has the kernel kill the child when this process ends.
 
-    The signal is tied to the thread that forks (prctl(2)): fork from one that lives as long as
-    the process. A parent that died before the call sends none, hence the look at getppid.
+    The signal comes when the thread that forked ends (prctl(2)): fork from one that lives as long
+    as the process. getppid finds out whether the parent ended before the call.
     """
     libc = ctypes.CDLL(None)
     parent = os.getpid()
@@ -39,22 +51,22 @@ def die_with_parent() -> Callable[[], None]:
 
 
 def die_with(parent: int) -> None:
-    """The same for a child that does not exec: it is killed when `parent` is."""
+    """Have the kernel kill this process when its parent `parent` ends."""
     _die_with(ctypes.CDLL(None), parent)
 
 
 def _die_with(libc: ctypes.CDLL, parent: int) -> None:
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # 0: a parent outside of this PID namespace, whose init is killed with that parent.
+    # 0 is a parent outside this PID namespace; the init of the namespace is killed with it.
     if os.getppid() not in (parent, 0):
         os._exit(1)
 
 
 def unshare(namespaces: int) -> None:
-    """Move this process into new namespaces, owned by a new user namespace if it is not root's.
+    """Move this process into new namespaces, and into a new user namespace unless it is root's.
 
     Raises:
-        OSError: this system does not allow it.
+        OSError: The system does not allow it.
     """
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -67,34 +79,34 @@ def set_namespace(fd: int) -> None:
     """Move this process into the namespace of an open /proc/PID/ns file.
 
     Raises:
-        OSError: this system does not allow it.
+        OSError: The system does not allow it.
     """
     check(ctypes.CDLL(None, use_errno=True).setns(fd, 0), "setns(2)")
 
 
 def make_read_only(folder: str) -> None:
-    """Make a folder and all below it read-only in this process's mount namespace.
+    """Make a folder with its contents read-only in this process's mount namespace.
 
     Raises:
-        OSError: this system does not allow it.
+        OSError: The system does not allow it.
     """
     libc, path = ctypes.CDLL(None, use_errno=True), folder.encode()
     check(libc.mount(path, path, None, MS_BIND | MS_REC, None), "mount(2)")
-    # Who made the user namespace may not take these away from a mount (mount_namespaces(7)).
+    # The owner of a user namespace may not clear these flags (mount_namespaces(7)).
     kept = os.statvfs(folder).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
     flags = MS_REMOUNT | MS_BIND | MS_RDONLY | kept
     check(libc.mount(None, path, None, flags, None), "mount(2)")
 
 
 def check(result: int, call: str) -> None:
-    """Raise the OSError of a system call that `result` says has failed."""
+    """Raise OSError if the result of a system call is not 0."""
     if result:
         number = ctypes.get_errno()
         raise OSError(number, f"{call} was refused: {os.strerror(number)}")
 
 
 def _keep_identity(user: int, group: int) -> None:
-    """In the new user namespace this process is who it was before."""
+    """Map user and group to themselves in the new user namespace."""
     own = Path("/proc/self")
     (own / "setgroups").write_text("deny")
     (own / "uid_map").write_text(f"{user} {user} 1")
@@ -102,10 +114,10 @@ def _keep_identity(user: int, group: int) -> None:
 
 
 def try_in_fork(action: Callable[[], object]) -> None:
-    """Run `action` in a fork, which then ends.
+    """Run `action` in a fork and wait for its end.
 
     Raises:
-        OSError: the one that `action` raised.
+        OSError: The error that `action` raised.
     """
     pid = os.fork()
     if not pid:
@@ -122,7 +134,7 @@ def try_in_fork(action: Callable[[], object]) -> None:
 
 
 def open_wake_fd() -> int:
-    """A file descriptor that becomes readable when a signal arrives, such as a child's end."""
+    """Return a file descriptor that becomes readable on a signal, such as the end of a child."""
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
     signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
@@ -131,7 +143,7 @@ def open_wake_fd() -> int:
 
 
 def next_dead_child() -> int:
-    """The pid of a child that has ended and is not reaped yet, or 0."""
+    """Return the pid of a child that has ended and is not reaped yet, or 0."""
     try:
         dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -140,12 +152,12 @@ def next_dead_child() -> int:
 
 
 def reap(pid: int) -> int:
-    """The exit code of a dead child, minus the signal's number if one killed it."""
+    """Reap a child that has ended; return its exit code, or minus the signal that killed it."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def reap_with_usage(pid: int) -> tuple[int, dict[str, float]]:
-    """The same, and what the child has used: `cpu_seconds` and `peak_memory_bytes`."""
+    """Reap a child likewise; also return its `cpu_seconds` and `peak_memory_bytes`."""
     _, status, used = os.wait4(pid, 0)
     usage = {
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
@@ -155,15 +167,15 @@ def reap_with_usage(pid: int) -> tuple[int, dict[str, float]]:
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:
-    """Signals the process group of a child that is not reaped yet."""
+    """Send a signal to the process group of a child that is not reaped yet."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
 
 def end_adopted_group(leader: int) -> None:
-    """Kills and reaps the process group of a dead child, which its own parent could not do.
+    """Kill and reap the process group of an adopted child, whose own supervisor was killed.
 
-    A group whose leader is no child of this process is left alone: its number may be a stranger's.
+    Does nothing if the leader is not a child of this process: the pid may have been reused.
     """
     try:
         os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -176,9 +188,12 @@ def end_adopted_group(leader: int) -> None:
 
 
 def kill_all_children(*, init_pid: int, timeout_seconds: float) -> None:
-    """Kills and reaps every child, and the orphans which that makes children of this process.
+    """Kill and reap every child, and the orphans that become children of this process.
 
-    With the init of the children's PID namespace (0 if they have none) all of them are killed.
+    Args:
+        init_pid: Init of the PID namespace of the children, with which the kernel kills all of
+            them; 0 if they have none.
+        timeout_seconds: Time after which the rest is left.
     """
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
@@ -187,7 +202,7 @@ def kill_all_children(*, init_pid: int, timeout_seconds: float) -> None:
         except ChildProcessError:
             return
         if pid == init_pid:
-            init_pid = -1  # the namespace is empty, and its /proc with it
+            init_pid = -1  # the namespace has ended, and its /proc is empty
         if not pid:
             for child in [init_pid] if init_pid > 0 else children():
                 with suppress(ProcessLookupError, PermissionError):
@@ -196,14 +211,14 @@ def kill_all_children(*, init_pid: int, timeout_seconds: float) -> None:
 
 
 def reap_orphans(*, timeout_seconds: float) -> None:
-    """Reaps what a killed supervisor leaves to this process: those of its PID namespace.
+    """Reap the processes of a killed supervisor's PID namespace, which this process has adopted.
 
-    The kernel has killed them, but as long as one is not reaped the namespace has not ended.
+    The kernel has killed them, but the namespace ends only when all are reaped.
     """
     deadline = time.monotonic() + timeout_seconds
     while orphans := [child for child in children() if _has_own_pid_namespace(child)]:
         for orphan in orphans:
-            with suppress(ChildProcessError):  # another thread was faster
+            with suppress(ChildProcessError):  # reaped by another thread
                 os.waitpid(orphan, os.WNOHANG)
         if time.monotonic() > deadline:
             return
@@ -211,7 +226,7 @@ def reap_orphans(*, timeout_seconds: float) -> None:
 
 
 def _has_own_pid_namespace(pid: int) -> bool:
-    """Whether a process has a pid in a namespace below the one of this /proc."""
+    """Return whether a process is in a PID namespace below that of this /proc."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
@@ -221,7 +236,7 @@ def _has_own_pid_namespace(pid: int) -> bool:
 
 
 def children() -> list[int]:
-    """The pids of this process's children."""
+    """Return the pids of this process's children."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -234,7 +249,7 @@ def children() -> list[int]:
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL` for 9."""
+    """Return the name of a signal: `SIGKILL` for 9."""
     try:
         return signal.Signals(number).name
     except ValueError:

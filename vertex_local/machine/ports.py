@@ -1,4 +1,4 @@
-"""Free ports on the loopback address, none of them handed out twice."""
+"""Free ports on the loopback address, each reserved for one user at a time."""
 
 import errno
 import random
@@ -8,20 +8,20 @@ import threading
 from vertex_local.errors import resource_exhausted
 
 HOST = "127.0.0.1"
-# Below the range from which Linux takes ports for outgoing connections: one that is free now is
-# still free when a replica, seconds later, listens on it.
+# Below the range that Linux uses for outgoing connections, so that a port which is free now is
+# still free when a replica listens on it seconds later.
 FIRST, LAST = 20000, 32000
 
 
 class PortPool:
-    """Hands out ports that nobody listens on, until they are given back."""
+    """Reserves ports on which no process listens, until they are given back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken: set[int] = set()
 
     def take(self, count: int) -> list[int]:
-        """`count` ports.
+        """Reserve `count` ports.
 
         Raises:
             ApiError: RESOURCE_EXHAUSTED.
@@ -33,14 +33,16 @@ class PortPool:
             while len(ports) < count:
                 port = next(candidates, None)
                 if port is None:
-                    raise resource_exhausted(f"No {count} ports are free from {FIRST} to {LAST}.")
+                    raise resource_exhausted(
+                        f"Fewer than {count} ports are free from {FIRST} to {LAST}."
+                    )
                 if port not in self._taken and _is_free(port):
                     ports.append(port)
             self._taken.update(ports)
         return ports
 
     def give_back(self, ports: list[int]) -> None:
-        """Makes the ports available again."""
+        """Release ports."""
         with self._lock:
             self._taken.difference_update(ports)
 
@@ -56,5 +58,5 @@ def _is_free(port: int) -> bool:
     return True
 
 
-# One for the process: the ports are the machine's, whoever of this service asks for them.
+# One pool for the whole service: jobs and endpoints share the ports of the machine.
 POOL = PortPool()

@@ -1,8 +1,8 @@
-"""A network that only one group of processes sees: a loopback of its own, and nothing else.
+"""Private network of a group of processes: a loopback interface of its own, and no other.
 
-TensorFlow's gRPC server has no authentication, runs whatever graph it is sent, and listens on all
-interfaces whatever address TF_CONFIG names. A cluster of replicas is therefore cut off from every
-other network. Linux only; see network_namespaces(7) and user_namespaces(7).
+TensorFlow's gRPC server has no authentication, runs any graph it receives, and listens on all
+interfaces, whatever address TF_CONFIG names. A cluster of replicas is therefore isolated from all
+other networks. Linux only; see network_namespaces(7) and user_namespaces(7).
 """
 
 import fcntl
@@ -21,10 +21,10 @@ INTERFACE_REQUEST = "16sH14x"
 
 
 def enter() -> None:
-    """Moves this process, and what it starts from now on, into a private network.
+    """Move this process, and its later children, into a private network.
 
     Raises:
-        OSError: this system does not allow it.
+        OSError: The system does not allow it.
     """
     linux.unshare(CLONE_NEWNET)
     _bring_up_loopback()
@@ -33,6 +33,6 @@ def enter() -> None:
 def _bring_up_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
         request = struct.pack(INTERFACE_REQUEST, b"lo", 0)
-        answer = fcntl.ioctl(handle, SIOCGIFFLAGS, request)
-        _, flags = struct.unpack(INTERFACE_REQUEST, answer)
+        reply = fcntl.ioctl(handle, SIOCGIFFLAGS, request)
+        _, flags = struct.unpack(INTERFACE_REQUEST, reply)
         fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack(INTERFACE_REQUEST, b"lo", flags | IFF_UP))

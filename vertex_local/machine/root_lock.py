@@ -1,4 +1,4 @@
-"""One service per root folder: a lock that ends with the process, and where the service answers."""
+"""Lock on a root folder, which one service holds at a time, and the address of that service."""
 
 import fcntl
 import json
@@ -6,7 +6,9 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+from vertex_local.json_types import Json
 
 ATTEMPTS = 10
 ATTEMPT_SECONDS = 0.02
@@ -29,7 +31,7 @@ class RootLock:
         self._file.flush()
 
     def _acquire(self) -> bool:
-        """Tries for a moment: `holder` takes the lock, too, while it looks."""
+        """Try for 0.2 s: `holder` also locks the file, for a moment."""
         for _ in range(ATTEMPTS):
             with suppress(BlockingIOError):
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,7 +41,7 @@ class RootLock:
 
 
 def holder(root: Path) -> int | None:
-    """The pid of the service that runs on this root now, or None."""
+    """Return the pid of the service that runs on this root, or None."""
     try:
         with open(root / "lock", encoding="utf-8") as file:
             try:
@@ -53,7 +55,7 @@ def holder(root: Path) -> int | None:
 
 
 def announce(root: Path, *, port: int, url: str, mounts: tuple[str, ...] | None) -> None:
-    """Writes ROOT/server.json in one step; `mounts` are those of containers, null for processes."""
+    """Write ROOT/server.json atomically; `mounts` are None for a service without containers."""
     target = root / "server.json"
     temporary = root / "server.json.tmp"
     record = {"pid": os.getpid(), "port": port, "url": url, "mounts": mounts}
@@ -62,15 +64,15 @@ def announce(root: Path, *, port: int, url: str, mounts: tuple[str, ...] | None)
 
 
 def withdraw(root: Path) -> None:
-    """Removes ROOT/server.json."""
+    """Remove ROOT/server.json."""
     with suppress(FileNotFoundError):
         (root / "server.json").unlink()
 
 
-def announced(root: Path) -> dict[str, Any]:
-    """What ROOT/server.json says, or {}."""
+def announced(root: Path) -> Json:
+    """Return the content of ROOT/server.json, or {} if there is none."""
     try:
-        content: dict[str, Any] = json.loads((root / "server.json").read_text())
+        content: Json = json.loads((root / "server.json").read_text())
     except (FileNotFoundError, ValueError):
         return {}
     return content
@@ -78,8 +80,8 @@ def announced(root: Path) -> dict[str, Any]:
 
 def _taken_message(root: Path) -> str:
     url = announced(root).get("url")
-    where = f"at {url}" if url else "and is just starting or stopping"
+    place = f"at {url}" if url else "and is starting or stopping"
     return (
-        f"A service already runs on {root} {where}. Use it, or end it with "
+        f"A service already runs on {root} {place}. Use it, stop it with "
         f"`vertex-local stop --root {root}`, or choose another --root."
     )

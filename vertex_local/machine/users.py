@@ -1,10 +1,10 @@
-"""Ends a service that nobody uses any more.
+"""Stop of a service when its last user ends.
 
-Every user holds a shared lock on ROOT/users, which the kernel releases when the user ends, however
-it ends. The service waits for the exclusive one, and holds it until its own process has gone: a new
-user waits for its shared lock meanwhile and finds no service that is about to end.
-ROOT/ends-when-unused is there as long as the service is to end so: a user that removes it keeps
-the service.
+Every user process holds a shared lock on ROOT/users, which the kernel releases when the process
+ends. The service waits for the exclusive lock and holds it until its own process has ended, so that
+a new user, which waits for its shared lock, never finds a service that is about to stop.
+The file ROOT/ends-when-unused exists while the service is to stop without users; a user that
+removes it keeps the service running.
 """
 
 import fcntl
@@ -20,15 +20,15 @@ ENDS_WHEN_UNUSED_FILE = "ends-when-unused"
 
 
 def announce(root: Path, *, is_while_used: bool) -> None:
-    """Say whether the service is to end with its last user, whatever the one before it did."""
+    """Set whether the service stops with its last user, for a service that is starting."""
     path = root / ENDS_WHEN_UNUSED_FILE
     path.touch() if is_while_used else path.unlink(missing_ok=True)
 
 
 def end_when_unused(root: Path, stop: threading.Event) -> IO[str]:
-    """Set `stop` once there is no user and nobody has kept the service.
+    """Set `stop` once there are no users, unless one has kept the service running.
 
-    The file that is returned holds the lock then; keep it until the process ends.
+    The returned file then holds the lock; keep it open until the process ends.
     """
     file = (root / USERS_FILE).open("a", encoding="utf-8")
     threading.Thread(target=_wait, args=(root, file, stop), name="users", daemon=True).start()
@@ -36,14 +36,14 @@ def end_when_unused(root: Path, stop: threading.Event) -> IO[str]:
 
 
 def stays(root: Path) -> bool:
-    """Return whether the service goes on without users; one whose folder was removed does not."""
+    """Return whether the service keeps running without users; False if its root was removed."""
     return root.exists() and not (root / ENDS_WHEN_UNUSED_FILE).exists()
 
 
 def _wait(root: Path, file: IO[str], stop: threading.Event) -> None:
-    fcntl.flock(file, fcntl.LOCK_EX)  # in the kernel, without a look now and then
+    fcntl.flock(file, fcntl.LOCK_EX)  # blocks in the kernel, without polling
     if stays(root):
         fcntl.flock(file, fcntl.LOCK_UN)
         return
-    logger.info("Stopping: nobody uses this service any more")
+    logger.info("Stopping: the last user of this service has ended")
     stop.set()

@@ -1,4 +1,4 @@
-"""Artifact folders of model versions: copied in one step, so that none is ever half there."""
+"""Artifact folders of model versions, copied atomically, so that none is incomplete."""
 
 import logging
 import shutil
@@ -14,7 +14,7 @@ INCOMING = ".incoming"
 
 
 class _CopyError(Exception):
-    """Carries an OSError past `copytree`, which would collect it and go on copying."""
+    """Carries an OSError out of `copytree`, which would collect it and continue copying."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(str(cause))
@@ -22,10 +22,10 @@ class _CopyError(Exception):
 
 
 def local_folder(uri: str, *, root: Path) -> Path:
-    """The existing folder that an artifact URI names: an absolute path or file://.
+    """Return the existing folder of an artifact URI: an absolute path or file://.
 
     Raises:
-        ApiError: INVALID_ARGUMENT, saying what is wrong with it.
+        ApiError: INVALID_ARGUMENT.
     """
     path = _local_path(uri)
     if not path.is_dir():
@@ -39,7 +39,7 @@ def local_folder(uri: str, *, root: Path) -> Path:
 
 
 def copy_in(source: Path, *, root: Path, key: str) -> Path:
-    """Copies a folder to ROOT/models/.incoming/KEY; leaves nothing if it fails."""
+    """Copy a folder to ROOT/models/.incoming/KEY; remove the copy if that fails."""
     target = root / "models" / INCOMING / key
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def copy_in(source: Path, *, root: Path, key: str) -> Path:
 
 
 def discard(folder: Path) -> None:
-    """Removes a folder if it is there; what cannot be removed now is removed at the next start."""
+    """Remove a folder, if it exists; if that fails, the next start removes it."""
     with suppress(FileNotFoundError, NotADirectoryError):
         try:
             shutil.rmtree(folder)
@@ -68,18 +68,18 @@ def discard(folder: Path) -> None:
 
 
 def place(incoming: Path, target: Path) -> None:
-    """Moves a complete copy to its place; what an interrupted upload left there goes first."""
+    """Move a complete copy to its folder; replace the one of an interrupted upload."""
     discard(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     incoming.rename(target)
 
 
 def clean(root: Path, known: set[Path]) -> None:
-    """Removes what interrupted uploads and deletions left: every version folder not `known`."""
+    """Remove the folders of interrupted uploads and deletions: all versions not in `known`."""
     discard(root / "models" / INCOMING)
     for folder in (root / "models").glob("*/*"):
         if folder not in known:
-            logger.info("Removing %s, left by an interrupted upload or deletion", folder)
+            logger.info("Removing %s of an interrupted upload or deletion", folder)
             discard(folder)
             with suppress(OSError):
                 folder.parent.rmdir()
@@ -107,6 +107,6 @@ def _local_path(uri: str) -> Path:
 
 def _not_local(uri: str) -> ApiError:
     return invalid_argument(
-        f'model.artifactUri "{uri}" is not on this machine; give an absolute path or file:///path '
-        "(copy gs:// folders here first, for instance with `gcloud storage cp -r`)."
+        f'model.artifactUri "{uri}" is not on this machine; use an absolute path or file:///path '
+        "(copy gs:// folders to this machine first, for example with `gcloud storage cp -r`)."
     )

@@ -9,10 +9,11 @@ from vertex_local.api import operations, protos
 from vertex_local.api.database import model_record as registry
 from vertex_local.api.query.pages import list_page, list_versions_page
 from vertex_local.api.routes import Call, Route
-from vertex_local.api.service import Service, now
+from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 from vertex_local.models import artifacts
 
 MODEL_NAME = re.compile(
@@ -25,15 +26,15 @@ VERSION_UPDATES = ("versionDescription", "labels")
 
 
 def resolve(service: Service, name: str) -> Json:
-    """The version that `…/models/5`, `…/models/5@2` or `…/models/5@alias` names.
+    """Return the model version of `…/models/5`, `…/models/5@2` or `…/models/5@alias`.
 
     Raises:
-        ApiError: INVALID_ARGUMENT for what is no model's name, NOT_FOUND.
+        ApiError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
     """
     if not MODEL_NAME.fullmatch(name):
         raise invalid_argument(
-            f'"{name}" is not a model\'s name; write projects/P/locations/L/models/M, '
-            "with @version or @alias for a certain version."
+            f'"{name}" is not the name of a model; use projects/P/locations/L/models/M, '
+            "with @version or @alias for a specific version."
         )
     model_name, _, reference = name.partition("@")
     record = service.store.get(model_name)
@@ -41,7 +42,7 @@ def resolve(service: Service, name: str) -> Json:
 
 
 def upload(service: Service, call: Call) -> Json:
-    """POST models:upload copies the artifact folder and adds a model or a version of one."""
+    """POST models:upload: copy the artifact folder and add a model or a version of one."""
     request = protos.parse("UploadModelRequest", {**call.body, "parent": call.parent})
     model = request.get("model", {})
     parent_name = request.get("parentModel", "").partition("@")[0]
@@ -64,7 +65,7 @@ def upload(service: Service, call: Call) -> Json:
 
 
 def get(service: Service, call: Call) -> Json:
-    """GET models/M[@V], with where it is deployed."""
+    """GET models/M[@V], with its deployed models."""
     model = resolve(service, _name(call))
     places = [
         {"endpoint": endpoint["name"], "deployedModelId": deployed["id"]}
@@ -91,7 +92,7 @@ def list_versions(service: Service, call: Call) -> Json:
 
 
 def update(service: Service, call: Call) -> Json:
-    """PATCH models/M changes the model, models/M@V a version, as far as `updateMask` says."""
+    """PATCH models/M or models/M@V: change the fields in `updateMask`."""
     given = protos.parse("Model", call.body)
     model_name, _, reference = _name(call).partition("@")
     allowed = VERSION_UPDATES if reference else MODEL_UPDATES
@@ -111,12 +112,12 @@ def update(service: Service, call: Call) -> Json:
 
 
 def merge_version_aliases(service: Service, call: Call) -> Json:
-    """POST models/M@V:mergeVersionAliases moves `golden` here, takes `-golden` away."""
+    """POST models/M@V:mergeVersionAliases: move the alias `golden` here, remove `-golden`."""
     request = protos.parse("MergeVersionAliasesRequest", {**call.body, "name": _name(call)})
     model_name, reference = _with_version(call)
     changes = request.get("versionAliases", [])
     if not changes:
-        raise invalid_argument("versionAliases is required; name the aliases to add or remove.")
+        raise invalid_argument("versionAliases is required: the aliases to add or remove.")
 
     def change(record: Json) -> None:
         version = registry.find_version(record, reference)
@@ -130,7 +131,7 @@ def merge_version_aliases(service: Service, call: Call) -> Json:
 
 
 def delete(service: Service, call: Call) -> Json:
-    """DELETE models/M removes the model with all its versions, if none is deployed."""
+    """DELETE models/M: remove the model with all its versions, if none is deployed."""
     name = _name(call)
     if "@" in name:
         raise invalid_argument(f"{name} names a version; use DELETE {name}:deleteVersion.")
@@ -144,7 +145,7 @@ def delete(service: Service, call: Call) -> Json:
 
 
 def delete_version(service: Service, call: Call) -> Json:
-    """DELETE models/M@V:deleteVersion removes one version that is not deployed."""
+    """DELETE models/M@V:deleteVersion: remove one version that is not deployed."""
     model_name, reference = _with_version(call)
     folder = service.root / "models" / service.store.get(model_name)["folder"]
     removed: list[str] = []
@@ -164,7 +165,7 @@ def delete_version(service: Service, call: Call) -> Json:
 
 
 def recover(service: Service) -> None:
-    """Removes the folders of uploads and deletions that were interrupted."""
+    """Remove the folders of interrupted uploads and deletions."""
     known = {
         service.root / "models" / record["folder"] / version["versionId"]
         for record in service.store.list_kind("models")
@@ -184,7 +185,7 @@ def _check_upload(service: Service, request: Json) -> None:
             raise invalid_argument("model.displayName is required.")
         return
     if "modelId" in request:
-        raise invalid_argument("modelId and parentModel exclude each other; leave one out.")
+        raise invalid_argument("modelId and parentModel are mutually exclusive; remove one.")
     resolve(service, request["parentModel"].partition("@")[0])
     if not request["parentModel"].startswith(f"{request['parent']}/models/"):
         raise invalid_argument(
@@ -207,7 +208,7 @@ def _new_id(service: Service, request: Json) -> str:
 def _store_version(
     service: Service, name: str, *, model: Json, source: Path | None, is_new: bool
 ) -> Json:
-    """Copies, then moves the copy to its place and stores the version; or leaves nothing."""
+    """Copy the artifacts, store the version and move the copy to its folder, or undo all."""
     key = service.store.next_id()
     incoming = artifacts.copy_in(source, root=service.root, key=key) if source else None
     added: Json = {}
@@ -245,7 +246,7 @@ def _insert_model(service: Service, name: str, model: Json) -> None:
 def _deployments(
     service: Service, model_name: str, version_ids: list[str]
 ) -> Iterator[tuple[Json, Json]]:
-    """The endpoints, with the deployed model, that serve one of these versions."""
+    """Yield the endpoints with a deployed model of one of these versions."""
     for endpoint in service.store.list_kind("endpoints"):
         for deployed in endpoint.get("deployedModels", []):
             if deployed["model"] == model_name and deployed["modelVersionId"] in version_ids:
@@ -267,7 +268,7 @@ def _name(call: Call) -> str:
 def _with_version(call: Call) -> tuple[str, str]:
     name, _, reference = _name(call).partition("@")
     if not reference:
-        raise invalid_argument(f"{name} names no version; write {name}@VERSION.")
+        raise invalid_argument(f"{name} has no version; use {name}@VERSION.")
     return name, reference
 
 

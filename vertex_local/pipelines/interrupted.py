@@ -14,7 +14,7 @@ from pathlib import Path
 from vertex_local.api.service import Service
 from vertex_local.jobs import resource as jobs
 from vertex_local.json_types import Json
-from vertex_local.machine.files import timestamp
+from vertex_local.machine.clock import timestamp
 from vertex_local.pipelines import journal as events
 from vertex_local.pipelines import spec as pipeline_spec
 from vertex_local.pipelines.earlier_tasks import INTERRUPTED_EVENT
@@ -74,7 +74,7 @@ def journal_interruption(folder: Path, *, group_state: Json, is_cancelled: bool)
 def _last_sign_of_life(folder: Path) -> str:
     logged = max((path.stat().st_mtime for path in folder.rglob("*.log")), default=0.0)
     journaled: str = events.read(folder)[-1]["time"]
-    return max(journaled, timestamp(logged))
+    return max(journaled, timestamp(logged, timespec="milliseconds"))
 
 
 def settle(service: Service, run: Json, folder: Path) -> None:

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from vertex_local.api.database.store import now
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 
 FILE_NAME = "events.jsonl"
 FAILED_PRECONDITION = 9  # google.rpc.Code that Vertex AI gives to a failed task

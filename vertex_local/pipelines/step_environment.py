@@ -69,7 +69,7 @@ class Provider:
                 text = f"the environment of {self.task} cannot be kept: {error}"
                 raise TaskError(text) from error
             if was_built:
-                self._say_removed(store.tidy())
+                self._say_removed(store.prune())
             else:
                 self._say(f"{self.task} runs in an environment that was kept: {_listed(step)}")
             yield prefix

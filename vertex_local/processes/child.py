@@ -1,4 +1,4 @@
-"""One process of a group: how it is started, and what is known of its end."""
+"""One process of a group: its start, its state and its end."""
 
 import os
 import subprocess
@@ -10,18 +10,19 @@ from typing import Any, BinaryIO
 
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux
+from vertex_local.machine.clock import now
 from vertex_local.machine.docker import Container
-from vertex_local.machine.files import last_lines, now
+from vertex_local.machine.files import last_lines
 from vertex_local.processes import programs, warm
 from vertex_local.processes.environments.layer import Layer, is_own
-from vertex_local.processes.forking import Birth, fork
+from vertex_local.processes.forking import ForkSpec, fork
 from vertex_local.processes.programs import Program
-from vertex_local.processes.restarts import asks_for_restart
+from vertex_local.processes.restarts import is_lost_exit
 
 
 @dataclass
 class Replica:
-    """One process of the group: what to run, and how it fares; `folder` is the group's."""
+    """One process of a group, with its command and its state; `folder` is the group's."""
 
     name: str
     command: list[str]
@@ -52,45 +53,45 @@ class Replica:
         return self.pid is not None and self.exit_code is None
 
     def summary(self) -> dict[str, Any]:
-        """Its part of state.json."""
+        """Return the entry of this process in state.json."""
         keys = ("pid", "state", "exit_code", "started", "ended", "restarts")
         found = {key: getattr(self, key) for key in keys}
-        if self.container:  # what `docker run` has used says nothing
+        if self.container:  # the usage is that of `docker run`, not of the container
             return {**found, "container": self.container_name}
         return {**found, **self.usage}
 
     @property
     def container_name(self) -> str:
-        """What its container is called; another name after each restart."""
+        """Name of the container; each restart has another."""
         return containers.name_of(self.folder, self.name, num_restarts=self.restarts)
 
     @property
     def container_id_path(self) -> Path:
-        """Where `docker run` writes the id of its container."""
+        """File to which `docker run` writes the id of the container."""
         return self.temp_dir / f"{self.container_name}.cid"
 
     @property
     def is_lost(self) -> bool:
-        """Whether it ended in a way that starting it again may mend."""
-        return bool(self.exit_code) and asks_for_restart(self.exit_code, self.killed_by)
+        """Whether a restart may help: a signal ended it, or its exit code asks for a restart."""
+        return bool(self.exit_code) and is_lost_exit(self.exit_code, self.killed_by)
 
-    def forget_end(self) -> None:
-        """Makes it ready to be started again."""
+    def reset_for_restart(self) -> None:
+        """Reset the state of the last run before a restart."""
         self.process, self.pid, self.exit_code, self.killed_by = None, None, None, ""
         self.state, self.ended, self.usage = "restarting", "", {}
         self.restarts += 1
 
     def start(self, temp_dir: Path) -> None:
-        """Starts its process, a fork of this one if that will do; temporary files in `temp_dir`.
+        """Start the process, as a fork of this one if possible; its TMPDIR is `temp_dir`.
 
         Raises:
-            OSError, ValueError, subprocess.SubprocessError: see `why_not_started`.
+            OSError, ValueError, subprocess.SubprocessError: see `start_error_message`.
         """
         self.temp_dir = temp_dir
         with _open_log(Path(self.log_path)) as log:
             self.pid = self._start_contained(log) if self.container else self._start(temp_dir, log)
         self.state = "running"
-        self.started = now()
+        self.started = now(timespec="milliseconds")
 
     def _start(self, temp_dir: Path, log: BinaryIO) -> int:
         env = _environment(self.env, temp_dir)
@@ -101,9 +102,9 @@ class Replica:
         if program and self._can_fork(env):
             pid = self._fork(program, env, log, layer)
         else:
-            pid = self._spawn(_resolved(self.command, layer), env, log, cwd=self.cwd)
+            pid = self._spawn(_with_interpreter(self.command, layer), env, log, cwd=self.cwd)
         if self.cores:
-            os.sched_setaffinity(pid, self.cores)  # before it has any thread but its first
+            os.sched_setaffinity(pid, self.cores)  # threads started later inherit it
         return pid
 
     def _layer(self, temp_dir: Path) -> Layer | None:
@@ -113,10 +114,10 @@ class Replica:
         return Layer.make(folder, base=Path(self.environment))
 
     def _can_fork(self, env: dict[str, str]) -> bool:
-        """Whether the modules of a warm process, if this is a fork of one, are the right ones."""
+        """Return whether this is a fork of a warm process whose modules the program can use."""
         if self.environment and not is_own(Path(self.environment)):
             return False
-        return bool(programs.IMAGE and programs.IMAGE.can_run(env, self.cwd))
+        return bool(programs.PRELOADED and programs.PRELOADED.can_run(env, self.cwd))
 
     def _start_contained(self, log: BinaryIO) -> int:
         assert self.container
@@ -141,7 +142,7 @@ class Replica:
             program.run()
 
         null = os.open(os.devnull, os.O_RDONLY)
-        birth = Birth(
+        birth = ForkSpec(
             run=run,
             stdin=null,
             output=log.fileno(),
@@ -171,32 +172,33 @@ class Replica:
         )
         return self.process.pid
 
-    def record_end(self, code: int, *, was_asked_to: bool) -> None:
-        """Notes the exit code of its process; a negative one is the signal that ended it."""
+    def record_exit(self, code: int, *, was_requested: bool) -> None:
+        """Record an exit code; a negative one is the signal that ended the process."""
         if self.process:
             self.process.returncode = code
         self.exit_code = code
-        if code < 0:  # as shells and containers count it
+        if code < 0:  # 128 + signal, as in shells and containers
             self.exit_code = 128 - code
             self.killed_by = linux.signal_name(-code)
         elif self.container and (number := containers.killing_signal(code)):
             self.killed_by = linux.signal_name(number)
-        self.ended = now()
+        self.ended = now(timespec="milliseconds")
         if code == 0:
             self.state = "succeeded"
         else:
-            self.state = "ended" if was_asked_to else "failed"
+            self.state = "ended" if was_requested else "failed"
 
     def crash_message(self) -> str:
-        """Its name, exit code, signal and last lines."""
+        """Return an error with the name, exit code, signal and last lines of the process."""
         cause = f" (killed by {self.killed_by})" if self.killed_by else ""
-        again = f" after {self.restarts} restarts" if self.restarts else ""
+        plural = "" if self.restarts == 1 else "s"
+        restarts = f" after {self.restarts} restart{plural}" if self.restarts else ""
         lines = last_lines(Path(self.log_path))
-        said = f"Last lines:\n{lines}" if lines else "It wrote nothing."
-        return f"{self.name} exited with code {self.exit_code}{cause}{again}. {said}"
+        output = f"Last lines:\n{lines}" if lines else "It wrote nothing."
+        return f"{self.name} exited with code {self.exit_code}{cause}{restarts}. {output}"
 
-    def why_not_started(self, error: Exception) -> str:
-        """What `start` raised, for a person."""
+    def start_error_message(self, error: Exception) -> str:
+        """Return the message for an exception of `start`: the problem and its remedy."""
         program = "docker" if self.container else self.command[0]
         is_missing = isinstance(error, FileNotFoundError)
         if is_missing and getattr(error, "filename", None) == program:
@@ -214,8 +216,8 @@ def _open_log(path: Path) -> BinaryIO:
         raise OSError(f"its log {path} cannot be written: {error.strerror}") from error
 
 
-def _resolved(command: list[str], layer: Layer | None) -> list[str]:
-    """`python` is the interpreter of the layer, or that which the service runs on."""
+def _with_interpreter(command: list[str], layer: Layer | None) -> list[str]:
+    """Return the command with `python` replaced: by the layer's, or else by the service's."""
     if command[0] in ("python", "python3"):
         return [str(layer.python) if layer else sys.executable, *command[1:]]
     return command

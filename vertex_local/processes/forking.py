@@ -1,8 +1,8 @@
-"""Forks this process into one that starts as new: no files, handlers or threads of its parent.
+"""Forks that start like new processes, without the files, handlers and threads of their parent.
 
-A warm process (`warm_process.py`) does so, and so do the supervisors that are forks of it. The
-child leaves its parent's stack by an exception, so that Python closes its copies of what the parent
-had open; whoever began that stack must catch `Forked` and call `begin`.
+The warm process (`warm_process.py`) forks supervisors, which fork replicas. A child leaves its
+parent's stack by the exception `Forked`, so that Python closes its copies of the parent's files;
+`run_to_end`, at the bottom of that stack, catches it.
 """
 
 import os
@@ -21,17 +21,17 @@ READY_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Birth:
-    """How a fork begins.
+class ForkSpec:
+    """Program and environment of a fork.
 
     Attributes:
-        run: What it does; the process ends when this returns.
-        stdin: The file descriptor that becomes its stdin.
-        output: The one that becomes its stdout and stderr.
-        kept: Further ones that it has; no Python object must own them.
-        env: Its environment; None for that of its parent.
-        cwd: Its working directory; None for that of its parent.
-        dies_with_parent: Whether it is killed when its parent is.
+        run: Function to call; the process ends when it returns.
+        stdin: File descriptor that becomes stdin.
+        output: File descriptor that becomes stdout and stderr.
+        kept: Further file descriptors to keep open; no Python object may own them.
+        env: Environment; None for the parent's.
+        cwd: Working directory; None for the parent's.
+        dies_with_parent: Whether the fork is killed when its parent ends.
     """
 
     run: Callable[[], object]
@@ -44,65 +44,65 @@ class Birth:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """What belongs to the imported modules, so that their forks have it, too."""
+class Baseline:
+    """Files and signal handlers that imported modules have opened or set; forks keep them."""
 
     fds: frozenset[int]
     handlers: Mapping[signal.Signals, Any]
 
     @classmethod
-    def now(cls, *, without: set[int]) -> "Origin":
-        """What there is now, before anything but imports has happened; `without` are our files."""
+    def capture(cls, *, without: set[int]) -> "Baseline":
+        """Return those of this process, after its imports; `without` are files of our own."""
         handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
         return cls(frozenset(_open_fds() - without), handlers)
 
 
 class Forked(BaseException):
-    """Raised in the child of `fork`, up to where its stack began."""
+    """Raised in the child of `fork`, to leave the stack that it has from its parent."""
 
-    def __init__(self, birth: Birth, *, parent: int, report_fd: int) -> None:
+    def __init__(self, spec: ForkSpec, *, parent: int, report_fd: int) -> None:
         super().__init__("a forked process has not begun")
-        self._birth, self._parent, self._report_fd = birth, parent, report_fd
-        # The parent's frames may close theirs on the way.
-        self._stdin, self._output = os.dup(birth.stdin), os.dup(birth.output)
+        self._spec, self._parent, self._report_fd = spec, parent, report_fd
+        # The parent's frames may close the originals while the exception passes.
+        self._stdin, self._output = os.dup(spec.stdin), os.dup(spec.output)
 
-    def begin(self, origin: Origin) -> Callable[[], object]:
-        """Makes this process a new one and answers what it is to run."""
+    def begin(self, baseline: Baseline) -> Callable[[], object]:
+        """Reset the state inherited from the parent; return the function to run."""
         try:
-            self._become_new(origin)
+            self._reset(baseline)
         except BaseException as error:
             os.write(self._report_fd, str(error).encode()[:4000])
             os._exit(1)
-        os.close(self._report_fd)  # the parent waits for it
-        return self._birth.run
+        os.close(self._report_fd)  # tells the parent that the child has begun
+        return self._spec.run
 
-    def _become_new(self, origin: Origin) -> None:
-        birth = self._birth
+    def _reset(self, baseline: Baseline) -> None:
+        spec = self._spec
         os.setsid()
-        if birth.dies_with_parent:
+        if spec.dies_with_parent:
             linux.die_with(self._parent)
         os.dup2(self._stdin, 0)
         os.dup2(self._output, 1)
         os.dup2(self._output, 2)
-        _close_all_but({*origin.fds, *birth.kept, self._report_fd})
-        for fd in birth.kept:
+        _close_all_but({*baseline.fds, *spec.kept, self._report_fd})
+        for fd in spec.kept:
             os.set_inheritable(fd, False)
-        _restore_handlers(origin)
-        if birth.cwd is not None:
-            os.chdir(birth.cwd)
-        if birth.env is not None:
+        _restore_handlers(baseline)
+        if spec.cwd is not None:
+            os.chdir(spec.cwd)
+        if spec.env is not None:
             os.environ.clear()
-            os.environ.update(birth.env)
-        _forget_state()
+            os.environ.update(spec.env)
+        _reset_modules()
 
 
-def fork(birth: Birth) -> int:
-    """Forks, and answers the child's pid once it has begun; in the child it raises `Forked`.
+def fork(spec: ForkSpec) -> int:
+    """Fork and return the child's pid once the child has begun; raise `Forked` in the child.
 
     This process must have one thread only.
 
     Raises:
-        OSError: the child could not begin; none is left.
+        OSError: The child could not begin; it has been killed.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -112,7 +112,7 @@ def fork(birth: Birth) -> int:
     pid = os.fork()
     if not pid:
         os.close(read_fd)
-        raise Forked(birth, parent=parent, report_fd=write_fd)  # signals stay blocked till `begin`
+        raise Forked(spec, parent=parent, report_fd=write_fd)  # signals are blocked until `begin`
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.close(write_fd)
     try:
@@ -127,14 +127,14 @@ def fork(birth: Birth) -> int:
 
 
 def _report(read_fd: int) -> str:
-    """What the child says went wrong; nothing if it has begun."""
+    """Return the error that the child reports; empty if it has begun."""
     if not select.select([read_fd], [], [], READY_TIMEOUT_SECONDS)[0]:
         return f"a forked process had not begun after {READY_TIMEOUT_SECONDS:.0f} s"
     return os.read(read_fd, 4000).decode(errors="replace")
 
 
 def _open_fds() -> set[int]:
-    """The open file descriptors, but not the one with which they are listed."""
+    """Return the open file descriptors, without the one of the listing itself."""
     listed = {int(name) for name in os.listdir("/proc/self/fd")}
     return {fd for fd in listed if _is_open(fd)}
 
@@ -153,16 +153,16 @@ def _close_all_but(kept: set[int]) -> None:
             os.close(fd)
 
 
-def _restore_handlers(origin: Origin) -> None:
+def _restore_handlers(baseline: Baseline) -> None:
     signal.set_wakeup_fd(-1)
-    for number, handler in origin.handlers.items():
+    for number, handler in baseline.handlers.items():
         if handler is not None and signal.getsignal(number) is not handler:
             signal.signal(number, handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _forget_state() -> None:
-    """What modules remember of the process that imported them."""
+def _reset_modules() -> None:
+    """Reset the state that modules keep of the process that imported them."""
     time.tzset()
     if numpy_random := sys.modules.get("numpy.random"):
         numpy_random.seed()
@@ -172,14 +172,14 @@ def _forget_state() -> None:
         multiprocessing.current_process().authkey = os.urandom(32)
 
 
-def run_to_end(action: Callable[[], object], origin: Origin) -> None:
-    """Runs `action`, and in each fork that it makes what that is to run."""
+def run_to_end(action: Callable[[], object], baseline: Baseline) -> None:
+    """Run `action`; in each fork that it makes, run the function of the fork instead."""
     while True:
         try:
             action()
             return
         except Forked as forked:
             child = forked
-        # Only now, and without their traceback, have the parent's frames let go of its files.
+        # The parent's frames release their files only here, once the traceback is dropped.
         child.__traceback__ = child.__context__ = None
-        action = child.begin(origin)
+        action = child.begin(baseline)

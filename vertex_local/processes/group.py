@@ -1,8 +1,8 @@
-"""Groups of processes that end together, and never outlive this service.
+"""Groups of processes that end together, and never outlive the service.
 
-Each group has a supervisor process of its own (`supervisor.py`, started by `launch.py`); the
-service talks to it through a pipe and reads what it writes to FOLDER/state.json. Nothing here
-signals a pid but that of the supervisor.
+Each group has its own supervisor process (`supervisor.py`, started by `launch.py`). The service
+sends it commands through a pipe, reads its state from FOLDER/state.json, and signals no other
+process.
 """
 
 import fcntl
@@ -28,22 +28,24 @@ ORPHANS_TIMEOUT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """One process to run. `python` and `python3` mean the interpreter of this service.
+    """One process to run.
 
     Attributes:
-        name: How messages and state call it: `chief/0`.
-        command: The program and its arguments; no shell is involved.
-        env: Added to the service's own environment.
-        cwd: The working directory; the service's own if None, the image's in a container.
-        log_path: Where stdout and stderr are appended.
-        is_primary: Its exit decides. Where no process is primary, all that are no service do.
-        holds_state: The others cannot go on when it is lost: all are started again with it.
-        cores: The only ones that it may run on; any if there are none.
-        is_service: It is ended when the deciding ones have ended; that it ends early is no matter.
-        container: What it runs in; this machine as it is, if None. There it has the environment of
-            `env` alone, and the image's `python`.
-        environment: The prefix of the Python environment that it gets a layer on, and that
-            nothing of its group can change; none: it has the service's own Python as it is.
+        name: Its name in messages and in the state: `chief/0`.
+        command: Program and arguments, run without a shell. `python` and `python3` are the
+            interpreter of the service, or in a container that of the image.
+        env: Variables to add to the environment of the service, or to that of the image.
+        cwd: Working directory; None for that of the service or of the image.
+        log_path: File to which stdout and stderr are appended.
+        is_primary: Whether its exit decides the outcome of the group. If no process is primary,
+            all decide that are no services.
+        is_service: Whether it is stopped once the primary processes have exited; an early exit
+            with code 0 is ignored.
+        holds_state: Whether the others cannot continue without it: all are restarted with it.
+        cores: Cores to pin the process to; any core if empty.
+        container: Container to run it in; None to run it on this machine.
+        environment: Prefix of the Python environment, which is read-only for the group and gets a
+            layer for this process; empty to use the Python of the service directly.
     """
 
     name: str
@@ -60,7 +62,7 @@ class ProcessSpec:
 
 
 class Group:
-    """A running group; `start` makes one."""
+    """A running group; see `start`."""
 
     def __init__(self, folder: Path, launch: Launch, *, has_containers: bool = False) -> None:
         self.folder = folder
@@ -77,32 +79,32 @@ class Group:
 
     @property
     def pid(self) -> int:
-        """The supervisor's, as soon as there is one; 0 if it could not be started."""
+        """Pid of the supervisor, once it has started; 0 if it could not be started."""
         self._has_launched.wait()
         return self._supervisor.pid if self._supervisor else 0
 
     def state(self) -> Json:
-        """The group's state now: `state`, `message` and `replicas` by name.
+        """Return the current state: `state`, `message` and `replicas` by name.
 
         `state` is running, succeeded, failed, cancelled or timed_out; it is running until the
-        last process is gone.
+        last process has ended.
         """
         return self._final or read_state(self.folder)
 
     def wait(self, timeout_seconds: float | None = None) -> Json:
-        """Waits until every process is gone or the time has passed, and returns the state."""
+        """Wait until every process has ended or the time has passed; return the state."""
         self._has_ended.wait(timeout_seconds)
         return self.state()
 
     def has_ended(self, timeout_seconds: float = 0.0) -> bool:
-        """Whether every process is gone, or is within the time."""
+        """Wait likewise; return whether every process has ended."""
         return self._has_ended.wait(timeout_seconds)
 
     def stop(self, grace_seconds: float = 10) -> Json:
-        """Ends the group and returns its state once all is gone.
+        """End the group; return its state once every process has ended.
 
-        Every process group gets SIGTERM, and SIGKILL when the grace has passed. A group that has
-        ended keeps its state.
+        Every process group gets SIGTERM, and SIGKILL after the grace period. A group that has
+        already ended keeps its state.
         """
         self.request_stop(grace_seconds)
         if not self._has_ended.wait(grace_seconds + STOP_MARGIN_SECONDS):
@@ -112,12 +114,12 @@ class Group:
         return self.state()
 
     def request_stop(self, grace_seconds: float = 10) -> None:
-        """Begins what `stop` does and does not wait for it."""
+        """Request the end of the group, as `stop` does, without waiting for it."""
         with self._commands_lock, suppress(OSError, ValueError):
             self._commands.write(f"stop {grace_seconds}\n".encode())
 
     def _run(self) -> None:
-        linux.become_subreaper()  # so that it can end what a killed supervisor leaves behind
+        linux.become_subreaper()  # to end the processes of a killed supervisor
         try:
             self._supervisor = self._launch.start(self.folder, stdin=self._read_fd)
         except OSError as error:
@@ -128,9 +130,11 @@ class Group:
             self._has_launched.set()
         if self._supervisor:
             code = self._supervisor.wait()
-            if code or self._launch.starts_groups:  # in which a supervisor may have been killed
+            if (
+                code or self._launch.starts_groups
+            ):  # one of those groups may have lost its supervisor
                 linux.reap_orphans(timeout_seconds=ORPHANS_TIMEOUT_SECONDS)
-            remove_temp_dir(self.folder)  # a supervisor that was killed has not
+            remove_temp_dir(self.folder)  # in case the supervisor was killed
             if code and self._has_containers:
                 containers.remove_group(self.folder)
             self._final = self._final_state(code)
@@ -142,11 +146,15 @@ class Group:
         try:
             state = read_state(self.folder)
         except (OSError, ValueError) as error:
-            return {"state": "failed", "message": f"its state is lost: {error}", "replicas": {}}
+            return {
+                "state": "failed",
+                "message": f"its state cannot be read: {error}",
+                "replicas": {},
+            }
         if state["state"] == "running":
             for replica in state["replicas"].values():
-                is_left = replica["pid"] and not replica["ended"]
-                if is_left and not state.get("has_pid_namespace"):
+                is_alive = replica["pid"] and not replica["ended"]
+                if is_alive and not state.get("has_pid_namespace"):
                     linux.end_adopted_group(replica["pid"])
             log = self.folder / SUPERVISOR_LOG
             message = f"its supervisor ended with code {code} before the processes did; see {log}"
@@ -165,18 +173,25 @@ def start(
     records_usage: bool = False,
     launch: Launch = Launch(),  # noqa: B008  frozen
 ) -> Group:
-    """Starts a group whose state lives in `folder`, and returns at once.
+    """Start a group in the background; its state is kept in `folder`.
 
-    A process that cannot be started ends the group: `state()` says which, and why. With a private
-    network the processes reach each other on 127.0.0.1, containers by their host names, and nobody
-    else reaches them. A process
-    that is lost (`restarts.py`) is started again, the whole group if that is asked for or if the
-    lost one holds its state; `max_restarts` times in all. With `records_usage` the folder also
-    gets the CPU and memory of each process over time (`usage.curve`).
+    A process that cannot be started ends the group; the message of the state names it.
+
+    Args:
+        folder: Folder of the group, created if missing.
+        specs: The processes, started in this order.
+        timeout_seconds: Time after which the group is ended; None for no limit.
+        has_private_network: Whether the processes have a network that nothing else can reach; they
+            reach each other on 127.0.0.1, containers by their host names.
+        max_restarts: How often lost processes (`restarts.py`) are restarted, in total.
+        restarts_whole_group: Whether every process is restarted when one is lost, as it always is
+            when the lost process holds state.
+        records_usage: Whether to record the CPU and memory of each process (`usage.curve`).
+        launch: How to start the supervisor.
 
     Raises:
-        ValueError: two processes of one name, an empty command, or nothing but services.
-        OSError: the folder cannot be written.
+        ValueError: Two processes have one name, a command is empty, or all are services.
+        OSError: The folder cannot be written.
     """
     _check(specs)
     folder.mkdir(parents=True, exist_ok=True)
@@ -203,17 +218,15 @@ def start(
 
 
 def read_state(folder: Path) -> Json:
-    """The state that a group's folder tells, also after a restart of the service."""
+    """Return the state of the group in a folder, which may be one of an earlier service."""
     state: Json = json.loads((folder / STATE_FILE).read_text())
     return state
 
 
 def await_end(folder: Path, *, timeout_seconds: float) -> bool:
-    """Waits until no supervisor is at work in `folder`, and removes what it left in TMPDIR.
+    """Wait for the supervisor that an earlier service left in `folder`; return whether it ended.
 
-    For groups of an earlier service.
-
-    Such a supervisor ends its group by itself as soon as its service is gone.
+    It ends its group by itself once its service has ended.
     """
     deadline = time.monotonic() + timeout_seconds
     while (folder / LOCK_FILE).exists():
@@ -247,5 +260,5 @@ def _write_plan(path: Path, specs: list[ProcessSpec], plan: Json) -> None:
         }
         for spec in specs
     ]
-    path.touch(mode=0o600)  # environments may hold secrets
+    path.touch(mode=0o600)  # variables may hold secrets
     path.write_text(json.dumps({**plan, "replicas": replicas}))

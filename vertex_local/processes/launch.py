@@ -1,4 +1,4 @@
-"""Starts supervisors of groups: forks of the warm process, or else new interpreters."""
+"""Start of supervisors, as forks of the warm process if possible, else as new interpreters."""
 
 import os
 import subprocess
@@ -10,31 +10,31 @@ from typing import Protocol
 from vertex_local.processes.warm import CLIENT_VARIABLE, Warm, WarmClient
 
 SUPERVISOR_LOG = "supervisor.log"
-# For what would import as much itself, and more slowly, since several of it do so at a time.
+# For processes that would import the same modules, several at a time and so more slowly.
 WARM_PATIENCE_SECONDS = 20.0
 
 
 class SupervisorProcess(Protocol):
-    """What both kinds have in common."""
+    """A supervisor: a forked one or a new interpreter."""
 
     pid: int
 
     def wait(self) -> int:
-        """Waits for its end and answers the exit code."""
+        """Wait for its end; return the exit code."""
 
     def kill(self) -> None:
-        """Kills it."""
+        """Kill it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """How the supervisor of a group is to start.
+    """Options for starting the supervisor of a group.
 
     Attributes:
-        warm: What forks it, if it can.
-        patience_seconds: How long to wait for a warm process that is still importing. Worth it for
-            processes that would import as much themselves.
-        starts_groups: Whether the group's processes may have the warm process fork for them.
+        warm: Warm process to fork from, if ready.
+        patience_seconds: Time to wait for a warm process that is still importing; worthwhile for
+            processes that would import the same modules.
+        starts_groups: Whether the processes of the group may start groups from the warm process.
     """
 
     warm: WarmClient | None = None
@@ -42,10 +42,10 @@ class Launch:
     starts_groups: bool = False
 
     def start(self, folder: Path, *, stdin: int) -> SupervisorProcess:
-        """The supervisor of the group in `folder`.
+        """Start the supervisor of the group in `folder`.
 
         Raises:
-            OSError: no process can be started.
+            OSError: No process can be started.
         """
         if isinstance(self.warm, Warm):
             self.warm.await_ready(self.patience_seconds)
@@ -59,7 +59,7 @@ class Launch:
         fds = [self.warm.fd] if self.warm and self.starts_groups else []
         return subprocess.Popen(
             [sys.executable, "-m", "vertex_local.processes.supervisor", str(folder)],
-            cwd=Path(__file__).parents[2],  # importable from a checkout, too
+            cwd=Path(__file__).parents[2],  # to import from a checkout
             env={**os.environ, **({CLIENT_VARIABLE: str(fds[0])} if fds else {})},
             stdin=stdin,
             stdout=log,

@@ -1,9 +1,9 @@
-"""Processes and temporary files that a killed service has left, found again at the next start.
+"""Removal of processes and temporary files that a killed service has left, at the next start.
 
-All that a service starts has the service's root folder in its environment, under ROOT_VARIABLE,
-and its temporary files below one folder, to which ROOT/tmp points. PID namespaces
-(`pid_namespace.py`) make this the second line of defence for processes, and the first where the
-system refuses them. Whoever holds the root's lock may call these.
+Every process of a service has the root folder in its environment, as ROOT_VARIABLE, and its
+temporary files in one folder, to which ROOT/tmp points. PID namespaces (`pid_namespace.py`) end the
+processes of a killed service already; where the system refuses them, this module does. Only the
+holder of the root's lock may call it.
 """
 
 import fcntl
@@ -25,50 +25,50 @@ logger = logging.getLogger(__name__)
 ROOT_VARIABLE = "VERTEX_LOCAL_ROOT"
 TEMP_LINK = "tmp"
 TEMP_PREFIX = "vertex-local-"
-# Supervisors whose service has ended kill their groups and record that by themselves.
-OWN_END_SECONDS = 2.0
+# Supervisors end their groups, and record that, when their service has ended.
+SUPERVISORS_END_SECONDS = 2.0
 KILL_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 
 
 def remove(root: Path) -> None:
-    """End the processes and remove the temporary files that an earlier service left."""
-    _await_own_end(root)
+    """Kill the processes and remove the temporary files of an earlier service."""
+    _await_supervisors(root)
     _kill(root)
     remove_temp_dir(root)
 
 
-def mark_what_follows(root: Path) -> None:
-    """Make what this process starts from now on bear the root's mark and use its temporary folder.
+def mark_environment(root: Path) -> None:
+    """Set the root's mark and a temporary folder for all children in this process's environment.
 
-    The folder is recorded before it exists, so that a kill at any moment leaves none unrecorded.
+    The link to the folder is made before the folder, so that a kill leaves no folder without one.
     """
     path = Path(tempfile.gettempdir()) / f"{TEMP_PREFIX}{secrets.token_hex(4)}"
     (root / TEMP_LINK).unlink(missing_ok=True)
     (root / TEMP_LINK).symlink_to(path)
     path.mkdir(mode=0o700)
-    # As long as this process lives: systemd-tmpfiles removes old folders that nobody has locked.
+    # Held as long as this process lives: systemd-tmpfiles removes old folders without a lock.
     fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
     os.environ |= {ROOT_VARIABLE: str(root), "TMPDIR": str(path)}
     tempfile.tempdir = None
 
 
 def remove_temp_dir(root: Path) -> None:
-    """Remove the recorded temporary folder, if there is one and it is a service's."""
+    """Remove the temporary folder that ROOT/tmp names, if it is one of a service."""
     link = root / TEMP_LINK
     if not link.is_symlink():
         return
     path = Path(os.readlink(link))
     if not _is_temp_dir(path):
-        logger.warning("%s names %s, which is not a service's folder: kept", link, path)
+        logger.warning("%s names %s, which is not a folder of a service: not removed", link, path)
         return
     shutil.rmtree(path, ignore_errors=True)
-    if not path.exists():  # else a process still writes there, and the next start tries again
+    if not path.exists():  # if a process still writes there, the next start removes it
         link.unlink(missing_ok=True)
 
 
 def _is_temp_dir(path: Path) -> bool:
-    """Return whether nobody but a service of this user can have made a folder, if it exists."""
+    """Return whether a folder is one of a service of this user, or does not exist."""
     if not path.is_absolute() or not path.name.startswith(TEMP_PREFIX):
         return False
     try:
@@ -78,19 +78,19 @@ def _is_temp_dir(path: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
-def _await_own_end(root: Path) -> None:
-    deadline = time.monotonic() + OWN_END_SECONDS
+def _await_supervisors(root: Path) -> None:
+    deadline = time.monotonic() + SUPERVISORS_END_SECONDS
     while any(_marked(root)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 
 
 def _kill(root: Path) -> None:
-    """Kill marked processes until there are none: a killed one may have started another."""
+    """Kill marked processes until none is left: one may start another before it is killed."""
     deadline = time.monotonic() + KILL_TIMEOUT_SECONDS
     while pids := list(_marked(root)):
         if time.monotonic() > deadline:
             logger.warning(
-                "%s of an earlier service on %s cannot be killed within %.0f s",
+                "%s of an earlier service on %s could not be killed within %.0f s",
                 ", ".join(f"process {pid}" for pid in pids),
                 root,
                 KILL_TIMEOUT_SECONDS,
@@ -101,24 +101,24 @@ def _kill(root: Path) -> None:
 
 
 def _kill_marked(pid: int, root: Path) -> None:
-    """Kill a process and wait a moment for its end, unless its number is another's by now."""
+    """Kill a process and wait briefly for its end, unless its pid has been reused."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return
     try:
         if _has_mark(pid, root):
-            logger.info("Killing process %d, which an earlier service left", pid)
+            logger.info("Killing process %d of an earlier service", pid)
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             select.select([pidfd], [], [], POLL_SECONDS)
     except OSError as error:
-        logger.warning("Process %d, which an earlier service left, stays: %s", pid, error)
+        logger.warning("Process %d of an earlier service cannot be killed: %s", pid, error)
     finally:
         os.close(pidfd)
 
 
 def _marked(root: Path) -> Iterator[int]:
-    """Yield the processes of this user that bear the root's mark, without this one."""
+    """Yield the processes of this user with the root's mark, except this one."""
     for entry in os.scandir("/proc"):
         with suppress(OSError):  # it has ended
             is_own = entry.name.isdigit() and entry.stat().st_uid == os.geteuid()
@@ -127,10 +127,10 @@ def _marked(root: Path) -> Iterator[int]:
 
 
 def _has_mark(pid: int, root: Path) -> bool:
-    """Return whether a process was started with the root in its environment; False of a dead one.
+    """Return whether a process was started with the root in its environment; False for a zombie.
 
     Raises:
-        OSError: it has ended, or does not let itself be looked at.
+        OSError: It has ended, or its environment cannot be read.
     """
     variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return os.fsencode(f"{ROOT_VARIABLE}={root}") in variables

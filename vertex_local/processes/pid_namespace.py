@@ -1,7 +1,7 @@
-"""A PID namespace for a group of processes: the kernel ends all of them with its init process.
+"""PID namespace of a group of processes: the kernel kills all of them with its init process.
 
-A process can leave its session, its parent and its environment behind, but not its PID namespace.
-Linux only; see pid_namespaces(7) and user_namespaces(7).
+A process can leave its session, its parent and its environment, but not its PID namespace. Linux
+only; see pid_namespaces(7) and user_namespaces(7).
 """
 
 import ctypes
@@ -25,16 +25,16 @@ READY_TIMEOUT_SECONDS = 30.0
 
 
 def enter() -> int:
-    """Start all children from now on in a new PID namespace; return the pid of its init.
+    """Create a PID namespace for all later children; return the pid of its init process.
 
-    This process stays outside and sees its children by their pids out there. It needs /proc no
-    longer: that is the one of the namespace now, for programs that look themselves up in it. The
-    init is killed when this process ends, however it ends. This process must have one thread only.
+    This process stays outside and knows its children by their pids outside. Its /proc is that of
+    the namespace from then on, for programs that read their own entries. The kernel kills the init
+    when this process ends. This process must have one thread only.
 
     Raises:
-        OSError: this system does not allow it; nothing has changed.
+        OSError: The system does not allow it; nothing has changed.
     """
-    if os.geteuid():  # nothing leads back out of a user namespace
+    if os.geteuid():  # try first: there is no way back from a user namespace
         linux.try_in_fork(_enter)
     return _enter()
 
@@ -68,14 +68,16 @@ def _start_init() -> int:
 
 
 def _report(fd: int) -> int:
-    """Wait for the init; return the number of the error that it met, or 0."""
+    """Wait until the init is ready; return the number of its error, or 0."""
     if not select.select([fd], [], [], READY_TIMEOUT_SECONDS)[0]:
-        raise TimeoutError(f"a PID namespace had no init after {READY_TIMEOUT_SECONDS:.0f} s")
+        raise TimeoutError(
+            f"the init of a PID namespace was not ready after {READY_TIMEOUT_SECONDS:.0f} s"
+        )
     return int(os.read(fd, 16) or "-1")
 
 
 def _run_init(report_fd: int) -> None:
-    """Be the init of the namespace: prepare it, then reap what is orphaned, until killed."""
+    """Run the init of the namespace: prepare it, then reap orphans until killed."""
     problem = 0
     try:
         _leave_parent(report_fd)
@@ -102,10 +104,12 @@ def _leave_parent(report_fd: int) -> None:
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
-            signal.signal(number, signal.SIG_DFL)  # for an init: ignored, but SIGKILL from outside
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so the kernel reaps what is orphaned
+            signal.signal(
+                number, signal.SIG_DFL
+            )  # an init ignores these, except SIGKILL from outside
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then reaps orphans
     for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the one with which they are listed is closed already
+        with suppress(OSError):  # the one of the listing itself is closed
             if int(name) != report_fd:
                 os.close(int(name))
 
@@ -116,7 +120,7 @@ def _prepare() -> None:
     linux.check(
         libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None), "mount(2)"
     )
-    # Programs name files in shared folders by their pid: groups must not all count from 2.
+    # Programs name shared files by their pid, so pids of groups must not all start at 2.
     kernel = Path("/proc/sys/kernel")
     with suppress(OSError):
         number = int.from_bytes(os.urandom(4)) % int((kernel / "pid_max").read_text())

@@ -1,4 +1,4 @@
-"""Python programs by their commands, and what a fork of a warm process does to be one."""
+"""Python programs that a fork of the warm process can run instead of a new interpreter."""
 
 import builtins
 import importlib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-# How KFP starts a component made of a function: the source is $0 of the shell.
+# The script with which KFP starts a component made of a function; its source is $0 of the shell.
 KFP_SCRIPT = re.compile(
     r"program_path=\$\(mktemp -d\)\s+"
     r'printf "%s" "\$0" > "\$program_path/ephemeral_component\.py"\s+'
@@ -25,13 +25,13 @@ READ_AT_IMPORT = (
     "ABSL_ CUDA_ GLIBC_ GOMP_ GRPC_ HOME JAX_ KERAS_ KMP_ LANG LC_ LD_ MALLOC_ MKL_ NPY_ NUMEXPR_ "
     "NVIDIA_ OMP_ OPENBLAS_ PROTOCOL_BUFFERS_ PYTHON TF_ TORCH_ XLA_"
 )
-# Of those, what TensorFlow reads when it is first used.
+# Exceptions: TensorFlow reads these when it is first used.
 READ_LATER = {"TF_CONFIG", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """`python -m MODULE ARGUMENTS`; `source` is that of a KFP component, else empty."""
+    """`python -m MODULE ARGUMENTS`; `source` is that of a KFP component, or empty."""
 
     module: str
     arguments: tuple[str, ...]
@@ -39,7 +39,7 @@ class Program:
 
     @classmethod
     def of(cls, command: list[str]) -> "Program | None":
-        """The program that a command starts on this interpreter; None if it is none of these."""
+        """Return the program of a command; None if it is not a module on this interpreter."""
         match command:
             case [python, "-m", module, *arguments] if python in (*PYTHON_NAMES, sys.executable):
                 return cls(module, tuple(arguments))
@@ -48,7 +48,7 @@ class Program:
         return None
 
     def run(self) -> None:
-        """Runs it in this process as `__main__`; SystemExit or an error then ends the process."""
+        """Run the program in this process as `__main__`; may raise SystemExit or any error."""
         arguments = [*self._component(), *self.arguments]
         sys.argv = ["-m", *arguments]
         sys.orig_argv = [sys.executable, "-m", self.module, *arguments]
@@ -67,7 +67,7 @@ class Program:
             raise
 
     def _component(self) -> list[str]:
-        """Writes a component's source where KFP's shell would; the flag that names the file."""
+        """Write the component's source to a file, as KFP's script does; return the flag for it."""
         if not self.source:
             return []
         path = Path(tempfile.mkdtemp(prefix="tmp.")) / "ephemeral_component.py"
@@ -77,28 +77,28 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Image:
-    """What the forks of a warm process have from it, and so whether one can be a given program."""
+class Preloaded:
+    """Modules that a warm process has imported, with the environment they were imported in."""
 
     env: dict[str, str]
     files: dict[str, tuple[int, int]]
     names: frozenset[str]
 
     @classmethod
-    def now(cls) -> "Image":
-        """The modules and the environment of this process."""
+    def capture(cls) -> "Preloaded":
+        """Return the modules and the environment of this process."""
         paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         files = {path: signature for path in paths if path and (signature := _signature(path))}
         names = {name.partition(".")[0] for name in sys.modules}
         return cls(dict(os.environ), files, frozenset(names))
 
     def is_current(self) -> bool:
-        """Whether the files of the modules are as they were when they were imported."""
+        """Return whether the files of the modules are unchanged since the import."""
         return all(_signature(path) == signature for path, signature in self.files.items())
 
     def can_run(self, env: dict[str, str], cwd: str | None) -> bool:
-        """Whether a new interpreter would import the same."""
-        names = {name for name in self.env.keys() | env.keys() if _matters(name)}
+        """Return whether a new interpreter with this environment and folder imports the same."""
+        names = {name for name in self.env.keys() | env.keys() if _is_read_at_import(name)}
         if any(self.env.get(name) != env.get(name) for name in names):
             return False
         try:
@@ -111,16 +111,16 @@ class Image:
         return entry.name.partition(".")[0] in self.names
 
 
-# In a warm process and its forks: what they have imported.
-IMAGE: Image | None = None
+# Set in a warm process, and so in its forks.
+PRELOADED: Preloaded | None = None
 
 
-def _matters(name: str) -> bool:
+def _is_read_at_import(name: str) -> bool:
     return name.startswith(tuple(READ_AT_IMPORT.split())) and name not in READ_LATER
 
 
 def _shadows(entry: "os.DirEntry[str]") -> bool:
-    """Whether a new interpreter in this folder would import this instead of what was imported."""
+    """Return whether a new interpreter in this folder would import this file instead."""
     name, _, ending = entry.name.partition(".")
     if ending:
         is_module = ending.endswith(("py", "pyc", "so"))
@@ -139,7 +139,7 @@ def _signature(path: str) -> tuple[int, int] | None:
 
 
 def _print_without_our_frames(error: BaseException) -> None:
-    """Prints a traceback as a new interpreter does; the interpreter then prints no other."""
+    """Print a traceback as a new interpreter does, and have the interpreter print no other."""
     traceback = error.__traceback__
     while traceback and "<frozen runpy>" not in traceback.tb_frame.f_code.co_filename:
         traceback = traceback.tb_next

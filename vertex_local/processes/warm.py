@@ -1,8 +1,9 @@
-"""Keeps a warm process (`warm_process.py`) and has it fork supervisors of groups.
+"""The service's side of the warm process (`warm_process.py`), which forks supervisors of groups.
 
-Everything goes over one pair of UNIX sockets. A request is a message with the group's folder and,
-as file descriptors, the supervisor's stdin, its log and a socket for the answer: pid and pidfd,
-later the exit code. As long as the process can answer, READY lies unread in the service's end.
+All requests go over one pair of UNIX sockets. A request is a message with the group's folder and,
+as file descriptors, the supervisor's stdin, its log and a socket for the reply: pid and pidfd,
+later the exit code. While the process is ready, the message READY stays unread at the service's
+end.
 """
 
 import json
@@ -29,13 +30,13 @@ MAX_DEATHS = 3
 
 
 def inherited_fds() -> tuple[int, ...]:
-    """What a process that was given a client passes on to those that it starts."""
+    """Return the file descriptor of this process's client, for its children to inherit."""
     fd = os.environ.get(CLIENT_VARIABLE)
     return (int(fd),) if fd else ()
 
 
 class WarmSupervisor:
-    """A supervisor that the warm process has forked; what of Popen is needed of it."""
+    """A supervisor forked by the warm process, with the part of Popen's interface in use."""
 
     def __init__(self, pid: int, pidfd: int, reply: socket.socket) -> None:
         self.pid = pid
@@ -43,7 +44,7 @@ class WarmSupervisor:
         self._reply = reply
 
     def wait(self) -> int:
-        """Its exit code; -1 if the warm process, which alone knows, has died before it."""
+        """Wait for its end; return its exit code, or -1 if the warm process ended before it."""
         select.select([self._pidfd], [], [])
         with self._reply, suppress(OSError):
             if code := self._reply.recv(16):
@@ -51,7 +52,7 @@ class WarmSupervisor:
         return -1
 
     def kill(self) -> None:
-        """Kills it; harmless if it has ended."""
+        """Kill it, unless it has ended."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
@@ -60,25 +61,25 @@ class WarmSupervisor:
 
 
 class WarmClient:
-    """Asks the warm process; the service and those of its children that start groups have one."""
+    """Client of the warm process, in the service and in its children that start groups."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
 
     @classmethod
     def inherited(cls) -> "WarmClient | None":
-        """The client of a process that was started to have one; those it starts have none."""
+        """Return the client that this process has inherited; its children inherit none."""
         fd = os.environ.pop(CLIENT_VARIABLE, "")
         return cls(socket.socket(fileno=int(fd))) if fd else None
 
     @property
     def fd(self) -> int:
-        """The file descriptor with which another process can have such a client."""
+        """File descriptor for another process to inherit the client."""
         return self._requests.fileno()
 
     @property
     def is_ready(self) -> bool:
-        """Whether the warm process has imported everything and lives."""
+        """Whether the warm process has imported its modules and is alive."""
         try:
             flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
             return self._requests.recv(len(READY), flags) == READY
@@ -88,9 +89,9 @@ class WarmClient:
     def fork_supervisor(
         self, folder: Path, *, stdin: int, log: int, is_client: bool
     ) -> WarmSupervisor | None:
-        """A supervisor for the group in `folder`; None if the process cannot fork one.
+        """Fork a supervisor for the group in `folder`; return None if that fails.
 
-        `is_client` lets the group's processes have a client of their own.
+        With `is_client` the processes of the group inherit a client.
         """
         if not self.is_ready:
             return None
@@ -103,9 +104,11 @@ class WarmClient:
             ours.settimeout(REPLY_TIMEOUT_SECONDS)
             pid, pidfds, _, _ = socket.recv_fds(ours, 16, 1)
             supervisor = WarmSupervisor(int(pid), pidfds[0], ours)
-            ours.send(GO)  # without it the child ends
+            ours.send(GO)  # until then the child waits
         except (OSError, ValueError, IndexError) as error:
-            logger.warning("the warm process did not fork: %s", error)
+            logger.warning(
+                "the warm process did not fork, a new interpreter starts instead: %s", error
+            )
             ours.close()
             return None
         ours.settimeout(None)
@@ -113,7 +116,7 @@ class WarmClient:
 
 
 class Warm(WarmClient):
-    """The service's warm process: started in the background, replaced when it dies."""
+    """The service's warm process: started in the background, restarted when it ends."""
 
     def __init__(
         self, modules: list[str], *, log_path: Path, closing: threading.Event | None = None
@@ -122,26 +125,26 @@ class Warm(WarmClient):
         super().__init__(ours)
         self._modules = modules
         self._log_path = log_path
-        self._closing = closing or threading.Event()  # of the service: nobody waits from then on
+        self._closing = closing or threading.Event()  # set when the service ends
         self._is_closed = False
-        self._has_given_up = False
+        self._has_failed = False
         self._process: subprocess.Popen[bytes] | None = None
-        # It lives as long as the service: the process dies with the thread that started it.
+        # A thread that lasts: PR_SET_PDEATHSIG kills the process with the thread that started it.
         self._thread = threading.Thread(target=self._keep, name="warm process", daemon=True)
 
     def start(self) -> None:
-        """Starts the process and returns at once."""
+        """Start the process in the background."""
         self._thread.start()
 
     def await_ready(self, timeout_seconds: float) -> None:
-        """Returns when the process is ready, never will be, or the time has passed."""
+        """Wait until the process is ready, has failed for good, or the time has passed."""
         deadline = time.monotonic() + timeout_seconds
-        while not (self.is_ready or self._has_given_up or time.monotonic() > deadline):
+        while not (self.is_ready or self._has_failed or time.monotonic() > deadline):
             if self._closing.wait(POLL_SECONDS):
                 return
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._is_closed = True
         if self._process:
             self._process.kill()
@@ -158,10 +161,10 @@ class Warm(WarmClient):
             if code != EXIT_STALE:
                 num_deaths += 1
                 logger.warning("the warm process ended with code %d; see %s", code, self._log_path)
-            logger.info("the warm process is replaced after %.0f s", time.monotonic() - began)
-        self._has_given_up = True
+            logger.info("restarting the warm process after %.0f s", time.monotonic() - began)
+        self._has_failed = True
         logger.warning(
-            "%s are not preloaded, and every process is started anew; see %s",
+            "%s are not preloaded: every process starts as a new interpreter, more slowly; see %s",
             ", ".join(self._modules),
             self._log_path,
         )

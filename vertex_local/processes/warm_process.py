@@ -1,7 +1,8 @@
-"""The warm process: imports modules once, then forks a supervisor for each group that asks.
+"""The warm process: imports modules once, then forks a supervisor for each request.
 
-`python -m vertex_local.processes.warm_process SOCKET PARENT MODULE…`; `warm.py` starts it and asks
-it. It has one thread and no port, runs nothing of what it has imported, and dies with the service.
+`python -m vertex_local.processes.warm_process SOCKET PARENT MODULE…`; `warm.py` starts it and sends
+the requests. It has one thread and no port, calls nothing that it has imported, and is killed when
+the service ends.
 """
 
 import atexit
@@ -19,26 +20,26 @@ from pathlib import Path
 
 from vertex_local.machine import linux
 from vertex_local.processes import forking, programs, supervisor
-from vertex_local.processes.forking import Birth, Origin
+from vertex_local.processes.forking import Baseline, ForkSpec
 from vertex_local.processes.warm import CLIENT_VARIABLE, EXIT_CANNOT, EXIT_STALE, GO, READY
 
 MAX_REQUEST_BYTES = 65536
 NUM_REQUEST_FDS = 4
-# They are made again in a fork, and hold no lock of the program's while they sleep.
+# A fork starts these again, and they hold no lock of the program while they sleep.
 SAFE_THREADS = {"jemalloc_bg_thd"}
 
 
-class WarmProcess:
-    """Forks on request and reports how its children end."""
+class ForkServer:
+    """Forks supervisors on request and reports their exit codes."""
 
-    def __init__(self, requests: socket.socket, image: programs.Image) -> None:
+    def __init__(self, requests: socket.socket, preloaded: programs.Preloaded) -> None:
         self._requests = requests
-        self._image = image
+        self._preloaded = preloaded
         self._replies: dict[int, socket.socket] = {}
         self._wake_fd = linux.open_wake_fd()
 
     def serve(self) -> None:
-        """Answers requests until the modules have changed on disk."""
+        """Serve requests until the files of the modules have changed."""
         self._requests.setblocking(False)
         self._requests.send(READY)
         while True:
@@ -52,16 +53,16 @@ class WarmProcess:
                     request, fds, _, _ = socket.recv_fds(
                         self._requests, MAX_REQUEST_BYTES, NUM_REQUEST_FDS
                     )
-                    self._answer(json.loads(request), fds)
+                    self._fork(json.loads(request), fds)
 
-    def _answer(self, request: dict[str, str], fds: list[int]) -> None:
-        """Forks a supervisor; `fds` are its stdin, its log, the reply's, and perhaps `requests`."""
+    def _fork(self, request: dict[str, str], fds: list[int]) -> None:
+        """Fork a supervisor; `fds` are its stdin, log, reply socket and perhaps `requests`."""
         reply_fd = fds[2]
-        if not self._image.is_current():
-            _say("what was imported has changed on disk: importing it anew")
+        if not self._preloaded.is_current():
+            _log("files of imported modules have changed: restarting to import them again")
             sys.exit(EXIT_STALE)
         pid = forking.fork(
-            Birth(
+            ForkSpec(
                 run=lambda: _supervise(request["folder"], reply_fd, fds[3:]),
                 stdin=fds[0],
                 output=fds[1],
@@ -71,7 +72,7 @@ class WarmProcess:
         reply = socket.socket(fileno=reply_fd)
         for fd in (*fds[:2], *fds[3:]):
             os.close(fd)
-        with suppress(OSError):  # nobody waits any more; the child sees it, too
+        with suppress(OSError):  # the client has gone; the child finds that out as well
             pidfd = os.pidfd_open(pid)
             socket.send_fds(reply, [str(pid).encode()], [pidfd])
             os.close(pidfd)
@@ -85,42 +86,42 @@ class WarmProcess:
 
 
 def _supervise(folder: str, reply_fd: int, client_fds: list[int]) -> None:
-    """Runs a group, once whoever asked for it has said so."""
+    """Run a group, once the client has confirmed that it has the pid."""
     if os.read(reply_fd, len(GO)) != GO:
         os._exit(0)
     os.close(reply_fd)
     if client_fds:
         os.environ[CLIENT_VARIABLE] = str(client_fds[0])
     supervisor.run_group(Path(folder))
-    os._exit(0)  # at once: what has been imported must not clean up in a process that used none
+    os._exit(0)  # skips the exit handlers of modules that this process has not used
 
 
 def _import(modules: list[str]) -> None:
-    """Imports each; ends the process if one cannot be imported or leaves a thread running."""
+    """Import modules; exit if one cannot be imported or starts a thread."""
     for name in modules:
         try:
             importlib.import_module(name)
         except Exception as error:
-            _say(f"{name} cannot be imported: {type(error).__name__}: {error}")
+            _log(f"{name} cannot be imported: {type(error).__name__}: {error}")
             sys.exit(EXIT_CANNOT)
         if threads := _threads():
-            _say(f"importing {name} starts threads: {', '.join(sorted(threads))}")
+            _log(f"importing {name} starts threads: {', '.join(sorted(threads))}")
             sys.exit(EXIT_CANNOT)
 
 
-def _spare_what_was_imported(before: set[str]) -> None:
-    """Has the interpreter of an ending fork pass over what it shares with this process.
+def _keep_modules_at_exit(before: set[str]) -> None:
+    """Keep the imported modules out of the clean-up of an interpreter that exits.
 
-    Taking all of TensorFlow to pieces costs a fifth of a second, and memory pages of its own.
+    Deallocating TensorFlow in a fork takes 0.2 s and copies the pages it shares with its parent.
     """
-    spared = [sys.modules.pop(name) for name in sys.modules.keys() - before - {"__main__"}]
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(spared))
+    kept = [sys.modules.pop(name) for name in sys.modules.keys() - before - {"__main__"}]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 def _threads() -> set[str]:
-    """The threads beside this one that a fork could miss.
+    """Return the names of other threads, which a fork would not have.
 
-    Those of OpenBLAS end before a fork and start again when needed, hence the trial.
+    Forks once before it looks: the threads of OpenBLAS end before a fork and start when needed.
     """
     pid = os.fork()
     if not pid:
@@ -130,25 +131,26 @@ def _threads() -> set[str]:
     return {(path / "comm").read_text().strip() for path in others} - SAFE_THREADS
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line}\n")
 
 
 def main() -> None:
-    """Imports, and serves the socket whose descriptor is named on the command line."""
+    """Import the modules, then serve the socket; both are named on the command line."""
     socket_fd, parent, *modules = sys.argv[1:]
     linux.die_with(int(parent))
+    linux.restore_default_signals()
     if not sys.flags.safe_path:
-        del sys.path[0]  # only what is installed: a program's own folder comes first in its path
-    atexit.register(_spare_what_was_imported, set(sys.modules))  # the first, hence called last
+        del sys.path[0]  # a program's own folder takes this place (`Program.run`)
+    atexit.register(_keep_modules_at_exit, set(sys.modules))  # registered first: called last
     _import(modules)
-    _say(f"ready: {', '.join(modules)}")
+    _log(f"ready: {', '.join(modules)}")
     requests = socket.socket(fileno=int(socket_fd))
-    origin = Origin.now(without={requests.fileno()})
-    programs.IMAGE = image = programs.Image.now()
+    baseline = Baseline.capture(without={requests.fileno()})
+    programs.PRELOADED = preloaded = programs.Preloaded.capture()
     gc.collect()
-    gc.freeze()  # collecting would copy pages that are shared
-    forking.run_to_end(lambda: WarmProcess(requests, image).serve(), origin)
+    gc.freeze()  # a collection in a fork would copy shared pages
+    forking.run_to_end(lambda: ForkServer(requests, preloaded).serve(), baseline)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument
 from vertex_local.json_types import Json
-from vertex_local.machine.clock import moment_of, stamp
+from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.schedules import timing
 from vertex_local.schedules.cron import Cron, CronError
@@ -41,12 +41,12 @@ def create(service: Service, call: Call) -> Json:
         raise invalid_argument(f"endTime {record['endTime']} has passed.")
     record = {
         "name": f"{call.parent}/{COLLECTION}/{service.store.next_id()}",
-        "startTime": stamp(now),
+        "startTime": timestamp(now),
         **record,
         "state": "ACTIVE",
         "startedRunCount": "0",
-        "createTime": stamp(now),
-        "updateTime": stamp(now),
+        "createTime": timestamp(now),
+        "updateTime": timestamp(now),
     }
     timing.restart(record, now)
     service.store.insert(record["name"], record)
@@ -89,7 +89,7 @@ def pause(service: Service, call: Call) -> Json:
 
     def change(record: Json) -> None:
         _demand_state(record, "ACTIVE")
-        record.update(state="PAUSED", lastPauseTime=stamp(service.clock.now()))
+        record.update(state="PAUSED", lastPauseTime=timestamp(service.clock.now()))
 
     _changed(service, call, change)
     return {}
@@ -102,7 +102,7 @@ def resume(service: Service, call: Call) -> Json:
     def change(record: Json) -> None:
         _demand_state(record, "PAUSED")
         now = service.clock.now()
-        record.update(state="ACTIVE", lastResumeTime=stamp(now), catchUp=catch_up)
+        record.update(state="ACTIVE", lastResumeTime=timestamp(now), catchUp=catch_up)
         if catch_up:
             timing.owe(record, now)
         else:
@@ -137,7 +137,7 @@ def _name(call: Call) -> str:
 def _changed(service: Service, call: Call, change: Any) -> Json:
     def stamped(record: Json) -> None:
         change(record)
-        record["updateTime"] = stamp(service.clock.now())
+        record["updateTime"] = timestamp(service.clock.now())
 
     record = service.store.update(_name(call), stamped)
     Scheduler.wake(service)

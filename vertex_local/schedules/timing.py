@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from vertex_local.json_types import Json
-from vertex_local.machine.clock import moment_of, stamp
+from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.schedules.cron import Cron
 
 Change = Callable[[Json], None]
@@ -27,7 +27,7 @@ def restart(record: Json, now: datetime) -> None:
 
 def owe(record: Json, now: datetime) -> None:
     """Has every time up to `now` be run."""
-    record["owedUntil"] = stamp(now)
+    record["owedUntil"] = timestamp(now)
 
 
 def advance(record: Json) -> None:
@@ -50,7 +50,7 @@ def decide(record: Json, *, now: datetime, num_active: int) -> str:
     due = moment_of(record["nextRunTime"])
     following = Cron.parse(record["cron"]).next_after(due)
     is_late = following is not None and following <= now
-    is_owed = due <= moment_of(record.get("owedUntil", stamp(EPOCH)))
+    is_owed = due <= moment_of(record.get("owedUntil", timestamp(EPOCH)))
     is_owed = is_owed or (is_late and bool(record.get("catchUp")))
     if num_active >= most_active(record):
         return WAIT if is_owed or record.get("allowQueueing") else SKIP
@@ -76,4 +76,4 @@ def _set_next(record: Json, after: datetime) -> None:
         record.pop("nextRunTime", None)
         record["state"] = "COMPLETED"
     else:
-        record["nextRunTime"] = stamp(following)
+        record["nextRunTime"] = timestamp(following)

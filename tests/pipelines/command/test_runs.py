@@ -14,6 +14,7 @@ from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
+from tests.support.signals import WITH_DEFAULT_SIGINT
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_SECONDS = 60
@@ -77,9 +78,11 @@ def trainyard(service, monkeypatch, tmp_path, capsys):
 
 def waiting(package, **arguments):
     """`submit --wait` of a step that would sleep for ten minutes, as a process."""
-    command = [sys.executable, "-m", "pipelines.cli", "submit", package, "--wait"]
+    trainyard = [*WITH_DEFAULT_SIGINT, sys.executable, "-m", "pipelines.cli"]
     return subprocess.Popen(
-        [*command, "--name", "nap-1", "--set", "seconds=600"], text=True, **arguments
+        [*trainyard, "submit", package, "--wait", "--name", "nap-1", "--set", "seconds=600"],
+        text=True,
+        **arguments,
     )
 
 

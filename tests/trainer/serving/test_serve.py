@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.timeout(120)
 
-IMAGE = [[0] * 28] * 28
+BLACK_PIXELS = [[0] * 28] * 28
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def wait_until_ready(replica, port):
 def test_is_unready_then_answers_as_offline_and_drains_on_sigterm(server, model):
     replica, port = server
     assert set(wait_until_ready(replica, port)) == {0, 503, 200}
-    instances = [IMAGE, {"image": [255] * 784, "key": "white"}]
+    instances = [BLACK_PIXELS, {"image": [255] * 784, "key": "white"}]
     status, body = request(port, "/v1/predict", {"instances": instances})
     assert status == 200
     for online, offline in zip(body["predictions"], model[1].predict(instances), strict=True):
@@ -76,11 +76,15 @@ def test_is_unready_then_answers_as_offline_and_drains_on_sigterm(server, model)
         assert online == offline
 
     cases = [
-        ({"instances": [IMAGE] * 3 + [IMAGE[:27]]}, 400, "instance 3: image has shape (27, 28), e"),
+        (
+            {"instances": [BLACK_PIXELS] * 3 + [BLACK_PIXELS[:27]]},
+            400,
+            "instance 3: image has shape (27, 28), e",
+        ),
         ({"instances": [[[256] * 28] * 28]}, 400, "pixel 256"),
         ({"instances": [{"picture": 1}]}, 400, "unknown field 'picture'"),
         ({"instances": []}, 400, "one instance or more"),
-        ([IMAGE], 400, "one instance or more"),
+        ([BLACK_PIXELS], 400, "one instance or more"),
         (b"{", 400, "not JSON"),
         (b"x" * 1_500_001, 413, "1500000 are allowed"),
     ]
@@ -89,7 +93,7 @@ def test_is_unready_then_answers_as_offline_and_drains_on_sigterm(server, model)
         assert (status, message in body["error"]) == (expected, True), body
 
     statuses = []
-    batch = {"instances": [IMAGE] * 100}
+    batch = {"instances": [BLACK_PIXELS] * 100}
     threads = [
         threading.Thread(target=lambda: statuses.append(request(port, "/v1/predict", batch)[0]))
         for _ in range(16)

@@ -29,7 +29,7 @@ def endpoint(**split):
     ],
 )
 def test_split_after_deploying(before, asked, after):
-    assert traffic.after_deploy(before, new_id="9", asked=asked) == after
+    assert traffic.after_deploy(before, new_id="9", requested=asked) == after
 
 
 @pytest.mark.parametrize(
@@ -44,19 +44,19 @@ def test_split_after_deploying(before, asked, after):
 )
 def test_split_after_undeploying(before, asked, after):
     gone = before["deployedModels"][-1]["id"]
-    assert traffic.after_undeploy(before, deployed_id=gone, asked=asked) == after
+    assert traffic.after_undeploy(before, deployed_id=gone, requested=asked) == after
 
 
 def test_model_with_traffic_is_not_undeployed():
     with pytest.raises(ApiError, match="50% of the traffic") as error:
-        traffic.after_undeploy(endpoint(d1=50, d2=50), deployed_id="1", asked={})
+        traffic.after_undeploy(endpoint(d1=50, d2=50), deployed_id="1", requested={})
     assert error.value.status == "FAILED_PRECONDITION"
 
 
 @pytest.mark.parametrize("asked", [{"0": 99}, {"0": 50, "7": 50}, {"0": 101}, {"0": 150, "1": -50}])
 def test_bad_split_is_refused(asked):
     with pytest.raises(ApiError, match="trafficSplit"):
-        traffic.after_deploy(endpoint(d1=100), new_id="9", asked=asked)
+        traffic.after_deploy(endpoint(d1=100), new_id="9", requested=asked)
 
 
 def test_choice_follows_the_split():

@@ -29,7 +29,7 @@ def test_shares_are_by_method_and_kind(text, shares):
     assert {method: kinds for method, kinds in faults.shares.items() if kinds} == shares
 
 
-def test_options_stand_beside_the_shares():
+def test_options_follow_the_shares():
     faults = Faults.parse("any=0.1;late-seconds=0.5;seed=7")
     assert (faults.late_seconds, faults.seed) == (0.5, 7)
 
@@ -37,16 +37,16 @@ def test_options_stand_beside_the_shares():
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("any", "'any': '' is not a number"),
-        ("GET:404=0.1", "'404' is not one of 429, 503, reset, late, any"),
-        ("FETCH:503=0.1", "'FETCH' is not one of GET, POST, PATCH, DELETE"),
-        ("503=0.1;late-seconds=soon", "'soon' is not a number"),
-        ("503=-0.1", "'-0.1' is not a number"),
-        ("503=nan", "'nan' is not a number"),
-        ("any=0.6;GET:late=0.6", "GET: the shares add up to 1.2, over 1"),
+        ("any", "'any'.*NAME=NUMBER"),
+        ("GET:404=0.1", "'404'.* 429, 503, reset, late, any"),
+        ("FETCH:503=0.1", "'FETCH'.* GET, POST, PATCH, DELETE"),
+        ("503=0.1;late-seconds=soon", "'soon'.*NAME=NUMBER"),
+        ("503=-0.1", "'-0.1'.*NAME=NUMBER"),
+        ("503=nan", "'nan'.*NAME=NUMBER"),
+        ("any=0.6;GET:late=0.6", r"GET: .*1\.2"),
     ],
 )
-def test_a_wrong_specification_is_explained(text, part):
+def test_the_error_of_an_invalid_specification_has_the_allowed_values(text, part):
     with pytest.raises(FaultsError, match=part):
         Faults.parse(text)
 

@@ -30,9 +30,9 @@ both = pytest.mark.parametrize(
         (b'{"\\udfff": 1}', "udfff"),
         (b'["\xed\xa0\x80"]', "utf-8"),
         (b'"\xff"', "utf-8"),
-        (b'{"a": 1, "b": {"c": 1, "c": 2}}', '"c" is given twice'),
-        (b"[" * 100_000, "nested too deeply"),
-        (b'{"a":' * 100_000, "nested too deeply"),
+        (b'{"a": 1, "b": {"c": 1, "c": 2}}', '"c".*twice'),
+        (b"[" * 100_000, "too deeply"),
+        (b'{"a":' * 100_000, "too deeply"),
         (b"9" * 9000, "digits"),
     ],
     ids=lambda value: str(value)[:20],
@@ -48,7 +48,7 @@ def test_everything_else_is_read(parse):
     assert parse(text) == {"a": [1, -2.5, 1e300, 0.0, None, True, "😀", "😀"]}
 
 
-def test_both_are_the_same():
+def test_the_copies_are_equal():
     """The trainer runs without the service's package, so it has a copy."""
     ours, other = (Path(module.__file__).read_text("utf-8") for module in (services, trainers))
     assert ours == other

@@ -4,7 +4,6 @@ import pytest
 
 from vertex_local.jobs import cores
 from vertex_local.jobs.replica_env import plan_job, process_specs
-from vertex_local.processes.log_times import LineTimes, LogClock
 
 pytestmark = pytest.mark.fast
 
@@ -51,18 +50,3 @@ def test_a_job_may_say_its_threads_itself(tmp_path):
 
     expected = str(max(1, len(os.sched_getaffinity(0)) // 4))
     assert [spec.env[cores.THREADS_VARIABLE] for spec in specs] == ["7", *[expected] * 3]
-
-
-def test_a_line_has_the_time_of_the_first_look_after_it(tmp_path, monkeypatch):
-    log = tmp_path / "a.log"
-    log.write_text("one\ntwo\n")
-    clock = LogClock([log])
-    for moment, text in (("t1", "three\n"), ("t2", ""), ("t3", "four\n")):
-        monkeypatch.setattr("vertex_local.processes.log_times.now", lambda moment=moment: moment)
-        with log.open("a") as file:
-            file.write(text)
-        clock.look()
-
-    times = LineTimes(log)
-    assert [times.at(offset) for offset in (8, 14)] == ["t1", "t3"]
-    assert times.at(19).startswith("20")  # not looked at yet: when the file was last written

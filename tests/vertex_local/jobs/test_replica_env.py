@@ -1,6 +1,7 @@
 """Worker pools become replicas with Vertex AI's own environment."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -129,32 +130,38 @@ PYTHON_POOL = {"replicaCount": "1", "pythonPackageSpec": {"pythonModule": "train
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"jobSpec": {}}, "displayName is required"),
-        (job(), r"workerPoolSpecs\[0\] is required"),
-        (job({}, pool()), r"workerPoolSpecs\[0\] is required"),
-        (job(pool(2)), r"workerPoolSpecs\[0\].replicaCount is 2; it must be 1"),
-        (job(pool(0)), r"workerPoolSpecs\[0\].replicaCount is 0; it must be 1"),
-        (job(pool(), pool(-1)), r"workerPoolSpecs\[1\].replicaCount is -1"),
-        (job(*5 * [pool()]), "has 5 pools; at most 4"),
-        (job(pool(), pool(command=[])), r"workerPoolSpecs\[1\].containerSpec.command is missing"),
-        (job(pool(command=[""])), "command is missing: this service runs commands"),
-        (job({"replicaCount": "1"}), "command is missing"),
-        (job(PYTHON_POOL), "pythonPackageSpec is not supported"),
-        (job(pool(env=[{"value": "x"}])), r'containerSpec.env: the name "" is not valid'),
-        (job(pool(env=[{"name": "A=B"}])), 'the name "A=B" is not valid'),
-        (job(pool(), baseOutputDirectory={"outputUriPrefix": "gs://b/p"}), '"gs://b/p" is not a'),
-        (job(pool(), baseOutputDirectory={"outputUriPrefix": "runs/5"}), "give an absolute path"),
-        (job(pool(), scheduling={"timeout": "-5s"}), 'timeout "-5s" is not valid'),
+        ({"jobSpec": {}}, "displayName"),
+        (job(), r"workerPoolSpecs\[0\].*chief"),
+        (job({}, pool()), r"workerPoolSpecs\[0\].*chief"),
+        (job(pool(2)), r"workerPoolSpecs\[0\].replicaCount.* 2;.* 1"),
+        (job(pool(0)), r"workerPoolSpecs\[0\].replicaCount.* 0;.* 1"),
+        (job(pool(), pool(-1)), r"workerPoolSpecs\[1\].replicaCount.*-1"),
+        (job(*5 * [pool()]), " 5 pools;.* 4"),
+        (job(pool(), pool(command=[])), r"workerPoolSpecs\[1\].containerSpec.command"),
+        (job(pool(command=[""])), r"workerPoolSpecs\[0\].containerSpec.command"),
+        (job({"replicaCount": "1"}), r"workerPoolSpecs\[0\].containerSpec.command"),
+        (job(PYTHON_POOL), "pythonPackageSpec.*containerSpec.command"),
+        (job(pool(env=[{"value": "x"}])), r'containerSpec.env.* ""'),
+        (job(pool(env=[{"name": "A=B"}])), r'containerSpec.env.* "A=B"'),
+        (
+            job(pool(), baseOutputDirectory={"outputUriPrefix": "gs://b/p"}),
+            'outputUriPrefix "gs://b/p".*file://',
+        ),
+        (
+            job(pool(), baseOutputDirectory={"outputUriPrefix": "runs/5"}),
+            'outputUriPrefix "runs/5".*absolute path',
+        ),
+        (job(pool(), scheduling={"timeout": "-5s"}), 'timeout "-5s"'),
     ],
     ids=lambda value: "" if isinstance(value, dict) else value[:30],
 )
-def test_what_cannot_run_here_is_refused_with_the_field(body, words):
+def test_invalid_jobs_are_refused_and_the_error_names_the_field(body, words):
     with pytest.raises(ApiError, match=words) as caught:
         plan_job(body)
     assert (caught.value.code, caught.value.status) == (400, "INVALID_ARGUMENT")
 
 
-def test_accelerators_are_done_without_and_named(caplog):
+def test_accelerators_are_ignored_with_a_warning(caplog):
     machine = {
         "machineType": "n1-standard-8",
         "acceleratorType": "NVIDIA_TESLA_T4",
@@ -164,4 +171,4 @@ def test_accelerators_are_done_without_and_named(caplog):
     plan_job(job({**pool(), "machineSpec": machine}, pool()))
 
     (message,) = caplog.messages
-    assert "workerPoolSpecs[0].machineSpec asks for 2 NVIDIA_TESLA_T4" in message
+    assert re.search(r"workerPoolSpecs\[0\].machineSpec.* 2 NVIDIA_TESLA_T4", message)

@@ -29,7 +29,7 @@ from tests.vertex_local.pipelines.test_pipelines import (
     job_hangs,
     states,
 )
-from vertex_local.api.database.store import now
+from vertex_local.machine.clock import now
 from vertex_local.pipelines import journal as events
 
 pytestmark = pytest.mark.usefixtures("temp_folder")

@@ -162,7 +162,7 @@ def test_the_least_recently_used_goes_unless_it_is_in_use(store):
     used(store, "b", moment=9)
     with store.using("a", build=never, wait=never):
         os.utime(store.folder / "a" / RECORD_FILE, (0, 0))
-        removed = store.tidy()
+        removed = store.prune()
     assert [one.key for one in removed] == ["c"]
     assert [one.key for one in store.environments()] == ["b", "d", "a"]
 
@@ -176,7 +176,7 @@ def test_what_is_half_built_is_not_used_and_is_removed(store):
     with store.using("half", build=build, wait=never) as prefix:
         assert not (prefix / "rest").exists()
     (folder / RECORD_FILE).unlink()
-    store.tidy()
+    store.prune()
     assert list(store.folder.iterdir()) == []
 
 
@@ -185,7 +185,7 @@ def test_one_with_a_damaged_record_is_not_listed_and_is_removed(store, text):
     used(store, "damaged", moment=1)
     (store.folder / "damaged" / RECORD_FILE).write_text(text)
     assert store.environments() == []
-    assert store.tidy() == []
+    assert store.prune() == []
     assert list(store.folder.iterdir()) == []
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from vertex_local.processes.programs import KFP_MODULE, Image, Program
+from vertex_local.processes.programs import KFP_MODULE, Preloaded, Program
 
 pytestmark = pytest.mark.fast
 
@@ -49,10 +49,10 @@ def test_other_commands_are_not_programs_of_ours(command):
     ids=["same", "others-differ", "another-value", "missing", "one-more"],
 )
 def test_a_variable_that_imports_read_must_be_the_same(tmp_path, env, can_run):
-    image = Image(env={"LD_PRELOAD": "a.so"}, files={}, names=frozenset())
-    assert image.can_run(env, str(tmp_path)) is can_run
+    preloaded = Preloaded(env={"LD_PRELOAD": "a.so"}, files={}, names=frozenset())
+    assert preloaded.can_run(env, str(tmp_path)) is can_run
 
 
-def test_a_folder_that_is_not_there_is_left_to_a_new_process(tmp_path):
-    image = Image(env={}, files={}, names=frozenset())
-    assert not image.can_run({}, str(tmp_path / "nowhere"))
+def test_a_missing_folder_needs_a_new_process(tmp_path):
+    preloaded = Preloaded(env={}, files={}, names=frozenset())
+    assert not preloaded.can_run({}, str(tmp_path / "nowhere"))

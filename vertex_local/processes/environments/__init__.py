@@ -1,1 +1,1 @@
-"""Python environments of steps: shared ones with the packages that steps ask for, and layers."""
+"""Python environments of steps: shared ones with the packages a step requires, and layers."""

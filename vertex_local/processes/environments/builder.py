@@ -1,7 +1,7 @@
-"""Builds one environment: `python -m …environments.builder FOLDER ARGUMENTS…`.
+"""Builder of one environment: `python -m …environments.builder FOLDER ARGUMENTS…`.
 
-ARGUMENTS are a JSON list for each `pip install`, in order. A process of its own, so that a cancel
-ends it with all that it has started. Exits with pip's code.
+ARGUMENTS are a JSON list for each `pip install`, in order. A separate process, so that a cancelled
+build ends with all its descendants. Exits with pip's exit code.
 """
 
 import ensurepip
@@ -20,17 +20,17 @@ from vertex_local.processes.environments.layer import PLACE_VARIABLES, site_of
 from vertex_local.processes.environments.store import VENV_FOLDER, write_record
 
 PIP_DEFAULTS = {
-    "PIP_NO_INPUT": "1",  # nobody is there to give a password
+    "PIP_NO_INPUT": "1",  # there is no terminal for a password
     "PIP_PROGRESS_BAR": "off",
     "PIP_ROOT_USER_ACTION": "ignore",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "PIP_RETRIES": "2",  # of five, the last ones take long where there is no network
+    "PIP_RETRIES": "2",  # not 5: without a network the last ones take long
 }
 UNSET = {*PLACE_VARIABLES, "PYTHONPATH", "PYTHONUSERBASE"}
 
 
 def build(folder: Path, installs: tuple[tuple[str, ...], ...]) -> int:
-    """Make the environment and its record; return 0, or the exit code of a pip that failed."""
+    """Build the environment and write its record; return 0, or the exit code of a failed pip."""
     began = time.monotonic()
     prefix = folder / VENV_FOLDER
     _create(prefix)
@@ -38,22 +38,22 @@ def build(folder: Path, installs: tuple[tuple[str, ...], ...]) -> int:
     for arguments in installs:
         if code := _install(prefix, arguments, env):
             return code
-    # What starts every step; in a container it may be part of the image.
+    # kfp starts every step; in a container it may be part of the image.
     if not _has_kfp(prefix) and (code := _install(prefix, (own_kfp(), "--no-deps"), env)):
         return code
     found = metadata.distributions(path=[site_of(prefix)])
     packages = [f"{one.metadata['Name']}=={one.version}" for one in found]
     requirements = Step((), installs).requirements
     size_bytes = write_record(folder, requirements=requirements, packages=packages)
-    _say(f"built in {time.monotonic() - began:.1f} s ({size_bytes / 1e6:.0f} MB), kept in {folder}")
+    _log(f"built in {time.monotonic() - began:.1f} s ({size_bytes / 1e6:.0f} MB), kept in {folder}")
     return 0
 
 
 def _create(prefix: Path) -> None:
-    """Make a virtual environment with pip and setuptools, as images of Python have them.
+    """Create a virtual environment with pip and setuptools, as in Python's container images.
 
-    They come from the wheels in Python's own `ensurepip`, unpacked: to install these takes longer
-    than what a step asks for.
+    The wheels in Python's own `ensurepip` are unpacked: installing them takes longer than most
+    packages of steps do.
     """
     wheels = sorted(Path(ensurepip.__file__).parent.glob("_bundled/*.whl"))
     venv.EnvBuilder(with_pip=not wheels, symlinks=True).create(prefix)
@@ -68,7 +68,7 @@ def _install(prefix: Path, arguments: tuple[str, ...], env: dict[str, str]) -> i
 
 
 def _environment(prefix: Path) -> dict[str, str]:
-    """Return the environment of pip: the user's settings of it but those for another place."""
+    """Return the environment of pip: the user's, without settings of another target folder."""
     kept = {name: value for name, value in os.environ.items() if name not in UNSET}
     path = os.pathsep.join([str(prefix / "bin"), os.environ.get("PATH", "")])
     return {**PIP_DEFAULTS, **kept, "VIRTUAL_ENV": str(prefix), "PATH": path}
@@ -78,13 +78,13 @@ def _has_kfp(prefix: Path) -> bool:
     return any(metadata.distributions(name="kfp", path=[site_of(prefix)]))
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Build what the command line names."""
+    """Build the environment that the command line specifies."""
     folder, *installs = sys.argv[1:]
     sys.exit(build(Path(folder), tuple(tuple(json.loads(one)) for one in installs)))
 

@@ -14,25 +14,25 @@ from vertex_local.processes.environments.store import (
     StoreError,
 )
 
-TEXT = "list or clear the Python environments of steps that ask for packages"
+TEXT = "list or clear the Python environments of steps with packages"
 DESCRIPTION = f"""\
-A step never writes into the environment of the service. If it asks for packages
-(packages_to_install, or the kfp that compiled it, where that is another), it runs in an environment
-with exactly these, without those of the service. It is built once, by pip, and kept for all steps
-and services of yours that ask for the same with the same kfp and Python; the step's log says so.
-What a step's own code installs goes on top, for that step alone, and vanishes with it.
+A step never writes to the environment of the service. A step with packages (packages_to_install,
+or the kfp that compiled it, if that is another version) runs in an environment with exactly these,
+without those of the service. pip builds it once, as the step's log shows; all your steps and
+services with the same packages, kfp and Python share it. Packages that a step's own code installs
+are added for that step alone, and removed with it.
 
-They are in {FOLDER_VARIABLE} (default: ~/.cache/vertex-local/environments). Above
-{LIMIT_VARIABLE} gigabytes (default: {DEFAULT_LIMIT_GB:g}) the least recently used go; one
-that a step is using stays. `pandas` without a version stays at the one that was the newest when it
-was built: clear it to get a newer one.
+Environments are kept in {FOLDER_VARIABLE} (default: ~/.cache/vertex-local/environments).
+Above {LIMIT_VARIABLE} gigabytes (default: {DEFAULT_LIMIT_GB:g}) the least recently used are
+removed, except those in use. `pandas` without a version is the newest version at the time of the
+build: clear the environment to get a newer one.
 """
 EXAMPLES = """\
 examples:
-  vertex-local environments list               size, last use and what was asked for
-  vertex-local environments list --packages    and all that was installed
+  vertex-local environments list               size, last use and packages requested
+  vertex-local environments list --packages    and all packages installed
   vertex-local environments clear 3f0c23a99b1e
-  vertex-local environments clear              all that no step is using
+  vertex-local environments clear              all that no step uses
 """
 USAGE_ERROR = 2
 UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
@@ -45,16 +45,16 @@ def add_environments(commands: Any) -> None:
         "environments", help=TEXT, description=DESCRIPTION, epilog=EXAMPLES, formatter_class=raw
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="list | clear")
-    text = "list them, the last used first"
+    text = "list environments, the last used first"
     listing = actions.add_parser("list", help=text, description=text)
-    listing.add_argument("--packages", action="store_true", help="show all that is installed")
-    text = "remove them; those in use stay"
+    listing.add_argument("--packages", action="store_true", help="also list all installed packages")
+    text = "remove environments, except those in use"
     clearing = actions.add_parser("clear", help=text, description=text)
     clearing.add_argument("keys", nargs="*", metavar="KEY", help="as listed; default: all")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Carry the command out; return the exit code."""
+    """Run the command; return the exit code."""
     try:
         store = Store.of_user()
         if arguments.action == "list":
@@ -84,14 +84,14 @@ def _clear(store: Store, keys: list[str]) -> int:
     known = {one.key: one for one in store.environments()}
     if unknown := [key for key in keys if key not in known]:
         allowed = ", ".join(known) or "none"
-        print(f"vertex-local: no environment {unknown[0]!r}; there are: {allowed}", file=sys.stderr)
+        print(f"vertex-local: no environment {unknown[0]!r}; existing: {allowed}", file=sys.stderr)
         return USAGE_ERROR
     for key in keys or known:
         one = known[key]
-        outcome = "removed" if store.remove(key) else "kept, a step is using it:"
+        outcome = "removed" if store.remove(key) else "kept, in use by a step:"
         print(f"{outcome} {key} ({_size(one.size_bytes)}): {', '.join(one.requirements)}")
     if not keys:
-        store.tidy()  # what is half built
+        store.prune()  # incomplete ones
     if not known:
         print(f"There are no environments in {store.folder}.")
     return 0

@@ -1,7 +1,7 @@
-"""The packages that KFP has a step install before it begins, read from the step's command.
+"""Packages that a step of KFP installs before it begins, read from its command.
 
 `@dsl.component` compiles to `sh -c SCRIPT sh -ec …`, where SCRIPT runs `pip install` and then
-`"$0" "$@"`: the rest of the command. All of kfp 2.0 to 2.17 write the same few lines.
+`"$0" "$@"`, the rest of the command. kfp 2.0 to 2.17 all write the same lines.
 """
 
 import re
@@ -19,8 +19,8 @@ PIP_PROGRAMS = (
     ("pip", "install"),
     ("pip3", "install"),
 )
-# Lines around the installation: a look whether there is a pip, and `use_venv=True`. An environment
-# of its own has the one and is the other.
+# Other lines of the script: a check for pip, and `use_venv=True`. An environment has pip and is a
+# virtual environment, so these can be skipped.
 KFP_LINES = {
     'if ! [ -x "$(command -v pip)" ]; then',
     "python3 -m ensurepip || python3 -m ensurepip --user || apt-get install python3-pip",
@@ -43,16 +43,16 @@ CREDENTIALS = re.compile(r"//[^/@\s]+@")
 
 @dataclass(frozen=True)
 class Step:
-    """A step's command without the installation, and what each `pip install` is given."""
+    """A step's command without the installation, and the arguments of each `pip install`."""
 
     command: tuple[str, ...]
     installs: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def of(cls, command: list[str]) -> "Step":
-        """Read a command; one that is not in KFP's form installs nothing here.
+        """Parse a command; one that is not in KFP's form is kept whole, with no installs.
 
-        A shell runs such a command as it is, and its pip installs into the layer of that step.
+        A shell runs such a command, and its pip installs into the layer of that step.
         """
         match command:
             case ["sh", "-c" | "-ec", script, program, *arguments]:
@@ -62,28 +62,28 @@ class Step:
 
     @cached_property
     def requirements(self) -> tuple[str, ...]:
-        """The packages as a reader may see them, in the order in which they are installed."""
+        """Packages in the order of installation, without credentials."""
         found = (word for arguments in self.installs for word in _requirements(arguments))
         return tuple(CREDENTIALS.sub("//***@", word) for word in found if _applies(word))
 
     @property
     def needs_environment(self) -> bool:
-        """Whether it asks for anything but the kfp that this service has itself."""
+        """Whether it requires anything except the kfp of this service."""
         return bool(set(self.requirements) - {own_kfp()})
 
 
 def own_kfp() -> str:
-    """Return the requirement that the kfp of this service fulfils."""
+    """Return the requirement for the kfp of this service."""
     return f"kfp=={metadata.version('kfp')}"
 
 
 def _installs(script: str) -> tuple[tuple[str, ...], ...]:
-    """Return the arguments of each `pip install`; none if the script does anything else."""
+    """Return the arguments of each `pip install`; nothing if the script does anything else."""
     lines = script.replace("\\\n", " ").split("\n")
     kept = "\n".join(line for line in lines if line.strip() not in KFP_LINES)
     try:
         *statements, last = _statements(kept)
-    except ValueError:  # an open quotation, or nothing at all
+    except ValueError:  # an open quotation, or an empty script
         return ()
     installs = [_pip_arguments(words) for words in statements if words != [KFP_ASSIGNMENT]]
     if last != ["$0", "$@"] or not all(installs):
@@ -92,10 +92,10 @@ def _installs(script: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _statements(script: str) -> Iterator[list[str]]:
-    """Split a script into simple commands that follow each other.
+    """Split a script into its simple commands.
 
     Raises:
-        ValueError: it has an open quotation, or operators other than && and ;.
+        ValueError: It has an open quotation, or operators other than && and ;.
     """
     lexer = shlex.shlex(script, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace, lexer.commenters = " \t\r", ""
@@ -115,9 +115,9 @@ def _statements(script: str) -> Iterator[list[str]]:
 
 
 def _pip_arguments(words: list[str]) -> list[str]:
-    """Return what a `pip install` is given, without flags for silence; nothing for other commands.
+    """Return the arguments of a `pip install`, without quiet flags; nothing for other commands.
 
-    Nor for one with flags that say where to install, or with words that a shell would change.
+    Nothing also for one with flags for a target folder, or with words that a shell would expand.
     """
     if words[0] == KFP_ASSIGNMENT:
         words = words[1:]
@@ -130,7 +130,7 @@ def _pip_arguments(words: list[str]) -> list[str]:
 
 
 def _requirements(arguments: list[str] | tuple[str, ...]) -> Iterator[str]:
-    """Yield the packages among pip's arguments; none if a flag is not known."""
+    """Yield the packages among pip's arguments; nothing if a flag is unknown."""
     flags = {word.partition("=")[0] for word in arguments if word.startswith("-")}
     if not flags <= FLAGS | VALUE_FLAGS:
         return
@@ -142,7 +142,7 @@ def _requirements(arguments: list[str] | tuple[str, ...]) -> Iterator[str]:
 
 
 def _applies(requirement: str) -> bool:
-    """Whether a requirement is for this Python; KFP names one for 3.8 each time."""
+    """Return whether a requirement applies to this Python; KFP always adds one for 3.8."""
     try:
         marker = Requirement(requirement).marker
     except InvalidRequirement:  # a path or an address

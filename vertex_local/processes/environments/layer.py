@@ -1,9 +1,9 @@
-"""A step's own Python: an empty environment on top of one that it reads and cannot change.
+"""Layer of a step: an empty Python environment on top of a read-only one.
 
-Whatever a step installs (`python -m pip`, `pip`, `sys.executable`, `uv pip`) goes into its layer,
-comes first in its path, and is removed with it, as in a container. A layer is a virtual environment
-whose packages are followed by those of its base: some ten files, made in a millisecond. The
-standard library only: supervisors make it.
+Packages that a step installs (`python -m pip`, `pip`, `sys.executable`, `uv pip`) go to its layer,
+come first in its path, and are removed with it, as in a container. A layer is a virtual environment
+with the packages of its base after its own: about ten files, created in a millisecond. Standard
+library only: supervisors import it.
 """
 
 import os
@@ -17,12 +17,12 @@ from pathlib import Path
 
 from vertex_local.machine import linux
 
-# Flags that would lead an installer to another place than the environment it runs in.
+# Variables that would make an installer write outside the environment it runs in.
 PLACE_VARIABLES = (
     *("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_PYTHON", "PYTHONHOME"),
     *("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_TARGET", "UV_PREFIX", "UV_PROJECT_ENVIRONMENT"),
 )
-DATA_FOLDERS = ("share", "etc")  # packages look for files of theirs there, below sys.prefix
+DATA_FOLDERS = ("share", "etc")  # packages search these below sys.prefix
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Layer:
         """Write the files of a layer.
 
         Raises:
-            OSError: they cannot be written.
+            OSError: They cannot be written.
         """
         layer = cls(folder, base)
         layer._site.mkdir(parents=True)
@@ -61,11 +61,11 @@ class Layer:
 
     @property
     def python(self) -> Path:
-        """The interpreter."""
+        """Interpreter of the layer."""
         return self._bin / "python"
 
     def environment(self, env: dict[str, str]) -> dict[str, str]:
-        """Return `env` as a shell has it in which the layer is activated."""
+        """Return `env` as it is with the layer activated."""
         left = {name: value for name, value in env.items() if name not in PLACE_VARIABLES}
         folders = [str(self._bin), str(_bin_of(self.base))]
         others = left.get("PATH", "").split(os.pathsep)
@@ -79,10 +79,10 @@ class Layer:
         return left
 
     def adopt(self) -> None:
-        """Let this process, a fork that runs on the base, be one that was started in the layer."""
+        """Switch this process, a fork that runs on the base, to the layer."""
         sys.executable = str(self.python)
         sys.prefix = sys.exec_prefix = str(self.folder)
-        sys.modules.pop("sysconfig", None)  # it keeps where packages are installed
+        sys.modules.pop("sysconfig", None)  # it caches the folders of packages
         places = (sys.path.index(path) for path in self._base_sites if path in sys.path)
         sys.path.insert(min(places, default=len(sys.path)), str(self._site))
 
@@ -108,12 +108,12 @@ class Layer:
 
 
 def is_own(prefix: Path) -> bool:
-    """Whether this is the environment that the service itself runs in."""
+    """Return whether this is the environment of the service itself."""
     return str(prefix) == sys.prefix
 
 
 def is_virtual(prefix: Path) -> bool:
-    """Whether a prefix is that of a virtual environment, not of a whole system."""
+    """Return whether a prefix is that of a virtual environment, not of a system's Python."""
     return not is_own(prefix) or sys.prefix != sys.base_prefix
 
 
@@ -124,15 +124,15 @@ def site_of(prefix: Path) -> str:
 
 
 def protect(prefixes: set[str]) -> None:
-    """Make environments read-only for all processes of this mount namespace, which must be new.
+    """Make environments read-only in this mount namespace, which must be new.
 
-    A second wall, against writing past the layer; where the system refuses it, the layer is left.
+    This prevents writes that bypass the layer. A system may refuse it; the layer works without.
     """
     for folder in sorted({folder for prefix in prefixes for folder in _folders(Path(prefix))}):
         try:
             linux.make_read_only(folder)
         except OSError as error:
-            sys.stderr.write(f"{folder} is not read-only for the step: {error}\n")
+            sys.stderr.write(f"{folder} stays writable for the step: {error}\n")
 
 
 def _folders(prefix: Path) -> list[str]:

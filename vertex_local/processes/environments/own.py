@@ -1,4 +1,4 @@
-"""The service's own environment: whether its kfp is the one that the service was written for."""
+"""Check of the kfp that is installed with the service."""
 
 import sys
 from importlib import metadata
@@ -7,7 +7,7 @@ TESTED_KFP = "2.17.0"
 
 
 def problem() -> str:
-    """Return what is wrong with the installed kfp and how to mend it; nothing if it will do."""
+    """Return the problem of the installed kfp with its remedy; empty if there is none."""
     try:
         version = metadata.version("kfp")
     except metadata.PackageNotFoundError:
@@ -16,7 +16,7 @@ def problem() -> str:
         return ""
     found = f"kfp {version} is installed" if version else "kfp is not installed"
     return (
-        f"{found} where this service needs {TESTED_KFP}, so no pipeline would run; mend it with: "
+        f"{found}, but this service needs {TESTED_KFP} to run pipelines; install it with: "
         f"{sys.executable} -m pip install kfp=={TESTED_KFP}"
     )
 

@@ -1,8 +1,8 @@
-"""The environments of a user: built once, shared by all services, and bounded in size.
+"""Store of a user's environments: built once, shared by all services, limited in size.
 
-FOLDER/KEY holds one: `lock`, `venv`, and `environment.json`, which is written when it is complete.
-Who uses it holds a shared flock(2) on `lock`, who builds or removes it an exclusive one; both end
-with the process, so what a killed one has half built is seen, and removed by the next.
+FOLDER/KEY has one: `lock`, `venv`, and `environment.json`, which is written when the build is
+complete. Users hold a shared flock(2) on `lock`, builders and removers an exclusive one. Locks end
+with their process, so an incomplete environment of a killed builder is recognised and removed.
 """
 
 import fcntl
@@ -29,12 +29,12 @@ KEY_LENGTH = 12
 
 
 class StoreError(Exception):
-    """The environments cannot be kept; the message says why."""
+    """A setting of the store is invalid; the message names it."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What is known of one that is complete."""
+    """A complete environment."""
 
     key: str
     folder: Path
@@ -48,17 +48,17 @@ class Environment:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of environments; the least recently used go when they outgrow the limit."""
+    """A folder of environments; above the limit the least recently used are removed."""
 
     folder: Path
     limit_bytes: int
 
     @classmethod
     def of_user(cls) -> "Store":
-        """Return that of this user, of all services of theirs.
+        """Return the store of this user, which all their services share.
 
         Raises:
-            StoreError: a variable names no size.
+            StoreError: The limit is not a number.
         """
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         folder = os.environ.get(FOLDER_VARIABLE) or Path(cache, "vertex-local", "environments")
@@ -76,12 +76,12 @@ class Store:
     def using(
         self, key: str, *, build: Callable[[Path], None], wait: Callable[[], None]
     ) -> Iterator[Path]:
-        """Yield the virtual environment of a key, and keep it from being removed meanwhile.
+        """Yield the virtual environment of a key, which is not removed meanwhile.
 
         Args:
             key: See `key_of`.
-            build: Makes the environment in the folder it is given, its record included.
-            wait: Called again and again while somebody else builds it; raises to give up.
+            build: Builds the environment and its record in the given folder.
+            wait: Called repeatedly while another process builds it; may raise to cancel.
         """
         make_private(self.folder)
         folder = self.folder / key
@@ -93,12 +93,12 @@ class Store:
             os.close(lock)
 
     def environments(self) -> list[Environment]:
-        """Return the complete ones, the last used first."""
+        """Return the complete environments, the last used first."""
         found = [one for key in self._keys() if (one := self._read(key))]
         return sorted(found, key=lambda one: -one.last_used)
 
     def remove(self, key: str) -> bool:
-        """Remove one; False if it is in use or being built."""
+        """Remove an environment; return False if it is in use or being built."""
         folder = self.folder / key
         lock = _lock(folder, fcntl.LOCK_EX)
         if lock is None:
@@ -107,8 +107,12 @@ class Store:
         os.close(lock)
         return True
 
-    def tidy(self) -> list[Environment]:
-        """Remove the incomplete, and the least recently used above the limit; return the latter."""
+    def prune(self) -> list[Environment]:
+        """Remove incomplete environments, and the least recently used above the limit.
+
+        Returns:
+            The removed environments that were complete.
+        """
         for key in self._keys():
             if self._read(key) is None:
                 self.remove(key)
@@ -125,7 +129,7 @@ class Store:
     def _lock_complete(
         self, folder: Path, *, build: Callable[[Path], None], wait: Callable[[], None]
     ) -> int:
-        """Return the shared lock of an environment, built by this or somebody else."""
+        """Return the shared lock of an environment, once this or another process has built it."""
         while True:
             lock = _lock(folder, fcntl.LOCK_SH, is_new=True)
             if lock is not None and (folder / RECORD_FILE).exists():
@@ -142,7 +146,7 @@ class Store:
                     _remove(folder)
                     os.close(lock)
                     raise
-                fcntl.flock(lock, fcntl.LOCK_SH)  # between the two others may remove it
+                fcntl.flock(lock, fcntl.LOCK_SH)  # another process may remove it before this lock
                 if (folder / RECORD_FILE).exists():
                     return lock
                 os.close(lock)
@@ -162,7 +166,7 @@ class Store:
             last_used = (folder / RECORD_FILE).stat().st_mtime
             known = {name: record[name] for name in ("size_bytes", "built")}
             requirements, packages = tuple(record["requirements"]), tuple(record["packages"])
-        except (OSError, ValueError, KeyError, TypeError):  # half built, or damaged
+        except (OSError, ValueError, KeyError, TypeError):  # incomplete or damaged
             return None
         lock = _lock(folder, fcntl.LOCK_EX)
         if lock is not None:
@@ -179,9 +183,9 @@ class Store:
 
 
 def key_of(installs: tuple[tuple[str, ...], ...]) -> str:
-    """Return the key of the environment with these: of requirements, kfp and Python.
+    """Return the key of an environment: a digest of requirements, kfp and Python.
 
-    Files and folders among them count with what they hold now.
+    Files and folders among the requirements enter with their sizes and times.
     """
     files = [_signature(Path(word)) for arguments in installs for word in arguments]
     python = [sys.version, os.path.realpath(sys.executable), platform.machine()]
@@ -204,7 +208,7 @@ def write_record(folder: Path, *, requirements: tuple[str, ...], packages: list[
 
 
 def _lock(folder: Path, kind: int, *, is_new: bool = False) -> int | None:
-    """Return a lock on an environment, or None if others hold one or it is not there."""
+    """Return a lock on an environment; None if another process holds one or it is missing."""
     if is_new:
         folder.mkdir(exist_ok=True)
     with suppress(FileNotFoundError):
@@ -220,14 +224,14 @@ def _lock(folder: Path, kind: int, *, is_new: bool = False) -> int | None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove an environment whose lock is held; the record first, for it says it is complete."""
+    """Remove a locked environment, first the record that marks it as complete."""
     (folder / RECORD_FILE).unlink(missing_ok=True)
     shutil.rmtree(folder / VENV_FOLDER, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _signature(path: Path) -> list[tuple[str, int, int]]:
-    """Return size and time of a file, or of all in a folder; nothing for what is neither."""
+    """Return size and time of a file, or of all files in a folder; else nothing."""
     try:
         paths = sorted(path.rglob("*")) if path.is_dir() else [path]
         found = [(str(one), one.stat()) for one in paths if one.is_file()]
@@ -237,7 +241,7 @@ def _signature(path: Path) -> list[tuple[str, int, int]]:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    """Yield what each file below takes on the disk."""
+    """Yield the size on disk of each file in a folder."""
     for place, _, names in os.walk(folder):
         for name in names:
             yield os.lstat(os.path.join(place, name)).st_blocks * 512

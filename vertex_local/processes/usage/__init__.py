@@ -1,1 +1,1 @@
-"""CPU and memory of replicas over time; the supervisor imports it: standard library only."""
+"""CPU and memory of replicas over time. Standard library only: supervisors import it."""

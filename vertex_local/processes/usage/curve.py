@@ -1,9 +1,9 @@
-"""The curve of a group of replicas: a file of at most `MOST_SAMPLES` samples, however long it runs.
+"""Usage curve of a group: a file of at most `MAX_SAMPLES` samples, however long the group runs.
 
-FOLDER/usage.jsonl begins with {"names": […], "started": TIME}; each line after that is a sample:
-[seconds since then, cores and bytes of the first replica, of the second one …], with null for one
-that is not running. `cores` is how many it has kept busy on average since the sample before. When
-the file is full every two samples become one, and from then on samples are twice as far apart.
+FOLDER/usage.jsonl begins with {"names": […], "started": TIME}; each further line is a sample:
+[seconds since then, cores and bytes of the first replica, of the second one …], with null for a
+replica that does not run. `cores` is the mean number of busy cores since the sample before. When
+the file is full, pairs of samples are merged, and the interval between samples doubles.
 """
 
 import json
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from vertex_local.machine.files import now
+from vertex_local.machine.clock import now
 from vertex_local.processes.usage.meters import Reading
 
-MOST_SAMPLES = 600
+MAX_SAMPLES = 600
 CURVE_FILE = "usage.jsonl"
-# A look that comes a little early is in time; else every other one would be missed.
-_EARLY = 0.1
+# Calls may come a little early; without a tolerance every second one would be skipped.
+_TOLERANCE_SECONDS = 0.1
 
 Row = list[float | int | None]
 Readings = Mapping[str, Reading | None]
@@ -41,33 +41,33 @@ class CurveWriter:
         self._rows: list[Row] = []
         self._seconds = 1.0
         self._before: Readings = {}
-        self._header = json.dumps({"names": self._names, "started": now()})
+        self._header = json.dumps({"names": self._names, "started": now(timespec="milliseconds")})
         self._is_new = True
 
-    def look(self, read: Callable[[], Readings]) -> None:
-        """Takes a sample if it is time to; `read` returns the readings of the replicas by name."""
+    def sample(self, read: Callable[[], Readings]) -> None:
+        """Take a sample if one is due; `read` returns the readings of the replicas by name."""
         moment = self._clock()
-        if moment - self._last < self._seconds - _EARLY:
+        if moment - self._last < self._seconds - _TOLERANCE_SECONDS:
             return
         readings, passed = read(), moment - self._last
         row: Row = [round(moment - self._start, 1)]
         for name in self._names:
-            row += self._sample(name, readings.get(name), passed)
+            row += self._values(name, readings.get(name), passed)
         self._before, self._last = readings, moment
         self._rows.append(row)
-        with suppress(OSError):  # a full disk is no reason to end a job
+        with suppress(OSError):  # a full disk must not end a job
             self._write(row)
 
-    def _sample(self, name: str, reading: Reading | None, passed: float) -> Row:
+    def _values(self, name: str, reading: Reading | None, passed: float) -> Row:
         if reading is None:
             return [None, None]
         before = self._before.get(name)
         used = reading.cpu_seconds - (before.cpu_seconds if before else 0.0)
-        # Less than before: a child has ended whose time nobody has taken over.
+        # The total can fall: the time of a child that its parent did not reap is lost.
         return [round(max(0.0, used) / passed, 3), reading.memory_bytes]
 
     def _write(self, row: Row) -> None:
-        if len(self._rows) > MOST_SAMPLES:
+        if len(self._rows) > MAX_SAMPLES:
             pairs = zip(self._rows[::2], self._rows[1::2], strict=False)
             last = self._rows[len(self._rows) // 2 * 2 :]
             self._rows = [_merge(*pair) for pair in pairs] + last
@@ -85,20 +85,20 @@ class CurveWriter:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What is kept of one replica; None where it was not running."""
+    """Samples of one replica; None where it was not running."""
 
     cores: list[float | None] = field(default_factory=list)
     memory_bytes: list[int | None] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever read of it."""
+        """Whether no sample has a value."""
         return all(value is None for value in self.cores)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curves:
-    """The samples of a group: `seconds` since it was started, and a curve by replica."""
+    """Samples of a group: `seconds` since its start, and a curve by replica."""
 
     started: str = ""
     seconds: list[float] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Curves:
 
 
 def read_curves(folder: Path) -> Curves:
-    """The curves of a group's folder, also of an earlier service's; empty if there are none."""
+    """Return the curves of a group's folder; empty if there are none."""
     path = folder / CURVE_FILE
     try:
         stat = path.stat()
@@ -119,7 +119,7 @@ def read_curves(folder: Path) -> Curves:
 def _read(path: Path, _modified: int, _size: int) -> Curves:
     header, *lines = path.read_text().split("\n")
     names: list[str] = json.loads(header)["names"]
-    rows = [json.loads(line) for line in lines[:-1]]  # the last one is empty, or half a line
+    rows = [json.loads(line) for line in lines[:-1]]  # the last one is empty or incomplete
     return Curves(
         started=json.loads(header)["started"],
         seconds=[row[0] for row in rows],
@@ -134,7 +134,7 @@ def _read(path: Path, _modified: int, _size: int) -> Curves:
 
 
 def _merge(first: Row, second: Row) -> Row:
-    """One sample of two: the mean of the cores, the most of the memory."""
+    """Merge two samples: the mean of the cores, the maximum of the memory."""
     merged: Row = [second[0]]
     for index in range(1, len(first), 2):
         cores = [row[index] for row in (first, second) if row[index] is not None]

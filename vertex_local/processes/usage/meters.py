@@ -1,4 +1,4 @@
-"""CPU seconds and memory, up to now, of process trees and of containers."""
+"""CPU seconds and memory of process trees and of containers."""
 
 import os
 from collections.abc import Collection
@@ -14,7 +14,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Reading:
-    """What has been used until now, and what is taken now."""
+    """CPU seconds used so far, and current memory."""
 
     cpu_seconds: float
     memory_bytes: int
@@ -24,25 +24,25 @@ class Reading:
 
 
 class ProcessTrees:
-    """Meter of processes together with all that they have started.
+    """Meter of processes together with their descendants.
 
-    A process belongs to the tree of its session, or of its parent when it is first seen. Its file
-    in /proc is read once to find that out; after that only those of the trees are read. Memory that
-    processes of a tree share counts once for each of them.
+    A process belongs to the tree of its session, or else of the parent that it has when it is first
+    seen. To find that out its file in /proc is read once; later only the files of members are read.
+    Shared memory counts once for each process.
     """
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
-        # Stays the /proc of this PID namespace, also when another one is mounted over it.
+        # Keeps the /proc of this PID namespace when another one is mounted over it.
         self._proc = os.open(proc, os.O_RDONLY | os.O_DIRECTORY)
         self._roots: frozenset[int] = frozenset()
         self._root_of: dict[int, int] = {}
 
     def read(self, roots: Collection[int]) -> dict[int, Reading]:
-        """The readings of the trees of these pids; one that has ended is left out."""
+        """Return the readings of the trees of these pids, without those that have ended."""
         if self._roots != (now := frozenset(roots)):
             self._roots = now
             self._root_of = {pid: root for pid, root in self._root_of.items() if root in now}
-        self._sort_in()
+        self._update_roots()
         found: dict[int, Reading] = {}
         for pid, root in self._root_of.items():
             if root and (fields := self._stat(pid)) and fields[0] != ZOMBIE:
@@ -52,31 +52,30 @@ class ProcessTrees:
         return found
 
     def close(self) -> None:
-        """Closes /proc."""
+        """Close /proc."""
         os.close(self._proc)
 
-    def _sort_in(self) -> None:
-        """Finds the trees of new processes; forgets those that have ended."""
+    def _update_roots(self) -> None:
+        """Find the trees of new processes; drop the processes that have ended."""
         pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         for pid in self._root_of.keys() - pids:
             del self._root_of[pid]
         new = {pid: self._stat(pid) for pid in pids - self._root_of.keys()}
-        # The parent is sorted in first; a cycle of parents there is none.
         for pid in new:
-            self._sort_in_one(pid, new)
+            self._find_root(pid, new)
 
-    def _sort_in_one(self, pid: int, new: dict[int, list[str]]) -> int:
+    def _find_root(self, pid: int, new: dict[int, list[str]]) -> int:
         if pid not in self._root_of:
             fields = new.get(pid)
             if not fields:
                 return 0
             parent, session = int(fields[1]), int(fields[3])
             own = [one for one in (pid, session) if one in self._roots]
-            self._root_of[pid] = own[0] if own else self._sort_in_one(parent, new)
+            self._root_of[pid] = own[0] if own else self._find_root(parent, new)
         return self._root_of[pid]
 
     def _stat(self, pid: int) -> list[str]:
-        """The fields of /proc/PID/stat from the third on: state, ppid, pgrp, session and so on."""
+        """Return the fields of /proc/PID/stat from the third on: state, ppid, pgrp, session."""
         try:
             fd = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._proc)
         except OSError:
@@ -90,7 +89,7 @@ class ProcessTrees:
 
 
 def read_container(container_id: str, *, root: Path = CGROUPS) -> Reading | None:
-    """The reading of a container's control group; None if it is not to be found here."""
+    """Return the reading of a container's control group; None if it cannot be found."""
     return _read_v2(container_id, root) or _read_v1(container_id, root)
 
 

@@ -1,4 +1,4 @@
-"""Samples the replicas of a group: processes by their trees, containers by their control groups."""
+"""Usage sampler of a group: process trees, or control groups of containers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,16 +9,16 @@ from vertex_local.processes.usage.meters import ProcessTrees, Reading, read_cont
 
 
 class Sampler:
-    """Writes the usage of replicas to a file of their group's folder; see `curve`."""
+    """Samples the usage of replicas into a file of the group's folder (`curve`)."""
 
     def __init__(self, folder: Path, replicas: Sequence[Replica]) -> None:
         self._replicas = replicas
         self._trees = ProcessTrees()
         self._curve = CurveWriter(folder, [replica.name for replica in replicas])
 
-    def look(self) -> None:
-        """Takes a sample if it is time to."""
-        self._curve.look(self._read)
+    def sample(self) -> None:
+        """Take a sample if one is due."""
+        self._curve.sample(self._read)
 
     def _read(self) -> Readings:
         alive = [replica for replica in self._replicas if replica.is_alive]
@@ -32,6 +32,6 @@ class Sampler:
 def _contained(replica: Replica) -> Reading | None:
     try:
         container_id = replica.container_id_path.read_text().strip()
-    except OSError:  # it is not there yet
+    except OSError:  # not started yet
         return None
     return read_container(container_id) if container_id.isalnum() else None
