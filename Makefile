@@ -1,9 +1,11 @@
-# Every target sets up what it needs: on a fresh machine with Python 3.11, make and git,
-# `make run-local` is all it takes.
+# Every target sets up what it needs: a fresh machine with Python 3.11, 3.12 or 3.13, make and git
+# needs only `make run-local`. PYTHON= chooses the interpreter; the default is the one that .venv
+# has, or else the newest that works.
 
-PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+PYTHON ?=
+PYTHONS := $(if $(PYTHON),'$(PYTHON)',$(BIN)/python python3.13 python3.12 python3.11)
 READY := $(VENV)/.ready
 WORKLOAD ?= mnist
 MODEL ?= fast
@@ -12,7 +14,7 @@ IMAGE ?=
 BASE ?= debian:bookworm-slim
 ACCELERATOR ?= cpu
 TAG ?= latest
-LOCK := $(BIN)/uv pip compile setup.py --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
+LOCK := $(BIN)/uv pip compile setup.py --universal --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 BENCHMARKS := $(filter-out __init__ clusters cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
@@ -25,10 +27,29 @@ setup: $(READY) ## create .venv from requirements.lock, or mend it (the other ta
 	@$(BIN)/pip install --quiet --disable-pip-version-check --dry-run --no-deps --no-index -r requirements.lock -r requirements-dev.lock 2>/dev/null \
 		|| { echo '$(VENV) is not what requirements.lock says: mending it.'; rm $(READY); $(MAKE) --no-print-directory $(READY); }
 
+ifneq ($(and $(PYTHON),$(wildcard $(BIN)/python)),)
+ifneq ($(shell '$(PYTHON)' --version 2>&1),$(shell $(BIN)/python --version 2>&1))
+.PHONY: $(READY)
+endif
+endif
+
 $(READY): requirements.lock requirements-dev.lock requirements-bench.lock setup.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "Trainyard needs Python 3.11: make PYTHON=/path/to/python3.11")'
-	@echo 'Making $(VENV) from requirements.lock; this takes a minute or more, once.'
-	@$(PYTHON) -m venv $(VENV)
+	@# Each is run, not only looked up: a pyenv shim is on PATH but fails if its version is not active,
+	@# and Debian's Python has no ensurepip without the package python3-venv.
+	@for python in $(PYTHONS) ''; do \
+		"$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && break; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo 'Trainyard needs Python 3.11, 3.12 or 3.13 with its venv module (Debian: python3-venv): none of' $(PYTHONS) 'is one. Name yours: make PYTHON=/path/to/python3.12'; \
+		exit 1; \
+	fi; \
+	had=$$($(BIN)/python --version 2>/dev/null); has=$$("$$python" --version); \
+	if [ -n "$$had" ] && [ "$$had" != "$$has" ]; then \
+		echo "$(VENV) has $$had, PYTHON=$(PYTHON) is $$has: making it again."; \
+		rm -rf $(VENV); \
+	fi; \
+	echo "Making $(VENV) with $$has from requirements.lock; this takes a minute or more, once."; \
+	"$$python" -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock -r requirements-dev.lock
 	@# Apart, where only the benchmarks look: Keras imports all of scikit-learn and matplotlib that it finds.
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps --upgrade --target $(VENV)/bench -r requirements-bench.lock

@@ -7,7 +7,13 @@ setup(
     version="0.1.0",
     description="One DAG from raw data to a served, versioned model, on Vertex AI or a laptop.",
     license="Apache-2.0",
-    python_requires=">=3.11,<3.12",
+    classifiers=[
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+    ],
+    python_requires=">=3.11,<3.14",
     packages=find_packages(include=["pipelines*", "components*", "trainer*", "vertex_local*"]),
     package_data={"": ["*.html", "*.css", "*.js"]},
     install_requires=[

@@ -20,7 +20,7 @@ from pipelines.cli import main
 from pipelines.cli import parse as parse_trainyard
 from pipelines.target.places import LOCAL_PROJECT
 from tests.docs.pages import ROOT
-from tests.support.forks import Fork, forks_with
+from tests.support.forks import EVERYTHING, Fork, forks_with
 from tests.support.service import IMPORTED
 from trainer.config.train_config import parse_flags
 from vertex_local.cli import main as vertex_local
@@ -256,7 +256,7 @@ def _wait_for(path: Path, process: Fork) -> None:
 
 def _start_trainer(words: Sequence[str], environment: dict[str, str]) -> Fork:
     """Start `python -m trainer.…` in a process that has TensorFlow."""
-    forks = forks_with("tensorflow", "trainer.loop")
+    forks = forks_with(*EVERYTHING)
     return forks.start(list(words), log_path=LOG.absolute(), cwd=os.getcwd(), **environment)
 
 

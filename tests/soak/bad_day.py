@@ -13,7 +13,6 @@ import contextlib
 import json
 import re
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from components.vertex.api import VertexApi, connect
 from pipelines.jobs.view import JOB
 from tests.conftest import write_mnist
+from tests.support.forks import EVERYTHING, Fork, forks_with
 from tests.whole_runs.test_whole_run import PRELOAD, Home
 
 FAULTS = "any=0.1;late-seconds=0.5"
@@ -63,11 +63,10 @@ def faulty_service(home: Home, faults: str) -> Iterator[str]:
     """`vertex-local serve` with faults for as long as the block lasts; the url."""
     root = home.state / "vertex"
     root.mkdir(parents=True, exist_ok=True)
-    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
-    with log_of(home).open("ab") as log:
-        service = subprocess.Popen(
-            [*serve, "--preload", PRELOAD, "--faults", faults], stdout=log, stderr=log
-        )
+    serve = ["python", "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    service = forks_with(*EVERYTHING).start(
+        [*serve, "--preload", PRELOAD, "--faults", faults], log_path=log_of(home)
+    )
     try:
         yield _await_url(root, service)
     finally:
@@ -126,7 +125,7 @@ def _creations(home: Home) -> dict[str, int]:
     return {kind: sum(f".{kind}Operation" in one for one in types) for kind in CREATIONS}
 
 
-def _await_url(root: Path, service: subprocess.Popen) -> str:
+def _await_url(root: Path, service: Fork) -> str:
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while True:
         with contextlib.suppress(OSError, ValueError):

@@ -1,12 +1,13 @@
 """Programs as forks of a process that has imported what they need: each is spared seconds of that.
 
-`python tests/support/forks.py MODULE…` imports, then reads requests from stdin, one JSON object a
+`python -m tests.support.forks MODULE…` imports, then reads requests from stdin, one JSON object a
 line, and answers each. A fork starts as a new process does (`vertex_local/processes/forking.py`).
 """
 
 import atexit
 import ctypes
 import functools
+import gc
 import importlib
 import json
 import os
@@ -18,10 +19,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.signals import WITH_DEFAULT_SIGINT
+from tests.support.spares import PADDING, padded, run_program
 from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
-from vertex_local.processes.programs import Program
 
 CLONE_NEWNET = 0x40000000
+# What commands, services, steps and replicas import: eight seconds.
+EVERYTHING = (
+    "tensorflow",
+    "trainer.loop",
+    "kfp.local",
+    "kfp.dsl.executor_main",
+    "google.cloud.aiplatform_v1.types",
+    "vertex_local.server",
+    "pipelines.cli",
+    "pipelines.command.runs",
+)
 
 
 class Forks:
@@ -29,11 +42,14 @@ class Forks:
 
     def __init__(self, *modules: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__, *modules],
+            **padded(
+                [*WITH_DEFAULT_SIGINT, sys.executable, "-m", "tests.support.forks", *modules],
+                {**os.environ, "TF_CONFIG": ""},
+            ),
+            cwd=Path(__file__).parents[2],
             stdin=subprocess.PIPE,  # ends with this process, and all forks with it
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "TF_CONFIG": ""},
             start_new_session=True,
         )
         atexit.register(self.close)
@@ -45,17 +61,21 @@ class Forks:
         log_path: Path,
         cwd: str = "",
         network: str = "",
-        **environ: str,
+        **environ: str | None,
     ) -> "Fork":
-        """Starts `python -m MODULE …`, perhaps in a network namespace; it adds to a log."""
+        """Starts `python -m MODULE …`, perhaps in a network namespace; it adds to a log.
+
+        A variable that is None is not in its environment.
+        """
+        env = {**os.environ, "TF_CONFIG": "", **environ}
         request = {
             "words": words,
             "log": str(log_path),
             "cwd": cwd or os.getcwd(),
             "network": network,
-            "env": {**os.environ, "TF_CONFIG": "", **environ},
+            "env": {name: value for name, value in env.items() if value is not None},
         }
-        return Fork(self.ask(request), self.ask)
+        return Fork(self.ask(request), self.ask, log_path)
 
     def ask(self, request: dict[str, Any]) -> Any:
         """The answer to a request; it comes at once but for the first."""
@@ -79,10 +99,29 @@ def forks_with(*modules: str) -> Forks:
 class Fork:
     """One program; what the tests use of `subprocess.Popen`."""
 
-    def __init__(self, pid: int, ask: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(self, pid: int, ask: Callable[[dict[str, Any]], Any], log_path: Path) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._ask = ask
+        self._log_path = log_path
+
+    @property
+    def output(self) -> str:
+        """Its log so far."""
+        return self._log_path.read_text()
+
+    def await_output(self, text: str, timeout_seconds: float = 90) -> None:
+        """Return once its log has the text."""
+        deadline = time.monotonic() + timeout_seconds
+        while text not in self.output:
+            assert self.poll() is None, self.output
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.02)
+
+    def communicate(self, timeout: float) -> tuple[str, None]:
+        """Wait for its end; return its log."""
+        self.wait(timeout)
+        return self.output, None
 
     def poll(self) -> int | None:
         """The exit code; None while it runs."""
@@ -103,11 +142,14 @@ class Fork:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
 
-def serve() -> None:
+def serve(search_path: list[str]) -> None:
     """Answers requests until stdin ends."""
     running: set[int] = set()
     for line in iter(sys.stdin.buffer.readline, b""):
@@ -116,7 +158,7 @@ def serve() -> None:
             answer = _exit_code(request["pid"])
             running -= {request["pid"]} if answer is not None else set()
         else:
-            running.add(answer := _fork(request))
+            running.add(answer := _fork(request, search_path))
         sys.stdout.write(f"{json.dumps(answer)}\n")
         sys.stdout.flush()
     for pid in running:
@@ -128,14 +170,13 @@ def _exit_code(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if found else None
 
 
-def _fork(request: dict[str, Any]) -> int:
-    program = Program.of(request["words"])
+def _fork(request: dict[str, Any], search_path: list[str]) -> int:
     network = request["network"]
 
     def run() -> None:
         if network:
             _enter(network)
-        program.run()
+        run_program(request["words"], search_path=search_path)
 
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -157,10 +198,22 @@ def _enter(network: str) -> None:
 
 def main() -> None:
     """Imports, and serves."""
-    sys.path[0] = str(Path(__file__).parents[2])
-    for module in sys.argv[1:]:
+    *modules, _ = sys.argv[1:]
+    os.environ.pop(PADDING)
+    search_path = sys.path[1:]
+    before = set(sys.modules)
+    atexit.register(_keep_imported, before)  # the first, hence called last
+    for module in modules:
         importlib.import_module(module)
-    run_to_end(serve, Baseline.capture(without=set()))
+    gc.collect()
+    gc.freeze()  # collecting would copy pages that are shared
+    run_to_end(lambda: serve(search_path), Baseline.capture(without=set()))
+
+
+def _keep_imported(before: set[str]) -> None:
+    """Have the interpreter of an ending fork pass over what it shares, as a warm process has."""
+    kept = [sys.modules.pop(name) for name in sys.modules.keys() - before - {"__main__"}]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 if __name__ == "__main__":

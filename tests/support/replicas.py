@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.forks import Fork, forks_with
+from tests.support.forks import EVERYTHING, Fork, forks_with
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 SPLITS = {"train": (512, 3), "eval": (100, 1), "test": (100, 1)}
@@ -135,7 +135,7 @@ def start(tmp_path):
     def start_replica(name, *args, module="trainer.task", is_new=False, **environ):
         log_path = tmp_path / f"{name.replace('/', '-')}-{len(started)}.log"
         words = ["python", "-m", module, *map(str, args)]
-        begin = start_interpreter if is_new else forks_with("tensorflow", "trainer.loop").start
+        begin = start_interpreter if is_new else forks_with(*EVERYTHING).start
         process = begin(words, log_path=log_path, TMPDIR=str(temp), **environ)
         started.append(process)
 

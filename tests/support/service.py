@@ -17,7 +17,7 @@ import pytest
 import requests
 from google.auth.credentials import AnonymousCredentials
 
-from tests.support.forks import Fork, forks_with
+from tests.support.forks import EVERYTHING, Fork, forks_with
 
 IMPORTED = ("vertex_local.server", "google.cloud.aiplatform_v1.types")
 SERVE = [sys.executable, "-m", "vertex_local.cli", "serve"]
@@ -38,7 +38,8 @@ class RunningService:
     session: requests.Session = field(default_factory=requests.Session)
 
     def start(self) -> None:
-        self.process = forks_with(*IMPORTED).start(
+        imported = EVERYTHING if "--preload" in self.arguments else IMPORTED
+        self.process = forks_with(*imported).start(
             ["python", *SERVE[1:], "--root", str(self.root), *self.arguments],
             log_path=self.root / "serve.log",
         )

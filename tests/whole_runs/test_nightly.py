@@ -3,21 +3,24 @@
 import json
 import os
 import re
-import subprocess
-import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
 import requests
 import yaml
 
+from tests.support.forks import EVERYTHING, forks_with
+
 NIGHTS_TIMEOUT_SECONDS = 200
 COMMAND_TIMEOUT_SECONDS = 60
 COLLECTIONS = "projects/local/locations/us-central1"
+PAUSE_SECONDS = 0.01
 CLOCK_SPEED = 17280  # a day takes five seconds
 
 
@@ -48,12 +51,12 @@ def home(tmp_path, monkeypatch, taxi_rows, write_csv):
 
 
 def trainyard(*arguments: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "pipelines.cli", *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_SECONDS, check=False
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
+    words = ["python", "-m", "pipelines.cli", *arguments]
+    with tempfile.NamedTemporaryFile() as log:
+        process = forks_with(*EVERYTHING).start(words, log_path=Path(log.name))
+        output, _ = process.communicate(COMMAND_TIMEOUT_SECONDS)
+    assert process.returncode == code, output
+    return output
 
 
 @contextmanager
@@ -61,19 +64,14 @@ def serving(home, *, clock_speed: float = CLOCK_SPEED) -> Iterator[str]:
     root = home / "state" / "vertex"
     options = ["--root", str(root), "--clock-speed", str(clock_speed)]
     preload = ["--preload", "kfp.local,kfp.dsl.executor_main,tensorflow"]
-    with (home / "serve.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "vertex_local.cli", "serve", *options, *preload],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
+    words = ["python", "-m", "vertex_local.cli", "serve", *options, *preload]
+    process = forks_with(*EVERYTHING).start(words, log_path=home / "serve.log")
     try:
-        ready = process.stdout.readline()
-        yield re.search(r"http://\S+", ready)[0]
+        process.await_output("ready")
+        yield re.search(r"http://\S+", process.output)[0]
     finally:
         process.terminate()
-        process.communicate(timeout=COMMAND_TIMEOUT_SECONDS)
+        process.wait(COMMAND_TIMEOUT_SECONDS)
 
 
 def resources(url: str, path: str) -> list[dict]:
@@ -122,7 +120,7 @@ def test_three_nights_train_taxi_three_times(home):
 
 
 class Client(threading.Thread):
-    """Asks the endpoint `taxi` without pause; keeps the versions that answered, and errors."""
+    """Asks the endpoint `taxi` many times a second; keeps the answering versions, and errors."""
 
     def __init__(self, url: str, endpoint: str) -> None:
         super().__init__()
@@ -140,6 +138,7 @@ class Client(threading.Thread):
                     self.versions.append(answer.json()["modelVersionId"])
                 else:
                     self.errors.append(answer.text)
+                self._is_over.wait(PAUSE_SECONDS)
 
     def stop(self) -> None:
         self._is_over.set()

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.conftest import write_mnist
-from tests.support.signals import WITH_DEFAULT_SIGINT
+from tests.support.forks import EVERYTHING, Fork, forks_with
 
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 RUN_TIMEOUT_SECONDS = 150
@@ -36,18 +36,17 @@ class Home:
         (folder / "data").mkdir()
         (folder / "data" / "mnist").symlink_to(data)
         self.is_serving = False
+        self._num_started = 0
 
-    def start(self, *arguments: str, module: str = "pipelines.cli") -> subprocess.Popen:
-        environment = {**os.environ, "TRAINYARD_DIR": str(self.state), "TMPDIR": str(self.temp)}
-        environment.pop("VERTEX_EMULATOR_HOST", None)
-        return subprocess.Popen(
-            [*WITH_DEFAULT_SIGINT, sys.executable, "-m", module, *arguments],
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
+    def start(self, *arguments: str, module: str = "pipelines.cli") -> Fork:
+        self._num_started += 1
+        return forks_with(*EVERYTHING).start(
+            ["python", "-m", module, *arguments],
+            log_path=self.folder / f"output-{self._num_started}.log",
+            cwd=str(self.folder),
+            TRAINYARD_DIR=str(self.state),
+            TMPDIR=str(self.temp),
+            VERTEX_EMULATOR_HOST=None,
         )
 
     @contextmanager
@@ -57,7 +56,7 @@ class Home:
         arguments = ["serve", "--root", root, "--preload", PRELOAD]
         service = self.start(*arguments, module="vertex_local.cli")
         try:
-            assert "ready" in service.stdout.readline()
+            service.await_output("ready")
             self.is_serving = True
             yield
         finally:
@@ -65,7 +64,7 @@ class Home:
             service.terminate()
             service.communicate(timeout=WAIT_TIMEOUT_SECONDS)
 
-    def start_run(self, *arguments: str, cluster: str = "single") -> subprocess.Popen:
+    def start_run(self, *arguments: str, cluster: str = "single") -> Fork:
         path = self.folder / f"{cluster}.yaml"
         shape = {"workers": 2, "parameter_servers": 1} if cluster == "parameter_server" else {}
         path.write_text(yaml.safe_dump({"strategy": cluster, **shape}))
@@ -131,12 +130,12 @@ class Home:
         )
         return max((path.parent for path in found), key=lambda path: path.stat().st_mtime)
 
-    def wait_for_checkpoint(self, *, of: subprocess.Popen) -> None:
+    def wait_for_checkpoint(self, *, of: Fork) -> None:
         """Returns when a run has written a whole checkpoint."""
         pattern = "runs/mnist-*/plan-training/model/checkpoints/step-*/checkpoint.json"
         deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
         while not list(self.state.glob(pattern)):
-            assert of.poll() is None, of.stdout.read()
+            assert of.poll() is None, of.output
             assert time.monotonic() < deadline, "no checkpoint in time"
             time.sleep(0.01)
 
@@ -145,7 +144,7 @@ class Home:
         logs = self.state.glob("vertex/jobs/*/workerpool0-0.log")
         return max(logs, key=lambda path: int(path.parent.name)).read_text()
 
-    def wait_for_replica(self, name: str, *, of: subprocess.Popen) -> psutil.Process:
+    def wait_for_replica(self, name: str, *, of: Fork) -> psutil.Process:
         """The process of a replica (`worker/0`) of a run."""
         deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
@@ -153,7 +152,7 @@ class Home:
                 replica = json.loads(path.read_text())["replicas"].get(name, {})
                 if replica.get("state") == "running":
                     return psutil.Process(replica["pid"])
-            assert of.poll() is None, of.stdout.read()
+            assert of.poll() is None, of.output
             time.sleep(0.1)
         pytest.fail(f"{name} did not start within {WAIT_TIMEOUT_SECONDS} s")
 
@@ -173,7 +172,7 @@ def served(tmp_path_factory) -> Iterator[Home]:
     home.assert_nothing_is_left()
 
 
-def ended(process: subprocess.Popen) -> tuple[int, str]:
+def ended(process: Fork) -> tuple[int, str]:
     output, _ = process.communicate(timeout=RUN_TIMEOUT_SECONDS)
     return process.returncode, output
 
@@ -382,7 +381,7 @@ def test_killing_the_command_leaves_no_process(home):
     process = home.start_run("--set", "train.epochs=2000")
     home.wait_for_replica("chief/0", of=process)
     process.kill()
-    process.communicate()
+    process.wait(WAIT_TIMEOUT_SECONDS)
 
     home.wait_until_no_process()
     home.assert_nothing_is_left()
@@ -429,12 +428,11 @@ def test_a_service_that_runs_already_is_used_and_left_alone(home):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     root = str(home.state / "vertex")
-    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", root, "--port", str(port)]
-    service = subprocess.Popen(serve, cwd=home.folder, stdout=subprocess.PIPE, text=True)
+    service = home.start("serve", "--root", root, "--port", str(port), module="vertex_local.cli")
     try:
-        assert str(port) in service.stdout.readline()
+        service.await_output(f":{port}")
         home.call("models", "list")
         assert service.poll() is None
     finally:
         service.terminate()
-        service.communicate(timeout=30)
+        service.wait(WAIT_TIMEOUT_SECONDS)

@@ -15,7 +15,7 @@ import pytest
 from components.plan_training.cluster_file import load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.spellings.tf_config import commands
-from tests.support.forks import Fork, forks_with
+from tests.support.forks import EVERYTHING, Fork, forks_with
 from trainer.errors import EXIT_RESTART
 
 pytestmark = pytest.mark.timeout(240)
@@ -74,7 +74,7 @@ class TwoHosts:
     def _as_a_fork(self, command: str, name: str, log_path: Path) -> Process:
         variable, *words = shlex.split(command)
         key, _, value = variable.partition("=")
-        forks = forks_with("tensorflow", "trainer.loop")
+        forks = forks_with(*EVERYTHING)
         return forks.start(words, log_path=log_path, network=name, **{key: value})
 
     def close(self) -> None:

@@ -120,6 +120,7 @@ def place(tmp_path_factory, wheels):
             patch.delenv(name, raising=False)
         patch.setenv("PIP_CONFIG_FILE", os.devnull)
         patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_NO_WARN_CONFLICTS", "0")  # 3 s for the requirements of all installed
         patch.setenv("PIP_FIND_LINKS", str(wheels))
         patch.setenv("VERTEX_LOCAL_ENVIRONMENTS", str(folder / "environments"))
         yield folder
@@ -136,23 +137,29 @@ def runs(service, tmp_path):
     return Runs(service, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def files():
+    """The files that are installed, as of the last look."""
+    return installed()
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_written():
+def nothing_is_written(files):
     """Compare every file of the environment of the service and this test."""
-    before = installed()
+    before = dict(files)
     yield
-    after = installed()
-    assert before == after, sorted(set(before.items()) ^ set(after.items()))[:10]
+    files.clear()
+    files |= installed()
+    assert before == files, sorted(set(before.items()) ^ set(files.items()))[:10]
 
 
-def installed() -> dict[str, tuple[int, int]]:
-    found = {}
-    for top in {*site.getsitepackages(), sysconfig.get_path("scripts")}:
-        for folder, _, names in os.walk(top):
-            if not folder.endswith("__pycache__"):
-                stats = {f"{folder}/{name}": os.lstat(f"{folder}/{name}") for name in names}
-                found |= {path: (one.st_mtime_ns, one.st_size) for path, one in stats.items()}
-    return found
+def installed() -> dict[str, str]:
+    """The size and the time of change of each file, by its path."""
+    folders = sorted({*site.getsitepackages(), sysconfig.get_path("scripts")})
+    chosen = ["-name", "__pycache__", "-prune", "-o", "!", "-type", "d", "-printf"]
+    command = ["find", *folders, *chosen, "%p\\t%s %T@\\n"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(line.split("\t") for line in listed.stdout.splitlines())
 
 
 def succeeded(runs, made, **arguments) -> list[dict]:
