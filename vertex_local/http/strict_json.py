@@ -8,24 +8,24 @@ def parse(data: bytes) -> Any:
     """Parse a JSON text.
 
     Raises:
-        ValueError: It is not JSON (RFC 8259, in UTF-8), or programs may parse it differently.
+        ValueError: it is not JSON (RFC 8259, in UTF-8), or programs would read it differently.
     """
     text = data.decode()  # json.loads(data) would accept surrogates
     try:
         value = json.loads(
             text,
-            parse_constant=_refuse_constant,
+            parse_constant=_reject_constant,
             parse_float=_float,
             object_pairs_hook=_object,
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if "\\u" in text:
-        _refuse_surrogates(value)
+        _reject_surrogates(value)
     return value
 
 
-def _refuse_constant(word: str) -> None:
+def _reject_constant(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
 
 
@@ -41,17 +41,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {json.dumps(twice[:100])} is given twice")
+        raise ValueError(f"the key {json.dumps(twice[:100])} occurs twice")
     return found
 
 
-def _refuse_surrogates(value: Any) -> None:
+def _reject_surrogates(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         code = ord(error.object[error.start])
-        raise ValueError(
-            f"\\u{code:04x} is a surrogate without its other half, not a character"
-        ) from None
+        raise ValueError(f"\\u{code:04x} is a lone surrogate, half a character") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
