@@ -18,8 +18,9 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data.files import digests_of, sha256_of
 from components.prepare_examples.statistics.schema import read_schema
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
-from components.prepare_examples.tfrecords.records import RecordFile, frame_records, record_file
+from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import Shard
+from components.prepare_examples.tfrecords.table_encoder import frame_records
 
 TRUSTED = PrepareOptions(trust_files=True)
 PARTS = (slice(0, 3), slice(3, 5))

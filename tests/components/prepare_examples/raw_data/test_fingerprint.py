@@ -209,7 +209,7 @@ def test_a_bucket_that_refuses_says_what_to_do(storage):
 
 def test_a_bucket_without_a_mount_is_refused_before_anything_is_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/none/")
-    with pytest.raises(DataError, match="name a local folder"):
+    with pytest.raises(DataError, match="local folder"):
         in_bucket("gs://b/d/a.csv")
 
 

@@ -196,7 +196,7 @@ def test_a_bucket_where_none_is_mounted_is_refused(tmp_path, monkeypatch):
     [
         (
             ["--workload", "mnits"],
-            "error: workload is 'mnits'; there is data for: cifar10, mnist, taxi",
+            "error: workload is 'mnits'; allowed are cifar10, mnist, taxi",
         ),
         (["--workload", "mnist", "--max-examples", "-4"], "error: max_examples is -4"),
         (["--workload", "mnist", "--train-shards", "0"], "error: the number of train shards is 0"),
