@@ -12,7 +12,7 @@ from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.options import PrepareOptions
 from pipelines.values import read_value
-from pipelines.vertex_checks import check_labels, check_together
+from pipelines.vertex_checks import check_labels
 from trainer.config.settings import (
     ConfigError,
     check_settings,
@@ -115,7 +115,11 @@ class RunConfig:
         Raises:
             ConfigError: a setting needs another one.
         """
-        check_together(tensorboard=self.tensorboard, service_account=self.service_account)
+        if self.tensorboard and not self.service_account:
+            raise ConfigError(
+                "tensorboard needs service_account: Vertex AI writes to it as the job's account,"
+                " which must have the roles Storage Admin and Vertex AI User"
+            )
         parameters = {
             f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "labels"
         }

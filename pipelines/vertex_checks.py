@@ -1,4 +1,4 @@
-"""Checks the settings of a run that only Vertex AI would refuse, minutes later."""
+"""Checks of labels, which Vertex AI would refuse only minutes later."""
 
 import re
 
@@ -10,19 +10,6 @@ LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 LABEL_RULE = "at most 63 of a-z, 0-9, '_' and '-'; a name begins with a letter"
 MOST_LABELS = 60  # Vertex AI allows 64; the run's own, Vertex AI's and GCPC's take some
-
-
-def check_together(*, tensorboard: str, service_account: str) -> None:
-    """Check what one setting needs of another, once all are known.
-
-    Raises:
-        ConfigError: something is missing; names it.
-    """
-    if tensorboard and not service_account:
-        raise ConfigError(
-            "tensorboard needs service_account: Vertex AI writes to it as the job's account, which "
-            "must have the roles Storage Admin and Vertex AI User"
-        )
 
 
 def check_labels(labels: dict[str, str]) -> None:

@@ -9,8 +9,8 @@ from components.plan_training.shape import COUNT_KEYS, Shape
 from trainer.cluster.roles import find_role_errors, max_gpus
 from trainer.config.settings import ConfigError, check
 
-# What a file calls a field of Shape, if not as Shape does; with `machine.ROLE` and
-# `accelerator.ROLE` for the machine and the accelerator of a role.
+# Names of the fields of Shape in a file, where they differ, for messages; `machine.ROLE` and
+# `accelerator.ROLE` are those of one role's machine and accelerator.
 Names = Mapping[str, str]
 SHORT_NAMES: Names = {}
 

@@ -107,12 +107,12 @@ class Shape:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether each worker trains at its own pace, on steps that the chief hands out."""
+        """True if each worker trains at its own pace, on steps that the chief hands out."""
         return is_asynchronous(self.strategy)
 
     @property
     def restarts_whole_job(self) -> bool:
-        """Whether all replicas restart when one is lost."""
+        """True if all replicas restart when one is lost."""
         if self.restarts == "auto":
             return self.spot or is_synchronous_cluster(self.strategy)
         return self.restarts == "whole_job"

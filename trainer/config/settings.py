@@ -22,7 +22,7 @@ class ConfigError(ValueError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a setting allows besides its type, and how it is shown.
+    """Limits of a setting besides its type, and its form on the command line.
 
     Attributes:
         choices: allowed texts, or allowed keys of a mapping.
