@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clusters import evaluate_on_test_split, examples, read_metrics, report
+from benchmarks.clusters import examples, read_metrics, report, test_metrics
 from pipelines.config import cifar10
 
 GOALS = {"fast": 0.93, "resnet20": 0.91}
@@ -34,7 +34,7 @@ def main() -> None:
     _draw(rows, folder / "curve.png", title=f"CIFAR-10, {arguments.model}")
     report(
         f"cifar10 {arguments.model}, {settings['epochs']} epochs",
-        ours=evaluate_on_test_split(folder / "model", "cifar10")["accuracy"],
+        ours=test_metrics(folder, "cifar10")["accuracy"],
         theirs=GOALS.get(arguments.model, GOALS["resnet20"]),
         unit="test accuracy, theirs is the goal",
     )

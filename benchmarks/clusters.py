@@ -18,9 +18,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from components.evaluate.held_out import read_held_out
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
 CACHE = Path(".trainyard/bench")
 JOB_TIMEOUT_SECONDS = 1800
 ROLES = ("chief", "worker", "ps")
@@ -75,6 +72,20 @@ def examples(workload: str) -> Path:
         data = ["--data-dir", f".trainyard/cache/{workload}", "--output-dir", str(folder)]
         subprocess.run([sys.executable, *command, *data], check=True, stdout=sys.stderr)
     return folder
+
+
+def test_metrics(folder: Path, workload: str) -> dict[str, float]:
+    """Return the metrics on the test split of a job's model, by the pipeline's evaluation."""
+    from components.evaluate.held_out import read_held_out
+    from trainer.runtime.tensorflow_logs import import_tensorflow
+    from trainer.serving.evaluate import score
+
+    import_tensorflow()
+    from trainer.serving.export import load_predictor
+
+    predictor = load_predictor(str(folder / "model"))
+    data = read_held_out(str(examples(workload)), predictor)
+    return score(data.probabilities, data.labels, list(predictor.workload.labels)).metrics
 
 
 def train(shape: Shape, *flags: str, workload: str = "mnist") -> Result:
@@ -142,17 +153,6 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """Return every line of a job's metrics.jsonl."""
     text = (folder / "logs" / "metrics.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
-
-
-def evaluate_on_test_split(model_dir: Path, workload: str) -> dict[str, float]:
-    """Return the metrics of a model on the test split."""
-    import_tensorflow()
-    from trainer.serving.evaluate import score
-    from trainer.serving.export import load_predictor
-
-    predictor = load_predictor(str(model_dir))
-    held_out = read_held_out(str(examples(workload)), predictor)
-    return score(held_out.probabilities, held_out.labels, list(predictor.workload.labels)).metrics
 
 
 @contextmanager

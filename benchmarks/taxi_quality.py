@@ -23,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder
 
-from benchmarks.clusters import Shape, evaluate_on_test_split, examples, report, scratch, train_in
+from benchmarks.clusters import Shape, examples, report, scratch, test_metrics, train_in
 from pipelines.config import taxi
 from trainer.workloads import load_workload
 from trainer.workloads.taxi import NUMBERS, RANGES, TEXTS
@@ -82,7 +82,7 @@ def _our_auc(*, seed: int) -> float:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in config.items()]
     with scratch() as folder:
         train_in(folder, Shape(), *flags, f"--seed={seed}", workload="taxi")
-        return evaluate_on_test_split(folder / "model", "taxi")["auc"]
+        return test_metrics(folder, "taxi")["auc"]
 
 
 def _baselines(splits: dict[str, Split]) -> dict[str, Callable[[int], Any]]:

@@ -9,7 +9,7 @@ from components.model_version.registry import is_candidate, version_name
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
-from components.teardown.made import Made
+from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
 from components.vertex.api import VertexApi, VertexError
 from components.vertex.job_warnings import replicas_of_jobs
@@ -49,18 +49,18 @@ def end_run(
         StepError: Something could not be removed; lists it with the reasons.
     """
     logger.info("state of the run: %s", state)
-    made = Made.by(api, run)
+    resources = RunResources.of_run(api, run)
     problem = None
     try:
-        tear_down(made, keep_endpoint=keep_endpoint)
+        tear_down(resources, keep_endpoint=keep_endpoint)
     except StepError as teardown_error:
         problem = teardown_error
         state, error = "FAILED", "\n".join(filter(None, [error, str(teardown_error)]))
-    replicas = replicas_of_jobs(api, label=made.label)
+    replicas = replicas_of_jobs(api, label=resources.label)
     warnings = [warning for of_job in replicas for warning in of_job.get("warnings", [])]
-    metadata = {"promoted": _promoted(made), "warnings": "\n".join(warnings)}
+    metadata = {"promoted": _promoted(resources), "warnings": "\n".join(warnings)}
     job = as_ended(
-        made.job,
+        resources.job,
         state=state,
         error=error,
         now=datetime.datetime.now(datetime.UTC),
@@ -92,11 +92,13 @@ def _write(summary: Summary, path: Path, *, replicas: list[Json]) -> None:
         logger.error("%s cannot be written: %s", path, error)
 
 
-def _promoted(made: Made) -> str:
+def _promoted(resources: RunResources) -> str:
     """Return the version that the run promoted, "" if there is none or it cannot be read."""
     try:
-        promoted = [version_name(found).name for found in made.versions if not is_candidate(found)]
+        promoted = [
+            version_name(found).name for found in resources.versions if not is_candidate(found)
+        ]
     except VertexError as error:
-        logger.warning("the versions of %s cannot be read: %s", made.run, error)
+        logger.warning("the versions of %s cannot be read: %s", resources.run, error)
         return ""
     return promoted[0] if promoted else ""

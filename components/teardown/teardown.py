@@ -18,7 +18,7 @@ from components.model_version.registry import (
     version_name,
     with_alias,
 )
-from components.teardown.made import Made
+from components.teardown.run_resources import RunResources
 from components.vertex.api import VertexApi, VertexError
 from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
@@ -39,15 +39,15 @@ def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
     Raises:
         StepError: Something could not be removed; lists it with the reasons.
     """
-    tear_down(Made.by(api, run), keep_endpoint=keep_endpoint)
+    tear_down(RunResources.of_run(api, run), keep_endpoint=keep_endpoint)
 
 
-def tear_down(made: Made, *, keep_endpoint: bool) -> None:
+def tear_down(resources: RunResources, *, keep_endpoint: bool) -> None:
     """Tear down a run whose resources are known; see `teardown`."""
     actions: list[Callable[[], None]] = [
-        lambda: cancel_jobs(made.api, made.custom_jobs()),
-        lambda: settle_versions(made, keep_endpoint=keep_endpoint),
-        lambda: delete_endpoints(made),
+        lambda: cancel_jobs(resources.api, resources.custom_jobs()),
+        lambda: settle_versions(resources, keep_endpoint=keep_endpoint),
+        lambda: delete_endpoints(resources),
     ]
     problems = []
     for action in actions:
@@ -57,7 +57,7 @@ def tear_down(made: Made, *, keep_endpoint: bool) -> None:
             logger.error("teardown: %s", error)
             problems.append(str(error))
     if problems:
-        raise StepError(f"teardown of run {made.run} is incomplete: " + "; ".join(problems))
+        raise StepError(f"teardown of run {resources.run} is incomplete: " + "; ".join(problems))
 
 
 def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
@@ -76,39 +76,39 @@ def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
             time.sleep(0.2)
 
 
-def settle_versions(made: Made, *, keep_endpoint: bool) -> None:
+def settle_versions(resources: RunResources, *, keep_endpoint: bool) -> None:
     """Keep the promoted version; undeploy and delete any other."""
-    for found in made.versions:
+    for found in resources.versions:
         version = version_name(found)
         if is_candidate(found):
-            _undeploy(made, version)
-            _delete_version(made, found)
+            _undeploy(resources, version)
+            _delete_version(resources, found)
             continue
-        if _is_half_promoted(made.api, found):
-            set_default(made.api, version)
-        if keep_endpoint or made.served_before:
-            _undeploy_replaced(made, version)
+        if _is_half_promoted(resources.api, found):
+            set_default(resources.api, version)
+        if keep_endpoint or resources.served_before:
+            _undeploy_replaced(resources, version)
         else:
-            _undeploy(made, version)
+            _undeploy(resources, version)
 
 
-def delete_endpoints(made: Made) -> None:
+def delete_endpoints(resources: RunResources) -> None:
     """Delete the endpoints that the run created, unless a model is deployed to them."""
-    for endpoint in made.endpoints:
-        if endpoint.get("labels", {}).get(RUN_LABEL) != made.run:
+    for endpoint in resources.endpoints:
+        if endpoint.get("labels", {}).get(RUN_LABEL) != resources.run:
             continue
         try:
-            _delete(made.api, endpoint["name"])
+            _delete(resources.api, endpoint["name"])
         except VertexError as error:
             if error.status != "FAILED_PRECONDITION":
                 raise
             logger.info("kept %s: a model is deployed to it", endpoint["name"])
 
 
-def _undeploy(made: Made, version: ResourceName) -> None:
+def _undeploy(resources: RunResources, version: ResourceName) -> None:
     """Undeploy a version; it is found by name, as GCPC's ModelDeployOp copies no labels."""
-    for endpoint in made.endpoints:
-        undeploy_version(made.api, endpoint, version)
+    for endpoint in resources.endpoints:
+        undeploy_version(resources.api, endpoint, version)
 
 
 def _is_half_promoted(api: VertexApi, found: Json) -> bool:
@@ -119,27 +119,27 @@ def _is_half_promoted(api: VertexApi, found: Json) -> bool:
     return default is None or int(default["versionId"]) < int(found["versionId"])
 
 
-def _undeploy_replaced(made: Made, version: ResourceName) -> None:
+def _undeploy_replaced(resources: RunResources, version: ResourceName) -> None:
     """Undeploy the versions that this one replaced; an interrupted promotion leaves them."""
-    for endpoint in made.endpoints:
+    for endpoint in resources.endpoints:
         if find_deployed(endpoint, version):
-            undeploy_idle(made.api, endpoint["name"], keep=version)
+            undeploy_idle(resources.api, endpoint["name"], keep=version)
 
 
-def _delete_version(made: Made, found: Json) -> None:
+def _delete_version(resources: RunResources, found: Json) -> None:
     """Delete a version; if it is the default, the alias returns to the former default."""
     version = version_name(found)
     is_default = DEFAULT in found.get("versionAliases", [])
     others = [found]
     if is_default:
-        siblings = list_versions(made.api, version.unversioned)
+        siblings = list_versions(resources.api, version.unversioned)
         others = [sibling for sibling in siblings if version_name(sibling) != version]
     if not others:
-        _delete(made.api, version.unversioned)
+        _delete(resources.api, version.unversioned)
         return
     if is_default:
-        add_alias(made.api, version_name(_former_default(others)), DEFAULT)
-    _delete(made.api, version.name, method=":deleteVersion")
+        add_alias(resources.api, version_name(_former_default(others)), DEFAULT)
+    _delete(resources.api, version.name, method=":deleteVersion")
 
 
 def _former_default(versions: list[Json]) -> Json:

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 _PATTERN = re.compile(
-    r"projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)"
+    r"(projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)|publishers/(?P<publisher>[^/]+))"
     r"/(?P<collection>[^/]+)/(?P<id>[^/@]+)(@(?P<version>[^/@]+))?"
 )
 
@@ -14,8 +14,9 @@ _PATTERN = re.compile(
 class ResourceName:
     """Name of a resource, `projects/P/locations/L/COLLECTION/ID`; a model's also with `@VERSION`.
 
-    `version` is a version's number or alias, empty in a name without one. As text it is the last
-    part of the name: `5@2`.
+    `version` is a version's number or alias, empty in a name without one. The name of a model of
+    Model Garden has a publisher instead of project and location: `publishers/google/models/ID`.
+    As text it is the last part of the name: `5@2`.
     """
 
     project: str
@@ -23,6 +24,7 @@ class ResourceName:
     collection: str
     id: str
     version: str = ""
+    publisher: str = ""
 
     @classmethod
     def from_name(cls, name: str) -> "ResourceName":
@@ -58,6 +60,8 @@ class ResourceName:
     @property
     def name(self) -> str:
         """The complete resource name."""
+        if self.publisher:
+            return f"publishers/{self.publisher}/{self.collection}/{self}"
         return f"projects/{self.project}/locations/{self.location}/{self.collection}/{self}"
 
     @property

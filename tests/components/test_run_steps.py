@@ -15,7 +15,7 @@ from components.model_version.registry import (
     set_default,
 )
 from components.teardown.ending import end_run
-from components.teardown.made import ENDPOINT, TRAIN, UPLOAD
+from components.teardown.run_resources import ENDPOINT, TRAIN, UPLOAD
 from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, VertexError, connect
 from components.vertex.job_warnings import replicas_of
@@ -36,7 +36,7 @@ LONG_JOB = {
     },
 }
 LONG_JOB["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] = ["import time; time.sleep(60)"]
-MOST_CALLS = 10
+MAX_REQUESTS = 10
 
 
 @pytest.fixture
@@ -47,17 +47,17 @@ def api(service, monkeypatch):
 
 
 @pytest.fixture
-def calls(api, monkeypatch):
+def requests(api, monkeypatch):
     """The requests since this list was last cleared."""
-    made = []
-    request = api.session.request
+    requests = []
+    send = api.session.request
 
     def counted(method, url, **arguments):
-        made.append(f"{method} {url}")
-        return request(method, url, **arguments)
+        requests.append(f"{method} {url}")
+        return send(method, url, **arguments)
 
     monkeypatch.setattr(api.session, "request", counted)
-    return made
+    return requests
 
 
 @pytest.fixture
@@ -337,40 +337,40 @@ def crowd(service, api):
 @pytest.mark.parametrize("ends", ["promoted", "failed", "interrupted while uploading"])
 @pytest.mark.usefixtures("crowd")
 def test_teardown_takes_ten_requests_with_any_number_of_other_resources(  # noqa: PLR0917
-    api, calls, version, deploy, record_run, ends
+    api, requests, version, deploy, record_run, ends
 ):
     endpoint = endpoint_name(api)
     first = version(run="run-1", **{BILLING_LABEL: "bill-run-1"})
-    made = {"model": {"resourceName": first.name}}
+    uploaded = {"model": {"resourceName": first.name}}
     served = {"endpoint": {"resourceName": endpoint, "servedBefore": "no"}}
     if ends == "promoted":
         set_default(api, first)
     if ends != "interrupted while uploading":
         deploy(first, endpoint)
-        record_run("run-1", {TRAIN: {}, UPLOAD: made, ENDPOINT: served})
+        record_run("run-1", {TRAIN: {}, UPLOAD: uploaded, ENDPOINT: served})
     else:
         api.delete(endpoint)
         record_run("run-1", {TRAIN: {}, UPLOAD: None})
-    calls.clear()
+    requests.clear()
 
     teardown(api, run="run-1")
 
-    assert len(calls) <= MOST_CALLS, calls
+    assert len(requests) <= MAX_REQUESTS, requests
     assert len(list(api.list_resources("models"))) == (501 if ends == "promoted" else 500)
     assert len(list(api.list_resources("endpoints"))) == 200
 
 
 @pytest.mark.usefixtures("crowd")
-def test_an_interrupted_training_is_found_by_its_label(api, calls, record_run):
+def test_an_interrupted_training_is_found_by_its_label(api, requests, record_run):
     billing_id = record_run("run-1", {TRAIN: None})
     job = api.post(f"{api.parent}/customJobs", {**LONG_JOB, "labels": {BILLING_LABEL: billing_id}})
-    calls.clear()
+    requests.clear()
 
     teardown(api, run="run-1")
 
     assert api.get(job["name"])["state"] == "JOB_STATE_CANCELLED"
-    waiting = [call for call in calls if call == f"GET {api.base_url}/v1/{job['name']}"]
-    assert len(calls) - len(waiting) < MOST_CALLS
+    waiting = [request for request in requests if request == f"GET {api.base_url}/v1/{job['name']}"]
+    assert len(requests) - len(waiting) < MAX_REQUESTS
 
 
 def test_the_report_of_a_scheduled_run_draws_its_own_training(api, record_run, tmp_path):

@@ -11,7 +11,10 @@ def test_a_name_is_split_into_its_parts():
     assert ResourceName.from_name(f"{MODEL}@2") == ResourceName("p", "l", "models", "m", "2")
 
 
-@pytest.mark.parametrize("name", [MODEL, f"{MODEL}@default", "projects/p/locations/-/endpoints/5"])
+@pytest.mark.parametrize(
+    "name",
+    ["projects/p/locations/-/endpoints/5", "publishers/google/models/g@1", f"{MODEL}@default"],
+)
 def test_a_name_is_the_same_again_when_it_is_put_together(name):
     assert ResourceName.from_name(name).name == name
 

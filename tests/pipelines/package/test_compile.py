@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from components.image import IMAGE
-from components.teardown import made
+from components.teardown import run_resources
 from pipelines.cli import main
 from pipelines.config import RUNS, RunConfig, mnist
 from pipelines.package.compile import compile_pipeline
@@ -91,7 +91,7 @@ def test_side_effects_are_never_cached_and_the_rest_is(tasks):
 
 
 def test_the_teardown_knows_the_tasks_by_their_names(tasks):
-    assert {made.TRAIN, made.UPLOAD, made.ENDPOINT} <= set(tasks)
+    assert {run_resources.TRAIN, run_resources.UPLOAD, run_resources.ENDPOINT} <= set(tasks)
 
 
 def test_only_a_passed_verdict_deploys_and_only_a_new_model_is_registered(tasks):

@@ -19,7 +19,7 @@ NOTHING_MADE = (*DONE, "NOT_TRIGGERED")
 
 
 @dataclass(frozen=True)
-class Made:
+class RunResources:
     """Resources that a run created, looked up with as few requests as its task details allow.
 
     `job` is the run's PipelineJob, {} if it does not exist.
@@ -30,7 +30,7 @@ class Made:
     job: Json = field(repr=False)
 
     @classmethod
-    def by(cls, api: VertexApi, run: str) -> "Made":
+    def of_run(cls, api: VertexApi, run: str) -> "RunResources":
         """Read the PipelineJob of a run; the rest is read when it is used."""
         return cls(api, run, api.find(f"{api.parent}/pipelineJobs/{run}") or {})
 
