@@ -18,16 +18,15 @@ class Journal:
     """Writer of FOLDER/events.jsonl, one JSON object per line; thread-safe."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / FILE_NAME
-        _drop_incomplete_line(path)
-        self._file = path.open("a", buffering=1)
+        self._path = folder / FILE_NAME
+        _drop_incomplete_line(self._path)
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: Any) -> None:
         """Append an event with the current time."""
-        with self._lock:
+        with self._lock, self._path.open("a") as file:
             line = {"time": now(), "event": event, **fields}
-            self._file.write(json.dumps(line, default=str) + "\n")
+            file.write(json.dumps(line, default=str) + "\n")
 
 
 def read(folder: Path) -> list[Json]:
