@@ -1,4 +1,4 @@
-"""What is left when processes of a service are killed, and cores that replicas are tied to."""
+"""Leftovers of killed processes of a service, and the cores of replicas."""
 
 import ctypes
 import errno
@@ -50,13 +50,13 @@ time.sleep(60)
 
 @pytest.fixture
 def marker(request) -> str:
-    """An argument for `sleep` that no other process has."""
+    """Return an argument for `sleep` that no other process has."""
     return f"300.{time.time_ns() % 10**9:09d}{os.getpid()}"
 
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a group of one process; answers the group and its log."""
+    """Function that starts a group of one process and returns the group and its log."""
     groups = []
 
     def start_group(*command, launch=Launch(), **options):  # noqa: B008
@@ -114,7 +114,7 @@ def test_nothing_survives_a_service_killed_with_its_supervisor(tmp_path, marker,
         await_sleeps(marker)
         [supervisor] = psutil.Process(service.pid).children()
 
-        service.send_signal(signal.SIGSTOP)  # so that it cannot do anything about the next kill
+        service.send_signal(signal.SIGSTOP)  # so that it cannot react to the next kill
         supervisor.kill()
         service.kill()
 
@@ -135,7 +135,7 @@ def test_nothing_survives_a_killed_supervisor_that_was_forked(start, marker, tmp
     warm.close()
 
 
-def test_a_group_whose_init_is_killed_fails_and_says_so(start, marker):
+def test_a_group_whose_init_is_killed_fails_with_a_message(start, marker):
     group, _ = start("sh", "-c", SHELLS["daemon"].format(marker), is_primary=True)
     await_sleeps(marker)
     [init] = [child for child in psutil.Process(group.pid).children() if is_init(child.pid)]
@@ -152,14 +152,14 @@ def is_init(pid: int) -> bool:
     return any(line.startswith("NSpid:") and line.endswith("\t1") for line in status.splitlines())
 
 
-def test_a_program_finds_itself_in_proc(start):
+def test_proc_has_the_pids_of_the_namespace(start):
     code = "import os; print(os.getpid() == int(os.readlink('/proc/self')))"
     group, log = start("python", "-c", code)
     assert group.wait(20)["has_pid_namespace"]
     assert log.read_text() == "True\n"
 
 
-def test_groups_do_not_number_their_processes_alike(start, tmp_path):
+def test_groups_have_different_pids(start, tmp_path):
     numbers = set()
     for _ in range(3):
         group, log = start("python", "-c", "import os; print(os.getpid())")
@@ -169,7 +169,7 @@ def test_groups_do_not_number_their_processes_alike(start, tmp_path):
 
 
 def become_nobody() -> None:
-    """Makes this process, a fork, one of a user who is not root."""
+    """Give up root in this process, which is a fork."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(NOBODY)
@@ -201,7 +201,7 @@ def test_children_are_in_a_namespace_that_ends_with_its_init(user):
     linux.try_in_fork(enter)
 
 
-def test_where_the_namespace_cannot_be_prepared_nothing_has_changed(monkeypatch):
+def test_a_namespace_that_cannot_be_prepared_changes_nothing(monkeypatch):
     def refuse() -> None:
         raise PermissionError(errno.EACCES, "mount(2) was refused")
 
@@ -214,8 +214,8 @@ def test_where_the_namespace_cannot_be_prepared_nothing_has_changed(monkeypatch)
     linux.try_in_fork(enter)
 
 
-def test_where_a_container_masks_proc_nothing_has_changed():
-    """Kubernetes lets users make namespaces, and the kernel then lets them mount no /proc."""
+def test_a_container_that_masks_proc_changes_nothing():
+    """Kubernetes allows user namespaces, but the kernel does not allow mounting /proc there."""
 
     def enter() -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -235,9 +235,9 @@ def test_where_a_container_masks_proc_nothing_has_changed():
 
 @contextmanager
 def no_pid_namespaces() -> Iterator[list[str]]:
-    """Makes a user namespace without PID namespaces; what to put before a command to run there.
+    """Create a user namespace without PID namespaces; yield a prefix for commands to run there.
 
-    One for all services of a test: processes of another one do not let themselves be looked at.
+    All services of a test share one, since processes of another one cannot be inspected.
     """
     command = ["unshare", "--user", "--map-root-user", "sh", "-c", HOLDER]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
@@ -256,7 +256,7 @@ def refusing():
 
 @pytest.fixture
 def refused(service, refusing):
-    """The service once more, where the kernel refuses PID namespaces."""
+    """The service, restarted where the kernel refuses PID namespaces."""
     service.stop()
     start_refused(service, refusing)
     return service
@@ -276,12 +276,12 @@ def shell_job(script: str) -> dict:
 
 
 def kill_all(service) -> int:
-    """Kills a service and all that it has started at once, as a power cut would; the number."""
+    """Kill a service and all its processes at once, as a power cut would; return their number."""
     return kill(service, lambda process: True)
 
 
 def kill(service, is_chosen: Callable[[psutil.Process], bool]) -> int:
-    """Kills a service and those chosen of what it has started, so that none sees another's end."""
+    """Kill a service and the chosen ones of its processes, so that none sees another's end."""
     stopped: set[psutil.Process] = set()
     while new := tree_of(service.process.pid) - stopped:  # a stopped process starts no others
         stopped |= new
@@ -306,7 +306,9 @@ def tree_of(pid: int) -> set[psutil.Process]:
 
 @pytest.mark.parametrize("shell", ["child", "own-session"])
 @pytest.mark.parametrize("who", ["service and supervisors", "all"])
-def test_without_namespaces_the_next_start_ends_what_is_left(refused, refusing, marker, shell, who):
+def test_without_namespaces_the_next_start_ends_leftover_processes(
+    refused, refusing, marker, shell, who
+):
     refused.do("POST", "customJobs", shell_job(SHELLS[shell].format(marker)))
     await_sleeps(marker)
     service = psutil.Process(refused.process.pid)
@@ -383,7 +385,7 @@ def test_a_pipeline_killed_as_a_whole_leaves_no_process_and_no_folder(
 
 
 @pytest.mark.parametrize("kind", ["foreign name", "link", "relative"])
-def test_a_start_removes_no_folder_that_is_no_services(tmp_path, kind):
+def test_a_start_keeps_folders_of_others(tmp_path, kind):
     root, kept = (
         tmp_path / "root",
         tmp_path / ("mine" if kind == "foreign name" else "vertex-local-mine"),

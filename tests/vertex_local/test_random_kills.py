@@ -1,8 +1,8 @@
-"""Random kills of a busy service and of its processes: the next start leaves nothing of them.
+"""Random kills of a busy service and its processes: the next start removes all leftovers.
 
-`KILL_ROUNDS=100 pytest -s tests/vertex_local/test_random_kills.py` for a count that tells
-something; `KILL_SEED` repeats one. Each round says what it killed, the end how many rounds left
-nothing.
+`KILL_ROUNDS=100 pytest -s tests/vertex_local/test_random_kills.py` runs a meaningful number of
+rounds, `KILL_SEED` repeats one. Each round prints what it killed, the end the number of rounds
+without leftovers.
 """
 
 import json
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.timeout(60 + 60 * ROUNDS)
 
 
 def kill_what(what: str, service, chance: random.Random) -> str:
-    """Kills one process of a service, the service, half of all or all; says which."""
+    """Kill one process of a service, the service, half of all or all; return which."""
     if what == "all":
         return f"all {kill(service, lambda process: True)} processes"
     if what == "half":
@@ -56,7 +56,7 @@ def kill_what(what: str, service, chance: random.Random) -> str:
 
 
 def traces(service, marker: str, temp_folder: Path) -> list[str]:
-    """What there is of an earlier service, now that this one has started."""
+    """Return the leftovers of an earlier service after the start of this one."""
     ours = {process.pid for process in tree_of(service.process.pid)}
     found = {*running(marker), *marked(f"{ROOT_VARIABLE}={service.root}")} - ours
     folders = [path for one in temp_folder.iterdir() for path in (one, *one.iterdir())]
@@ -67,8 +67,8 @@ def traces(service, marker: str, temp_folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["namespaces", "refused"])
-def test_random_kills_leave_nothing(temp_folder, tmp_path, is_refused):
-    # What has left its parent, its session and its environment cannot be found without namespaces.
+def test_random_kills_leave_no_leftovers(temp_folder, tmp_path, is_refused):
+    # A process that has left its parent, session and environment is found only with namespaces.
     shells = [text for name, text in SHELLS.items() if not (is_refused and name == "daemon")]
     chance = random.Random(SEED)
     failures = []
@@ -87,7 +87,7 @@ def test_random_kills_leave_nothing(temp_folder, tmp_path, is_refused):
             killed = kill_what(what, service, chance)
             if what == "one" and service.process.poll() is None:
                 time.sleep(chance.uniform(0, 1))
-                service.stop()  # in order, whatever it has lost
+                service.stop()  # an orderly stop, even if its processes were killed
             service.process.wait(20)
             service.arguments = chance.choice([(), ("--preload", PRELOAD)])
             start_refused(service, refusing) if is_refused else service.start()

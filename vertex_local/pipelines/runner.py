@@ -91,7 +91,7 @@ def _execute(job: Json, context: RunContext, *, cache_dir: Path) -> bool:
         enable_caching=True,
         cache_root=str(cache_dir),
     )
-    operator = Operator(url=context.service_url, must_stop=run.must_stop, say=logger.info)
+    operator = Operator(url=context.service_url, must_stop=run.must_stop, write_log=logger.info)
     patches.install(
         run,
         run_placeholders=placeholders.of_job(job),

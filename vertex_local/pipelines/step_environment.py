@@ -69,13 +69,13 @@ class Provider:
                 text = f"the environment of {self.task} cannot be stored: {error}"
                 raise TaskError(text) from error
             if was_built:
-                self._say_removed(store.prune())
+                self._log_removed(store.prune())
             else:
-                self._say(f"{self.task} uses a stored environment: {_listed(step)}")
+                self._log(f"{self.task} uses a stored environment: {_listed(step)}")
             yield prefix
 
     def _build(self, folder: Path, step: Step) -> None:
-        self._say(f"building the environment of {self.task}: {_listed(step)}")
+        self._log(f"building the environment of {self.task}: {_listed(step)}")
         log_start = self.log_path.stat().st_size
         deadline = time.monotonic() + self.timeout_seconds
         code = step_process.run(
@@ -101,7 +101,7 @@ class Provider:
             nonlocal deadline
             if not deadline:
                 deadline = time.monotonic() + self.timeout_seconds
-                self._say(f"{self.task} waits: another step is building its environment")
+                self._log(f"{self.task} waits: another step is building its environment")
             if self.must_stop():
                 raise TaskError("the run was cancelled")
             if time.monotonic() > deadline:
@@ -136,12 +136,12 @@ class Provider:
             return ""
         return f"\nIts image has Python {found[1]}; without containers it runs with {own}."
 
-    def _say_removed(self, removed: list[Environment]) -> None:
+    def _log_removed(self, removed: list[Environment]) -> None:
         for one in removed:
             listed = ", ".join(one.requirements)
-            self._say(f"removed the least recently used environment: {listed}")
+            self._log(f"removed the least recently used environment: {listed}")
 
-    def _say(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         with self.log_path.open("a") as log:
             log.write(f"{line}\n")
         sys.stdout.write(f"{line}\n")

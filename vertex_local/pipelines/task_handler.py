@@ -66,20 +66,20 @@ class TaskHandler:
         run = self.context.run
         with task.log_path.open("a", buffering=1) as log:
 
-            def say(line: str) -> None:
+            def write_log(line: str) -> None:
                 log.write(f"{line}\n")
                 sys.stdout.write(f"{line}\n")
 
             operator = Operator(
                 url=self.context.service_url,
                 must_stop=run.must_stop,
-                say=say,
+                write_log=write_log,
                 on_created=run.record_resource,
             )
             try:
                 operator.execute(self.full_command)
             except GcpcError as error:
-                say(str(error))
+                write_log(str(error))
                 raise TaskError(str(error)) from None
 
     def _run_in_environment(self, task: Task) -> None:

@@ -54,7 +54,10 @@ def bad_service(tmp_path):
 def steady(service, path: str) -> list[dict]:
     """Return a list, with retries."""
     response = client_module.call(
-        service.session, "GET", f"{service.url}/v1/{service.parent}/{path}", say=lambda line: None
+        service.session,
+        "GET",
+        f"{service.url}/v1/{service.parent}/{path}",
+        write_log=lambda line: None,
     )
     return response.get(path, [])
 
@@ -166,13 +169,15 @@ def find_operation(api, collection: str) -> dict | None:
 
 def test_gcpc_operations_create_nothing_twice(bad_service, tmp_path, artifact_folder, monkeypatch):
     monkeypatch.setenv("VERTEX_AI_PIPELINES_RUN_LABELS", "{}")
-    said: list[str] = []
+    log: list[str] = []
 
     def execute(component, **arguments) -> dict:
         folder = tmp_path / uuid.uuid4().hex
         folder.mkdir()
         command = resolved_command(component, folder, **arguments)
-        Operator(url=bad_service.url, must_stop=lambda: False, say=said.append).execute(command)
+        Operator(url=bad_service.url, must_stop=lambda: False, write_log=log.append).execute(
+            command
+        )
         return {path.name: json.loads(path.read_text()) for path in folder.iterdir()}
 
     unmanaged = UnmanagedContainerModel(
@@ -215,7 +220,7 @@ def test_gcpc_operations_create_nothing_twice(bad_service, tmp_path, artifact_fo
     assert steady(bad_service, "endpoints") == steady(bad_service, "models") == []
     assert len(steady(bad_service, "customJobs")) == 1
     assert len(faults_logged(bad_service)) > 5
-    assert any("attempt 2" in line for line in said)
+    assert any("attempt 2" in line for line in log)
 
 
 def test_a_service_with_faults_is_detected(bad_service, monkeypatch):

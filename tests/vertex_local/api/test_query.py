@@ -37,7 +37,7 @@ def is_listed(resource, filter_text, kind="customJobs"):
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(select.SCHEMA)
         select.put(connection, 7, name, resource)
-        page = Page.of(call(filter=filter_text), kind, parent=PARENT)
+        page = Page.from_call(call(filter=filter_text), kind, parent=PARENT)
         return page.read(connection) == ([7], "")
 
 
@@ -174,7 +174,7 @@ def test_an_invalid_filter_is_refused(text):
 )
 def test_the_error_for_an_unknown_field_lists_the_known_ones(query, field):
     with pytest.raises(ApiError) as error:
-        Page.of(call(**query), "customJobs", parent=PARENT)
+        Page.from_call(call(**query), "customJobs", parent=PARENT)
     assert error.value.code == 400
     assert f'"{field}"' in error.value.message
     assert "display_name, state, create_time" in error.value.message
@@ -198,7 +198,7 @@ def add(store, number, **fields):
 
 
 def one_page(store, **query):
-    bodies, token = store.page(Page.of(call(**query), "customJobs", parent=PARENT).read)
+    bodies, token = store.page(Page.from_call(call(**query), "customJobs", parent=PARENT).read)
     return [one["n"] for one in bodies], token
 
 
@@ -289,7 +289,7 @@ def test_token_of_another_list_is_refused(store):
             one_page(store, pageToken=token, **query)
     other = "projects/p/locations/other"
     with pytest.raises(ApiError, match="pageToken"):
-        Page.of(call(filter="state=a", pageToken=token), "customJobs", parent=other)
+        Page.from_call(call(filter="state=a", pageToken=token), "customJobs", parent=other)
 
 
 @pytest.mark.parametrize("change", [["", "x"], ["", 1, 2], ["", 2**70], ["", -1], ["", True], [""]])

@@ -37,7 +37,7 @@ class Page:
     digest: str
 
     @classmethod
-    def of(cls, call: Call, kind: str, *, parent: str) -> "Page":
+    def from_call(cls, call: Call, kind: str, *, parent: str) -> "Page":
         """Parse `filter`, `orderBy`, `pageSize` and `pageToken` of a request.
 
         Raises:
@@ -81,14 +81,14 @@ def list_page(
     view: Callable[[Json], Json] = dict,
 ) -> Json:
     """Return a page of the resources of a kind below `parent`, each as `view` shows it."""
-    page = Page.of(call, kind, parent=parent or call.parent)
+    page = Page.from_call(call, kind, parent=parent or call.parent)
     resources, token = service.store.page(page.read)
     return _response(kind, [view(resource) for resource in resources], token)
 
 
 def list_versions_page(call: Call, name: str, versions: list[Json]) -> Json:
     """Return a page of the versions of a model, which are in one record."""
-    page = Page.of(call, VERSIONS, parent=name)
+    page = Page.from_call(call, VERSIONS, parent=name)
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(select.SCHEMA)
         by_id = {int(version["versionId"]): version for version in versions}

@@ -31,11 +31,11 @@ def call(
     url: str,
     *,
     body: Json | None = None,
-    say: Callable[[str], None],
+    write_log: Callable[[str], None],
 ) -> Json:
     """Send a request; retry transient failures up to 8 times within a minute.
 
-    `say` writes a line to a log.
+    `write_log` writes a line to a log.
 
     Raises:
         RequestError: It was refused, or all attempts have failed. If the service is not running,
@@ -43,9 +43,9 @@ def call(
     """
     headers = {} if method == "GET" else {HEADER: f'"{uuid.uuid4()}"'}
 
-    def say_retry(state: tenacity.RetryCallState) -> None:
+    def log_retry(state: tenacity.RetryCallState) -> None:
         reason = state.outcome.exception() if state.outcome else ""
-        say(f"{reason}; retrying (attempt {state.attempt_number + 1})")
+        write_log(f"{reason}; retrying (attempt {state.attempt_number + 1})")
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TransientError),
@@ -54,7 +54,7 @@ def call(
             tenacity.stop_after_attempt(MAX_ATTEMPTS),
             tenacity.stop_before_delay(RETRY_TIMEOUT_SECONDS),
         ),
-        before_sleep=say_retry,
+        before_sleep=log_retry,
         reraise=True,
     )
     return retrying(lambda: _send(session, method, url, body=body, headers=headers))

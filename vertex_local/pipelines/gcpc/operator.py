@@ -37,13 +37,13 @@ class Operator:
     Attributes:
         url: The service, `http://127.0.0.1:8085`.
         must_stop: Polled while a job or operation runs; if true, it is cancelled.
-        say: Writes a line to the task's log.
+        write_log: Writes a line to the task's log.
         on_created: Called with the name of each job or operation that is created.
     """
 
     url: str
     must_stop: Callable[[], bool]
-    say: Callable[[str], None]
+    write_log: Callable[[str], None]
     on_created: Callable[[str], None] = lambda name: None
     session: requests.Session = field(default_factory=requests.Session)
 
@@ -90,9 +90,9 @@ class Operator:
         job = self._call(gcpc_requests.create_custom_job(launch))
         name = job["name"]
         self._write_resources(launch, "CustomJob", name)
-        self.say(f"created {name}")
+        self.write_log(f"created {name}")
         job = self._await(job, _is_final_job)
-        self.say(f"{name}: {job['state']}")
+        self.write_log(f"{name}: {job['state']}")
         if job["state"] != "JOB_STATE_SUCCEEDED":
             reason = job.get("error", {}).get("message", "no message")
             raise GcpcError(f"custom job {name} ended as {job['state']}: {reason}")
@@ -101,11 +101,11 @@ class Operator:
         operation = self._call(request)
         name = operation["name"]
         self._write_resources(launch, "VertexLro", name)
-        self.say(f"{launch.type}: {name}")
+        self.write_log(f"{launch.type}: {name}")
         operation = self._await(operation, lambda found: bool(found.get("done")))
         if operation.get("error"):
             raise GcpcError(f"{launch.type} failed: {operation['error'].get('message', '')}")
-        self.say(f"{launch.type}: done")
+        self.write_log(f"{launch.type}: done")
         return operation
 
     def _await(self, resource: Json, is_final: Callable[[Json], bool]) -> Json:
@@ -115,7 +115,7 @@ class Operator:
         deadline = math.inf
         while not is_final(resource):
             if deadline == math.inf and self.must_stop():
-                self.say(f"cancelling {name}")
+                self.write_log(f"cancelling {name}")
                 self._call(Request("POST", f"{name}:cancel", {}))
                 deadline = time.monotonic() + CANCEL_TIMEOUT_SECONDS
             if time.monotonic() > deadline:
@@ -134,7 +134,7 @@ class Operator:
                 request.method,
                 f"{self.url}/v1/{request.path}",
                 body=request.body,
-                say=self.say,
+                write_log=self.write_log,
             )
         except client.RequestError as error:
             raise GcpcError(str(error)) from None

@@ -127,7 +127,7 @@ class Both:
         operator = Operator(
             url=self._service.url,
             must_stop=lambda: False,
-            say=lambda line: None,
+            write_log=lambda line: None,
             session=self.ours,
         )
         operator.execute(command)
@@ -301,7 +301,9 @@ def test_refused_requests_and_unknown_operations_are_named(both, service):
         both.by_us(EndpointCreateOp, display_name="", **WHERE)
     with pytest.raises(GcpcError, match=r"get_model.*supported operations are CustomJob"):
         both.by_us(ModelGetOp, model_name="m", **WHERE)
-    operator = Operator(url="http://127.0.0.1:9", must_stop=lambda: False, say=lambda line: None)
+    operator = Operator(
+        url="http://127.0.0.1:9", must_stop=lambda: False, write_log=lambda line: None
+    )
     with pytest.raises(GcpcError, match=r"127\.0\.0\.1:9"):
         operator.execute(
             resolved_command(EndpointCreateOp, both._folder, display_name="e", **WHERE)
