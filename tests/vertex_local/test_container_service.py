@@ -246,8 +246,8 @@ def test_the_steps_of_a_pipeline_are_containers(contained, container_image):
 @pytest.mark.parametrize(
     ("docker", "words"),
     [
-        ("", "there is no `docker` on PATH; install it"),
-        ("echo Cannot connect >&2; exit 1", "the Docker engine does not answer: Cannot connect"),
+        ("", "`docker` is not on PATH; install it"),
+        ("echo Cannot connect >&2; exit 1", "Cannot connect"),
     ],
     ids=["no docker", "no engine"],
 )

@@ -55,14 +55,14 @@ class Faults:
         """
         shares: dict[str, dict[str, float]] = {method: {} for method in METHODS}
         options: dict[str, Any] = {}
-        for part in filter(None, (part.strip() for part in text.split(";"))):
-            name, _, value = part.partition("=")
+        for clause in filter(None, (clause.strip() for clause in text.split(";"))):
+            name, _, value = clause.partition("=")
             if name == "seed":
-                options["seed"] = int(_number(part, value))
+                options["seed"] = int(_number(clause, value))
             elif name == "late-seconds":
-                options["late_seconds"] = _number(part, value)
+                options["late_seconds"] = _number(clause, value)
             else:
-                _add_shares(shares, part)
+                _add_shares(shares, clause)
         for method, kinds in shares.items():
             if sum(kinds.values()) > 1:
                 raise FaultsError(
@@ -122,16 +122,16 @@ class FaultyApplication:
         logger.warning("fault %d: %s: %s %s", total, name, method, path)
 
 
-def _add_shares(shares: dict[str, dict[str, float]], part: str) -> None:
-    before, colon, after = part.partition(":")
+def _add_shares(shares: dict[str, dict[str, float]], clause: str) -> None:
+    before, colon, after = clause.partition(":")
     methods = before.split("+") if colon else METHODS
     for method in methods:
         if method not in METHODS:
-            raise FaultsError(f"{part!r}: {method!r} is not one of {', '.join(METHODS)}")
-    for item in (after if colon else part).split(","):
+            raise FaultsError(f"{clause!r}: {method!r} is not one of {', '.join(METHODS)}")
+    for item in (after if colon else clause).split(","):
         kind, _, value = item.strip().partition("=")
         if kind not in (*KINDS, ANY):
-            raise FaultsError(f"{part!r}: {kind!r} is not one of {', '.join((*KINDS, ANY))}")
+            raise FaultsError(f"{clause!r}: {kind!r} is not one of {', '.join((*KINDS, ANY))}")
         share = _number(item, value)
         kinds = KINDS if kind == ANY else (kind,)
         for method in methods:

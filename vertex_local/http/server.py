@@ -107,9 +107,8 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
 
 def start(application: Callable[..., Any], listener: socket.socket) -> HttpServer:
     """Serve a WSGI application on a listening socket, in a new thread."""
-    logging.getLogger("waitress.queue").setLevel(
-        logging.ERROR
-    )  # its warnings ignore threads that start later
+    # Its warnings do not take into account that more threads are started when needed.
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     address = listener.getsockname()
     server = HttpServer(
         application,

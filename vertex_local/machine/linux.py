@@ -23,10 +23,11 @@ MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x2, 0x4, 0x8
 
 
 def restore_default_signals() -> None:
-    """Restore the signals that a background job of a shell, or one of nohup, inherits as ignored.
+    """Restore the default action of SIGHUP, SIGINT and SIGQUIT where they are ignored.
 
-    Processes of a group are in sessions of their own, where no terminal sends these: one that gets
-    SIGINT, from a parent of its own for example, is to end as it would in a container.
+    A shell starts background jobs with SIGINT and SIGQUIT ignored, and nohup with SIGHUP; children
+    inherit that. Processes of a group have their own sessions, which get no signals of a terminal:
+    if they receive one of these signals, they must end as they do in a container.
     """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) is signal.SIG_IGN:

@@ -143,7 +143,7 @@ class Replica:
             program.run()
 
         null = os.open(os.devnull, os.O_RDONLY)
-        birth = ForkSpec(
+        spec = ForkSpec(
             run=run,
             stdin=null,
             output=log.fileno(),
@@ -153,7 +153,7 @@ class Replica:
             dies_with_parent=True,
         )
         try:
-            return fork(birth)
+            return fork(spec)
         finally:
             os.close(null)
 

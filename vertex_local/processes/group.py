@@ -130,9 +130,8 @@ class Group:
             self._has_launched.set()
         if self._supervisor:
             code = self._supervisor.wait()
-            if (
-                code or self._launch.starts_groups
-            ):  # one of those groups may have lost its supervisor
+            # A supervisor was killed: this one, or one of a group that this group has started.
+            if code or self._launch.starts_groups:
                 linux.reap_orphans(timeout_seconds=ORPHANS_TIMEOUT_SECONDS)
             remove_temp_dir(self.folder)  # in case the supervisor was killed
             if code and self._has_containers:

@@ -104,12 +104,10 @@ def _leave_parent(report_fd: int) -> None:
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
-            signal.signal(
-                number, signal.SIG_DFL
-            )  # an init ignores these, except SIGKILL from outside
+            signal.signal(number, signal.SIG_DFL)  # so an init ignores it
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then reaps orphans
     for name in os.listdir("/proc/self/fd"):
-        with suppress(OSError):  # the one of the listing itself is closed
+        with suppress(OSError):  # the descriptor of the listing is closed
             if int(name) != report_fd:
                 os.close(int(name))
 

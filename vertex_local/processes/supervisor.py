@@ -92,7 +92,7 @@ class Supervisor:
         for replica in self._replicas:
             if replica.state == "starting":
                 replica.state = "ended"
-        state, message = self._outcome or ("failed", "nothing was started")
+        state, message = self._outcome or ("failed", "no process was started")
         self._write_state(state, message)
 
     @property
@@ -112,7 +112,7 @@ class Supervisor:
         try:
             containers.create_network(self._containers[0].root, self._folder)
         except OSError as error:
-            self._end("failed", f"a private network could not be made: {error}")
+            self._end("failed", f"a private network could not be created: {error}")
 
     def _make_pid_namespace(self) -> None:
         if self._outcome or self._containers:
@@ -120,7 +120,9 @@ class Supervisor:
         try:
             self._init_pid = pid_namespace.enter()
         except OSError as error:
-            sys.stderr.write(f"no PID namespace: {error}; a kill may leave processes behind\n")
+            sys.stderr.write(
+                f"no PID namespace: {error}; processes may survive if the service is killed\n"
+            )
         self._has_pid_namespace = self._init_pid > 0
 
     def _protect_environments(self) -> None:

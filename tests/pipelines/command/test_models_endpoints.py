@@ -256,4 +256,4 @@ def test_a_request_of_columns_is_named_with_what_to_write(service):
     refused = service.call("POST", f"/v1/{name}:predict", {"inputs": [[1]]})
 
     assert refused.status_code == 400
-    assert 'write {"instances": [...]}' in refused.json()["error"]["message"]
+    assert '{"instances": [...]}' in refused.json()["error"]["message"]

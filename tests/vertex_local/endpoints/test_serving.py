@@ -1,4 +1,4 @@
-"""Serving goes on: through deployments, kills, crash loops, stuck servers and stuck clients."""
+"""Serving during deployments, kills, crash loops, stuck servers and stuck clients."""
 
 import itertools
 import json
@@ -89,17 +89,17 @@ def wait_for_status(service, endpoint, deployed_id, is_wanted):
 class Clients:
     """Clients that send requests without pause, with a connection each, and their responses."""
 
-    def __init__(self, ask, *, count=3):
-        self._ask = ask
+    def __init__(self, send, *, count=3):
+        self._send = send
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(count)]
-        self.answered, self.errors = [], []
+        self.responses, self.errors = [], []
 
     def _run(self):
         with requests.Session() as session:
             while not self._stop.is_set():
                 try:
-                    self.answered.append(self._ask(session))
+                    self.responses.append(self._send(session))
                 except Exception as error:
                     self.errors.append(repr(error))
 
@@ -113,15 +113,15 @@ class Clients:
         for thread in self._threads:
             thread.join(90)
 
-    def await_answers(self, count):
-        """Waits until `count` more requests have been answered."""
-        wanted, deadline = len(self.answered) + count, time.monotonic() + WAIT_SECONDS
-        while len(self.answered) < wanted and not self.errors:
-            assert time.monotonic() < deadline, f"{len(self.answered)} of {wanted} answers came"
+    def await_responses(self, count):
+        """Wait for the responses to `count` more requests."""
+        wanted, deadline = len(self.responses) + count, time.monotonic() + WAIT_SECONDS
+        while len(self.responses) < wanted and not self.errors:
+            assert time.monotonic() < deadline, f"{len(self.responses)} of {wanted} responses"
             time.sleep(0.01)
 
 
-def asking(service, endpoint):
+def predicting(service, endpoint):
     """Send one request; return the argument of the server that responded."""
     bodies = itertools.cycle([{"instances": [21]}, {"instances": ["wait", 0.05]}])
 
@@ -141,17 +141,17 @@ def test_no_request_is_lost_while_versions_take_turns(service, endpoint, deploy,
     name = upload("one", argument)["model"]
     upload("two", argument, parentModel=name)
     old = deploy(f"{name}@1")
-    with Clients(asking(service, endpoint)) as clients:
+    with Clients(predicting(service, endpoint)) as clients:
         for cycle in range(cycles):
             split = {"0": 0, old: 100}
             new = deploy(f"{name}@{2 - cycle % 2}", trafficSplit=split)
-            clients.await_answers(5)
+            clients.await_responses(5)
             move(service, endpoint, {new: 100, old: 0})
             undeploy(service, endpoint, old)
-            clients.await_answers(5)
+            clients.await_responses(5)
             old = new
     assert not clients.errors
-    assert set(clients.answered) == {"one", "two"}
+    assert set(clients.responses) == {"one", "two"}
 
 
 def test_sdk_predicts_through_a_move_of_traffic(aiplatform, upload):
@@ -165,18 +165,18 @@ def test_sdk_predicts_through_a_move_of_traffic(aiplatform, upload):
         return endpoint.predict(instances=[21]).model_version_id
 
     with Clients(ask, count=2) as clients:
-        clients.await_answers(5)
+        clients.await_responses(5)
         model = aiplatform.Model(f"{name}@2")
         endpoint.deploy(model, traffic_split={"0": 0, old.id: 100})
         (new,) = [one for one in endpoint.list_models() if one.id != old.id]
         assert endpoint.traffic_split == {new.id: 0, old.id: 100}
-        clients.await_answers(5)
+        clients.await_responses(5)
         endpoint.update(traffic_split={new.id: 100, old.id: 0})
         endpoint.undeploy(old.id)
-        clients.await_answers(5)
+        clients.await_responses(5)
     assert not clients.errors
-    assert clients.answered[0] == "1"
-    assert clients.answered[-1] == "2"
+    assert clients.responses[0] == "1"
+    assert clients.responses[-1] == "2"
 
 
 def test_undeploy_waits_for_the_requests_in_flight(service, endpoint, deploy, versions):
@@ -214,9 +214,9 @@ def test_a_request_with_an_incomplete_response_is_retried(
 
 def test_clients_see_no_error_while_the_server_is_killed(service, endpoint, deploy, versions):
     deployed = deploy(versions[0])
-    with Clients(asking(service, endpoint)) as clients:
+    with Clients(predicting(service, endpoint)) as clients:
         for kills in range(1, 4):
-            clients.await_answers(5)
+            clients.await_responses(5)
             os.kill(pid_of(predict(service, endpoint, 1)), signal.SIGKILL)
             wait_for_status(service, endpoint, deployed, lambda s, n=kills: s.get("restarts") == n)
     assert not clients.errors
@@ -319,7 +319,7 @@ def prediction_request(endpoint, *instances):
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def assert_answers(service, endpoint):
+def assert_responds(service, endpoint):
     for _ in range(10):
         assert requests.get(f"{service.url}/v1/{endpoint}", timeout=10).ok
 
@@ -341,7 +341,7 @@ def stuck(service, endpoint, deploy, versions):
 
 @pytest.mark.usefixtures("stuck")
 def test_stuck_prediction_server_does_not_block_the_api(service, endpoint, versions):
-    assert_answers(service, endpoint)
+    assert_responds(service, endpoint)
     other = service.do("POST", "endpoints", {"displayName": "other"})["name"]
     body = {"deployedModel": {"model": versions[1]}}
     service.do("POST", f"/v1/{other}:deployModel", body)
@@ -377,7 +377,7 @@ HALF = b"POST /v1/projects HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 @pytest.mark.parametrize("data", [b"", HALF, HALF + b"Content-Length: 9\r\n\r\n{"])
 def test_half_open_connections_do_not_block_the_api(service, endpoint, many_files, count, data):
     with connections(service, count, data):
-        assert_answers(service, endpoint)
+        assert_responds(service, endpoint)
 
 
 def test_waiting_for_operations_does_not_block_the_api(service, endpoint, upload):
@@ -385,4 +385,4 @@ def test_waiting_for_operations_does_not_block_the_api(service, endpoint, upload
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     head = f"POST /v1/{operation['name']}:wait HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with connections(service, 40, head.encode()):
-        assert_answers(service, endpoint)
+        assert_responds(service, endpoint)

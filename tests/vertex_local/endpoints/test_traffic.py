@@ -19,7 +19,7 @@ def endpoint(**split):
 
 
 @pytest.mark.parametrize(
-    ("before", "asked", "after"),
+    ("before", "requested", "after"),
     [
         (endpoint(), {}, {"9": 100}),
         (endpoint(), {"0": 100}, {"9": 100}),
@@ -28,12 +28,12 @@ def endpoint(**split):
         (endpoint(d1=100), {"0": 10, "1": 90}, {"9": 10, "1": 90}),
     ],
 )
-def test_split_after_deploying(before, asked, after):
-    assert traffic.after_deploy(before, new_id="9", requested=asked) == after
+def test_split_after_deploying(before, requested, after):
+    assert traffic.after_deploy(before, new_id="9", requested=requested) == after
 
 
 @pytest.mark.parametrize(
-    ("before", "asked", "after"),
+    ("before", "requested", "after"),
     [
         (endpoint(d1=100), {}, {}),
         (endpoint(d1=100, d2=0), {"1": 100}, {"1": 100}),
@@ -42,9 +42,9 @@ def test_split_after_deploying(before, asked, after):
         (endpoint(d1=100, d2=0), {}, {"1": 100}),
     ],
 )
-def test_split_after_undeploying(before, asked, after):
+def test_split_after_undeploying(before, requested, after):
     gone = before["deployedModels"][-1]["id"]
-    assert traffic.after_undeploy(before, deployed_id=gone, requested=asked) == after
+    assert traffic.after_undeploy(before, deployed_id=gone, requested=requested) == after
 
 
 def test_model_with_traffic_is_not_undeployed():
@@ -53,10 +53,12 @@ def test_model_with_traffic_is_not_undeployed():
     assert error.value.status == "FAILED_PRECONDITION"
 
 
-@pytest.mark.parametrize("asked", [{"0": 99}, {"0": 50, "7": 50}, {"0": 101}, {"0": 150, "1": -50}])
-def test_bad_split_is_refused(asked):
+@pytest.mark.parametrize(
+    "requested", [{"0": 99}, {"0": 50, "7": 50}, {"0": 101}, {"0": 150, "1": -50}]
+)
+def test_bad_split_is_refused(requested):
     with pytest.raises(ApiError, match="trafficSplit"):
-        traffic.after_deploy(endpoint(d1=100), new_id="9", requested=asked)
+        traffic.after_deploy(endpoint(d1=100), new_id="9", requested=requested)
 
 
 def test_choice_follows_the_split():

@@ -35,7 +35,7 @@ def test_options_follow_the_shares():
 
 
 @pytest.mark.parametrize(
-    ("text", "part"),
+    ("text", "words"),
     [
         ("any", "'any'.*NAME=NUMBER"),
         ("GET:404=0.1", "'404'.* 429, 503, reset, late, any"),
@@ -46,8 +46,8 @@ def test_options_follow_the_shares():
         ("any=0.6;GET:late=0.6", r"GET: .*1\.2"),
     ],
 )
-def test_the_error_of_an_invalid_specification_has_the_allowed_values(text, part):
-    with pytest.raises(FaultsError, match=part):
+def test_the_error_of_an_invalid_specification_has_the_allowed_values(text, words):
+    with pytest.raises(FaultsError, match=words):
         Faults.parse(text)
 
 

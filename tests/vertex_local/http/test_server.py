@@ -85,7 +85,7 @@ OVERSIZED = {
     "length": (LENGTH, b"x" * TOO_LARGE),
     "length, body to come": (LENGTH, b""),
     "length, and a request in the body": (LENGTH, SMUGGLED),
-    "expects to be asked": (f"Expect: 100-continue\r\n{LENGTH}", b""),
+    "expects 100 Continue": (f"Expect: 100-continue\r\n{LENGTH}", b""),
     "chunked": ("Transfer-Encoding: chunked\r\n", chunked([b"x" * 50_000] * 6)),
     "chunked, endless": ("Transfer-Encoding: chunked\r\n", chunked([b"x" * TOO_LARGE])[:-5]),
     "chunked, and a request": (

@@ -1,4 +1,4 @@
-"""JSON of requests: what programs read differently is refused, by the service and the trainer."""
+"""Strict JSON: the service and the trainer refuse texts that programs parse differently."""
 
 from pathlib import Path
 

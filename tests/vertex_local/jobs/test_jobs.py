@@ -5,13 +5,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from google.auth.credentials import AnonymousCredentials
+
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -31,15 +32,6 @@ def pool(code: str, count: int = 1, **container: Any) -> dict[str, Any]:
 
 def job(*pools: dict[str, Any], **job_spec: Any) -> dict[str, Any]:
     return {"displayName": "mnist", "jobSpec": {"workerPoolSpecs": list(pools), **job_spec}}
-
-
-def wait_until(is_true: Callable[[], Any], what: str, *, timeout_seconds: float = 30) -> Any:
-    deadline = time.monotonic() + timeout_seconds
-    while time.monotonic() < deadline:
-        if value := is_true():
-            return value
-        time.sleep(0.02)
-    pytest.fail(f"not within {timeout_seconds} s: {what}")
 
 
 def wait_for_end(service, created: dict[str, Any], *, timeout_seconds: float = 30):
@@ -70,7 +62,7 @@ def wait_until_ready(service, created: dict[str, Any], count: int) -> dict[str, 
     return replicas(service, created)
 
 
-def assert_gone(*pids: int) -> None:
+def assert_ended(*pids: int) -> None:
     wait_until(lambda: not any(map(psutil.pid_exists, pids)), f"the end of {pids}")
 
 
@@ -124,7 +116,7 @@ def test_replicas_of_concurrent_jobs_have_different_addresses(service):
 def test_the_chief_decides_and_the_parameter_server_ends(service):
     created = service.do("POST", "customJobs", job(pool("print('done')"), pool(SLEEP), pool(SLEEP)))
     assert wait_for_end(service, created)["state"] == "JOB_STATE_SUCCEEDED"
-    assert_gone(*replicas(service, created).values())
+    assert_ended(*replicas(service, created).values())
 
 
 def test_the_error_of_a_crash_has_the_last_lines_of_the_replica(service):
@@ -148,7 +140,7 @@ def test_a_killed_worker_ends_a_job_without_retries(service):
     assert ended["error"]["message"] == (
         "worker/1 exited with code 137 (killed by SIGKILL). Last lines:\nready"
     )
-    assert_gone(*pids.values())
+    assert_ended(*pids.values())
 
 
 @pytest.mark.parametrize("whole_job", [False, True], ids=["worker", "job"])
@@ -197,7 +189,7 @@ def test_cancel_is_idempotent_and_ends_everything(service):
     ended = wait_for_end(service, created)
     assert ended["state"] == "JOB_STATE_CANCELLED"
     assert ended["error"]["code"] == 1
-    assert_gone(*pids.values())
+    assert_ended(*pids.values())
     assert service.do("POST", f"{name}:cancel") == {}
     assert service.do("GET", name) == ended
 
@@ -206,7 +198,7 @@ def test_a_job_cancelled_at_once_leaves_no_process(service):
     created = service.do("POST", "customJobs", job(pool(SLEEP)))
     service.do("POST", f"/v1/{created['name']}:cancel")
     assert wait_for_end(service, created)["state"] == "JOB_STATE_CANCELLED"
-    assert_gone(*replicas(service, created).values())
+    assert_ended(*replicas(service, created).values())
 
 
 def test_cancel_of_a_stubborn_job_shows_cancelling(service):

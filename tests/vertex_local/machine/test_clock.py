@@ -9,7 +9,9 @@ pytestmark = pytest.mark.fast
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 CASES = [
     pytest.param(NOON, "auto", "2026-01-31T12:00:00Z", id="whole-second"),
-    pytest.param(NOON.replace(microsecond=500), "auto", "2026-01-31T12:00:00.000500Z", id="part"),
+    pytest.param(
+        NOON.replace(microsecond=500), "auto", "2026-01-31T12:00:00.000500Z", id="fraction"
+    ),
     pytest.param(NOON, "microseconds", "2026-01-31T12:00:00.000000Z", id="microseconds"),
     pytest.param(NOON.timestamp() + 0.1236, "milliseconds", "2026-01-31T12:00:00.123Z", id="file"),
     pytest.param(

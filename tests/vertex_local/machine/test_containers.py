@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.docker_command import docker
+from tests.support.waiting import wait_until
 from vertex_local.machine.docker import BRIDGE, PRIVATE, Container
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
@@ -83,15 +83,6 @@ def run(tmp_path: Path, left_over):
     assert left_over(tmp_path) == []
 
 
-def wait_until(is_true: Callable[[], Any], what: str, *, timeout_seconds: float = 30) -> Any:
-    deadline = time.monotonic() + timeout_seconds
-    while time.monotonic() < deadline:
-        if value := is_true():
-            return value
-        time.sleep(0.05)
-    pytest.fail(f"not within {timeout_seconds} s: {what}")
-
-
 def wait_for_text(path: Path, text: str) -> None:
     wait_until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
 
@@ -131,8 +122,8 @@ def test_the_error_names_a_program_missing_in_the_image(spec, run):
     assert "no-such-program" in state["message"]
 
 
-@pytest.mark.parametrize("what", ["container", "docker run"])
-def test_a_killed_container_is_restarted(spec, run, tmp_path, left_over, what):
+@pytest.mark.parametrize("killed", ["container", "docker run"])
+def test_a_killed_container_is_restarted(spec, run, tmp_path, left_over, killed):
     code = f"""
 import os
 if os.path.exists("{tmp_path}/again"):
@@ -145,7 +136,7 @@ else:
     wait_for_text(tmp_path / "worker-0.log", "ready")
     replica = group.state()["replicas"]["worker/0"]
     assert left_over(tmp_path) == [replica["container"]]
-    if what == "container":
+    if killed == "container":
         docker("kill", replica["container"])
     else:
         os.kill(replica["pid"], signal.SIGKILL)
@@ -223,7 +214,7 @@ def test_a_group_without_its_network_fails(spec, run, tmp_path, monkeypatch):
     monkeypatch.undo()
 
     assert state["state"] == "failed"
-    assert "a private network could not be made" in state["message"]
+    assert "private network" in state["message"]
     assert "Cannot connect to the Docker daemon" in state["message"]
 
 

@@ -4,12 +4,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.waiting import wait_until
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
 
@@ -61,14 +61,6 @@ def running(group: Group, name: str, *, restarts: int) -> int:
         return replica["pid"] if is_found else 0
 
     return wait_until(find, f"{name} with {restarts} restarts")
-
-
-def wait_until(is_true: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not (found := is_true()):
-        assert time.monotonic() < deadline, f"{what} did not come within {TIMEOUT_SECONDS} s"
-        time.sleep(0.02)
-    return found
 
 
 def test_a_killed_worker_is_restarted_and_the_others_continue(start, tmp_path: Path):

@@ -203,7 +203,7 @@ def test_a_default_component_of_another_kfp_gets_that_kfp_and_the_service_keeps_
     [found] = succeeded(runs, [component(kfp_version=OLD_KFP)])
     assert found["kfp"] == OLD_KFP
     assert not found["warm"]
-    assert found["numpy"] == "", "only what it has asked for, as in a container"
+    assert found["numpy"] == "", "only the packages it requires, as in a container"
     assert found["prefix"] != sys.prefix
     assert found["cwd"] != os.getcwd()
 

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.support.seen import is_running
+from tests.support.waiting import wait_until
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
 
@@ -62,15 +63,6 @@ def run(tmp_path: Path):
         group.stop(grace_seconds=0)
 
 
-def wait_until(is_true: Callable[[], Any], what: str, *, timeout_seconds: float = 20) -> Any:
-    deadline = time.monotonic() + timeout_seconds
-    while time.monotonic() < deadline:
-        if value := is_true():
-            return value
-        time.sleep(0.02)
-    pytest.fail(f"not within {timeout_seconds} s: {what}")
-
-
 def pids(group: Group) -> list[int]:
     return [replica["pid"] for replica in group.state()["replicas"].values() if replica["pid"]]
 
@@ -80,8 +72,8 @@ def wait_for_text(path: Path, text: str) -> str:
     return path.read_text()
 
 
-def assert_gone(*gone: int) -> None:
-    wait_until(lambda: not any(map(is_running, gone)), f"the end of {gone}")
+def assert_ended(*pids: int) -> None:
+    wait_until(lambda: not any(map(is_running, pids)), f"the end of {pids}")
 
 
 def test_the_primary_decides_and_everything_else_ends(spec, run):
@@ -96,7 +88,7 @@ def test_the_primary_decides_and_everything_else_ends(spec, run):
     assert state["replicas"]["chief/0"]["exit_code"] == 0
     assert state["replicas"]["chief/0"]["state"] == "succeeded"
     assert state["replicas"]["ps/0"]["state"] == "ended"
-    assert_gone(*pids(group), group.pid)
+    assert_ended(*pids(group), group.pid)
 
 
 def test_without_a_primary_all_must_succeed(spec, run, tmp_path):
@@ -115,7 +107,7 @@ def test_a_crash_ends_the_group_and_its_error_has_the_last_lines(spec, run):
     assert lines == [f"line {i}" for i in range(81, 100)] + ["no such column: fare"]
     assert state["replicas"]["worker/1"]["state"] == "failed"
     assert state["replicas"]["chief/0"]["state"] == "ended"
-    assert_gone(*pids(group))
+    assert_ended(*pids(group))
 
 
 def test_the_length_of_the_message_is_limited(spec, run):
@@ -127,7 +119,7 @@ def test_the_length_of_the_message_is_limited(spec, run):
 
 def test_a_killed_replica_is_the_cause_even_if_others_crash_with_it(spec, run):
     group = run(spec("chief/0", SLEEP, is_primary=True), spec("worker/1", SLEEP))
-    wait_until(lambda: len(pids(group)) == 2, "both running")
+    wait_until(lambda: len(pids(group)) == 2, "2 processes")
     os.kill(pids(group)[1], signal.SIGKILL)
     state = group.wait(30)
     assert state["state"] == "failed"
@@ -148,7 +140,7 @@ def test_the_timeout_names_the_processes_that_still_run(spec, run):
     assert state["state"] == "timed_out"
     assert re.search(r"timeout of 1\.5 s.*worker/1", state["message"])
     assert "chief/0" not in state["message"]
-    assert_gone(*pids(group))
+    assert_ended(*pids(group))
 
 
 def test_stop_kills_processes_that_ignore_sigterm(spec, run, tmp_path):
@@ -159,7 +151,7 @@ def test_stop_kills_processes_that_ignore_sigterm(spec, run, tmp_path):
     assert 0.4 < time.monotonic() - before < 5
     assert state["state"] == "cancelled"
     assert state["replicas"]["chief/0"]["exit_code"] == 137
-    assert_gone(*pids(group))
+    assert_ended(*pids(group))
 
 
 def test_stop_gives_time_to_clean_up(spec, run, tmp_path):
@@ -194,13 +186,13 @@ def test_grandchildren_end_too(spec, run, tmp_path, own_session, leader_ends):
     log = wait_for_text(tmp_path / "logs" / "chief-0.log", "grandchild")
     state = group.wait(30) if leader_ends else group.stop(5)
     assert state["state"] == ("succeeded" if leader_ends else "cancelled")
-    assert_gone(int(log.split()[1]))
+    assert_ended(int(log.split()[1]))
 
 
 def test_descendants_of_a_replica_end_with_it(spec, run, tmp_path):
     group = run(spec("chief/0", SLEEP, is_primary=True), spec("worker/0", GRANDCHILD.format(0, "")))
     log = wait_for_text(tmp_path / "logs" / "worker-0.log", "grandchild")
-    assert_gone(int(log.split()[1]))
+    assert_ended(int(log.split()[1]))
     assert group.state()["state"] == "running"
 
 
@@ -287,7 +279,7 @@ def test_the_error_names_a_command_that_is_not_found(spec, run):
         "ended": "",
         "restarts": 0,
     }
-    assert_gone(*pids(group))
+    assert_ended(*pids(group))
 
 
 def test_the_error_names_a_missing_working_directory(spec, run):
@@ -361,7 +353,7 @@ def test_the_replicas_of_a_killed_supervisor_end(spec, run):
     state = group.wait(30)
     assert state["state"] == "failed"
     assert "supervisor ended with code -9" in state["message"]
-    assert_gone(*pids(group))
+    assert_ended(*pids(group))
 
 
 SERVICE = """
@@ -394,7 +386,7 @@ def test_a_killed_service_leaves_nothing(tmp_path, code):
     service.kill()
     service.wait(10)
     assert processes.await_end(folder, timeout_seconds=10)
-    assert_gone(*replicas, *grandchildren)
+    assert_ended(*replicas, *grandchildren)
     state = processes.read_state(folder)
     assert state["state"] == "failed"
     assert state["message"] == "interrupted: the service stopped"

@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ import psutil
 import pytest
 from kfp import dsl
 
+from tests.support.waiting import wait_until
 from vertex_local.cli import main
 from vertex_local.pipelines import step_process
 from vertex_local.processes import group as processes
@@ -242,16 +241,16 @@ def test_sigterm_reaches_the_handler_of_a_fork(start, warm):
     assert state["replicas"]["chief/0"]["exit_code"] == 0
 
 
-@pytest.mark.parametrize("who", ["supervisor", "warm process"])
-def test_the_descendants_of_a_killed_process_end(start, tmp_path, who):
+@pytest.mark.parametrize("killed", ["supervisor", "warm process"])
+def test_the_descendants_of_a_killed_process_end(start, tmp_path, killed):
     with ready(Warm(["tempfile"], log_path=tmp_path / "warm.log")) as warm:
         group = start("import time; time.sleep(60)", warm)
         [pid] = replica_pids(group)
         warm_pid = psutil.Process(group.pid).ppid()
 
-        os.kill(group.pid if who == "supervisor" else warm_pid, signal.SIGKILL)
+        os.kill(group.pid if killed == "supervisor" else warm_pid, signal.SIGKILL)
 
-        if who == "supervisor":
+        if killed == "supervisor":
             assert "its supervisor ended with code -9" in group.wait(30)["message"]
             wait_until(lambda: not psutil.pid_exists(pid))
         else:
@@ -269,14 +268,6 @@ def replica_pids(group: Group) -> list[int]:
         return [one["pid"] for one in group.state()["replicas"].values() if one["pid"]]
 
     return wait_until(found)
-
-
-def wait_until(is_true: Callable[[], Any], *, timeout_seconds: float = 30) -> Any:
-    deadline = time.monotonic() + timeout_seconds
-    while not (value := is_true()):
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.02)
-    return value
 
 
 def test_a_group_of_forks_has_a_private_network(run, warm):

@@ -66,17 +66,17 @@ class Layer:
 
     def environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return `env` as it is with the layer activated."""
-        left = {name: value for name, value in env.items() if name not in PLACE_VARIABLES}
+        kept = {name: value for name, value in env.items() if name not in PLACE_VARIABLES}
         folders = [str(self._bin), str(_bin_of(self.base))]
-        others = left.get("PATH", "").split(os.pathsep)
+        others = kept.get("PATH", "").split(os.pathsep)
         if not is_own(self.base):
-            left.pop("PYTHONPATH", None)
+            kept.pop("PYTHONPATH", None)
             others = [folder for folder in others if folder != str(_own_bin())]
-        left["PATH"] = os.pathsep.join([*folders, *others])
-        left["VIRTUAL_ENV"] = str(self.folder)
-        if "CONDA_PREFIX" in left:
-            left["CONDA_PREFIX"] = str(self.folder)
-        return left
+        kept["PATH"] = os.pathsep.join([*folders, *others])
+        kept["VIRTUAL_ENV"] = str(self.folder)
+        if "CONDA_PREFIX" in kept:
+            kept["CONDA_PREFIX"] = str(self.folder)
+        return kept
 
     def adopt(self) -> None:
         """Switch this process, a fork that runs on the base, to the layer."""
@@ -157,5 +157,5 @@ def _own_bin() -> Path:
 
 
 def _base_executable() -> str:
-    """Return the interpreter from which virtual environments are made."""
+    """Return the interpreter that virtual environments link to."""
     return getattr(sys, "_base_executable", "") or sys.executable

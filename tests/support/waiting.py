@@ -1,0 +1,19 @@
+"""Waiting for a condition, with a timeout that fails the test."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+def wait_until(
+    condition: Callable[[], Any], awaited: str = "the condition", *, timeout_seconds: float = 30
+) -> Any:
+    """Return the first true value of `condition`; fail the test, naming `awaited`, if late."""
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    pytest.fail(f"not within {timeout_seconds} s: {awaited}")
