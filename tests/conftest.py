@@ -21,12 +21,20 @@ pytest_plugins = ["tests.support.replicas", "tests.support.service"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks every test with its cost: what is not `fast` starts processes, or needs Docker."""
+    """Mark every test with its cost, and put the files with the longest tests first.
+
+    At the end, xdist then has short tests with which to keep all its workers busy.
+    """
+    ranks: dict[Path, int] = {}
     for item in items:
         if "container_image" in getattr(item, "fixturenames", ()):
             item.add_marker("docker")
         elif not item.get_closest_marker("fast"):
             item.add_marker("processes")
+        is_fast = item.get_closest_marker("fast") is not None
+        rank = 0 if item.path.parent.name == "whole_runs" else 1 + is_fast
+        ranks[item.path] = min(rank, ranks.get(item.path, rank))
+    items.sort(key=lambda item: ranks[item.path])  # stable: a file's tests stay together
 
 
 def pytest_configure(config: pytest.Config) -> None:
