@@ -1,1 +1,1 @@
-"""Raw data, fetched and verified, becomes sharded TFRecords of tf.train.Example."""
+"""Preparing of examples: raw data, fetched and verified, to sharded TFRecords."""

@@ -13,19 +13,19 @@ def fingerprint_input(
     trust_files: bool = False,
     prepare: str = "{}",
 ) -> str:
-    """Return a text that changes when the raw data does; never cached, it keys what is.
+    """Return a text that changes when the raw data does; never cached, it is a cache key.
 
     Args:
-        workload: which data.
+        workload: the name of the workload.
         data_dir: cache of the raw files, as for prepare_examples.
-        trust_files: the files in `data_dir` are used unverified.
+        trust_files: use the files in `data_dir` unverified.
         prepare: further fields of PrepareOptions, a JSON object.
     """
-    from components.prepare_examples.errors import told_in_a_line
+    from components.prepare_examples.errors import exit_on_user_errors
     from components.prepare_examples.fingerprint import fingerprint
     from components.prepare_examples.options import PrepareOptions
 
-    with told_in_a_line():
+    with exit_on_user_errors():
         options = PrepareOptions.from_json(prepare, trust_files=trust_files)
         return fingerprint(workload, data_dir=data_dir, options=options)
 
@@ -40,24 +40,24 @@ def prepare_examples(
     prepare: str = "{}",
     input_fingerprint: str = "",
 ):
-    """Fetch and verifies a workload's raw data, and writes it as sharded TFRecords.
+    """Fetch and verify a workload's raw data, and write it as sharded TFRecords.
 
     Args:
-        workload: which data.
+        workload: the name of the workload.
         data_dir: cache of the raw files, a folder or gs://; empty for the default.
         examples: the dataset, a folder with manifest.json.
-        max_examples: only the first examples of each split, this many in all; 0 for all.
+        max_examples: use only the first examples of each split, this many in all; 0 for all.
         trust_files: use the files in `data_dir` unverified and fetch none.
         prepare: further fields of PrepareOptions, a JSON object.
         input_fingerprint: of the raw data (fingerprint_input), so that the cache key covers it.
     """
-    from components.prepare_examples.errors import told_in_a_line
+    from components.prepare_examples.errors import exit_on_user_errors
     from components.prepare_examples.fingerprint import check_unchanged
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import describe
     from components.prepare_examples.prepare import prepare as run
 
-    with told_in_a_line():
+    with exit_on_user_errors():
         options = PrepareOptions.from_json(
             prepare, max_examples=max_examples, trust_files=trust_files
         )

@@ -1,4 +1,4 @@
-"""What can be wrong with the data or with what was asked of it."""
+"""Errors about data and options."""
 
 import contextlib
 import logging
@@ -8,26 +8,27 @@ from collections.abc import Iterator
 
 from trainer.config.settings import ConfigError
 
-WHERE_IN_BEAM = re.compile(r"( \[while running '[^']*'\])+")
+STEP_OF_BEAM = re.compile(r"( \[while running '[^']*'\])+")
 
 
 class DataError(ValueError):
-    """A problem a user can solve: the message names the file or field and what to do next."""
+    """An error that a user can fix: the message names the file or field and what to do."""
 
 
 class RouteError(Exception):
-    """One way of fetching data failed; the next one is tried."""
+    """A route of fetching failed; the next one is tried."""
 
 
 class DamagedError(RouteError):
-    """A file arrived cut short, or is not the one that was asked for."""
+    """A downloaded file is truncated or has another checksum."""
 
 
 @contextlib.contextmanager
-def told_in_a_line() -> Iterator[None]:
-    """End a pipeline's step with the message of a problem that its user can solve, no traceback.
+def exit_on_user_errors() -> Iterator[None]:
+    """Exit with a one-line message, without a traceback, on errors that the user can fix.
 
-    Beam logs an error with its traceback, and raises it with the name of its step as well.
+    Beam's log is silenced, because it would contain the traceback, and the name of Beam's step is
+    removed from messages.
     """
     beam = logging.getLogger("apache_beam")
     before = beam.level
@@ -38,15 +39,15 @@ def told_in_a_line() -> Iterator[None]:
         known = _known_cause(error)
         if known is None:
             raise
-        words = WHERE_IN_BEAM.sub("", str(known))
+        words = STEP_OF_BEAM.sub("", str(known))
         sys.exit(f"error: {' '.join(words.split())}")
     finally:
         beam.setLevel(before)
 
 
 def _known_cause(error: BaseException | None) -> BaseException | None:
-    """Return the error that a user can solve, which Beam may have wrapped in a RuntimeError."""
-    if isinstance(error, RuntimeError) and not WHERE_IN_BEAM.search(str(error)):
+    """Return the error that a user can fix, which Beam may have wrapped in a RuntimeError."""
+    if isinstance(error, RuntimeError) and not STEP_OF_BEAM.search(str(error)):
         return None
     while error is not None and not isinstance(error, ConfigError | DataError | OSError):
         error = error.__cause__ or error.__context__

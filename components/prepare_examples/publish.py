@@ -1,4 +1,4 @@
-"""The output folder: local or in a mounted bucket, complete or not there at all."""
+"""The output folder, local or in a mounted bucket, which appears when it is complete."""
 
 import contextlib
 import fcntl
@@ -26,10 +26,10 @@ OWN_FILE = re.compile(
 
 
 def local_path(path: str | Path) -> Path:
-    """A path that Python can open: gs://BUCKET is /gcs/BUCKET in every Vertex container.
+    """Return a path that Python can open: gs://BUCKET is /gcs/BUCKET in Vertex containers.
 
     Raises:
-        DataError: a bucket is named where none is mounted.
+        DataError: the path is in a bucket, and no bucket is mounted.
     """
     try:
         return paths.local_path(path)
@@ -39,10 +39,10 @@ def local_path(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def published(output: Path) -> Iterator[Path]:
-    """A folder to write in, which takes the name `output` when all is written.
+    """Yield a folder to write to, which is renamed to `output` at the end.
 
-    On a mounted bucket a folder cannot be renamed: there, files go to their place at once and the
-    manifest, written last, is the mark of a whole dataset.
+    Folders on a mounted bucket cannot be renamed: there, files are written to `output`, and the
+    manifest, written last, marks a complete dataset.
     """
     if paths.is_mounted(output):
         output.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def published(output: Path) -> Iterator[Path]:
     remove_leftovers(output)
     staged = output.with_name(f".{output.name}.{secrets.token_hex(4)}.partial")
     staged.mkdir(parents=True)
-    with (staged / LOCK).open("w") as lock:  # its end, even by a kill, frees the folder
+    with (staged / LOCK).open("w") as lock:  # released when this process exits, even killed
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             yield staged
@@ -65,16 +65,16 @@ def published(output: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(output: Path) -> None:
-    """Remove the folders that killed runs into the same place have left: nobody locks them.
+    """Remove the unlocked partial folders that killed runs have left beside `output`.
 
-    Their names tell nothing: pids are a container's or a PID namespace's own, and come again.
+    Pids in names would not identify running processes: each container has its own, and they recur.
     """
     pattern = re.compile(rf"\.{re.escape(output.name)}\.\w+\.partial")
     entries = list(output.parent.iterdir()) if output.parent.is_dir() else []
     for entry in entries:
         if pattern.fullmatch(entry.name) and not _is_locked(entry / LOCK):
             shutil.rmtree(entry, ignore_errors=True)
-            logger.info("%s, which a killed run had left, is removed", entry)
+            logger.info("removed %s, left by a killed run", entry)
 
 
 def _is_locked(path: Path) -> bool:
@@ -83,23 +83,23 @@ def _is_locked(path: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # an older version wrote none, or another run is removing the folder
+    except OSError:  # not written by older versions, or being removed by another run
         return False
     return False
 
 
 def check_replaceable(output: Path) -> None:
-    """Refuse an output folder with anything in it that is not of an earlier dataset.
+    """Check that an output folder contains nothing but an earlier dataset.
 
     Raises:
-        DataError: names what is there.
+        DataError: it contains another file; names it.
     """
     if output.exists() and not output.is_dir():
-        raise DataError(f"output_dir {output} is a file; name a folder")
+        raise DataError(f"output_dir {output} is a file; use a folder")
     entries = sorted(entry.name for entry in output.iterdir()) if output.exists() else []
-    strangers = [name for name in entries if not OWN_FILE.fullmatch(name)]
-    if strangers:
+    others = [name for name in entries if not OWN_FILE.fullmatch(name)]
+    if others:
         raise DataError(
-            f"output_dir {output} holds {strangers[0]!r}, which is no prepared example: "
-            "name a new folder, or empty this one"
+            f"output_dir {output} contains {others[0]!r}, which is not part of a dataset: "
+            "use a new folder, or empty this one"
         )

@@ -1,1 +1,1 @@
-"""What every pipeline needs of Beam: its options and its flags."""
+"""Running of Beam pipelines, and Beam's flags."""

@@ -1,4 +1,4 @@
-"""What every pipeline needs of Beam: its options, its elements, and the one result of all."""
+"""Running of a Beam pipeline: a function for each element, and one for all results."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-# Beam's `DirectRunner` first tries to download Prism; this is the one that runs in this process.
+# Beam's `DirectRunner` first tries to download Prism; this runner runs in this process.
 IN_MEMORY_RUNNER = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 DIRECT_RUNNERS = {"", "DirectRunner"}
 
@@ -25,7 +25,7 @@ Element = TypeVar("Element")
 
 
 def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
-    """The options for Beam's flags; without `--runner`, all runs in this process."""
+    """Return the options for Beam's flags; without `--runner`, for running in this process."""
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
     options = PipelineOptions(list(flags))
@@ -43,27 +43,27 @@ def run_pipeline(
     folder: Path,
     flags: Sequence[str],
 ) -> Json:
-    """Run `work` on each element, spread over the workers; answers what `finish` makes of all.
+    """Run `work` on each element, distributed over the workers; return `finish` of all results.
 
-    The answer comes back through a file in `folder`, because a pipeline has no other way.
+    A pipeline returns nothing, so the result passes through a file in `folder`.
 
-    The graph is of Beam's primitives, grouping and mapping. `Create`, `Reshuffle` and
-    `CombineGlobally` make one of three times the size, which takes 0.3 s more to build and start.
+    The graph uses Beam's primitives, grouping and mapping. `Create`, `Reshuffle` and
+    `CombineGlobally` make it three times as large, which takes 0.3 s more to build and start.
     """
     import apache_beam as beam
 
-    answer = folder / ".answer.partial"
+    result = folder / ".result.partial"
     options = pipeline_options(flags)
     is_here = options.get_all_options()["runner"] == IN_MEMORY_RUNNER
     with (
         contextlib.nullcontext() if is_here else _temp_folder(),
         beam.Pipeline(options=options) as pipeline,
     ):
-        # For transforms in other languages; it would stay when this process is killed.
+        # For transforms in other languages; a kill of this process would leave it.
         shutil.rmtree(pipeline.local_tempdir)
-        add_steps(pipeline, elements, work, partial(_save_answer, finish, str(answer)))
-    found: Json = json.loads(answer.read_text())
-    answer.unlink()
+        add_steps(pipeline, elements, work, partial(_save_result, finish, str(result)))
+    found: Json = json.loads(result.read_text())
+    result.unlink()
     if "problem" in found:
         raise DataError(found["problem"])
     return found
@@ -71,7 +71,7 @@ def run_pipeline(
 
 @contextlib.contextmanager
 def _temp_folder() -> Iterator[None]:
-    """A folder for temporary files that is removed: of the portable runner some would stay."""
+    """Use a new folder for temporary files and remove it: the portable runner leaves some."""
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory(prefix="beam-") as folder:
         tempfile.tempdir = folder
@@ -87,7 +87,7 @@ def add_steps(
     work: Callable[[Element], Json],
     finish: Callable[[Iterable[Json]], None],
 ) -> None:
-    """Add what `run_pipeline` runs to a pipeline."""
+    """Add the steps of `run_pipeline` to a pipeline."""
     import apache_beam as beam
 
     numbered = list(enumerate(elements))
@@ -96,24 +96,24 @@ def add_steps(
         | "Start" >> beam.Impulse()
         | "Elements" >> beam.FlatMap(lambda _: numbered)
         | "SpreadOverWorkers" >> beam.GroupByKey()
-        | "Work" >> beam.FlatMap(lambda item: [(None, _told(work, item[0], e)) for e in item[1]])
+        | "Work" >> beam.FlatMap(lambda item: [(None, _call(work, item[0], e)) for e in item[1]])
         | "Collect" >> beam.GroupByKey()
         | "Finish" >> beam.Map(lambda item: finish(item[1]))
     )
 
 
-def _told(work: Callable[[Element], Json], number: int, element: Element) -> Json:
-    """Return what `work` does, or the problem: Beam would wrap the error, and try it again."""
+def _call(work: Callable[[Element], Json], number: int, element: Element) -> Json:
+    """Return the result of `work`, or its DataError: Beam would wrap and retry it."""
     try:
         return work(element)
     except DataError as error:
         return {"problem": str(error), "number": number}
 
 
-def _save_answer(
+def _save_result(
     finish: Callable[[Iterable[Json]], Json], path: str, results: Iterable[Json]
 ) -> None:
     found = list(results)
     problems = [result for result in found if "problem" in result]
-    answer = min(problems, key=lambda one: one["number"]) if problems else finish(found)
-    Path(path).write_text(json.dumps(answer))
+    result = min(problems, key=lambda one: one["number"]) if problems else finish(found)
+    Path(path).write_text(json.dumps(result))

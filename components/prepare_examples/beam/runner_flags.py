@@ -1,4 +1,4 @@
-"""Beam's flags, checked before anything is read or started."""
+"""Beam's flags, checked before any work starts."""
 
 import argparse
 import difflib
@@ -14,13 +14,13 @@ DATAFLOW = "DataflowRunner"
 
 
 def runner_flags(runner: str, *, num_workers: int, mode: str) -> tuple[str, ...]:
-    """Beam's flags for a runner.
+    """Return Beam's flags for a runner.
 
     Args:
-        runner: `DirectRunner`, or any other that Beam knows; empty for the flags' own.
-        num_workers: of the DirectRunner; one works in this thread.
-        mode: `multi_threading` or `multi_processing`. Threads start at once and are enough, for
-            parsing, encoding and compressing let other threads run; processes import everything.
+        runner: the name of one of Beam's runners; empty for that of other flags.
+        num_workers: of the DirectRunner; a single one runs in this thread.
+        mode: `multi_threading` or `multi_processing`. Threads start at once and suffice, because
+            parsing, encoding and compressing release Python's lock; processes import everything.
     """
     flags = (f"--runner={runner}",) if runner else ()
     if num_workers == 1:
@@ -29,10 +29,10 @@ def runner_flags(runner: str, *, num_workers: int, mode: str) -> tuple[str, ...]
 
 
 def checked_flags(flags: Sequence[str], output: Path) -> tuple[str, ...]:
-    """Beam's flags, completed: Dataflow stages in the bucket of the output, unless told otherwise.
+    """Return the flags; Dataflow stages in the output's bucket unless they say otherwise.
 
     Raises:
-        DataError: Beam has no such flag, its value is wrong, or Dataflow lacks one.
+        DataError: a flag is unknown or its value invalid, or Dataflow lacks one.
     """
     if not flags:
         return ()
@@ -49,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parsed(flags: Sequence[str]) -> dict[str, Any]:
-    """Every option of Beam by name, as the flags have it."""
+    """Return the values of all of Beam's options by name."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
     parser = _Parser(allow_abbrev=False, conflict_handler="resolve", add_help=False)
@@ -61,29 +61,29 @@ def _parsed(flags: Sequence[str]) -> dict[str, Any]:
         known = [option for action in parser._actions for option in action.option_strings]
         near = difflib.get_close_matches(unknown[0].split("=")[0], known)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise DataError(f"{unknown[0]} is no flag of Beam{hint}")
+        raise DataError(f"{unknown[0]} is not a flag of Beam{hint}")
     return vars(found)
 
 
 def _for_dataflow(flags: Sequence[str], found: dict[str, Any], output: Path) -> tuple[str, ...]:
     for name in ("project", "region"):
         if not found[name]:
-            raise DataError(f"DataflowRunner needs --{name}; give it after --")
+            raise DataError(f"DataflowRunner needs --{name}; add it after --")
     if not (found["sdk_container_image"] or found["setup_file"]):
         raise DataError(
-            "DataflowRunner needs an image with this repository for its workers: give "
+            "DataflowRunner needs an image with this repository for its workers: add "
             "--sdk_container_image=IMAGE (or --setup_file=setup.py) after --"
         )
     staging = found["temp_location"] or _own_bucket(output)
     if not paths.is_bucket_uri(staging):
         raise DataError(
             f"temp_location is {staging!r}; DataflowRunner stages in a bucket: write the output to "
-            "one, or give --temp_location=gs://BUCKET/FOLDER after --"
+            "one, or add --temp_location=gs://BUCKET/FOLDER after --"
         )
     return tuple(flags) if found["temp_location"] else (*flags, f"--temp_location={staging}")
 
 
 def _own_bucket(output: Path) -> str:
-    """A folder in the bucket that the output goes to; empty if it goes to none."""
+    """Return a folder in the output's bucket; empty if the output is not in a bucket."""
     bucket = paths.bucket_of(output)
     return f"{bucket}/dataflow" if bucket else ""

@@ -1,1 +1,1 @@
-"""Images: raw formats to examples."""
+"""Images: raw files to examples."""

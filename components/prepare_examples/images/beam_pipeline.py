@@ -1,7 +1,7 @@
-"""The Beam pipeline of images: shard descriptions in, files and their manifest out.
+"""The Beam pipeline of images: its elements are shards, its result their manifest entries.
 
-Its elements describe shards and never hold data: one call reads a range of the raw files, encodes
-it and writes it. A pipeline of single examples does a tenth of that, and `beam.Create` of image
+Elements describe shards and hold no data: one call reads a range of the raw files, encodes it and
+writes it. A pipeline of single examples has a tenth of the throughput, and `beam.Create` of image
 data a hundredth (DESIGN.md, fact 17).
 """
 
@@ -36,14 +36,14 @@ def write_examples(
     output_dir: Path,
     beam_options: Sequence[str] = (),
 ) -> Json:
-    """Run the pipeline, which writes every shard; answers the `splits` and their `statistics`.
+    """Run the pipeline, which writes all shards; return the `splits` and their `statistics`.
 
     Args:
-        shards: what to write.
+        shards: the files to write.
         workload: a key of IMAGES.
         data_dir: the raw files, verified.
-        output_dir: where to write; it exists.
-        beam_options: Beam's own flags; without `--runner` it all runs in this process.
+        output_dir: an existing folder.
+        beam_options: Beam's flags; without `--runner` the pipeline runs in this process.
     """
     return run_pipeline(
         [tuple(shard) for shard in shards],
@@ -55,7 +55,7 @@ def write_examples(
 
 
 def write_shard(shard: tuple[Any, ...], *, workload: str, data_dir: str, output_dir: str) -> Json:
-    """Write one TFRecord file, in one step; answers its entry for the manifest."""
+    """Write one TFRecord file, in one step; return its entry for the manifest."""
     described = Shard(*shard)
     path = Path(output_dir, described.file)
     unfinished = path.with_name(f".{path.name}.partial")
@@ -79,7 +79,7 @@ def write_shard(shard: tuple[Any, ...], *, workload: str, data_dir: str, output_
 
 
 def merge_entries(entries: Iterable[Json]) -> Json:
-    """The manifest's `splits` and, by split, what statistics.json says of them."""
+    """Return the manifest's `splits`, and the splits of statistics.json."""
     splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
     found: dict[str, ImageStatistics] = {}
     for entry in sorted(entries, key=lambda entry: str(entry["file"])):
@@ -96,12 +96,12 @@ def merge_entries(entries: Iterable[Json]) -> Json:
 
 
 def write_manifest(result: Json, *, header: Json, folder: Path) -> None:
-    """Write statistics, schema and then the manifest: the mark of a whole dataset.
+    """Write statistics, schema and then the manifest, which marks a complete dataset.
 
     Args:
-        result: what `write_examples` has answered.
+        result: of `write_examples`.
         header: the manifest's first fields.
-        folder: where the shards are.
+        folder: of the shards.
     """
     images = IMAGES[header["workload"]]
     statistics = {"workload": header["workload"], "splits": result["statistics"]}
@@ -120,5 +120,5 @@ def _check_count(shard: Shard, num_images: int) -> None:
     if num_images != shard.stop - shard.start:
         raise DataError(
             f"{shard.stop - shard.start:,} images were planned for {shard.file}, but {num_images:,}"
-            " read: has a raw file changed?"
+            " read: a raw file has changed; run again when no program writes to it"
         )

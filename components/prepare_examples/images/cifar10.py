@@ -2,7 +2,7 @@
 
 A batch is a run of records of 3,073 bytes: the label, then 1,024 bytes of red, of green and of
 blue, each row by row (https://www.cs.toronto.edu/~kriz/cifar.html). Examples hold the pixels row
-by row with the colours together, as every image library wants them.
+by row with the colours together, as image libraries expect them.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ NUM_PIXELS = 32 * 32
 RECORD_BYTES = 1 + NUM_CHANNELS * NUM_PIXELS
 NUM_CLASSES = 10
 EVAL_SHARE = 10
-BATCH_SIZE = 256  # 0.8 MB, which stays in the cache while it is worked on
+BATCH_SIZE = 256  # 0.8 MB, which fits in the CPU's cache
 FILES = {
     "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
     "test": ("test_batch.bin",),
@@ -34,10 +34,10 @@ SPLIT_RULE = (
 
 
 def splits(data_dir: Path) -> dict[str, Rows]:
-    """The rows of each split, after every raw file has been checked.
+    """Return the rows of each split, after checking every raw file.
 
     Raises:
-        DataError: names the file and what is wrong with it.
+        DataError: a file is invalid; names it.
     """
     files = [*FILES["train"], *FILES["test"]]
     rows = in_threads(_checked_rows, [data_dir / file for file in files])
@@ -51,13 +51,13 @@ def splits(data_dir: Path) -> dict[str, Rows]:
 
 
 def batches(data_dir: Path, shard: Shard) -> Iterator[Batch]:
-    """The shard's images and labels, in the raw files' order."""
+    """Yield the shard's images and labels, in the raw files' order."""
     for batch in raw_records(data_dir, shard):
         yield batch[:, 1:].reshape(len(batch), NUM_CHANNELS, NUM_PIXELS), batch[:, 0]
 
 
 def raw_records(data_dir: Path, shard: Shard) -> Iterator[NDArray[np.uint8]]:
-    """The shard's raw records, uint8 [at most BATCH_SIZE, RECORD_BYTES]."""
+    """Yield the shard's raw records, uint8 [at most BATCH_SIZE, RECORD_BYTES]."""
     first = 0
     for file in FILES[shard.part]:
         path = data_dir / file
@@ -69,7 +69,7 @@ def raw_records(data_dir: Path, shard: Shard) -> Iterator[NDArray[np.uint8]]:
 
 
 def _read(path: Path, start: int, stop: int) -> NDArray[np.uint8]:
-    """Rows of a file. Mapping it into memory instead takes twice as long, page by page."""
+    """Return rows of a file; a memory map takes twice as long."""
     count, offset = (stop - start) * RECORD_BYTES, start * RECORD_BYTES
     return np.fromfile(path, np.uint8, count, offset=offset).reshape(-1, RECORD_BYTES)
 
@@ -78,7 +78,7 @@ def _num_rows(path: Path) -> int:
     num_bytes = path.stat().st_size
     if num_bytes % RECORD_BYTES or not num_bytes:
         raise DataError(
-            f"{path}: has {num_bytes:,} bytes, which is no multiple of {RECORD_BYTES:,}, the size "
+            f"{path}: has {num_bytes:,} bytes, not a multiple of {RECORD_BYTES:,}, the size "
             "of a record (one label and 32 by 32 by 3 pixels): record "
             f"{num_bytes // RECORD_BYTES} (the first is 0) has {num_bytes % RECORD_BYTES:,}"
         )

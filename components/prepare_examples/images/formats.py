@@ -1,4 +1,4 @@
-"""What preparing images takes: their splits, and the images of a shard."""
+"""Readers of the workloads' images."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from components.prepare_examples.tfrecords.shards import Rows, Shard
 
 @dataclass(frozen=True)
 class Images:
-    """The reader of a workload's images; a new one is a module like `mnist` and an entry below."""
+    """Reader of a workload's images. To add one, write a module like `mnist` and an entry below."""
 
     split_rule: str
     num_channels: int
@@ -21,7 +21,7 @@ class Images:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one image."""
+        """The bytes of an image."""
         return self.num_channels * self.num_pixels
 
 

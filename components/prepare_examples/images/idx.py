@@ -1,7 +1,7 @@
-"""Reads the idx format of MNIST, strictly (https://yann.lecun.com/exdb/mnist, at the end).
+"""Strict reader of the idx format of MNIST (https://yann.lecun.com/exdb/mnist, at the end).
 
 Four bytes of magic (0, 0, type, number of dimensions), one big-endian 32-bit size for each
-dimension, then the values in row-major order. Only unsigned bytes (type 8) occur here.
+dimension, then the values in row-major order. Only unsigned bytes (type 8) are supported.
 """
 
 import math
@@ -26,16 +26,16 @@ class Idx:
 
     @property
     def offset(self) -> int:
-        """Bytes of the header."""
+        """The bytes of the header."""
         return 4 + 4 * len(self.shape)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row."""
+        """The bytes of a row."""
         return math.prod(self.shape[1:])
 
     def read(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Rows `start` to `stop`, one flat row for each: shape (stop - start, row_bytes)."""
+        """Return rows `start` to `stop`, flattened: shape (stop - start, row_bytes)."""
         values = np.fromfile(
             self.path,
             dtype=np.uint8,
@@ -46,14 +46,14 @@ class Idx:
 
 
 def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
-    """Check a file's magic number, dimensions and length before anything of it is used.
+    """Check a file's magic number, dimensions and length; return its description.
 
     Args:
         path: the raw, uncompressed file.
         row_shape: the dimensions after the first one: () for labels, (28, 28) for images.
 
     Raises:
-        DataError: names the file, and what was found and expected.
+        DataError: the file is invalid; names it with the expected and actual values.
     """
     num_dimensions = 1 + len(row_shape)
     header_bytes = 4 + 4 * num_dimensions
@@ -66,11 +66,11 @@ def open_idx(path: Path, *, row_shape: tuple[int, ...]) -> Idx:
             f"{num_dimensions} dimensions starts with {magic.hex()}"
         )
     if len(header) < header_bytes:
-        raise DataError(f"{path}: ends within its header of {header_bytes} bytes")
+        raise DataError(f"{path}: is shorter than its header of {header_bytes} bytes")
     shape = struct.unpack(f">{num_dimensions}I", header[4:])
     if shape[1:] != row_shape:
         raise DataError(f"{path}: its rows have the shape {shape[1:]}, expected {row_shape}")
     found, expected = path.stat().st_size, header_bytes + math.prod(shape)
     if found != expected:
-        raise DataError(f"{path}: has {found} bytes, but its header announces {expected}")
+        raise DataError(f"{path}: has {found} bytes, but its header specifies {expected}")
     return Idx(path=path, shape=shape)

@@ -13,7 +13,7 @@ from components.prepare_examples.tfrecords.shards import Rows, Shard
 ROW_SHAPE = (28, 28)
 NUM_CLASSES = 10
 EVAL_SHARE = 12
-BATCH_SIZE = 1000  # 0.8 MB, which stays in the cache while it is worked on
+BATCH_SIZE = 1000  # 0.8 MB, which fits in the CPU's cache
 
 SPLIT_RULE = (
     "by the given order: eval is the last twelfth of the training file (5,000 of 60,000), train "
@@ -22,10 +22,10 @@ SPLIT_RULE = (
 
 
 def splits(data_dir: Path) -> dict[str, Rows]:
-    """The rows of each split, after every raw file has been checked.
+    """Return the rows of each split, after checking every raw file.
 
     Raises:
-        DataError: names the file and what is wrong with it.
+        DataError: a file is invalid; names it.
     """
     num_train, num_test = (_checked_rows(data_dir, part) for part in ("train", "t10k"))
     first_eval = num_train - num_train // EVAL_SHARE
@@ -37,7 +37,7 @@ def splits(data_dir: Path) -> dict[str, Rows]:
 
 
 def batches(data_dir: Path, shard: Shard) -> Iterator[Batch]:
-    """The shard's images and labels, in the raw files' order."""
+    """Yield the shard's images and labels, in the raw files' order."""
     images, labels = _open(data_dir, shard.part)
     for start in range(shard.start, shard.stop, BATCH_SIZE):
         stop = min(start + BATCH_SIZE, shard.stop)

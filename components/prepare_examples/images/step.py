@@ -1,4 +1,4 @@
-"""Images: the rows of each split are known beforehand, so each shard is a range of rows."""
+"""Preparing of images: the splits are given by the raw files, and shards are ranges of rows."""
 
 import json
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ from trainer.json_types import Json
 
 
 @dataclass(frozen=True)
-class ImagePlan:
-    """What is to be written, and from what."""
+class ImageJob:
+    """A planned run: its shards, and the manifest's first fields."""
 
     workload: str
     data_dir: Path
@@ -34,8 +34,8 @@ class ImagePlan:
     beam_options: tuple[str, ...]
 
 
-def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImagePlan:
-    """Fetch and checks the raw files, and plans the shards."""
+def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImageJob:
+    """Fetch and check the raw files, and plan the shards."""
     options.check_images(workload)
     fetch(workload, data_dir, trust_files=options.trust_files)
     splits = limit_splits(IMAGES[workload].splits(data_dir), options.max_examples)
@@ -48,41 +48,41 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImagePlan:
     shards = plan_shards(splits, num_shards, compression=compression)
     header = _header(workload, splits, options)
     is_verified = not options.trust_files
-    return ImagePlan(workload, data_dir, shards, header, is_verified, options.beam_options)
+    return ImageJob(workload, data_dir, shards, header, is_verified, options.beam_options)
 
 
-def explain(found: ImagePlan) -> list[str]:
-    """The plan in words, a line for each file."""
+def explain(job: ImageJob) -> list[str]:
+    """Return the plan as text, a line for each file."""
     return [
         f"{shard.file}: rows {shard.start:,} to {shard.stop:,} of {shard.part}"
-        for shard in found.shards
+        for shard in job.shards
     ]
 
 
-def write(found: ImagePlan, folder: Path) -> None:
-    """Write the shards and then the manifest; the raw files are summed while Beam starts."""
+def write(job: ImageJob, folder: Path) -> None:
+    """Write the shards and then the manifest; the raw files are digested while Beam starts."""
     with ThreadPoolExecutor(1) as thread:
-        sources = thread.submit(_sources, found)
+        sources = thread.submit(_sources, job)
         result = write_examples(
-            found.shards,
-            workload=found.workload,
-            data_dir=found.data_dir,
+            job.shards,
+            workload=job.workload,
+            data_dir=job.data_dir,
             output_dir=folder,
-            beam_options=found.beam_options,
+            beam_options=job.beam_options,
         )
-        header = {**found.header, "sources": sources.result()}
+        header = {**job.header, "sources": sources.result()}
     write_manifest(result, header=header, folder=folder)
 
 
-def _sources(found: ImagePlan) -> list[Json]:
-    """The raw files; the digests of verified ones are known."""
+def _sources(job: ImageJob) -> list[Json]:
+    """Return the raw files' entries; the digests of verified files are known."""
     return [
         {
             "file": file.name,
-            "sha256": file.sha256 if found.is_verified else sha256_of(found.data_dir / file.name),
-            "verified": found.is_verified,
+            "sha256": file.sha256 if job.is_verified else sha256_of(job.data_dir / file.name),
+            "verified": job.is_verified,
         }
-        for file in source_of(found.workload).files
+        for file in source_of(job.workload).files
     ]
 
 

@@ -1,1 +1,1 @@
-"""What examples are like: statistics, schema, anomalies, drift, report."""
+"""Statistics of examples, with schema, anomalies, drift and report."""

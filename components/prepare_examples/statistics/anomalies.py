@@ -1,4 +1,4 @@
-"""What is wrong with the statistics of a dataset, by a schema; errors block, warnings do not."""
+"""Anomalies in the statistics of a dataset, checked against a schema."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ TYPE_NAMES = {number: name for name, number in TYPES.items()}
 
 @dataclass(frozen=True)
 class Anomaly:
-    """One finding; `split` and `feature` may be empty."""
+    """A finding; `split` and `feature` may be empty."""
 
     severity: str
     split: str
@@ -27,7 +27,7 @@ class Anomaly:
     reason: str
 
     def to_json(self) -> Json:
-        """A plain dict."""
+        """Return a plain dict."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -37,9 +37,9 @@ class Anomaly:
 def find_anomalies(
     statistics: Json, schema: "schema_pb2.Schema", *, is_inferred: bool = False
 ) -> list[Anomaly]:
-    """Compare every split with the schema; errors first.
+    """Return the anomalies of every split, errors first.
 
-    Against a schema that is `is_inferred` from the same data, shares that chance explains pass.
+    If the schema `is_inferred` from the same data, deviations that chance explains are ignored.
     """
     found = [
         anomaly
@@ -50,19 +50,19 @@ def find_anomalies(
 
 
 def duplicate_anomalies(duplicates: Json | None) -> list[Anomaly]:
-    """A warning if rows repeat the key of another; such rows are kept, all in the same split."""
+    """Return a warning if rows repeat the key of another; they are kept, all in the same split."""
     if not duplicates or not duplicates["num_rows"]:
         return []
     count = f"{'' if duplicates['is_exact'] else 'about '}{duplicates['num_rows']:,}"
-    reason = f"{count} rows repeat the key of an earlier row; is a file there twice?"
+    reason = f"{count} rows repeat the key of an earlier row; check for duplicate files"
     return [Anomaly(WARNING, "", duplicates["column"], reason)]
 
 
 def check(anomalies: list[Anomaly], *, block_on: str) -> None:
-    """Stop at anomalies that block.
+    """Raise an error if there are anomalies that block.
 
     Args:
-        anomalies: what was found.
+        anomalies: all findings.
         block_on: `error`, `warning` (both) or `none`.
 
     Raises:
@@ -73,14 +73,14 @@ def check(anomalies: list[Anomaly], *, block_on: str) -> None:
     if found:
         lines = "\n".join(f"  {anomaly}" for anomaly in found)
         raise DataError(
-            f"the examples do not pass ({len(found)} anomalies; block_on is {block_on!r}):\n{lines}"
+            f"examples are rejected ({len(found)} anomalies; block_on is {block_on!r}):\n{lines}"
         )
 
 
 def most_by_chance(total: int, share: float) -> int:
-    """Return how many of `total` may well be of a kind that `share` of all are.
+    """Return the largest plausible count among `total` of a kind whose expected share is `share`.
 
-    These are three standard deviations more than expected, and one for small numbers.
+    It is three standard deviations above the mean, plus one for small numbers.
     """
     mean = total * share
     return math.floor(mean + 3 * math.sqrt(mean) + 1)
@@ -94,7 +94,7 @@ def _of_split(
         yield Anomaly(WARNING, split, name, "is not in the schema")
     for name, feature in known.items():
         if name not in features:
-            yield Anomaly(ERROR, split, name, "is in the schema, but not in the data")
+            yield Anomaly(ERROR, split, name, "is in the schema but not in the data")
             continue
         for severity, reason in _of_feature(features[name], feature, is_inferred=is_inferred):
             yield Anomaly(severity, split, name, reason)
@@ -122,7 +122,7 @@ def _of_feature(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tup
 
 
 def _outside(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
-    """Values out of the domain: a range of numbers, or a list of texts."""
+    """Yield findings on values outside the domain: a range of numbers, or a list of texts."""
     kind = feature.WhichOneof("domain_info")
     if kind in {"int_domain", "float_domain"}:
         domain = getattr(feature, kind)
@@ -147,4 +147,4 @@ def _new_texts(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tupl
     most = most_by_chance(found["num_present"], 1 - least) if is_inferred else 0
     severity = ERROR if share < least and sum(new.values()) > most else WARNING
     shown = ", ".join(repr(value) for value in list(new)[:3])
-    yield severity, f"has {len(new)} values that the schema does not know: {shown}"
+    yield severity, f"has {len(new)} values that are not in the schema: {shown}"

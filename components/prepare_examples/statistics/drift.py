@@ -1,7 +1,7 @@
-"""How far the train split has moved from an earlier run's: L-infinity, Jensen-Shannon, PSI.
+"""Drift of the train split from an earlier run's: L-infinity, Jensen-Shannon and PSI.
 
-Each compares shares of values: of the texts, or of the intervals between the earlier run's deciles.
-Missing is one more value, so a feature that is missing more often has drifted too.
+Each distance compares shares of values: of texts, or of the intervals between the earlier run's
+deciles. Missing counts as a value, so a feature that is missing more often has drifted too.
 """
 
 import bisect
@@ -17,7 +17,7 @@ from components.prepare_examples.statistics.anomalies import WARNING, Anomaly
 from trainer.json_types import Json
 
 STATISTICS = "statistics.json"
-# PSI: below 0.1 nothing, above 0.25 a marked shift, by the custom of credit scoring.
+# PSI, by the convention of credit scoring: below 0.1 no shift, above 0.25 a marked one.
 THRESHOLDS = {"l_infinity": 0.1, "jensen_shannon": 0.05, "psi": 0.25}
 MAX_LISTED = 100  # numbers with more values are compared by intervals
 LEAST_SHARE = 1e-4  # PSI is infinite for an empty interval
@@ -31,7 +31,7 @@ Share = tuple[str, float, float]  # a value, its share before and after
 class Drift:
     """The distances of one feature; Jensen-Shannon in bits, 0 to 1.
 
-    `words` names the value, or the interval of values, whose share has changed most.
+    `words` describes the value, or interval of values, whose share changed most.
     """
 
     feature: str
@@ -46,15 +46,15 @@ class Drift:
 
 
 def statistics_file(path: str | Path) -> Path:
-    """Return the file of a baseline, which may be named by its examples folder."""
+    """Return the file of a baseline, given by its path or by its examples folder."""
     return Path(path, STATISTICS) if Path(path).is_dir() else Path(path)
 
 
 def read_baseline(path: str | Path) -> Json:
-    """The statistics of an earlier run: the file, or its examples folder.
+    """Return the statistics of an earlier run, from the file or its examples folder.
 
     Raises:
-        DataError: there are none.
+        DataError: the file is missing or invalid.
     """
     file = statistics_file(path)
     try:
@@ -62,13 +62,13 @@ def read_baseline(path: str | Path) -> Json:
         content["splits"]["train"]["features"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"baseline {file} holds no statistics of an earlier run: {error}"
+            f"baseline {file} is not the statistics.json of an earlier run: {error}"
         ) from error
     return content
 
 
 def measure_drift(statistics: Json, baseline: Json) -> list[Drift]:
-    """Return the distances of each feature that both have, the largest first."""
+    """Return the distances of each common feature, the largest first."""
     before = baseline["splits"]["train"]["features"]
     after = statistics["splits"]["train"]["features"]
     found = [
@@ -80,7 +80,7 @@ def measure_drift(statistics: Json, baseline: Json) -> list[Drift]:
 
 
 def beyond(found: list[Drift], thresholds: Mapping[str, float]) -> list[Drift]:
-    """Return the features of which a distance is above its threshold."""
+    """Return the features with a distance above its threshold."""
     return [
         drift
         for drift in found
@@ -89,7 +89,7 @@ def beyond(found: list[Drift], thresholds: Mapping[str, float]) -> list[Drift]:
 
 
 def drift_anomalies(found: list[Drift], thresholds: Mapping[str, float]) -> list[Anomaly]:
-    """Return the distances beyond their thresholds; a train split that has moved is a warning."""
+    """Return a warning for each distance above its threshold."""
     return [
         Anomaly(
             WARNING,
@@ -128,7 +128,7 @@ def _of_values(before: Json, after: Json) -> list[Share]:
 
 
 def _of_intervals(before: Json, after: Json) -> list[Share]:
-    """Shares below each different decile of the earlier run, from the percentiles of both."""
+    """Return shares between the distinct deciles of the earlier run, by the percentiles of both."""
     edges = sorted(set((before["quantiles"] or [])[10:100:10]))
     shares = [
         _normalized([*_counts(feature, edges), feature["num_missing"]])
@@ -138,7 +138,7 @@ def _of_intervals(before: Json, after: Json) -> list[Share]:
 
 
 def _intervals(edges: list[float]) -> list[str]:
-    """Return what the intervals between edges, and beyond them, are called."""
+    """Return names for the intervals between and beyond edges."""
     if not edges:
         return ["present"]
     shown = [f"{edge:.6g}" for edge in edges]
@@ -171,7 +171,7 @@ def _distances(name: str, shares: list[Share]) -> Drift:
 
 
 def _change(share: Share) -> tuple[float, bool]:
-    """Return the size of a change; of two of a size, what has grown comes first."""
+    """Return the size of a change; of two equal ones, the growing share ranks first."""
     _, before, after = share
     return round(abs(before - after), 6), after > before
 

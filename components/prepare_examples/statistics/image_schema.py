@@ -1,4 +1,4 @@
-"""tensorflow-metadata's forms of what is known of images: a schema, and what Facets reads."""
+"""Schema and statistics of images as tensorflow-metadata's messages."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def image_schema(statistics: Json) -> "schema_pb2.Schema":
-    """The schema of the train split: pixels, and a label within the classes that are there."""
+    """Return the schema of the train split: pixels, and a label within its classes."""
     from tensorflow_metadata.proto.v0 import schema_pb2
 
     found = schema_pb2.Schema()
@@ -27,7 +27,7 @@ def image_schema(statistics: Json) -> "schema_pb2.Schema":
 def image_facets(
     statistics: Json, *, num_bytes: int
 ) -> "statistics_pb2.DatasetFeatureStatisticsList":
-    """All splits' statistics, one dataset each; every image has `num_bytes`."""
+    """Return all splits' statistics, one dataset each; every image has `num_bytes`."""
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
     found = to_facets(statistics)

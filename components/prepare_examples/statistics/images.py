@@ -1,4 +1,4 @@
-"""What images are like: how many of each class, and their pixels' mean and deviation."""
+"""Statistics of images: counts of classes, and mean and standard deviation of pixels."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ MAX_RUN = 256
 
 @dataclass
 class ImageStatistics:
-    """Sums over all pixels of each channel; whole numbers, so merging is exact in any order."""
+    """Sums over the pixels of each channel, as integers, so that merging is exact in any order."""
 
     num_channels: int
     num_pixels: int = 0
@@ -29,7 +29,7 @@ class ImageStatistics:
 
     @property
     def num_images(self) -> int:
-        """How many were counted."""
+        """The number of images."""
         return int(self.labels.bins()[1].sum())
 
     def add(self, batch: Batch) -> None:
@@ -45,14 +45,14 @@ class ImageStatistics:
         self.labels.add(pa.array(labels.astype(np.int64)))
 
     def merge(self, other: "ImageStatistics") -> None:
-        """Add what another one has counted."""
+        """Add the counts of another instance."""
         self.num_pixels += other.num_pixels
         self.sums = [a + b for a, b in zip(self.sums, other.sums, strict=True)]
         self.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
         self.labels.merge(other.labels)
 
     def to_state(self) -> Json:
-        """Plain values, to travel through Beam."""
+        """Return plain values, to pass through Beam."""
         return {
             "num_channels": self.num_channels,
             "num_pixels": self.num_pixels,
@@ -63,12 +63,12 @@ class ImageStatistics:
 
     @classmethod
     def from_state(cls, state: Json) -> "ImageStatistics":
-        """The inverse of `to_state`."""
+        """Return the instance of a state from `to_state`."""
         labels = Numbers.from_state(state["labels"])
         return cls(**{**state, "labels": labels})
 
     def summary(self) -> Json:
-        """A split of statistics.json."""
+        """Return a split of statistics.json."""
         means = [total / self.num_pixels for total in self.sums]
         variances = [
             square / self.num_pixels - mean * mean
@@ -83,9 +83,9 @@ class ImageStatistics:
 
 
 def _run_length(num_pixels: int) -> int:
-    """Into runs of how many pixels to cut an image.
+    """Return the length of the runs of pixels to sum.
 
-    Up to 256, so that squares of pixels sum to less than 2^24: float32, which is several times as
-    fast as whole numbers, is exact up to there.
+    At most 256, so that squares sum to less than 2^24, up to which float32 is exact. It is several
+    times as fast as integers.
     """
     return next(size for size in range(MAX_RUN, 0, -1) if num_pixels % size == 0)

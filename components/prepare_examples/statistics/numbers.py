@@ -1,4 +1,4 @@
-"""The distribution of a number, in bounded memory and merged in any order."""
+"""Distributions of numbers, in bounded memory and merged in any order."""
 
 import math
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ MAX_PENDING = 8 * MAX_BINS
 NUM_TOP_VALUES = 1000
 NUM_BUCKETS = 20
 
-# Every float is a whole number of these, so that sums are exact in whatever order they are made.
+# Every float is an integer multiple of 1 / UNITS, so sums are exact in any order.
 UNITS = 1 << 1074
 
 
@@ -24,9 +24,9 @@ UNITS = 1 << 1074
 class Numbers:
     """The distribution of a number.
 
-    Values are counted one by one while at most MAX_BINS are different; beyond that, the low bits of
-    their mantissas are dropped, one by one, until they are. How many are dropped depends on the set
-    of values only, so the result is the same however the values were parted and merged.
+    Up to MAX_BINS distinct values are counted exactly. Beyond that, low bits of their mantissas are
+    dropped, one by one, until MAX_BINS suffice. The number of dropped bits depends only on the set
+    of values, so the result is the same for any partition and order of merging.
     """
 
     type: str
@@ -59,7 +59,7 @@ class Numbers:
             self._flush()
 
     def merge(self, other: "Numbers") -> None:
-        """Add what another one has counted."""
+        """Add the counts of another instance."""
         self.num_missing += other.num_missing
         self.total += other.total
         self.total_squares += other.total_squares
@@ -70,7 +70,7 @@ class Numbers:
         self._flush()
 
     def bins(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The values, rising (the edges nearer to zero of their bins), and how many of each."""
+        """Return the values, ascending (the edges of bins nearer to zero), with their counts."""
         self._flush()
         assert self.values is not None
         assert self.counts is not None
@@ -89,7 +89,7 @@ class Numbers:
         self.values, self.counts = values, counts
 
     def summary(self) -> Json:
-        """The FEATURE of statistics.json."""
+        """Return the FEATURE of statistics.json (see statistics.states)."""
         values, counts = self.bins()
         num_present = int(counts.sum())
         return {
@@ -143,7 +143,7 @@ class Numbers:
         return [[self._plain(values[at]), int(counts[at])] for at in first]
 
     def _middles(self) -> NDArray[np.float64]:
-        """The middle of each bin, within the values that were seen."""
+        """Return the middle of each bin, within the range of values."""
         values, _ = self.bins()
         if not self.dropped_bits:
             return values
@@ -155,7 +155,7 @@ class Numbers:
         return round(float(value)) if self.type == "INT" else float(value)
 
     def to_state(self) -> Json:
-        """Plain values, to travel through Beam."""
+        """Return plain values, to pass through Beam."""
         values, counts = self.bins()
         return {
             "type": self.type,
@@ -171,7 +171,7 @@ class Numbers:
 
     @classmethod
     def from_state(cls, state: Json) -> "Numbers":
-        """The inverse of `to_state`."""
+        """Return the instance of a state from `to_state`."""
         return cls(
             type=state["type"],
             num_missing=state["num_missing"],
@@ -191,7 +191,7 @@ def _units(value: float) -> int:
 
 
 def _coarse(values: NDArray[np.float64], dropped_bits: int) -> NDArray[np.float64]:
-    """The values with the lowest bits of their mantissas set to zero."""
+    """Return the values with the lowest bits of their mantissas set to zero."""
     bits = np.int64(dropped_bits)
     return ((values.view(np.int64) >> bits) << bits).view(np.float64)
 

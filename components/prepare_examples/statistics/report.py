@@ -1,4 +1,4 @@
-"""One HTML page, offline: each feature's histograms side by side, anomalies and drift."""
+"""The HTML report: each feature's histograms side by side, anomalies and drift."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ def render(
     anomalies: Sequence[Anomaly] = (),
     drifts: Sequence[Drift] = (),
 ) -> str:
-    """The page.
+    """Return the page, which loads nothing from the network.
 
     Args:
-        title: its heading.
-        columns: what stands side by side, splits or runs: {name: {"num_examples", "features"}}.
-        anomalies: what is wrong.
+        title: the heading.
+        columns: the splits or runs to show side by side: {name: {"num_examples", "features"}}.
+        anomalies: the findings.
         drifts: distances from an earlier run.
     """
     names = list(dict.fromkeys(name for found in columns.values() for name in found["features"]))
@@ -52,7 +52,7 @@ def _row(name: str, columns: Mapping[str, Json]) -> str:
 
 def _cell(feature: Json) -> str:
     total = feature["num_present"] + feature["num_missing"]
-    facts = [f"{feature['num_unique']:,}{'' if feature['is_exact'] else '+'} different"]
+    facts = [f"{feature['num_unique']:,}{'' if feature['is_exact'] else '+'} distinct"]
     if feature["num_missing"]:
         facts.append(f"<b>{feature['num_missing'] / total:.1%} missing</b>")
     if feature.get("mean") is not None:
@@ -62,7 +62,7 @@ def _cell(feature: Json) -> str:
 
 
 def _heights(feature: Json) -> tuple[list[str], list[float]]:
-    """Labels and heights: the most frequent values, or equal widths between two percentiles."""
+    """Return labels and heights: of the most frequent values, or of 20 bins of equal width."""
     top = feature["top_values"]
     if feature["type"] == "STRING" or (top and feature["num_unique"] <= NUM_BARS):
         shown = top[:NUM_BARS] if feature["type"] == "STRING" else sorted(top)

@@ -1,4 +1,4 @@
-"""tensorflow-metadata's forms of the statistics: a schema, and what Facets reads."""
+"""Schema and statistics of tables as tensorflow-metadata's messages."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ MAX_DOMAIN = 200
 
 
 def infer_schema(statistics: Json) -> "schema_pb2.Schema":
-    """The schema of the train split: types, presence, and the values of texts and small integers.
+    """Return the schema of the train split: types, presence, and the values of texts.
 
-    A feature that is always present is required, as far as that can be known of so many examples
-    (`least_presence`); texts are an error only beyond a tenth of values that are new
-    (`min_domain_mass` 0.9), because a new company is no mistake.
+    A feature that is always present is required, as far as the number of examples proves it
+    (`least_presence`). New texts are an error only above a tenth of all values (`min_domain_mass`
+    0.9), because new companies are normal.
     """
     from tensorflow_metadata.proto.v0 import schema_pb2
 
@@ -37,18 +37,18 @@ def infer_schema(statistics: Json) -> "schema_pb2.Schema":
 
 
 def least_presence(found: Json) -> float:
-    """Return the least share of examples that have a feature, at 95 % confidence; 0 if some do not.
+    """Return the least share of examples with a feature, at 95 % confidence; 0 if some lack it.
 
-    When all of n have it, up to 3 / n may be without it (the rule of three).
+    If all of n have it, up to 3 / n of all examples may lack it (the rule of three).
     """
     return 0.0 if found["num_missing"] else max(0.0, 1 - 3 / max(found["num_present"], 1))
 
 
 def read_schema(path: str | Path) -> "schema_pb2.Schema":
-    """A schema in text form.
+    """Return a schema from its text format.
 
     Raises:
-        DataError: the file is missing, or is no schema.
+        DataError: the file is missing or invalid.
     """
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import schema_pb2
@@ -56,22 +56,22 @@ def read_schema(path: str | Path) -> "schema_pb2.Schema":
     try:
         return text_format.Parse(Path(path).read_text(), schema_pb2.Schema())
     except OSError as error:
-        raise DataError(f"the schema {path} cannot be read: {error.strerror}") from error
+        raise DataError(f"cannot read the schema {path}: {error.strerror}") from error
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise DataError(
-            f"{path} is no schema in tensorflow-metadata's text form: {error}"
+            f"{path} is not a schema in tensorflow-metadata's text format: {error}"
         ) from error
 
 
 def write_schema(schema: "schema_pb2.Schema", path: Path) -> None:
-    """Write a schema in text form."""
+    """Write a schema in text format."""
     from google.protobuf import text_format
 
     path.write_text(text_format.MessageToString(schema))
 
 
 def to_facets(statistics: Json) -> "statistics_pb2.DatasetFeatureStatisticsList":
-    """All splits' statistics, one dataset each, as Facets and TFDV show them."""
+    """Return all splits' statistics, one dataset each, for Facets and TFDV."""
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
     found = statistics_pb2.DatasetFeatureStatisticsList()
@@ -130,10 +130,10 @@ def _type(kind: str) -> str:
 
 
 def digest(schema_text: str) -> str:
-    """The SHA-256 of a schema's text."""
+    """Return the SHA-256 of a schema's text."""
     return hashlib.sha256(schema_text.encode()).hexdigest()
 
 
 def domains(schema: "schema_pb2.Schema") -> Mapping[str, Any]:
-    """The schema's features by name."""
+    """Return the schema's features by name."""
     return {feature.name: feature for feature in schema.feature}

@@ -1,4 +1,4 @@
-"""How often each text occurs, in bounded memory and merged in any order."""
+"""Counts of texts, in bounded memory and merged in any order."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ MAX_STRINGS = 20_000
 
 @dataclass
 class Strings:
-    """How often each text occurs; only MAX_STRINGS of them, by their hash, if there are more."""
+    """Counts of texts; beyond MAX_STRINGS distinct ones, of a sample by hash."""
 
     type: str = "STRING"
     num_missing: int = 0
@@ -31,14 +31,14 @@ class Strings:
         self._count(dict(pairs))
 
     def merge(self, other: "Strings") -> None:
-        """Add what another one has counted."""
+        """Add the counts of another instance."""
         self.num_missing += other.num_missing
         self.num_present += other.num_present - sum(other.counts.values())
         self.is_exact = self.is_exact and other.is_exact
         self._count(other.counts)
 
     def to_state(self) -> Json:
-        """Plain values, to travel through Beam."""
+        """Return plain values, to pass through Beam."""
         return {
             "type": self.type,
             "num_missing": self.num_missing,
@@ -49,7 +49,7 @@ class Strings:
 
     @classmethod
     def from_state(cls, state: Json) -> "Strings":
-        """The inverse of `to_state`."""
+        """Return the instance of a state from `to_state`."""
         return cls(**state)
 
     def _count(self, counts: dict[str, int]) -> None:
@@ -62,7 +62,7 @@ class Strings:
             self.counts = {value: self.counts[value] for value in kept}
 
     def summary(self) -> Json:
-        """The FEATURE of statistics.json."""
+        """Return the FEATURE of statistics.json (see statistics.states)."""
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return {
             "type": self.type,

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from components.prepare_examples.beam.options import run_pipeline
-from components.prepare_examples.errors import DataError, told_in_a_line
+from components.prepare_examples.errors import DataError, exit_on_user_errors
 from trainer.config.settings import ConfigError
 
 
@@ -16,12 +16,12 @@ from trainer.config.settings import ConfigError
     ],
     ids=["data", "system", "setting"],
 )
-def test_a_step_ends_with_one_line_whatever_beam_says(tmp_path, caplog, error):
+def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, error):
     def work(_: int) -> dict:
         raise error
 
     caplog.set_level(logging.INFO)
-    with pytest.raises(SystemExit) as ended, told_in_a_line():
+    with pytest.raises(SystemExit) as ended, exit_on_user_errors():
         run_pipeline([1], work, lambda _: {}, flags=(), folder=tmp_path)
 
     said = str(ended.value.code)

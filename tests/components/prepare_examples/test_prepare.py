@@ -32,7 +32,7 @@ SPECS = {
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beam must not look for a runner, and nothing may be fetched."""
+    """Forbid connections: Beam must not look for a runner, and no file be fetched."""
 
     def refuse(*arguments):
         raise AssertionError(f"connects to {arguments[1:]}")
@@ -67,7 +67,7 @@ def test_every_example_is_written_once_in_the_given_order(tmp_path, tiny_mnist):
     assert read_split(tmp_path / "out", "test") == raw_rows(data, "t10k", 0, 20)
 
 
-def test_the_manifest_counts_and_sums_what_is_there(tmp_path, tiny_mnist):
+def test_the_manifest_has_the_counts_and_digests_of_the_files(tmp_path, tiny_mnist):
     data = tiny_mnist(num_train=60, num_test=20)
     output = tmp_path / "out"
     manifest = prepare("mnist", output_dir=output, data_dir=data, options=TRUSTED)
@@ -115,7 +115,7 @@ def test_every_runner_gives_the_same_bytes(tmp_path, tiny_mnist, flags, temp_fol
     assert list(temp_folder.iterdir()) == []
 
 
-def test_a_shard_has_its_name_only_when_it_is_whole(tmp_path, tiny_mnist, monkeypatch):
+def test_a_shard_has_its_name_only_when_it_is_complete(tmp_path, tiny_mnist, monkeypatch):
     def killed(*_):
         raise KeyboardInterrupt
 
@@ -127,7 +127,7 @@ def test_a_shard_has_its_name_only_when_it_is_whole(tmp_path, tiny_mnist, monkey
     assert [path.name for path in tmp_path.glob("*test-*")] == [f".{shard.file}.partial"]
 
 
-def test_a_raw_file_that_has_shrunk_is_no_silent_loss(tmp_path, tiny_cifar10):
+def test_a_raw_file_that_has_shrunk_is_an_error(tmp_path, tiny_cifar10):
     folders = {"data_dir": str(tiny_cifar10(num_batch=20)), "output_dir": str(tmp_path)}
     shard = Shard("train-00000-of-00001.tfrecord.gz", "train", "train", 0, 101)
     with pytest.raises(DataError, match=r"101 images were .* train-00000.*, but 100 read"):
@@ -197,7 +197,7 @@ def test_a_failure_while_writing_leaves_the_earlier_dataset(tmp_path, tiny_mnist
     assert {path.name for path in tmp_path.iterdir()} == {"out", data.name}
 
 
-def test_a_wrong_raw_file_is_found_before_anything_is_written(tmp_path, tiny_mnist):
+def test_an_invalid_raw_file_is_found_before_any_file_is_written(tmp_path, tiny_mnist):
     data = tiny_mnist()
     images = data / "train-images-idx3-ubyte"
     images.write_bytes(images.read_bytes()[:-1])

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.fast
 
 
 def leave(output: Path, name: str) -> Path:
-    """Leave what a killed run does."""
+    """Create the folder that a killed run leaves."""
     folder = output.with_name(f".{output.name}.{name}.partial")
     folder.mkdir()
     (folder / ".train-00000-of-00001.tfrecord.partial").write_bytes(b"x")
@@ -20,14 +20,14 @@ def leave(output: Path, name: str) -> Path:
 
 @pytest.fixture
 def of_running(tmp_path: Path) -> Iterator[Path]:
-    """The folder in which another run writes."""
+    """Create the folder to which another run writes."""
     folder = leave(tmp_path / "out", "0a1b2c3d")
     with (folder / LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
 
 
-def test_what_killed_runs_left_is_removed(tmp_path):
+def test_folders_of_killed_runs_are_removed(tmp_path):
     output = tmp_path / "o[u]t"
     leave(output, "4d3c2b1a")
     (leave(output, "1234") / LOCK).unlink()  # as earlier versions did
@@ -37,7 +37,7 @@ def test_what_killed_runs_left_is_removed(tmp_path):
     assert [path.name for path in output.iterdir()] == ["manifest.json"]
 
 
-def test_what_is_of_running_processes_or_of_other_places_is_kept(tmp_path, of_running):
+def test_folders_of_running_processes_and_other_outputs_are_kept(tmp_path, of_running):
     output = tmp_path / "out"
     kept = {of_running, leave(tmp_path / "out.old", "1"), leave(tmp_path / "other", "1")}
     with published(output):

@@ -276,7 +276,7 @@ def test_a_mistyped_data_folder_is_an_error_and_no_new_folder(tmp_path):
     with pytest.raises(ValueError, match=r"did you mean 'raw-data'\?"):
         check_data_dir(str(tmp_path / "raw-dta"))
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="folder"):
+    with pytest.raises(ValueError, match="not a folder"):
         check_data_dir(str(tmp_path / "file"))
     check_data_dir(str(tmp_path / "raw-data"))
     check_data_dir("gs://bucket/data")

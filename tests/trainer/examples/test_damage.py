@@ -1,4 +1,4 @@
-"""Shards that are cut short or damaged: named, or left out up to a number."""
+"""Truncated or damaged shards are named, or skipped up to a number of examples."""
 
 import shutil
 from dataclasses import replace
@@ -40,7 +40,7 @@ def test_file_and_record_are_named(damaged):
         checked_split(damaged, "train")
 
 
-def test_some_examples_may_be_left_out(damaged, caplog):
+def test_unreadable_examples_can_be_skipped(damaged, caplog):
     with pytest.raises(InputError, match="--skip-corrupt allows 3"):
         checked_split(damaged, "train", skip_corrupt=3)
     split = checked_split(damaged, "train", skip_corrupt=171)
@@ -50,7 +50,7 @@ def test_some_examples_may_be_left_out(damaged, caplog):
     assert len(labels) == len(features["image"]) == split.num_examples
 
 
-def test_another_file_in_its_place_is_never_taken(examples_dir, tmp_path):
+def test_a_replaced_file_is_never_used(examples_dir, tmp_path):
     folder = shutil.copytree(examples_dir, tmp_path / "examples")
     shutil.copy(folder / "train-00000-of-00003.tfrecord.gz", folder / SHARD)
     with pytest.raises(InputError, match="differs from the manifest's sha256"):
@@ -67,7 +67,7 @@ def image_example(num_bytes=784, num_images=1, label=3):
 
 @pytest.fixture
 def foreign(tmp_path):
-    """Writes two files of 1,500 records, the given ones in the second; answers the split."""
+    """Write two files of 1,500 records, the given ones in the second; return the split."""
 
     def write(records, *, at=1200, num_more=0):
         shards = []
@@ -108,7 +108,7 @@ BAD_RECORDS = {
 
 @pytest.mark.parametrize(("record", "reason"), BAD_RECORDS.values(), ids=BAD_RECORDS)
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["table", "chunks"])
-def test_a_record_that_is_no_image_of_this_size_is_named(foreign, record, reason, is_streamed):
+def test_a_record_without_an_image_of_this_size_is_named(foreign, record, reason, is_streamed):
     split = foreign([record])
     decoder = Decoder(workload=load_workload("mnist"), compression="")
     expected = rf"test-1\.tfrecord, record 1200 \(the first is 0\): .*{reason}"

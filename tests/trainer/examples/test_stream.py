@@ -1,4 +1,4 @@
-"""Examples that do not fit in memory: blocks of a stream, each example once per epoch."""
+"""Examples that do not fit in memory: a stream in blocks, with each example once per epoch."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ TEN_STEPS = {"cache": "stream", "cache_gb": 3 * 10 * 32 * 792 / 1e9, "batch_size
 
 
 def make_stream(random, *, seed):
-    """A stream of any number of files, some of them empty, batches and blocks."""
+    """Return a stream of random numbers of files, some of them empty, batches and blocks."""
     sizes = [random.choice([0, 1, random.randint(1, 40)]) for _ in range(random.randint(1, 7))]
     sizes[0] += 1
     shards = tuple(
@@ -47,7 +47,7 @@ def make_stream(random, *, seed):
 
 
 def used_examples(stream, start, stop, *, random):
-    """The (file, record) of each example of steps start … stop - 1, cut in any number of parts."""
+    """Return the (file, record) of each example of steps start … stop - 1, split at random."""
     size, tables, used = stream.batch_size, {}, []
     order = batch_rows(
         tf.range(start, stop),
@@ -84,7 +84,7 @@ def read_names(stream, block):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_every_example_comes_once_per_epoch(seed):
-    """For any number of files, examples, batch and block sizes, replicas and resumes."""
+    """For any numbers of files, examples, replicas and resumes, and any batch and block sizes."""
     random, num_epochs = Random(seed), 3
     stream = make_stream(random, seed=seed)
     size = stream.split.num_examples
@@ -127,7 +127,7 @@ def test_a_block_is_read_as_it_was_planned(examples_dir):
         ("stream", 4.0, 16),
     ],
 )
-def test_flags_and_examples_alone_say_how_they_are_read(examples_dir, cache, gigabytes, steps):
+def test_blocks_depend_only_on_flags_and_examples(examples_dir, cache, gigabytes, steps):
     split = read_manifest(str(examples_dir), workload="mnist").splits["train"]
     config = TrainConfig(
         workload="mnist", examples_dir="-", cache=cache, cache_gb=gigabytes, batch_size=32
@@ -147,13 +147,13 @@ def train(job):
         return [line for line in map(json.loads, file) if line["split"] == "eval"]
 
 
-def test_a_stream_is_learnt_from(examples_dir, tmp_path):
+def test_a_model_learns_from_a_stream(examples_dir, tmp_path):
     job = prepare(examples_dir, tmp_path, epochs=4, **TEN_STEPS)
     assert job.stream.steps_per_block == 10
     assert train(job)[-1]["accuracy"] > 0.8
 
 
-def test_a_split_in_pieces_is_the_split(examples_dir, monkeypatch):
+def test_the_small_tables_of_a_split_are_the_split(examples_dir, monkeypatch):
     monkeypatch.setattr("trainer.examples.tables.CHUNK_SIZE", 33)
     split = read_manifest(str(examples_dir), workload="mnist").splits["eval"]
     _, labels = read_table(split, DECODER.workload, compression="GZIP")
@@ -165,7 +165,7 @@ def test_a_split_in_pieces_is_the_split(examples_dir, monkeypatch):
         list(SplitChunks(fewer, DECODER))
 
 
-def test_damage_that_comes_while_training_is_named_and_can_be_skipped(examples_dir, tmp_path):
+def test_damage_during_training_is_named_and_can_be_skipped(examples_dir, tmp_path):
     folder = shutil.copytree(examples_dir, tmp_path / "examples")
     job = prepare(folder, tmp_path / "out", epochs=2, **TEN_STEPS)
     shard = folder / "train-00001-of-00003.tfrecord.gz"

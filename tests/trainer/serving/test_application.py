@@ -1,4 +1,4 @@
-"""The prediction server's application by itself."""
+"""The prediction server's WSGI application."""
 
 import pytest
 from werkzeug.test import Client
@@ -29,15 +29,15 @@ def client():
         ({"Host": "evil@localhost"}, 403),
     ],
 )
-def test_on_the_loopback_web_pages_with_names_of_their_own_are_refused(client, headers, code):
+def test_on_loopback_requests_of_web_pages_are_refused(client, headers, code):
     assert client("127.0.0.1").get("/health", headers=headers).status_code == code, "503: no model"
 
 
-def test_in_a_container_any_name_reaches_the_server(client):
+def test_in_a_container_any_host_name_is_accepted(client):
     assert client("0.0.0.0").get("/health", headers={"Host": "10.1.2.3:8080"}).status_code == 503
 
 
 @pytest.mark.parametrize("body", [b'{"inputs": [[1, 2]]}', b'{"inputs": {"a": 1}, "key": 1}'])
-def test_the_old_key_of_a_request_is_named_with_what_to_write(body):
+def test_the_error_for_an_old_request_shows_the_new_format(body):
     with pytest.raises(RequestError, match=r'"inputs".*{"instances": \[\.\.\.\]}'):
         parse_instances(body)

@@ -1,4 +1,4 @@
-"""An old tutorial by its own steps: a job, its model as a version, an endpoint, predictions."""
+"""The steps of an old tutorial: a job, its model as a version, an endpoint, predictions."""
 
 import json
 import re
@@ -16,7 +16,7 @@ FILE = "tests/components/plan_training/old_cluster_files/mnist-two-nodes.yaml"
 
 @pytest.fixture
 def trainyard(tmp_path, capsys):
-    """Runs a command, which must succeed, beside a service that stays; returns its output."""
+    """Run a command, which must succeed, against a running service; return its output."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_PRELOAD", "tensorflow")
 

@@ -35,7 +35,7 @@ OPEN, CLOSE = None, "close"
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a server; returns its process and its port."""
+    """Start a server; return its process and port."""
     with ExitStack() as stack:
 
         def do(host="127.0.0.1"):
@@ -104,7 +104,7 @@ def test_sigterm_loses_no_request_that_has_reached_the_server(start):
         connect(port).connect()
 
 
-def test_server_without_requests_ends_at_once_on_sigterm(start):
+def test_an_idle_server_exits_at_once_on_sigterm(start):
     process, port = start()
     idle = connect(port)
     idle.connect()
@@ -124,7 +124,9 @@ HUGE = serve.MAX_BODY_BYTES * 20
         (HUGE, True, CLOSE),
     ],
 )
-def test_too_large_body_is_413_and_a_server_goes_on(start, size, is_chunked, connection_after):
+def test_a_too_large_body_is_413_and_the_server_continues(
+    start, size, is_chunked, connection_after
+):
     _, port = start()
     connection = connect(port)
     body = [b"x" * size] if is_chunked else b"x" * size
@@ -136,7 +138,7 @@ def test_too_large_body_is_413_and_a_server_goes_on(start, size, is_chunked, con
     assert receive(connection) == (200, OPEN)
 
 
-def test_client_that_asks_first_is_told_that_the_body_is_too_large(start):
+def test_a_client_that_expects_continue_gets_413(start):
     _, port = start()
     with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS) as connection:
         head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: {HUGE}\r\n"
@@ -157,7 +159,7 @@ def test_client_that_asks_first_is_told_that_the_body_is_too_large(start):
     ],
     ids=lambda body: body[:30],
 )
-def test_body_that_is_not_json_is_400(start, body):
+def test_a_body_that_is_not_json_is_400(start, body):
     _, port = start()
     connection = connect(port)
     connection.request("POST", "/predict", body)

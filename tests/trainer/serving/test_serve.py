@@ -16,7 +16,7 @@ BLACK_PIXELS = [[0] * 28] * 28
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A model that has not been trained."""
+    """An untrained model."""
     from trainer.serving.export import export_model, load_predictor
     from trainer.workloads import load_workload
 
@@ -27,7 +27,7 @@ def model(tmp_path_factory):
 
 
 def request(port, path, body=None):
-    """Returns status and body; status 0 when nothing answers."""
+    """Return status and body; status 0 if no connection is possible."""
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     try:
         url = f"http://127.0.0.1:{port}{path}"
@@ -54,7 +54,7 @@ def server(start, model, port):
 
 
 def wait_until_ready(replica, port):
-    """Returns the statuses of the health route until it was 200."""
+    """Return the statuses of the health route, up to the first 200."""
     seen = []
     deadline = time.monotonic() + 60
     while not seen or seen[-1] != 200:
@@ -65,7 +65,7 @@ def wait_until_ready(replica, port):
     return seen
 
 
-def test_is_unready_then_answers_as_offline_and_drains_on_sigterm(server, model):
+def test_the_server_becomes_ready_predicts_as_offline_and_drains_on_sigterm(server, model):
     replica, port = server
     assert set(wait_until_ready(replica, port)) == {0, 503, 200}
     instances = [BLACK_PIXELS, {"image": [255] * 784, "key": "white"}]
@@ -108,7 +108,7 @@ def test_is_unready_then_answers_as_offline_and_drains_on_sigterm(server, model)
     assert "Traceback" not in replica.log
 
 
-def test_a_model_that_cannot_be_loaded_ends_the_server(start, port, tmp_path):
+def test_a_model_that_cannot_be_loaded_stops_the_server(start, port, tmp_path):
     replica = start(
         "serve",
         module="trainer.serve",

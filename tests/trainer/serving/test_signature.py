@@ -1,4 +1,4 @@
-"""SavedModels of other trainers, in TensorFlow Serving's row form."""
+"""SavedModels from other programs, in TensorFlow Serving's row format."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def save(module, folder, **signatures):
 
 @pytest.fixture(scope="module")
 def keras_model(tmp_path_factory):
-    """A folder that plain Keras has exported, and what the model returns for two rows."""
+    """A folder exported by Keras, and the model's outputs for two rows."""
     import keras
 
     folder = str(tmp_path_factory.mktemp("keras") / "model")
@@ -74,7 +74,7 @@ def predictors(tmp_path_factory, keras_model):
     }
 
 
-def test_a_keras_model_is_served_in_both_row_forms(keras_model):
+def test_a_keras_model_is_served_in_both_row_formats(keras_model):
     predictor = load_ready_predictor(keras_model[0])
     name = next(iter(read_signature(keras_model[0]).inputs))
 
@@ -123,7 +123,7 @@ def test_texts_and_base64_are_strings_of_bytes(predictors):
     ],
     ids=str,
 )
-def test_a_wrong_instance_is_named(predictors, model, instance, message):
+def test_an_invalid_instance_is_named(predictors, model, instance, message):
     right = {"keras": [1, 2, 3], "scale": {"row": [1, 2], "index": 0}, "upper": "a"}[model]
 
     with pytest.raises(InstanceError, match=f"instance 1: .*{message}"):

@@ -1,4 +1,4 @@
-"""The layers of the fast net, and what it takes from the train split."""
+"""The layers of the fast net, and its facts of the train split."""
 
 import json
 
@@ -25,7 +25,7 @@ RANDOM = np.random.default_rng(3)
 
 
 def smooth_images(count=64):
-    """Images of mean 0 whose neighbouring pixels and channels are much alike."""
+    """Return images of mean 0 with correlated neighbouring pixels and channels."""
     rough = RANDOM.normal(size=(count, 12, 12, 3)) + RANDOM.normal(size=(count, 12, 12, 1))
     return (rough[:, :-1, :-1] + rough[:, 1:, 1:] + rough[:, 1:, :-1]).astype(np.float32)
 
@@ -56,7 +56,7 @@ def test_normalization_is_that_of_keras_without_a_scale(policy):
     np.testing.assert_allclose(moved, [4.0, 0.0, -4.0], atol=0.05)
 
 
-def test_a_convolution_begins_as_one_that_passes_its_inputs_on():
+def test_a_convolution_starts_as_a_partial_identity():
     images = smooth_images()
     begun = keras.layers.Conv2D(5, 3, padding="same", kernel_initializer=PartialIdentity())(images)
     np.testing.assert_allclose(begun[..., :3], images, atol=1e-5)

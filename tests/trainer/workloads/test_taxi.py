@@ -1,4 +1,4 @@
-"""Taxi from examples to a judged model, whose answers another process repeats."""
+"""The taxi workload, from examples to an evaluated model and its predictions elsewhere."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ print(json.dumps(load_predictor(sys.argv[1]).predict(instances)))
 
 @pytest.fixture(scope="module")
 def trips_dir(tmp_path_factory):
-    """Trips whose tip is big when they are paid by card, but not to a company of no name."""
+    """Trips whose tip is big if they are paid by card and have a company."""
     folder = tmp_path_factory.mktemp("trips")
     random = np.random.default_rng(5)
     splits = {name: write_trips(folder, name, 300, random) for name in ("train", "eval", "test")}
@@ -80,7 +80,9 @@ def make_trip(random):
     return tf.train.Example(features={"feature": feature}).SerializeToString()
 
 
-def test_a_model_is_trained_judged_and_repeated_by_another_process(trips_dir, tmp_path):
+def test_a_trained_model_is_evaluated_and_another_process_repeats_its_predictions(
+    trips_dir, tmp_path
+):
     config = TrainConfig(workload="taxi", examples_dir=str(trips_dir), batch_size=32, epochs=20)
     folders = resolve_folders(str(tmp_path), {})
     job = make_job(config, Cluster(), folders, threading.Event())
@@ -109,7 +111,7 @@ def test_a_model_is_trained_judged_and_repeated_by_another_process(trips_dir, tm
     check_parity(json.loads(done.stdout), golden["predictions"], golden["labels"])
 
 
-def test_what_is_kept_of_a_held_out_split_is_found_in_its_pieces(trips_dir, monkeypatch):
+def test_held_out_data_is_collected_from_small_tables(trips_dir, monkeypatch):
     taxi = load_workload("taxi")
     split = read_manifest(str(trips_dir), workload="taxi").splits["test"]
     table, labels = read_table(split, taxi, compression="GZIP", raw=True)
@@ -136,7 +138,7 @@ def make_taxi_job(examples_dir, out, **settings):
     return make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
 
 
-def test_a_resumed_job_has_the_very_same_facts_and_examples(trips_dir, tmp_path, monkeypatch):
+def test_a_resumed_job_has_the_same_facts_and_examples(trips_dir, tmp_path, monkeypatch):
     first = make_taxi_job(trips_dir, tmp_path / "out", cache="stream", cache_gb=1e-5)
     train_synchronously(first, ["/device:CPU:0"])
     with monkeypatch.context() as patch:
@@ -159,7 +161,7 @@ def test_a_resumed_job_has_the_very_same_facts_and_examples(trips_dir, tmp_path,
     assert make_taxi_job(others, tmp_path / "out", fresh=True).workload != first.workload
 
 
-def test_facts_of_many_examples_are_those_of_some_from_all_over(trips_dir, monkeypatch):
+def test_facts_of_many_examples_are_those_of_every_nth_one(trips_dir, monkeypatch):
     monkeypatch.setattr("trainer.training.facts._MOST_EXAMPLES", 100)
     taxi, split = (
         load_workload("taxi"),
@@ -172,7 +174,7 @@ def test_facts_of_many_examples_are_those_of_some_from_all_over(trips_dir, monke
 
 @pytest.fixture
 def prepared_split(tmp_path, taxi_rows, write_csv):
-    """Prepare trips with fares of so many digits; return the train split."""
+    """Prepare trips with fares of `digits` decimals; return the train split."""
 
     def prepare_trips(digits):
         random = np.random.default_rng(8)

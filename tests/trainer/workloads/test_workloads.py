@@ -1,4 +1,4 @@
-"""Each workload: from examples to the exported model's answers, in every form of request."""
+"""Each workload, from examples to predictions for every format of request."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ TRIPS = [
 
 
 def make_example(features, **more):
-    """A tf.train.Example of lists by name."""
+    """Return a tf.train.Example of lists by name."""
     example = tf.train.Example()
     for name, value in {**features, **more}.items():
         feature = example.features.feature[name]
@@ -55,7 +55,7 @@ def image_examples(workload):
 
 @pytest.fixture(scope="module", params=sorted(WORKLOADS))
 def exported(request, tmp_path_factory):
-    """A model that has not been trained: (workload, Keras model, predictor, Examples, folder)."""
+    """An untrained model: (workload, Keras model, predictor, Examples, folder)."""
     workload = load_workload(request.param)
     if request.param == "taxi":
         examples = [make_example(trip, key=f"k{i}") for i, trip in enumerate(TRIPS)]
@@ -90,7 +90,7 @@ def test_arrays_examples_and_instances_get_the_models_own_predictions(exported):
     assert of_examples["key"].numpy().tolist() == [b"k0", b"k1", b"k2", b"k3"]
 
 
-def test_the_facts_of_the_train_split_travel_with_the_model(exported):
+def test_the_facts_of_the_train_split_are_exported_with_the_model(exported):
     workload, _, predictor, _, _ = exported
     assert predictor.workload.facts() == workload.facts()
 
@@ -124,18 +124,18 @@ def test_an_image_may_come_as_base64(name, kind):
         ("taxi", {"trip_start_day": 1.5}, "whole number from 1 to 7"),
     ],
 )
-def test_what_is_wrong_with_an_instance_is_said(name, instance, message):
+def test_an_invalid_instance_is_named_with_the_reason(name, instance, message):
     with pytest.raises(ValueError, match=message):
         load_workload(name).parse_instance(instance)
 
 
-def test_instances_and_their_index_are_named(exported):
+def test_an_invalid_instance_is_named_by_its_index(exported):
     _, _, predictor, _, _ = exported
     with pytest.raises(InstanceError, match="instance 0"):
         predictor.predict(["neither image nor trip"])
 
 
-def test_missing_unknown_and_rare_values_have_numbers_of_their_own():
+def test_missing_and_unknown_values_have_separate_numbers():
     numbers = bucketize(tf.constant([np.nan, -5.0, 1.0, 2.0, 9.0]), [1.0, 2.0])
     assert numbers.numpy().tolist() == [0, 2, 3, 4, 4]
     terms = number_terms(tf.constant(["", "b", "a", "é", "?"]), ["a", "b", "é"])
@@ -180,11 +180,11 @@ def test_shifting_and_mirroring_follow_the_noise():
 
 
 @pytest.mark.parametrize(("model", "num_weights"), [("resnet20", 269_722), ("resnet32", 464_154)])
-def test_a_classic_resnet_has_the_papers_weights(model, num_weights):
+def test_a_resnet_has_as_many_weights_as_in_the_paper(model, num_weights):
     built = load_workload("cifar10").build_model(model)
     assert sum(int(tf.size(v.value)) for v in built.trainable_variables) == num_weights
 
 
-def test_an_unknown_model_is_told_the_known_ones():
+def test_an_unknown_model_lists_the_known_ones():
     with pytest.raises(ValueError, match="'resnet21' is not a model of cifar10; use one of: fast"):
         load_workload("cifar10").recipe("resnet21")

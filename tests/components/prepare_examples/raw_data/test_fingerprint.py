@@ -24,7 +24,7 @@ HEAVY = {"tensorflow", "apache_beam", "pyarrow", "numpy", "google.cloud.storage"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two tables and a folder for the memory of their digests."""
+    """Two tables, and a folder for the cache of their digests."""
     (tmp_path / "x").mkdir()
     for name in ("a.csv", "b.csv"):
         (tmp_path / "x" / name).write_text(f"{name}\n")
@@ -88,19 +88,19 @@ def test_an_unchanged_file_is_read_once(folder, monkeypatch):
     assert list(json.loads(memory.read_text())) == [str(folder / "b.csv")]
 
 
-def test_a_file_that_has_just_changed_is_not_remembered(folder):
+def test_the_digest_of_a_file_that_has_just_changed_is_not_cached(folder):
     taxi(folder)
     assert json.loads((folder.parent / "cache" / CACHE_FILE).read_text()) == {}
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"a": 1}', '{"a": [[1], 2, 3]}'])
-def test_a_broken_memory_costs_only_time(folder, content):
+def test_a_damaged_cache_of_digests_is_ignored(folder, content):
     before = taxi(folder)
     (folder.parent / "cache" / CACHE_FILE).write_text(content)
     assert taxi(folder) == before
 
 
-def test_a_memory_that_cannot_be_written_costs_only_time(folder):
+def test_a_cache_of_digests_that_cannot_be_written_is_ignored(folder):
     (folder.parent / "cache").write_text("a file in the place of the folder")
     assert taxi(folder) == taxi(folder)
 
@@ -111,7 +111,7 @@ def test_a_pattern_that_matches_nothing_is_named(folder):
 
 
 @pytest.mark.parametrize("name", ["schema", "baseline"])
-def test_schema_and_baseline_count(folder, name):
+def test_schema_and_baseline_change_the_fingerprint(folder, name):
     path = folder / "given [1]"
     path.write_text("{}")
     before = taxi(folder, **{name: str(path)})
@@ -123,7 +123,7 @@ def test_schema_and_baseline_count(folder, name):
         taxi(folder, **{name: str(path)})
 
 
-def test_the_statistics_of_a_baselines_folder_count(folder):
+def test_the_statistics_in_a_baseline_folder_change_the_fingerprint(folder):
     (folder / "statistics.json").write_text("{}")
     before = taxi(folder, baseline=str(folder))
     (folder / "statistics.json").write_text("{ }")
@@ -136,7 +136,7 @@ def test_a_workloads_own_files_are_known_by_their_pinned_digests(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_taken_on_trust_count_as_they_are(tiny_mnist):
+def test_trusted_files_change_the_fingerprint(tiny_mnist):
     data_dir, options = tiny_mnist(), PrepareOptions(trust_files=True)
     before = fingerprint("mnist", data_dir=data_dir, options=options)
     labels = data_dir / "train-labels-idx1-ubyte"
@@ -147,7 +147,7 @@ def test_files_taken_on_trust_count_as_they_are(tiny_mnist):
         fingerprint("mnist", data_dir=data_dir, options=options)
 
 
-def test_the_time_of_bigquerys_table_counts(monkeypatch):
+def test_a_change_of_bigquerys_table_changes_the_fingerprint(monkeypatch):
     table = SimpleNamespace(modified=datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC))
     client = SimpleNamespace(get_table=lambda name: table)
     monkeypatch.setattr(bigquery, "connect", lambda project: client)
@@ -159,7 +159,7 @@ def test_the_time_of_bigquerys_table_counts(monkeypatch):
 
 
 class FakeStorage:
-    """Objects of one bucket: (size, generation) by name."""
+    """Fake client for the objects of one bucket: (size, generation) by name."""
 
     def __init__(self, objects):
         self.objects, self.error = objects, None
@@ -188,7 +188,7 @@ def in_bucket(pattern):
 
 
 @pytest.mark.parametrize("pattern", ["gs://b/d/*.csv", "gs://b/d/**/*.csv", "gs://b/d/a.csv"])
-def test_the_generations_of_objects_count(storage, pattern):
+def test_the_generations_of_objects_change_the_fingerprint(storage, pattern):
     before = in_bucket(pattern)
     storage.objects["d/a.txt"] = (6, 2)
     assert in_bucket(pattern) == before
@@ -201,19 +201,19 @@ def test_a_pattern_of_a_bucket_that_matches_nothing_is_named(storage):
         in_bucket("gs://b/d/*.parquet")
 
 
-def test_a_bucket_that_refuses_says_what_to_do(storage):
+def test_an_error_of_cloud_storage_says_what_to_do(storage):
     storage.error = Forbidden("no access")
     with pytest.raises(OSError, match=r"gs://b/d/a\.csv: 403 no access; .*bucket.*objectViewer"):
         in_bucket("gs://b/d/a.csv")
 
 
-def test_a_bucket_without_a_mount_is_refused_before_anything_is_asked(tmp_path, monkeypatch):
+def test_a_bucket_without_a_mount_is_refused_before_any_request(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/none/")
     with pytest.raises(DataError, match="local folder"):
         in_bucket("gs://b/d/a.csv")
 
 
-def test_input_that_changes_meanwhile_is_refused(folder):
+def test_input_that_changes_during_the_step_is_refused(folder):
     options = PrepareOptions(files=f"{folder}/*.csv")
     before = taxi(folder)
     check_unchanged(before, "taxi", data_dir=folder.parent / "cache", options=options)

@@ -17,7 +17,7 @@ from components.prepare_examples.statistics.schema import infer_schema
 
 @pytest.fixture
 def run(tmp_path, taxi_rows, write_csv):
-    """Prepares made-up trips, changed row by row, into the named folder."""
+    """Prepare generated trips, each changed by a function, into the named folder."""
 
     def do(name="out", change=None, **options):
         rows = [{**row, **(change(row) if change else {})} for row in taxi_rows(200)]
@@ -91,36 +91,36 @@ def another_feature(_, schema):
 @pytest.mark.parametrize(
     ("edit", "problem"),
     [
-        (narrow, "train fare: has 16.0, above the schema's 12.0"),
+        (narrow, r"train fare: .*16\.0.* 12\.0"),
         (require, "train company: is present in 79"),
-        (retype, "fare: has the type FLOAT, the schema INT"),
-        (unknown_value, "payment_type: has 1 values that the schema does not know: 'Cash'"),
-        (another_feature, "weather: is in the schema, but not in the data"),
+        (retype, "fare: .*FLOAT.*INT"),
+        (unknown_value, r"payment_type: .*'Cash'"),
+        (another_feature, r"weather: .*not in the data"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_an_error_against_a_schema_ends_the_run_unless_told_otherwise(tmp_path, run, edit, problem):
+def test_an_error_against_a_schema_stops_the_run_by_default(tmp_path, run, edit, problem):
     schema = edited_schema(run(), tmp_path / "wanted.pbtxt", edit)
-    with pytest.raises(DataError, match=re.escape(problem)):
+    with pytest.raises(DataError, match=problem):
         run("other", schema=schema)
     assert not (tmp_path / "other").exists()
     folder = run("other", schema=schema, block_on="none")
     assert any(
-        problem in f"{a['split']} {a['feature']}: {a['reason']}"
+        re.search(problem, f"{a['split']} {a['feature']}: {a['reason']}")
         for a in content_of(folder)["anomalies"]
     )
 
 
-def test_a_warning_ends_the_run_only_if_it_is_to(run):
+def test_a_warning_stops_the_run_only_with_block_on(run):
     folder = run()
     assert "pickup_census_tract" in {a["feature"] for a in content_of(folder)["anomalies"]}
-    with pytest.raises(DataError, match="pickup_census_tract: is never present"):
+    with pytest.raises(DataError, match=r"pickup_census_tract: .*never present"):
         run("other", block_on="warning")
 
 
-def test_a_schema_that_is_none_is_refused(tmp_path, run):
+def test_an_invalid_schema_is_refused(tmp_path, run):
     (tmp_path / "s.pbtxt").write_text("feature { nam")
-    with pytest.raises(DataError, match=r"s\.pbtxt is no schema"):
+    with pytest.raises(DataError, match=r"s\.pbtxt .*schema"):
         run(schema=str(tmp_path / "s.pbtxt"))
 
 
@@ -147,9 +147,7 @@ def test_a_shift_is_a_warning_with_its_distance(run):
     assert "psi is" in page
 
 
-def test_drift_below_the_thresholds_of_the_command_line_is_no_anomaly(
-    tmp_path, taxi_rows, write_csv
-):
+def test_drift_below_the_thresholds_is_not_an_anomaly(tmp_path, taxi_rows, write_csv):
     before, after = tmp_path / "before", tmp_path / "after"
     path = str(write_csv(taxi_rows(200)))
     common = ["--workload", "taxi", "--data-dir", str(tmp_path), "--files", path]
@@ -164,7 +162,7 @@ def test_drift_below_the_thresholds_of_the_command_line_is_no_anomaly(
         assert drifted - {"is"} == names
 
 
-def test_drift_is_told_in_words_of_the_share_that_moved_most():
+def test_drift_names_the_value_whose_share_changed_most():
     def statistics(texts, hours, quantiles, missing=0):
         common = {"num_present": 1000 - missing, "num_missing": missing}
         features = {
@@ -193,7 +191,7 @@ def test_drift_is_told_in_words_of_the_share_that_moved_most():
 
 
 def sparse_statistics(counts):
-    """Of each split: how many examples have a feature, and how many do not."""
+    """Return for each split how many examples have a feature and how many lack it."""
     features = {
         name: {"type": "STRING", "num_present": present, "num_missing": missing}
         | {"num_unique": 2, "top_values": [["a", present - new], [name, new]]}
@@ -218,7 +216,7 @@ def sparse_statistics(counts):
         ({"train": (50_000, 0, 1), "eval": (4_990, 10, 1)}, 1),
     ],
 )
-def test_what_few_rows_suggest_is_no_error_where_chance_explains_it(counts, num_errors):
+def test_deviations_that_chance_explains_are_not_errors(counts, num_errors):
     statistics = sparse_statistics(counts)
     found = find_anomalies(statistics, infer_schema(statistics), is_inferred=True)
     assert sum(anomaly.severity == "error" for anomaly in found) == num_errors
@@ -240,8 +238,8 @@ def test_a_small_table_passes_the_schema_inferred_from_it(tmp_path, taxi_rows, w
     assert not [reason for reason in reasons if "is present in" in reason]
 
 
-def test_a_baseline_that_is_none_is_refused(tmp_path, run):
-    with pytest.raises(DataError, match="holds no statistics of an earlier run"):
+def test_an_invalid_baseline_is_refused(tmp_path, run):
+    with pytest.raises(DataError, match=r"baseline .*statistics\.json"):
         run(baseline=str(tmp_path))
 
 
@@ -281,8 +279,8 @@ def test_rows_that_repeat_a_key_are_kept_counted_and_reported(tmp_path, taxi_row
     assert manifest["rows"]["written"] == 200
     assert manifest["duplicates"] == {"column": "unique_key", "num_rows": 10, "is_exact": True}
     reasons = [a["reason"] for a in content_of(tmp_path / "out")["anomalies"]]
-    assert "10 rows repeat the key of an earlier row; is a file there twice?" in reasons
-    with pytest.raises(DataError, match="unique_key: 10 rows repeat the key"):
+    assert any(reason.startswith("10 rows ") for reason in reasons)
+    with pytest.raises(DataError, match=r"unique_key: 10 rows "):
         prepare(
             "taxi",
             output_dir=tmp_path / "out",

@@ -23,7 +23,7 @@ def test_each_row_after_the_first_of_its_key_is_counted():
 
 
 @pytest.mark.parametrize("most", [1 << 20, 100], ids=["exact", "sampled"])
-def test_the_count_is_the_same_however_the_rows_are_parted(monkeypatch, most):
+def test_the_count_is_the_same_for_any_partition_of_the_rows(monkeypatch, most):
     monkeypatch.setattr(duplicates, "MAX_KEYS", most)
     rows = [f"{number % 800:040x}" for number in range(1000)]
     whole = counted(rows).to_state()
@@ -37,7 +37,7 @@ def test_the_count_is_the_same_however_the_rows_are_parted(monkeypatch, most):
         assert merged == whole
 
 
-def test_of_many_keys_a_sample_is_kept_and_the_count_estimated(monkeypatch):
+def test_many_keys_are_sampled_and_the_count_is_estimated(monkeypatch):
     monkeypatch.setattr(duplicates, "MAX_KEYS", 1000)
     keys = counted(*([f"{number % 16_000}" for number in range(20_000)] for _ in range(1)))
     assert len(keys.kept()[0]) == 1000
@@ -48,6 +48,6 @@ def test_of_many_keys_a_sample_is_kept_and_the_count_estimated(monkeypatch):
     assert anomaly.reason.startswith("about ")
 
 
-def test_keys_that_are_all_different_are_no_anomaly():
+def test_distinct_keys_are_not_an_anomaly():
     assert duplicate_anomalies(counted(["a", "b"]).summary()) == []
     assert duplicate_anomalies(None) == []

@@ -40,7 +40,7 @@ LIMIT 1000"""
 
 
 class FakeClient:
-    """Answers every query with the same batches."""
+    """Fake client that returns the same batches for every query."""
 
     def __init__(self, batches, error=None):
         self.batches, self.error, self.queries = batches, error, []
@@ -86,7 +86,7 @@ def test_the_query_names_the_needed_columns_a_limit_and_the_days():
     "dates",
     [("2016-01-01",), ("2016-02-01", "2016-01-01"), ("a", "b"), ("2016-01-01' OR 1=1", "2017")],
 )
-def test_dates_that_are_no_range_are_refused(dates):
+def test_invalid_dates_are_refused(dates):
     with pytest.raises(DataError, match=r"dates is .*first and last day"):
         build_query(limit=1, dates=dates)
 
@@ -104,12 +104,12 @@ def test_dates_that_are_no_range_are_refused(dates):
         ({"limit": 5}, "limit is 5; it needs source to be 'bigquery'"),
     ],
 )
-def test_wrong_requests_are_named(options, problem):
+def test_invalid_options_are_named(options, problem):
     with pytest.raises((ConfigError, DataError), match=problem):
         PrepareOptions(**options)
 
 
-def test_rows_are_kept_in_groups_of_one_size_and_asked_for_once(tmp_path, connect, monkeypatch):
+def test_rows_are_cached_in_groups_of_one_size_and_queried_once(tmp_path, connect, monkeypatch):
     monkeypatch.setattr(bigquery, "GROUP_ROWS", 10)
     client = connect(batch(0, 3), batch(3, 3), batch(3, 24), batch(24, 31))
     paths = [fetch_trips(tmp_path / "cache", project="p", query=QUERY) for _ in range(2)]
@@ -121,7 +121,7 @@ def test_rows_are_kept_in_groups_of_one_size_and_asked_for_once(tmp_path, connec
     assert parquet.read_table(paths[0])["unique_key"].to_pylist() == [f"{n:04d}" for n in range(31)]
 
 
-def test_rows_are_asked_for_again_when_the_table_has_changed(tmp_path, connect):
+def test_the_query_runs_again_when_the_table_has_changed(tmp_path, connect):
     client = connect(batch(0, 3))
     before = fetch_trips(tmp_path, project="p", query=QUERY)
     client.modified += datetime.timedelta(seconds=1)
@@ -129,20 +129,20 @@ def test_rows_are_asked_for_again_when_the_table_has_changed(tmp_path, connect):
     assert client.queries == [QUERY, QUERY]
 
 
-def test_an_answer_without_rows_leaves_no_file(tmp_path, connect):
+def test_a_query_without_rows_leaves_no_file(tmp_path, connect):
     connect(batch(0, 0))
     with pytest.raises(DataError, match=r"no row.*dates"):
         fetch_trips(tmp_path, project="p", query=QUERY)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_refusal_says_what_to_do(tmp_path, connect):
+def test_an_error_of_bigquery_says_what_to_do(tmp_path, connect):
     connect(error=Forbidden("billing is off"))
     with pytest.raises(OSError, match=r"project p: 403 billing is off; .*credentials"):
         fetch_trips(tmp_path, project="p", query=QUERY)
 
 
-def test_a_dry_run_prints_the_query_and_asks_nothing(tmp_path, connect, capsys):
+def test_a_dry_run_prints_the_query_without_running_it(tmp_path, connect, capsys):
     client = connect()
     flags = ["--source", "bigquery", "--project", "p", "--limit", "1000"]
     dates = ["--dates", "2016-01-01,2016-12-31", "--dry-run"]

@@ -1,4 +1,4 @@
-"""Tables of other makers: each is held against the same rows in a plain CSV file, byte by byte."""
+"""Tables from other programs, each compared byte by byte with the same rows in plain CSV."""
 
 import csv
 import datetime
@@ -32,7 +32,7 @@ Rows = list[dict[str, str]]
 
 @pytest.fixture
 def rows(taxi_rows) -> Rows:
-    """Trips on the night in which summer time ends, with amounts that no binary number is."""
+    """Return trips of the night in which daylight saving ends, with amounts inexact in binary."""
     made = taxi_rows(NUM_ROWS)
     first = 1_414_886_400  # 2 November 2014, 0:00
     for number, row in enumerate(made):
@@ -45,7 +45,7 @@ def rows(taxi_rows) -> Rows:
 
 @pytest.fixture
 def run(tmp_path):
-    """Prepares a file; answers its manifest and the bytes of its examples."""
+    """Prepare a file; return its manifest and the bytes of its examples."""
 
     def do(file: Path, **options):
         chosen = PrepareOptions(files=[str(file)], num_shards={"train": 1}, **options)
@@ -64,7 +64,7 @@ def known() -> dict[tuple, dict[str, bytes]]:
 
 @pytest.fixture
 def same(run, write_csv, rows, known):
-    """Asserts that a file gives the examples that plain CSV gives; answers its manifest."""
+    """Assert that a file gives the same examples as plain CSV; return its manifest."""
 
     def check(file: Path, plain: Rows | None = None, **options):
         path = write_csv(plain or rows, "plain.csv")
@@ -80,7 +80,7 @@ def same(run, write_csv, rows, known):
 
 @pytest.fixture
 def write(tmp_path) -> Callable[..., Path]:
-    """Writes columns as Parquet."""
+    """Write columns as Parquet."""
 
     def do(columns: dict[str, pa.Array], *, metadata=None, **options) -> Path:
         table = pa.table(columns, metadata=metadata)
@@ -91,13 +91,13 @@ def write(tmp_path) -> Callable[..., Path]:
 
 
 def texts_of(rows: Rows, kind: pa.DataType | None = None) -> dict[str, pa.Array]:
-    """Columns of texts, missing ones empty."""
+    """Return columns of texts, empty if missing."""
     found = {name: pa.array([row[name] for row in rows]) for name in rows[0]}
     return {name: column.cast(kind or pa.string()) for name, column in found.items()}
 
 
 def typed(rows: Rows) -> dict[str, pa.Array]:
-    """Columns of float64, int64 and texts with nulls."""
+    """Return columns of float64, int64 and texts with nulls."""
     found = {}
     for name in rows[0]:
         values = [row[name] or None for row in rows]
@@ -144,7 +144,7 @@ def as_null_type(rows: Rows) -> dict[str, pa.Array]:
 
 
 def with_other_columns(rows: Rows) -> dict[str, pa.Array]:
-    """Columns that are dropped may have any type."""
+    """Return dropped columns of other types, which are allowed."""
     size = len(rows)
     return {
         "trip_end_timestamp": pa.array([datetime.date(2014, 5, 1)] * size),
@@ -218,13 +218,13 @@ def test_any_writers_settings_give_the_same_examples(same, write, rows, options)
 
 
 def walls(rows: Rows) -> list[datetime.datetime]:
-    """The naive wall times."""
+    """Return the naive wall times."""
     return [datetime.datetime.fromtimestamp(int(r[TIME]), datetime.UTC).replace(tzinfo=None)
             for r in rows]  # fmt: skip
 
 
 def instants(rows: Rows) -> list[datetime.datetime]:
-    """The moments of the city's wall times."""
+    """Return the instants of the city's wall times."""
     return [wall.replace(tzinfo=CITY).astimezone(datetime.UTC) for wall in walls(rows)]
 
 
@@ -281,7 +281,7 @@ def test_times_beyond_nanoseconds_are_impossible(run, write, rows):
     assert run(file)[0]["quarantine"]["by_column"] == {TIME: 1}
 
 
-def test_another_zone_can_be_the_citys(same, write, rows):
+def test_the_time_zone_is_an_option(same, write, rows):
     times = pa.array(walls(rows)).cast(pa.timestamp("us", "UTC"))  # BigQuery's way
     manifest = same(write({**typed(rows), TIME: times}), time_zone="UTC")
     assert manifest["times"]["wall_time_of"] == "UTC"
@@ -346,11 +346,11 @@ CSV_MAKERS = {
 
 
 @pytest.mark.parametrize("maker", CSV_MAKERS.values(), ids=CSV_MAKERS)
-def test_csv_of_another_maker_gives_the_same_examples(tmp_path, same, rows, maker):
+def test_csv_from_another_source_gives_the_same_examples(tmp_path, same, rows, maker):
     same(maker(tmp_path / "foreign.csv", rows))
 
 
-def test_gzipped_csv_of_another_maker_gives_the_same_examples(tmp_path, same, rows):
+def test_gzipped_csv_from_another_source_gives_the_same_examples(tmp_path, same, rows):
     path = write_lines(tmp_path / "foreign.csv", rows, encoding="utf-8-sig")
     path.with_suffix(".csv.gz").write_bytes(gzip.compress(path.read_bytes()))
     same(path.with_suffix(".csv.gz"))
@@ -451,7 +451,7 @@ def test_a_type_that_a_column_cannot_have_is_refused_by_name(run, write, rows, c
     [(), ("--direct_num_workers=2", "--direct_running_mode=multi_processing")],
     ids=["here", "processes"],
 )
-def test_damage_within_a_parquet_file_is_told_with_file_and_row(run, write, rows, flags):
+def test_damage_in_a_parquet_file_is_reported_with_file_and_row(run, write, rows, flags):
     path = write(typed(rows), compression="gzip", row_group_size=60)
     content = bytearray(path.read_bytes())
     start = parquet.read_metadata(path).row_group(1).column(0).data_page_offset

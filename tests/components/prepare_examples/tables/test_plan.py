@@ -44,9 +44,9 @@ def test_reads_a_range_of_rows(tmp_path):
     [
         ({"magic": b"\0\0\x08\x03"}, "starts with 00000803, .* starts with 00000801"),
         ({"magic": b"\0\0\x0d\x01"}, "starts with 00000d01"),
-        ({"data": b"ab"}, "has 10 bytes, but its header announces 11"),
-        ({"data": b"abcd"}, "has 12 bytes, but its header announces 11"),
-        ({"size": 2**32 - 1}, "has 11 bytes, but its header announces 4294967303"),
+        ({"data": b"ab"}, "has 10 bytes.* 11"),
+        ({"data": b"abcd"}, "has 12 bytes.* 11"),
+        ({"size": 2**32 - 1}, "has 11 bytes.* 4294967303"),
     ],
     ids=["dimensions", "type", "short", "long", "absurd size"],
 )
@@ -58,7 +58,7 @@ def test_a_wrong_idx_file_is_refused_by_name(tmp_path, file, problem):
 @pytest.mark.parametrize("content", [b"", b"\0\0", b"\0\0\x08\x01\0"], ids=["none", "two", "five"])
 def test_an_idx_file_cut_within_its_header_is_refused(tmp_path, content):
     (tmp_path / "labels").write_bytes(content)
-    with pytest.raises(DataError, match=r"labels: (starts with|ends within its header)"):
+    with pytest.raises(DataError, match=r"labels: .*(starts with|header of 8 bytes)"):
         open_idx(tmp_path / "labels", row_shape=())
 
 
@@ -185,7 +185,7 @@ def test_a_bucket_is_read_where_vertex_mounts_it(tmp_path, monkeypatch):
     assert publish.local_path("raw") == Path("raw")
 
 
-def test_a_bucket_where_none_is_mounted_is_refused(tmp_path, monkeypatch):
+def test_a_bucket_without_a_mount_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CLOUD_MOUNT", f"{tmp_path}/absent/")
     with pytest.raises(DataError, match="gs://bucket/raw: buckets are reached through"):
         publish.local_path("gs://bucket/raw")
@@ -196,14 +196,16 @@ def test_a_bucket_where_none_is_mounted_is_refused(tmp_path, monkeypatch):
     [
         (
             ["--workload", "mnits"],
-            "error: workload is 'mnits'; allowed are cifar10, mnist, taxi",
+            "error: workload is 'mnits'",
         ),
         (["--workload", "mnist", "--max-examples", "-4"], "error: max_examples is -4"),
         (["--workload", "mnist", "--train-shards", "0"], "error: the number of train shards is 0"),
     ],
     ids=["workload", "max-examples", "shards"],
 )
-def test_bad_arguments_end_with_two_and_one_line(tmp_path, tiny_mnist, capsys, arguments, problem):
+def test_bad_arguments_exit_with_code_2_and_one_line(
+    tmp_path, tiny_mnist, capsys, arguments, problem
+):
     places = ["--output-dir", str(tmp_path / "out"), "--data-dir", str(tiny_mnist())]
     assert main([*arguments, *places, "--trust-files"]) == 2
     assert problem in capsys.readouterr().err
@@ -214,7 +216,7 @@ def test_a_folder_with_other_files_is_never_replaced(tmp_path, tiny_mnist, capsy
     (tmp_path / "thesis.tex").write_text("years of work")
     places = ["--output-dir", str(tmp_path), "--data-dir", str(tiny_mnist())]
     assert main(["--workload", "mnist", *places, "--trust-files"]) == 2
-    assert "is no prepared example" in capsys.readouterr().err
+    assert "not part of a dataset" in capsys.readouterr().err
     assert (tmp_path / "thesis.tex").exists()
 
 

@@ -36,7 +36,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(tmp_path):
-    """Prepares files into `out`; answers the manifest."""
+    """Prepare files into `out`; return the manifest."""
 
     def do(*files: Path, **options):
         chosen = PrepareOptions(files=[str(file) for file in files], **options)
@@ -47,12 +47,12 @@ def run(tmp_path):
 
 @pytest.fixture
 def trips(taxi_rows, write_csv) -> SimpleNamespace:
-    """`make` trips and `write` them."""
+    """Functions to `make` trips and to `write` them."""
     return SimpleNamespace(make=taxi_rows, write=write_csv)
 
 
 def examples_of(folder: Path, split: str) -> list[dict]:
-    """Each example as a dict of single values."""
+    """Return each example as a dict of single values."""
     files = sorted(str(path) for path in folder.glob(f"{split}-*"))
     kind = "GZIP" if files[0].endswith(".gz") else ""
     found = []
@@ -77,7 +77,7 @@ def quarantined(folder: Path) -> list[dict]:
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def test_every_row_becomes_an_example_with_the_features_that_are_there(
+def test_every_row_becomes_an_example_with_its_present_features(
     tmp_path, run, taxi_rows, write_csv
 ):
     rows = taxi_rows(60)
@@ -161,7 +161,7 @@ def test_bigquery_types_are_taken_from_parquet(tmp_path, run, taxi_rows, write_c
     assert "unique_key" not in example
 
 
-def test_the_portals_names_and_times_are_understood(tmp_path, run, taxi_rows, write_csv):
+def test_the_portals_names_and_times_are_supported(tmp_path, run, taxi_rows, write_csv):
     names = {"pickup_latitude": "Pickup Centroid Latitude", "dropoff_latitude": None}
     rows = []
     for row in taxi_rows(50):
@@ -244,7 +244,7 @@ def test_quotes_and_newlines_in_fields_are_kept_wherever_the_file_is_cut(
     assert found == {'The "Blue"\nCab, Inc.\n\n'}
 
 
-def test_a_byte_order_mark_and_blank_lines_are_no_data(tmp_path, run, taxi_rows, write_csv):
+def test_a_byte_order_mark_and_blank_lines_are_ignored(tmp_path, run, taxi_rows, write_csv):
     path = write_csv(taxi_rows(50))
     text = path.read_text().replace("\n", "\r\n\r\n").rstrip()
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
@@ -262,7 +262,7 @@ def test_a_byte_order_mark_and_blank_lines_are_no_data(tmp_path, run, taxi_rows,
     ],
     ids=["empty", "column missing", "blank", "utf-16", "parquet"],
 )
-def test_a_file_that_is_no_table_is_refused_by_name(tmp_path, run, content, problem):
+def test_a_file_that_is_not_a_table_is_refused_by_name(tmp_path, run, content, problem):
     (tmp_path / "trips.csv").write_bytes(content)
     with pytest.raises(DataError, match=problem):
         run(tmp_path / "trips.csv")
@@ -276,21 +276,21 @@ def test_a_header_alone_is_refused(tmp_path, run, taxi_rows, write_csv):
         run(path)
 
 
-def test_an_unknown_column_is_refused_unless_it_is_to_be_ignored(run, taxi_rows, write_csv):
+def test_an_unknown_column_is_refused_unless_ignored(run, taxi_rows, write_csv):
     path = write_csv([{**row, "weather": "rain"} for row in taxi_rows(40)])
     with pytest.raises(DataError, match=r"trips\.csv: .*'weather'.*ignore_columns"):
         run(path)
     assert run(path, ignore_columns=["weather"])["rows"]["written"] == 40
 
 
-def test_a_column_that_is_there_twice_is_refused(run, taxi_rows, write_csv):
+def test_a_duplicate_column_is_refused(run, taxi_rows, write_csv):
     path = write_csv(taxi_rows(2))
     path.write_text(path.read_text().replace("trip_miles", "fare", 1))
     with pytest.raises(DataError, match=r"trips\.csv: .*'fare'.*twice"):
         run(path)
 
 
-def test_a_gzip_file_cut_short_is_refused_by_name(tmp_path, run, taxi_rows, write_csv):
+def test_a_truncated_gzip_file_is_refused_by_name(tmp_path, run, taxi_rows, write_csv):
     content = gzip.compress(write_csv(taxi_rows(300)).read_bytes())
     (tmp_path / "trips.csv.gz").write_bytes(content[:-300])
     with pytest.raises(DataError, match=r"trips\.csv\.gz .*gzip"):
@@ -303,7 +303,7 @@ def test_a_pattern_that_matches_nothing_is_named(tmp_path, run):
         run(tmp_path / "absent-*.csv")
 
 
-def test_a_quote_that_is_never_closed_is_an_error_with_its_row(run, taxi_rows, write_csv):
+def test_an_unclosed_quote_is_an_error_with_its_row(run, taxi_rows, write_csv):
     path = write_csv(taxi_rows(40))
     lines = path.read_text().split("\n")
     lines[20] = lines[20].replace("Cash", '"Cash')
@@ -329,7 +329,7 @@ def test_when_every_row_is_bad_the_error_says_why(run, taxi_rows, write_csv):
         run(write_csv([{**row, "trip_miles": "-1"} for row in taxi_rows(20)]), max_quarantine=1)
 
 
-def test_too_many_bad_rows_end_the_run_with_columns_values_and_rows(
+def test_too_many_bad_rows_stop_the_run_with_columns_values_and_rows(
     tmp_path, run, taxi_rows, write_csv
 ):
     rows = taxi_rows(100)
@@ -408,7 +408,7 @@ def test_results_merge_in_any_order(tmp_path):
     assert merge_results([one, merge_results([one])])["tally"]["quarantined"] == {"fare": 2}
 
 
-def test_a_killed_run_leaves_nothing_that_looks_complete(tmp_path, taxi_rows, write_csv):
+def test_a_killed_run_leaves_no_folder_that_looks_complete(tmp_path, taxi_rows, write_csv):
     path, output = write_csv(taxi_rows(30_000)), tmp_path / "out"
     command = [sys.executable, "-m", "components.prepare_examples", "--workload", "taxi"]
     process = subprocess.Popen(
