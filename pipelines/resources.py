@@ -52,13 +52,13 @@ def get_model(api: VertexApi, name: str) -> Json:
     return api.get(model_name(api, name))
 
 
-def delete_model(api: VertexApi, name: str, *, with_all: Callable[[int], bool]) -> str:
+def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool]) -> str:
     """Delete a model, or one version of it (`mnist@2`); return what was deleted.
 
     Args:
         api: Project and location.
         name: `mnist` or `mnist@2`.
-        with_all: Says whether a model is to go that has this many versions, more than one.
+        confirm_all: Says whether a model is to go that has this many versions, more than one.
 
     Raises:
         ResourceError: the version is the default, or not all versions are to go.
@@ -71,7 +71,7 @@ def delete_model(api: VertexApi, name: str, *, with_all: Callable[[int], bool]) 
     else:
         full_name, method = model_name(api, name), ""
         num_versions = len(list_versions(api, full_name))
-        if num_versions > 1 and not with_all(num_versions):
+        if num_versions > 1 and not confirm_all(num_versions):
             raise ResourceError(
                 f"{name} has {num_versions} versions; delete one by its name, as {name}@1, or all "
                 "of them with --all"

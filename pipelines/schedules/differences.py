@@ -16,7 +16,7 @@ from components.vertex.api import VertexApi
 from pipelines.package.registry import RegistryError
 from pipelines.package.spec import check_images
 from pipelines.resources import ResourceError
-from pipelines.runs.submit import RunOptions, config_of, package_of, plan_run
+from pipelines.runs.submit import config_of, package_of, plan_run
 from pipelines.schedules.file import ScheduleFile
 from pipelines.target.places import Target
 from pipelines.vertex_checks import ConfigError
@@ -80,9 +80,13 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
         config = config_of(package, settings=settings, cluster=None)
         if config and not any(setting.startswith(KEEP) for setting in settings):
             config = dataclasses.replace(config, keep_endpoint=True)
-        options = RunOptions(use_cache=file.cache)
         planned = plan_run(
-            package, run=file.name, target=target, config=config, options=options, settings=settings
+            package,
+            run=file.name,
+            target=target,
+            config=config,
+            settings=settings,
+            use_cache=file.cache,
         )
     except ValueError as error:
         raise file.wrong("parameters", error) from error

@@ -11,7 +11,7 @@ from components.model_version.same_model import model_digest
 from components.model_version.saved_model import SavedModelError, check_saved_model
 from components.model_version.upload import upload_version
 from components.vertex.api import VertexApi
-from pipelines.jobs.lifecycle import JOB
+from pipelines.kinds import JOB
 from pipelines.package.image import default_image
 from pipelines.package.spec import PULLABLE
 from pipelines.resources import ResourceError, short_name

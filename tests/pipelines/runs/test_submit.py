@@ -7,7 +7,7 @@ from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
-from pipelines.command import runs as run_cli
+from pipelines.command import submit
 from pipelines.config import ConfigError, RunConfig, mnist, with_settings
 from pipelines.package.spec import (
     check_images,
@@ -18,7 +18,6 @@ from pipelines.package.spec import (
 )
 from pipelines.runs.request import run_request
 from pipelines.runs.submit import (
-    RunOptions,
     config_of,
     package_of,
     parameters_of,
@@ -70,7 +69,7 @@ def vertex(tmp_path):
 
 
 def plan(package_, target, **arguments):
-    options = {"run": "r-1", "config": None, "options": RunOptions(), **arguments}
+    options = {"run": "r-1", "config": None, **arguments}
     return plan_run(package_, target=target, **options)
 
 
@@ -167,9 +166,7 @@ def test_what_is_no_package_is_named(text, message, tmp_path):
     ("source", "message"),
     [
         pytest.param("no/p.yaml", "cannot read the package no/p.yaml: No such file", id="file"),
-        pytest.param(
-            "mnits", r"unknown workload 'mnits'; did you mean 'mnist'\? there are", id="workload"
-        ),
+        pytest.param("mnits", r"unknown workload 'mnits'; did you mean 'mnist'\?", id="workload"),
         pytest.param("https://x.org/p", "not a package's address", id="address"),
     ],
 )
@@ -291,11 +288,14 @@ def test_a_run_anew_leaves_the_package_as_it_was():
     ("is_terminal", "answer", "expected"),
     [(True, "y", True), (True, "", False), (False, "y", False)],
 )
-def test_only_a_person_at_a_terminal_cancels(monkeypatch, is_terminal, answer, expected):
-    monkeypatch.setattr(run_cli.sys.stdin, "isatty", lambda: is_terminal, raising=False)
+def test_an_interrupted_run_is_cancelled_only_after_a_yes_at_a_terminal(
+    monkeypatch, tmp_path, is_terminal, answer, expected
+):
+    monkeypatch.setattr(submit.sys.stdin, "isatty", lambda: is_terminal, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: answer)
 
-    assert run_cli._wants_cancel("r-1") is expected
+    target = local_target(tmp_path)
+    assert submit._confirm_cancel("r-1", target=target, service=None) is expected
 
 
 @pytest.mark.parametrize(

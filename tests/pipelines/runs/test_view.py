@@ -2,9 +2,10 @@ import pytest
 import yaml
 
 from components.vertex.api import VertexError
-from pipelines.runs import view as watch
+from components.vertex.task_details import NOT_RUN, leaf_tasks
+from pipelines.runs import view as run_view
 from pipelines.runs.execute import summary_of
-from pipelines.runs.view import NOT_RUN, follow, leaf_tasks, view_of
+from pipelines.runs.view import follow, view_of
 
 pytestmark = pytest.mark.fast
 
@@ -107,7 +108,7 @@ def details(states: dict[str, str]) -> dict:
 
 @pytest.fixture
 def is_quick(monkeypatch):
-    monkeypatch.setattr(watch, "LEAST_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(run_view, "MIN_DELAY_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("is_quick")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import main
+from pipelines.command.target_options import mounts_of
 from pipelines.package.image import default_image
-from pipelines.target.containers import mounts_of
 from pipelines.target.local_service import LocalService
 from pipelines.target.places import local_target
 from tests.support.service import running_service

@@ -59,7 +59,7 @@ class Commands:
 
     def start(self, *words: str, log: str) -> Fork:
         environ = {STATE_DIR_VARIABLE: str(self._state_dir), PRELOAD_VARIABLE: ""}
-        return forks_with("pipelines.cli", "pipelines.command.runs").start(
+        return forks_with("pipelines.cli", "pipelines.command.submit").start(
             ["python", "-m", "pipelines.cli", *words],
             log_path=self._state_dir.with_name(f"{log}.log"),
             **environ,

@@ -130,7 +130,7 @@ def test_a_dry_run_changes_nothing(trainyard, submit, state):
     output = trainyard("prune", "--keep", "0", "--dry-run")
 
     assert set(fate(output).values()) == {"goes"}
-    assert output.splitlines()[-1].startswith("would go: 2 of 2 runs")
+    assert output.splitlines()[-1].startswith("would be removed: 2 of 2 runs")
     assert sorted(map(str, (state / "runs").rglob("*"))) == before
     assert records(trainyard) == {"one", "two"}
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}

@@ -1,0 +1,38 @@
+"""Warnings about clusters that cannot be had as their file describes them."""
+
+import logging
+import os
+
+from components.plan_training.shape import Shape
+
+logger = logging.getLogger(__name__)
+
+
+def warn_of_local_limits(cluster: Shape) -> None:
+    """Warn of GPUs and cores that a cluster asks for and this machine does not provide."""
+    gpus = [str(pool.machine.accelerator) for pool in cluster.pools() if pool.machine.accelerator]
+    if gpus:
+        logger.warning(
+            "the cluster file asks for %s per replica; on this machine replicas compute on CPUs",
+            " and ".join(dict.fromkeys(gpus)),
+        )
+    roles = ("worker",) if cluster.is_asynchronous else ("chief", "worker")
+    num_computing = sum(pool.count for pool in cluster.pools() if pool.role in roles)
+    num_cores = len(os.sched_getaffinity(0))
+    if num_computing > num_cores:
+        logger.warning(
+            "%d replicas compute on the %d cores of this machine, with 1 thread each: more than %d "
+            "do not train faster here",
+            num_computing,
+            num_cores,
+            num_cores,
+        )
+
+
+def warn_of_restarts(cluster: Shape) -> None:
+    """Warn that a pipeline's training step ignores `restarts: never`."""
+    if cluster.restarts == "never":
+        logger.warning(
+            "the cluster file says restarts: never, but the training step of a pipeline always "
+            "restarts lost replicas; use trainyard jobs submit for a job without restarts"
+        )
