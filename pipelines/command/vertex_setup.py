@@ -53,7 +53,7 @@ def _vertex_setup(arguments: argparse.Namespace) -> int:
     steps = steps_of(setup)
     if arguments.yes:
         try:
-            run_steps(steps, say=print)
+            run_steps(steps, report=print)
         except SetupError as error:
             print(f"trainyard: {error}", file=sys.stderr)
             return FAILED

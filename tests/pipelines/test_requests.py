@@ -84,8 +84,10 @@ def submit(api, **options):
 def apply(api, action, **options):
     """A change of the schedule of the golden requests."""
     wanted = schedules.Wanted(body=SCHEDULE, is_paused=False, catch_up=False)
-    there = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
-    change = schedules.Change(action=action, name="nightly", wanted=wanted, there=there, **options)
+    existing = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
+    change = schedules.Change(
+        action=action, name="nightly", wanted=wanted, existing=existing, **options
+    )
     schedules.apply_change(api, change)
 
 

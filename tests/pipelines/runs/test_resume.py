@@ -112,7 +112,7 @@ def test_a_run_goes_on_from_the_last_whole_checkpoint_with_the_same_plan(trainya
 
     code, _, errors = trainyard("runs", "resume", name)
     assert code == 2
-    assert "run one-r2 has succeeded; there is nothing to resume" in errors
+    assert "run one-r2 has succeeded" in errors
 
 
 def test_names_go_on_counting_and_a_run_without_a_checkpoint_says_so(trainyard, failed):
@@ -147,7 +147,7 @@ def test_a_run_of_another_source_is_not_resumed(trainyard, package, folder, tmp_
     assert trainyard("submit", str(other), "--wait", *given)[0] == 1
     code, _, errors = trainyard("runs", "resume", "one")
     assert code == 2
-    assert "was started from another source (trainyard:src-000000000000; this is" in errors
+    assert "trainyard:src-000000000000" in errors
 
 
 def test_two_runs_of_one_plan_do_not_train_into_one_folder(service, trainyard, package, folder):

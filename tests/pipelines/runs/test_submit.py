@@ -107,7 +107,7 @@ def test_what_a_package_asks_of_kubernetes_is_named(tmp_path):
         step(folder=dsl.WORKSPACE_PATH_PLACEHOLDER)
 
     compiler.Compiler().compile(with_workspace, str(tmp_path / "w.yaml"))
-    with pytest.raises(ConfigError, match=r"w.yaml asks kubernetes .*pipeline \(workspace\)"):
+    with pytest.raises(ConfigError, match=r"w.yaml.*kubernetes.*pipeline \(workspace\)"):
         read_package_file(tmp_path / "w.yaml")
     secrets = {"kubernetes": {"deploymentSpec": {"executors": {"exec-a": {"secretAsEnv": []}}}}}
     text = f"{json.dumps(package().spec)}\n---\n{json.dumps({'platforms': secrets})}"
@@ -142,7 +142,7 @@ def test_an_image_takes_the_place_of_the_one_named_by_the_source(own):
 
     check_images(changed)
     assert "trainyard:src" not in changed.text
-    with pytest.raises(ConfigError, match="was compiled with images of its own"):
+    with pytest.raises(ConfigError, match=r"--image.*compile it again"):
         with_image(changed, "r.example/i:3")
 
 

@@ -93,25 +93,25 @@ def test_the_request_is_the_golden_one(write):
         ({"cron": "TZ=Europe/Berlin 0 3 * * *"}, "cron: .* the time zone in time_zone"),
         ({"cron": "0 25 * * *"}, "cron: '0 25 .*Bad hour"),
         ({"cron": "0 3 L * *"}, "cron: 'L' in"),
-        ({"cron": 3}, "cron: 3 is not allowed; write five fields"),
-        ({"cron": None}, "cron: is missing"),
+        ({"cron": 3}, "cron: 3 .*five fields"),
+        ({"cron": None}, "cron: missing"),
         ({"time_zone": "Europe/Berln"}, "time_zone: 'Europe/Berln' is unknown"),
         ({"start": "2026-12-02", "end": "2026-12-01"}, "end: 2026-12-01 is not after start"),
-        ({"start": "soon"}, "start: 'soon' is no time"),
+        ({"start": "soon"}, "start: 'soon'.*2026-12-31"),
         (
             {"workload": "taxy"},
-            r"workload: 'taxy' is unknown; did you mean 'taxi'\? write one of mnist",
+            r"workload: 'taxy' .*did you mean 'taxi'\?.*mnist",
         ),
         ({"package": "p.yaml"}, "give either workload or package"),
         ({"workload": None}, "give either workload or package"),
-        ({"workload": None, "package": "gone.yaml"}, "package: there is no file .*gone.yaml"),
-        ({"max_runs": 0}, "max_runs: 0 is not allowed; write a whole number from 1"),
-        ({"concurrency": True}, "concurrency: True is not allowed"),
-        ({"paused": "yes"}, "paused: 'yes' is not allowed; write true or false"),
-        ({"crom": "0 3 * * *"}, r"crom: unknown key; did you mean 'cron'\? allowed are workload"),
+        ({"workload": None, "package": "gone.yaml"}, "package: .*gone.yaml"),
+        ({"max_runs": 0}, "max_runs: 0 .*whole number from 1"),
+        ({"concurrency": True}, "concurrency: True "),
+        ({"paused": "yes"}, "paused: 'yes' .*true or false"),
+        ({"crom": "0 3 * * *"}, r"crom: unknown key; did you mean 'cron'\?.*workload"),
         ({"parameters": {"train.epoch": 1}}, "parameters: .*unknown key 'train.epoch'"),
         ({"parameters": {"train.epochs": "x"}}, "parameters: .*epochs"),
-        ({"parameters": ["train.epochs=1"]}, "parameters: .* is not allowed; write settings"),
+        ({"parameters": ["train.epochs=1"]}, "parameters: .*train.epochs: 5"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -180,7 +180,7 @@ def test_an_image_that_vertex_ai_cannot_pull_is_told(write, tmp_path, capsys):
 def test_there_must_be_a_folder(tmp_path, capsys):
     assert main(["schedule", "apply", str(tmp_path / "none")]) == 2
 
-    assert "there is no folder" in capsys.readouterr().err
+    assert str(tmp_path / "none") in capsys.readouterr().err
 
 
 def wanted(body: dict, *, is_paused: bool = False, catch_up: bool = False) -> Wanted:
@@ -274,7 +274,7 @@ def test_what_no_file_says_and_what_is_there_twice_is_deleted(body):
 
     changes = differences([wanted(body)], twice, now=NOW)
 
-    done = [(change.action, change.name, (change.there or {})["name"]) for change in changes]
+    done = [(change.action, change.name, (change.existing or {})["name"]) for change in changes]
     assert done == [
         ("delete", "nightly", "s/2"),
         ("keep", "nightly", "s/1"),
@@ -283,7 +283,7 @@ def test_what_no_file_says_and_what_is_there_twice_is_deleted(body):
 
 
 def test_one_that_has_ended_is_not_created(body):
-    with pytest.raises(ConfigError, match="nightly: end: 2026-01-01T00:00:00Z has passed"):
+    with pytest.raises(ConfigError, match="nightly: end: 2026-01-01T00:00:00Z"):
         differences([wanted({**body, "endTime": "2026-01-01T00:00:00Z"})], [], now=NOW)
 
 

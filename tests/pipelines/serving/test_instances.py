@@ -1,4 +1,4 @@
-"""Instances of files: how they are read, sent in pieces and answered."""
+"""Instances in files: reading, requests in batches, predictions."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from pipelines.serving import instances
 from pipelines.serving.instances import (
     MAX_REQUEST_BYTES,
     Instance,
-    pieces,
+    batches,
     predict,
     predictions_table,
     read_document,
@@ -58,18 +58,18 @@ def test_a_dash_is_standard_input(monkeypatch):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("", "is empty; it must hold one instance a line"),
+        ("", "is empty"),
         ("\n \r\n", "is empty"),
         (b"\xef\xbb\xbf", "is empty"),
         ('{"a": 1}\n{"a": \n', r"digits.jsonl, line 2: not JSON: Expecting value"),
         ("1\n\n[\n  2\n]\n", "line 3: not JSON"),
         ("1\n2,\n", "line 2: not JSON: Extra data"),
-        ("1\nNaN\n", "line 2: not JSON: NaN is no number"),
-        ("[1e999]\n", "line 1: not JSON: 1e999 is no number"),
+        ("1\nNaN\n", "line 2: not JSON: NaN is "),
+        ("[1e999]\n", "line 1: not JSON: 1e999 is "),
         (b"1\n\xff\n", "line 2: not JSON: 'utf-8' codec"),
         (b"\xff\xfe1\x00\n\x00", "line 1: not JSON: 'utf-8' codec"),
         ("[" * 100_000, "line 1: not JSON: it is nested too deeply"),
-        ('{"instances": [1]}\n', "line 1 holds .*which --instances takes"),
+        ('{"instances": [1]}\n', "line 1 .*--instances"),
     ],
     ids=lambda value: repr(value)[:20],
 )
@@ -81,35 +81,35 @@ def test_a_bad_line_is_named_with_its_number(file, data, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("1\n2\n", "not JSON: Extra data.*is for --json-instances"),
-        ("{}", "must hold a list of instances"),
-        ("[]", "must hold a list of instances"),
+        ("1\n2\n", "not JSON: Extra data.*--json-instances"),
+        ("{}", "list of instances"),
+        ("[]", "list of instances"),
         ('{"inputs": [1]}', r'has the key "inputs", .*; write {"instances": \[\.\.\.\]}'),
-        ("[NaN]", "NaN is no number"),
+        ("[NaN]", "NaN is "),
     ],
 )
-def test_a_document_that_holds_no_instances_says_what_it_must_hold(file, data, message):
+def test_a_document_without_instances_is_refused(file, data, message):
     with pytest.raises(ResourceError, match=message):
         read_document(file(data))
 
 
-def test_a_large_file_is_sent_in_pieces_that_a_request_has_room_for(file):
+def test_a_large_file_is_sent_in_batches_that_fit_into_a_request(file):
     texts = [str(number) * 90_000 for number in range(10)] * 4
     found = read_lines(file("\n".join(map(json.dumps, texts))))
 
-    sent = list(pieces(found))
+    sent = list(batches(found))
     assert [one.value for piece in sent for one in piece] == texts
     sizes = [len(json.dumps({"instances": values(piece)})) for piece in sent]
     assert len(sizes) == 3
     assert max(sizes) < 1_500_000
-    assert list(pieces([])) == []
+    assert list(batches([])) == []
 
 
 def test_an_instance_that_no_request_has_room_for_is_named(file):
     found = read_lines(file("1\n" + json.dumps("x" * MAX_REQUEST_BYTES)))
 
     with pytest.raises(ResourceError, match=r"line 2: the instance has 1,400,0\d\d bytes"):
-        list(pieces(found))
+        list(batches(found))
 
 
 class Endpoint:

@@ -113,7 +113,7 @@ def test_a_version_without_traffic_or_golden_predictions_is_deployed_and_said_so
 
     code, output, _ = trainyard("endpoints", "deploy", "tiny@2", "--traffic", "0")
     assert (code, shares(api)) == (0, {"1": 100, "2": 0})
-    assert "cannot be asked" in output
+    assert "not checked" in output
 
     (service.root / "models" / first.model.rpartition("/")[2] / "1" / GOLDEN_FILE).unlink()
     trainyard("endpoints", "undeploy", "tiny@1")

@@ -1,6 +1,7 @@
 """`trainyard … --containers`: what is checked before anything starts; no engine is needed."""
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_an_image_that_is_not_there_is_named(docker, tmp_path, examples_dir, cap
 
     assert code == 2
     error = capsys.readouterr().err
-    assert f"the image {default_image()} is not on this machine" in error
+    assert default_image() in error
     assert "make image" in error
     assert not (tmp_path / "state").exists()
 
@@ -57,7 +58,7 @@ def test_a_running_service_whose_containers_see_too_little_is_not_used(docker, t
 
     assert code == 1
     error = capsys.readouterr().err
-    assert f"the service at {service.url} runs containers that do not see {tmp_path};" in error
+    assert re.search(rf"{service.url} runs containers .*{tmp_path};", error)
 
 
 def test_a_running_service_of_processes_is_not_used(docker, service, capsys):

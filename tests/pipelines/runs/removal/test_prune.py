@@ -92,7 +92,7 @@ def records(trainyard) -> set[str]:
 
 
 def fate(output: str) -> dict[str, str]:
-    """`stays` or `goes`, with the reason, by run."""
+    """`keep` or `remove`, with the reason, by run."""
     rows = [line.split(maxsplit=4) for line in output.splitlines()[1:-1]]
     return {row[0]: row[4].strip() for row in rows}
 
@@ -103,7 +103,7 @@ def test_old_runs_go_and_what_they_did_is_done_anew(trainyard, submit, state):
 
     output = trainyard("prune", "--keep", "1")
 
-    assert fate(output) == {"three": "stays  one of the newest 1", "two": "goes", "one": "goes"}
+    assert fate(output) == {"three": "keep  one of the newest 1", "two": "remove", "one": "remove"}
     assert output.splitlines()[-1].startswith("removed: 2 of 3 runs, 0.")
     assert folders(state) == records(trainyard) == {"three"}
     assert [path.name for path in (state / "vertex" / "pipelines").iterdir()] == ["three"]
@@ -118,7 +118,7 @@ def test_files_that_a_kept_run_has_taken_from_the_cache_stay(trainyard, submit, 
 
     output = trainyard("prune", "--keep", "2")
 
-    assert fate(output)["one"] == "stays  two uses its files"
+    assert fate(output)["one"] == "keep  two uses its files"
     assert folders(state) == records(trainyard) == {"one", "two", "three"}
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
@@ -129,7 +129,7 @@ def test_a_dry_run_changes_nothing(trainyard, submit, state):
 
     output = trainyard("prune", "--keep", "0", "--dry-run")
 
-    assert set(fate(output).values()) == {"goes"}
+    assert set(fate(output).values()) == {"remove"}
     assert output.splitlines()[-1].startswith("would be removed: 2 of 2 runs")
     assert sorted(map(str, (state / "runs").rglob("*"))) == before
     assert records(trainyard) == {"one", "two"}
@@ -140,7 +140,7 @@ def test_young_runs_and_the_latest_stay(trainyard, submit, state):
     submit("one", "two")
     (state / "runs" / "latest").symlink_to("one")
     output = trainyard("prune", "--keep", "0", "--older-than", "30d")
-    assert set(fate(output).values()) == {"stays  younger than 30d"}
+    assert set(fate(output).values()) == {"keep  younger than 30d"}
 
     files = RunFiles(connect("local", "us-central1"), state)
     later = decide(files, keep=0, older_than_seconds=30 * DAY, now=time.time() + 31 * DAY)
@@ -154,7 +154,7 @@ def test_a_run_that_goes_on_keeps_itself_and_what_it_uses(trainyard, submit, pac
 
     output = trainyard("prune", "--keep", "0")
 
-    assert fate(output) == {"two": "stays  it goes on", "one": "stays  two uses its files"}
+    assert fate(output) == {"two": "keep  it is unfinished", "one": "keep  two uses its files"}
     trainyard("runs", "cancel", "two")
 
 
@@ -172,7 +172,7 @@ def test_a_run_that_begins_to_use_files_meanwhile_keeps_them(trainyard, submit, 
 
     output = trainyard("prune", "--keep", "0")
 
-    assert fate(output)["one"].startswith("stays  a run that goes on uses files in ")
+    assert fate(output)["one"].startswith("keep  an unfinished run uses files in ")
     assert (state / "runs" / "one" / "make" / "made").exists()
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
     os.close(lock)
@@ -194,9 +194,9 @@ def test_only_folders_of_runs_are_removed(trainyard, submit, state, tmp_path):
     output = trainyard("prune", "--keep", "0")
 
     assert fate(output) == {
-        "one": "goes",
-        "begun": "stays  it may have just begun",
-        "forgotten": "goes",
+        "one": "remove",
+        "begun": "keep  it may have just started",
+        "forgotten": "remove",
     }
     assert folders(state) == {"notes", "begun", "Other", "link"}
     assert (strange / "file").read_text() == "precious"
@@ -229,7 +229,11 @@ def test_a_deleted_run_takes_its_files_along_unless_another_uses_them(trainyard,
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
     os.utime(state / "runs" / "one", (time.time() - DAY,) * 2)
-    assert fate(trainyard("prune", "--keep", "0")) == {"four": "goes", "two": "goes", "one": "goes"}
+    assert fate(trainyard("prune", "--keep", "0")) == {
+        "four": "remove",
+        "two": "remove",
+        "one": "remove",
+    }
     assert folders(state) == set()
     assert submit("five") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
 
