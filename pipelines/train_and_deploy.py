@@ -75,7 +75,7 @@ def train_and_deploy(
         trust_files: Use the files of data_dir without checking their SHA-256.
         prepare: Further options of prepare_examples (PrepareOptions), a JSON object.
         serving_machine: Machine type of the prediction server.
-        keep_endpoint: Leave the promoted model deployed, even on an endpoint that served nothing before.
+        keep_endpoint: Keep the promoted model deployed, even if the endpoint served nothing before.
         service_account: Account that the training job runs as; empty: Vertex AI's own.
         network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
         tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.

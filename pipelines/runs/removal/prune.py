@@ -31,7 +31,7 @@ class OldRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Whether a run is kept: `reason` says why, and is empty if the run is to be removed."""
+    """Decision on a run: `reason` to keep it, "" to remove it."""
 
     run: OldRun
     reason: str
