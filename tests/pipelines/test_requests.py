@@ -1,4 +1,4 @@
-"""Each request the project sends is the one that Google's SDK sends for the same purpose."""
+"""Each request of the project equals the SDK's request for the same purpose."""
 
 import dataclasses
 import json
@@ -49,7 +49,7 @@ MODEL, ENDPOINT = f"{PARENT}/models/5", f"{PARENT}/endpoints/9"
 
 
 def custom_job():
-    """A job with everything that a cluster file can ask for."""
+    """Return a job with all features of cluster files."""
     cluster = ClusterSpec(
         strategy="multi_worker_mirrored",
         workers=2,
@@ -164,7 +164,7 @@ def server():
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_ours_is_the_sdks_request(server, golden, monkeypatch, name):
+def test_request_equals_the_sdks(server, golden, monkeypatch, name):
     monkeypatch.setenv(EMULATOR_VARIABLE, server.host)
     server.taken()
 
@@ -184,12 +184,12 @@ def test_the_golden_requests_are_what_the_installed_sdk_sends(golden, tmp_path):
     assert json.loads(path.read_text()) == golden, UPDATE
 
 
-def test_every_golden_request_is_held_against_ours(golden):
+def test_every_golden_request_is_compared(golden):
     assert set(golden) == set(OURS)
 
 
 def normal(request):
-    """The request with enums by name, an empty body as none, and of a change what the mask says."""
+    """Return a request with enums by name, no empty body, and only the masked fields of a patch."""
     body = request["body"] or None
     if mask := request["query"].get("updateMask"):
         body = {field: body[field] for field in mask.split(",")}
@@ -202,7 +202,7 @@ def normal(request):
 
 
 def write_golden(path: Path) -> None:
-    """Records what the SDK sends."""
+    """Record the SDK's requests."""
     with recording() as recorder, tempfile.TemporaryDirectory() as folder:
         found = record(recorder, Path(folder), custom_job())
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")

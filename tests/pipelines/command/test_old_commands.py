@@ -47,14 +47,14 @@ FLAGS = ["--workload=mnist", "--examples-dir=examples"]
 
 
 def rows() -> list[list[str]]:
-    """The page's rows: old, here, what differs."""
+    """Return the page's rows: old command, new command, differences."""
     lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [row for row in cells if row[0] not in ("old", "---")]
 
 
 def commands() -> list[str]:
-    """What the column `here` says, one command a row."""
+    """Return the commands of the column `here`."""
     found = []
     for row in rows():
         assert len(row) == 3, f"not three cells: {row}"
@@ -64,7 +64,7 @@ def commands() -> list[str]:
 
 
 class Runner:
-    """Runs a command of the page on tiny data; raises when it fails or nobody knows how to."""
+    """Run a command of the page on tiny data; raise if it fails or is unknown."""
 
     def __init__(self, *, jobs: dict[str, str], raw: Path, ports: dict[str, str]):
         self.jobs, self.raw, self.ports = jobs, raw, ports
@@ -126,7 +126,7 @@ class Runner:
         assert "trainyard run mnist" in said
 
     def _serve(self, server: subprocess.Popen | Fork, path: str) -> requests.Response:
-        """What a server says at `path`, once that is not nothing."""
+        """Return a server's response at `path`, once it is not empty."""
         self.servers.append(server)
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
@@ -142,13 +142,13 @@ class Runner:
 
 
 def start_trainer(words: list[str], environment: dict[str, str]) -> Fork:
-    """Starts `python -m trainer.…` without waiting for TensorFlow to be imported."""
+    """Start `python -m trainer.…` from a process that has imported TensorFlow."""
     forks = forks_with("tensorflow", "trainer.loop")
     return forks.start(words, log_path=LOG.absolute(), cwd=os.getcwd(), **environment)
 
 
 def finish(call: list[str]) -> str:
-    """What a program prints; it must end well."""
+    """Return the output of a program that must succeed."""
     done = subprocess.run(
         call, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
     )
@@ -158,7 +158,7 @@ def finish(call: list[str]) -> str:
 
 @pytest.fixture
 def runner(service, tmp_path, monkeypatch, tiny_mnist, free_ports):
-    """A folder with the page's files, and a service with its jobs, model and endpoint."""
+    """Provide a folder with the page's files, and a service with its jobs, model and endpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -178,7 +178,7 @@ def runner(service, tmp_path, monkeypatch, tiny_mnist, free_ports):
 
 @pytest.fixture
 def free_ports():
-    """Ports that were free a moment ago, for those that the page names."""
+    """Return free ports for those that the page names."""
     sockets = {name: socket.create_server(("127.0.0.1", 0)) for name in ("8080", "6006")}
     ports = {name: str(one.getsockname()[1]) for name, one in sockets.items()}
     for one in sockets.values():
@@ -196,7 +196,7 @@ def start_job(service, code: str) -> str:
 
 
 def serve_mnist(service) -> None:
-    """Two versions of a model, the first of them deployed."""
+    """Create two versions of a model and deploy the first."""
     folder = Path("artifact")
     folder.mkdir()
     container = {"imageUri": "i", "command": ["python", str(SERVER)]}
@@ -213,7 +213,7 @@ def serve_mnist(service) -> None:
 
 
 def write_instances(command: str) -> None:
-    """What the server that a command asks takes: a digit, or the tiny server's number."""
+    """Return an instance for the server of a command: a digit, or the tiny server's number."""
     image = np.zeros((28, 28), int).tolist()
     instance = {"image": image} if command.startswith("curl") else 1
     Path("instances.json").write_text(json.dumps({"instances": [instance]}))
@@ -231,7 +231,7 @@ def test_every_command_of_the_page_works(runner, capfd):
     assert not failed, "\n".join(failed)
 
 
-def test_the_page_names_every_old_command():
+def test_page_covers_every_old_command():
     old = " ".join(row[0] for row in rows())
     for name in (
         *("jobs submit training", "local train --distributed", "local predict", "jobs list"),

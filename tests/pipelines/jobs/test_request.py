@@ -25,7 +25,7 @@ WHERE = {"examples_uri": "/examples", "output_uri": "/out"}
 
 
 def sent_by_the_pipeline(config):
-    """The body that CustomTrainingJobOp makes of the plan: its own template, filled in."""
+    """Return the request that CustomTrainingJobOp sends for a plan: its template, filled in."""
     from google_cloud_pipeline_components.v1.custom_job import component
 
     spec = component.custom_training_job.component_spec
@@ -60,7 +60,7 @@ def sent_by_the_pipeline(config):
 @pytest.mark.parametrize(
     "name", ["mnist_parameter_server", "mnist_multi_worker_mirrored", "spot_gpus"]
 )
-def test_a_job_is_the_same_request_as_the_pipelines(name):
+def test_job_request_equals_the_pipelines(name):
     cluster = read_cluster(Path(f"configs/clusters/{name}.yaml"))
     config = dataclasses.replace(named_run("mnist"), cluster=cluster)
     piped = sent_by_the_pipeline(config)
@@ -71,7 +71,7 @@ def test_a_job_is_the_same_request_as_the_pipelines(name):
     assert parse("CustomJob", ours) == parse("CustomJob", theirs)
 
 
-def test_a_job_can_forbid_restarts():
+def test_job_can_disable_restarts():
     config = named_run("mnist")
     config = dataclasses.replace(
         config, cluster=dataclasses.replace(config.cluster, restarts="never")
@@ -101,7 +101,7 @@ def test_every_job_has_a_timeout(workload):
         ),
     ],
 )
-def test_flags_after_the_dashes_win(flags, train):
+def test_flags_after_dashes_override_settings(flags, train):
     assert with_flags(named_run("mnist"), flags).train == train
 
 
@@ -116,7 +116,7 @@ def test_flags_after_the_dashes_win(flags, train):
         (["--steps=1", "--epochs=1"], "cannot both be given"),
     ],
 )
-def test_a_wrong_flag_is_one_line(flags, message):
+def test_invalid_flag_is_one_line(flags, message):
     with pytest.raises(ConfigError, match=message) as error:
         with_flags(named_run("mnist"), flags)
     assert "\n" not in str(error.value)
@@ -130,7 +130,7 @@ def test_a_time(text, expected):
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "2w", "h"])
-def test_a_time_that_is_none(text):
+def test_invalid_duration_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not allowed; give a whole number"):
         seconds(text)
 
@@ -153,7 +153,7 @@ PREPARED = {
     ],
     ids=["workload", "settings", "data", "no-data", "older"],
 )
-def test_other_examples_in_their_place_are_not_used(tmp_path, other):
+def test_other_examples_in_the_folder_are_not_used(tmp_path, other):
     folder = tmp_path / "examples" / "taxi"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps({**PREPARED, **other}))
@@ -190,7 +190,7 @@ def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, messag
 
 
 @pytest.mark.parametrize(("workers", "is_warned"), [(2, False), (3, True)])
-def test_more_workers_than_cores_are_named(monkeypatch, caplog, workers, is_warned):
+def test_more_workers_than_cores_is_a_warning(monkeypatch, caplog, workers, is_warned):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     shape = {"strategy": "parameter_server", "workers": workers, "parameter_servers": 1}
     warn_of_local_limits(ClusterSpec(**shape))
@@ -198,7 +198,7 @@ def test_more_workers_than_cores_are_named(monkeypatch, caplog, workers, is_warn
     assert ("3 replicas compute on the 2 cores of this machine" in caplog.text) is is_warned
 
 
-def test_a_job_that_measures_asks_for_cores_in_each_container():
+def test_pinned_job_sets_the_variable_in_each_container():
     request = job_request(named_run("mnist"), name="n", image="i", is_pinned=True, **WHERE)
 
     pools = parse("CustomJob", request)["jobSpec"]["workerPoolSpecs"]
@@ -214,7 +214,7 @@ OLD_FILES = sorted(
 
 @pytest.mark.parametrize("command", [["jobs", "submit"], ["submit"]], ids=["job", "pipeline"])
 @pytest.mark.parametrize("file", OLD_FILES, ids=lambda path: path.stem)
-def test_an_old_cluster_file_is_taken_by_jobs_and_pipelines(file, command, tmp_path, capsys):
+def test_old_cluster_file_is_accepted_by_jobs_and_pipelines(file, command, tmp_path, capsys):
     where = ["--cluster", str(file), "--state-dir", str(tmp_path)]
     assert main([*command, "mnist", "--dry-run", *where]) == 0
 

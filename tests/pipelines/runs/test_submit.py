@@ -54,7 +54,7 @@ def package(definitions=None, image="r.example/i:1"):
 
 @pytest.fixture
 def own(tmp_path):
-    """A package with the parameters of this repository's pipeline and mnist's defaults."""
+    """A package with the parameters of this repository's pipeline and the defaults of mnist."""
     kinds = {str: "STRING", int: "NUMBER_INTEGER", bool: "BOOLEAN"}
     values = parameters_of(mnist(), local_target(tmp_path))
     return package(
@@ -90,12 +90,12 @@ def values_of(submission):
         pytest.param({}, r"parameter project \(STRING\) of tiny.yaml has no default", id="missing"),
     ],
 )
-def test_a_wrong_parameter_is_named(values, message):
+def test_invalid_parameter_is_reported(values, message):
     with pytest.raises(ConfigError, match=message):
         check_parameters(package(), values)
 
 
-def test_what_a_package_asks_of_kubernetes_is_named(tmp_path):
+def test_kubernetes_settings_of_a_package_are_refused(tmp_path):
     @dsl.component(base_image="python:3.11")
     def step(folder: str):
         pass
@@ -137,7 +137,7 @@ def test_vertex_must_be_able_to_pull_every_image(image, is_allowed):
             check_images(package(image=image))
 
 
-def test_an_image_takes_the_place_of_the_one_named_by_the_source(own):
+def test_image_replaces_the_source_image(own):
     changed = with_image(own, "r.example/i:2")
 
     check_images(changed)
@@ -154,7 +154,7 @@ def test_an_image_takes_the_place_of_the_one_named_by_the_source(own):
         pytest.param("", "is not a compiled pipeline", id="empty"),
     ],
 )
-def test_what_is_no_package_is_named(text, message, tmp_path):
+def test_invalid_package_is_refused(text, message, tmp_path):
     path = tmp_path / "p.yaml"
     path.write_text(text)
 
@@ -170,12 +170,12 @@ def test_what_is_no_package_is_named(text, message, tmp_path):
         pytest.param("https://x.org/p", "not a package's address", id="address"),
     ],
 )
-def test_a_source_that_is_not_there_is_named(source, message):
+def test_missing_source_is_reported(source, message):
     with pytest.raises(ConfigError, match=message):
         package_of(source)
 
 
-def test_the_settings_change_the_packages_defaults(own, tmp_path):
+def test_settings_override_the_packages_defaults(own, tmp_path):
     settings = ["train.epochs=7", "cluster.spot=true", "labels.team=vision"]
     config = config_of(own, settings=settings, cluster=None)
 
@@ -211,7 +211,7 @@ def test_what_a_run_on_vertex_can_be_told_reaches_the_request(own, vertex):
     assert cluster["accelerator"]["type"] == "NVIDIA_TESLA_T4"
 
 
-def test_a_package_older_than_the_source_is_named(own, tmp_path):
+def test_package_older_than_the_source_is_reported(own, tmp_path):
     definitions = dict(own.definitions)
     definitions["machine"] = definitions.pop("serving_machine")
     older = package(definitions)
@@ -224,12 +224,12 @@ def test_a_package_older_than_the_source_is_named(own, tmp_path):
         )
 
 
-def test_an_image_that_cannot_be_pulled_is_named_before_anything_is_sent(own, vertex):
+def test_unpullable_image_is_refused_before_a_request(own, vertex):
     with pytest.raises(ConfigError, match="image of exec-a is trainyard:src-1"):
         plan(own, vertex, config=mnist())
 
 
-def test_any_pipeline_can_be_submitted(vertex):
+def test_pipeline_of_another_repository_can_be_submitted(vertex):
     other = package()
     settings = ["count=3", "names=[a]", "note=3", "labels.team=vision"]
 
@@ -273,7 +273,7 @@ def test_a_run_is_known_by_its_parameters():
     assert RunConfig.from_parameters({**config.parameters(), "max_examples": 9.0}) == config
 
 
-def test_a_run_anew_leaves_the_package_as_it_was():
+def test_no_cache_leaves_the_package_unchanged():
     request = run_request(
         package(), run="r", pipeline_root="gs://b", parameters={}, use_cache=False
     )
@@ -288,7 +288,7 @@ def test_a_run_anew_leaves_the_package_as_it_was():
     ("is_terminal", "answer", "expected"),
     [(True, "y", True), (True, "", False), (False, "y", False)],
 )
-def test_an_interrupted_run_is_cancelled_only_after_a_yes_at_a_terminal(
+def test_interrupted_run_is_cancelled_only_after_a_yes_at_a_terminal(
     monkeypatch, tmp_path, is_terminal, answer, expected
 ):
     monkeypatch.setattr(submit.sys.stdin, "isatty", lambda: is_terminal, raising=False)
@@ -307,7 +307,7 @@ def test_an_interrupted_run_is_cancelled_only_after_a_yes_at_a_terminal(
         ),
     ],
 )
-def test_who_is_not_logged_in_is_told_how(arguments, monkeypatch, capsys):
+def test_missing_login_is_reported_with_the_remedy(arguments, monkeypatch, capsys):
     def no_login(**_):
         raise DefaultCredentialsError("no credentials")
 

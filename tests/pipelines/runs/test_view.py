@@ -56,7 +56,7 @@ PROGRESS = "chief/0 step 1/2 loss 0.5 accuracy 0.5 10 examples/s 5.0 ms/step 0:0
 TASKS = {name: name for name in ("evaluate", "predict", "promote", "teardown")}
 
 
-def test_tasks_of_a_pipeline_come_in_the_order_they_run_without_their_groups():
+def test_leaf_tasks_are_in_execution_order():
     names = leaf_tasks(yaml.safe_load(PIPELINE))
 
     assert list(names) == ["first", "second", "third", "teardown"]
@@ -64,7 +64,7 @@ def test_tasks_of_a_pipeline_come_in_the_order_they_run_without_their_groups():
     assert names["second"] == "second"
 
 
-def test_a_view_tells_each_task_apart():
+def test_view_has_the_state_of_each_task():
     view = view_of(JOB, task_names=TASKS)
 
     evaluate, predict, promote, teardown = view.tasks
@@ -112,7 +112,7 @@ def is_quick(monkeypatch):
 
 
 @pytest.mark.usefixtures("is_quick")
-def test_a_warning_of_the_training_job_is_asked_for_once_and_stays():
+def test_warnings_of_the_training_job_are_requested_once():
     api = FakeApi()
 
     views = list(follow(api, run="m-1", task_names={"train": "train"}))
@@ -125,7 +125,7 @@ def test_a_warning_of_the_training_job_is_asked_for_once_and_stays():
 
 @pytest.mark.usefixtures("is_quick")
 @pytest.mark.parametrize("code", [404, 503], ids=["vertex-ai", "bad-moment"])
-def test_a_run_is_followed_to_its_end_where_its_warnings_cannot_be_read(code):
+def test_run_is_followed_without_readable_warnings(code):
     api = FakeApi(error=VertexError(code=code, status="S", message="m"))
 
     views = list(follow(api, run="m-1", task_names={"train": "train"}))

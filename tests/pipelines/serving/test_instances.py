@@ -49,7 +49,7 @@ def test_each_line_is_an_instance(file, data):
     assert values(read_lines(file(data))) == [{"a": 1}, [2, "é\u2028"], 3]
 
 
-def test_a_dash_is_standard_input(monkeypatch):
+def test_dash_is_standard_input(monkeypatch):
     for read, data in ((read_lines, b"1\n[2]\n"), (read_document, b'{"instances": [1, [2]]}')):
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data)))
         assert values(read(instances.Path("-"))) == [1, [2]]
@@ -73,7 +73,7 @@ def test_a_dash_is_standard_input(monkeypatch):
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_a_bad_line_is_named_with_its_number(file, data, message):
+def test_invalid_line_is_reported_with_its_number(file, data, message):
     with pytest.raises(ResourceError, match=message):
         read_lines(file(data))
 
@@ -93,7 +93,7 @@ def test_a_document_without_instances_is_refused(file, data, message):
         read_document(file(data))
 
 
-def test_a_large_file_is_sent_in_batches_that_fit_into_a_request(file):
+def test_large_file_is_sent_in_batches_that_fit_into_a_request(file):
     texts = [str(number) * 90_000 for number in range(10)] * 4
     found = read_lines(file("\n".join(map(json.dumps, texts))))
 
@@ -105,7 +105,7 @@ def test_a_large_file_is_sent_in_batches_that_fit_into_a_request(file):
     assert list(batches([])) == []
 
 
-def test_an_instance_that_no_request_has_room_for_is_named(file):
+def test_too_large_instance_is_refused(file):
     found = read_lines(file("1\n" + json.dumps("x" * MAX_REQUEST_BYTES)))
 
     with pytest.raises(ResourceError, match=r"line 2: the instance has 1,400,0\d\d bytes"):
@@ -113,7 +113,7 @@ def test_an_instance_that_no_request_has_room_for_is_named(file):
 
 
 class Endpoint:
-    """An endpoint of that name which doubles numbers, and refuses others as the server does."""
+    """An endpoint that doubles numbers and refuses other instances as the server does."""
 
     def __init__(self, message="instance {}: it is no number"):
         self.requests, self.message = [], message
@@ -138,7 +138,7 @@ def instances_of(given, num_bytes):
     ]
 
 
-def test_the_predictions_of_all_pieces_come_in_order():
+def test_predictions_of_all_batches_are_in_order():
     endpoint = Endpoint()
 
     assert predict(endpoint, "e", instances_of(range(7), MAX_REQUEST_BYTES // 3)) == [

@@ -1,4 +1,4 @@
-"""`trainyard prune` and `runs delete` against the real service: what goes, and what stays."""
+"""`trainyard prune` and `runs delete` against the real service: removed and kept runs."""
 
 import fcntl
 import json
@@ -49,7 +49,7 @@ def package(tmp_path_factory):
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
-    """The folder of all local state, with a service that runs."""
+    """The folder of all local state, with a running service."""
     folder = tmp_path / "state"
     folder.mkdir()
     with running_service(folder / "vertex") as service:
@@ -60,7 +60,7 @@ def state(tmp_path, monkeypatch):
 
 @pytest.fixture
 def trainyard(state, capsys):
-    """Runs a command, which must succeed; returns its output."""
+    """Run a command that must succeed; return its output."""
 
     def run(*arguments: str) -> str:
         assert main(list(arguments)) == 0, capsys.readouterr()
@@ -71,7 +71,7 @@ def trainyard(state, capsys):
 
 @pytest.fixture
 def submit(trainyard, package):
-    """Starts runs by name, and waits for the end of each; returns their tasks' states."""
+    """Start runs by name, wait for each, and return their tasks' states."""
 
     def start(*names: str, text: str = "a") -> dict[str, str]:
         for name in names:
@@ -92,12 +92,12 @@ def records(trainyard) -> set[str]:
 
 
 def fate(output: str) -> dict[str, str]:
-    """`keep` or `remove`, with the reason, by run."""
+    """Return the decision and reason by run."""
     rows = [line.split(maxsplit=4) for line in output.splitlines()[1:-1]]
     return {row[0]: row[4].strip() for row in rows}
 
 
-def test_old_runs_go_and_what_they_did_is_done_anew(trainyard, submit, state):
+def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state):
     submit("one", "two")
     submit("three", text="b")
 
@@ -111,7 +111,7 @@ def test_old_runs_go_and_what_they_did_is_done_anew(trainyard, submit, state):
     assert submit("five", text="b") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_files_that_a_kept_run_has_taken_from_the_cache_stay(trainyard, submit, state):
+def test_cached_files_of_a_kept_run_are_kept(trainyard, submit, state):
     submit("one")
     submit("two")
     submit("three", text="b")
@@ -123,7 +123,7 @@ def test_files_that_a_kept_run_has_taken_from_the_cache_stay(trainyard, submit, 
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_a_dry_run_changes_nothing(trainyard, submit, state):
+def test_dry_run_changes_nothing(trainyard, submit, state):
     submit("one", "two")
     before = sorted(map(str, (state / "runs").rglob("*")))
 
@@ -136,7 +136,7 @@ def test_a_dry_run_changes_nothing(trainyard, submit, state):
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_young_runs_and_the_latest_stay(trainyard, submit, state):
+def test_young_runs_and_the_latest_are_kept(trainyard, submit, state):
     submit("one", "two")
     (state / "runs" / "latest").symlink_to("one")
     output = trainyard("prune", "--keep", "0", "--older-than", "30d")
@@ -147,7 +147,7 @@ def test_young_runs_and_the_latest_stay(trainyard, submit, state):
     assert {one.run.name: one.reason for one in later} == {"two": "", "one": "latest points to it"}
 
 
-def test_a_run_that_goes_on_keeps_itself_and_what_it_uses(trainyard, submit, package, state):
+def test_unfinished_run_and_the_files_it_uses_are_kept(trainyard, submit, package, state):
     submit("one")
     trainyard("submit", package, "--name", "two", "--set", "seconds=600")
     await_task(trainyard, "two", "use")
@@ -165,7 +165,7 @@ def await_task(trainyard, run, task):
         time.sleep(0.1)
 
 
-def test_a_run_that_begins_to_use_files_meanwhile_keeps_them(trainyard, submit, state):
+def test_run_that_starts_to_use_files_keeps_them(trainyard, submit, state):
     submit("one", "two")
     lock = os.open(state / "runs" / "one" / "make", os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_SH)  # as the service's runs do
@@ -202,7 +202,7 @@ def test_only_folders_of_runs_are_removed(trainyard, submit, state, tmp_path):
     assert (strange / "file").read_text() == "precious"
 
 
-def test_what_an_interrupted_removal_has_left_goes(trainyard, submit, state):
+def test_rest_of_an_interrupted_removal_is_removed(trainyard, submit, state):
     submit("one")
     (state / "runs" / ".removed-x" / "zero").mkdir(parents=True)
     cache = state / "vertex" / "step_cache"
@@ -217,7 +217,7 @@ def test_what_an_interrupted_removal_has_left_goes(trainyard, submit, state):
     assert submit("two") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_a_deleted_run_takes_its_files_along_unless_another_uses_them(trainyard, submit, state):
+def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, state):
     submit("one", "two", "three")
     (state / "runs" / "latest").symlink_to("three")
 
