@@ -14,8 +14,9 @@ from pipelines.command.actions import (
     print_json,
     print_table,
 )
+from pipelines.command.execution import start_run
 from pipelines.command.parser import count
-from pipelines.command.submit import EXIT_CODES, start_run
+from pipelines.command.submit import EXIT_CODES
 from pipelines.command.target_options import (
     add_containers,
     add_target,

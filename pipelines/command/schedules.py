@@ -7,7 +7,7 @@ from typing import Any
 
 from components.vertex.api import connect
 from pipelines.command.actions import add_action, describe, group_of, print_json
-from pipelines.command.submit import start_run
+from pipelines.command.execution import start_run
 from pipelines.command.target_options import api_of, service_of, target_of
 from pipelines.package.spec import Package
 from pipelines.resources import when

@@ -4,7 +4,7 @@
 """
 
 import argparse
-import contextlib
+import dataclasses
 import importlib
 import sys
 import threading
@@ -14,20 +14,16 @@ from typing import Any
 from rich.console import Console
 
 from components.prepare_examples.raw_data.fetch import fetch
-from components.run_summary.summary import GATE_FAILED, Summary
-from components.vertex.api import connect
 from pipelines.command.actions import print_json
+from pipelines.command.execution import start_run
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.config import RUNS, RunConfig, named_run
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
 from pipelines.package.image import default_image
 from pipelines.package.spec import own_image
-from pipelines.runs.ending import NUM_DRIFT_SHOWN, print_result
-from pipelines.runs.execute import RunResult, new_run_name, show_to_end, torn_down, write_result
-from pipelines.runs.hints import after_failure, command, log_command, stop_command
-from pipelines.runs.on_failure import add_on_failure, check_command, run_command
-from pipelines.runs.request import console_url, create_run
+from pipelines.runs.execute import new_run_name
+from pipelines.runs.on_failure import add_on_failure, check_command
 from pipelines.runs.submit import (
     Submission,
     check_run_name,
@@ -38,7 +34,6 @@ from pipelines.runs.submit import (
     plan_run,
     run_prefix,
 )
-from pipelines.target.local_service import LocalService
 from pipelines.target.places import Target
 
 EXIT_CODES = exit_codes_text(OK, FAILED, USAGE, GATED, INTERRUPTED)
@@ -116,7 +111,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "served before the run is always kept",
     )
     parser.add_argument(
-        "--image", help="container image of our packages; default: named by a digest of the source"
+        "--image",
+        help="container image of the steps; default: the package's, or named by a digest of the "
+        "source",
     )
     parser.add_argument(
         "--data-dir", metavar="DIR", help="folder, or gs:// address, with a folder per workload"
@@ -143,7 +140,9 @@ def _start(arguments: argparse.Namespace) -> int:
     run = arguments.name or new_run_name(prefix)
     check_run_name(run)
     if config:
-        parameters_of(config, target)  # raises before the service starts
+        if arguments.service_account:
+            config = dataclasses.replace(config, service_account=arguments.service_account)
+        parameters_of(config, target)  # checks the settings before the service starts
 
     def plan() -> Submission:
         return plan_run(
@@ -164,14 +163,19 @@ def _start(arguments: argparse.Namespace) -> int:
     if config and arguments.tears_down:
         title = f"[bold]{run}[/]: {config.cluster} ({config.cluster.strategy})"
         Console().print(title, highlight=False)
-    if package is None:  # KFP's import takes as long as the service's start
-        module = "pipelines.train_and_deploy"
-        threading.Thread(target=importlib.import_module, args=(module,)).start()
+    # Import KFP while the service starts: both take about as long.
+    importing = threading.Thread(
+        target=importlib.import_module, args=("pipelines.train_and_deploy",)
+    )
+    if package is None:
+        importing.start()
     with service_of(arguments, target, image=image) as service:
         if service and config:
             warn_of_local_limits(config.cluster)
             if arguments.tears_down:
                 _fetch_data(config, target)
+        if package is None:
+            importing.join()
         return start_run(arguments, plan(), target=target, service=service)
 
 
@@ -181,99 +185,3 @@ def _fetch_data(config: RunConfig, target: Target) -> None:
     if not options.files and options.source == "files":
         folder = Path(target.data_root) / config.workload
         fetch(config.workload, folder, trust_files=config.trust_files)
-
-
-def start_run(
-    arguments: argparse.Namespace,
-    submission: Submission,
-    *,
-    target: Target,
-    service: LocalService | None,
-) -> int:
-    """Create a run; with `wait` show it to its end, with `tears_down` then tear it down.
-
-    Returns:
-        The exit code.
-    """
-    api, run, config = connect(target.project, target.location), submission.run, submission.config
-    console = Console()
-    is_created = False
-
-    def create() -> None:
-        nonlocal is_created
-        create_run(api, submission.request, run=run)
-        is_created = True
-        if not arguments.tears_down:  # `run` has printed its title
-            print(run, flush=True)
-        print(f"page: {console_url(api, run)}", flush=True)
-
-    def wants_cancel() -> bool:
-        if not arguments.tears_down:
-            return is_created and _confirm_cancel(run, target=target, service=service)
-        console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
-        return True
-
-    if not arguments.wait:
-        create()
-        if service:
-            service.keep()
-            print(f"{log_command(run, '', target)} --follow   # show its log")
-            print(f"{stop_command(target)}   # stop the service and its runs")
-        return OK
-    with contextlib.ExitStack() as stack:
-        if config and arguments.tears_down:
-            keep = config.keep_endpoint
-            stack.enter_context(torn_down(api, submission, target=target, keep_endpoint=keep))
-        result = show_to_end(
-            api, submission, console=console, create=create, wants_cancel=wants_cancel
-        )
-    if config and arguments.tears_down:
-        write_result(api, result, target=target)
-        is_kept = config.keep_endpoint and result.is_promoted
-        if service and is_kept:
-            service.keep()
-        print_result(result, config=config, target=target, is_kept=is_kept, console=console)
-    else:
-        print_outcome(result.summary, target=target)
-    words = check_command(arguments.on_failure)
-    if problem := run_command(words, result.summary, target=target):
-        print(f"trainyard: {problem}", file=sys.stderr)
-    return _exit_code(result, is_deployment=arguments.tears_down)
-
-
-def print_outcome(summary: Summary, *, target: Target) -> None:
-    """Print the result of a run that is not torn down; errors and hints go to stderr."""
-    print(f"run {summary.run} is {summary.state}")
-    for feature in summary.drift[:NUM_DRIFT_SHOWN]:
-        print(f"drift: {feature}")
-    if summary.data_report:
-        print(f"data report: {summary.data_report}")
-    if summary.error:
-        print(f"trainyard: {summary.error}", file=sys.stderr)
-    if summary.state != "SUCCEEDED":
-        print(f"try: {after_failure(summary, target)[0]}", file=sys.stderr)
-    elif summary.outcome == GATE_FAILED:
-        print(f"the metrics did not pass: {'; '.join(summary.reasons)}")
-
-
-def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
-    """Return the exit code of an awaited run; one of ours must have a promoted model."""
-    if result.is_interrupted and is_deployment:
-        return INTERRUPTED
-    if result.summary.state != "SUCCEEDED":
-        return FAILED
-    is_gated = result.summary.outcome == GATE_FAILED
-    return GATED if is_gated or (is_deployment and not result.is_promoted) else OK
-
-
-def _confirm_cancel(run: str, *, target: Target, service: LocalService | None) -> bool:
-    """Ask at a terminal whether to cancel an interrupted run; otherwise leave it running."""
-    if sys.stdin.isatty():
-        with contextlib.suppress(EOFError, KeyboardInterrupt):
-            if input(f"\nCancel run {run}? [y/N] ").strip().lower() in ("y", "yes"):
-                return True
-    if service:
-        service.keep()
-    cancel = command(f"trainyard runs cancel {run}", target)
-    print(f"run {run} continues; {cancel} cancels it", file=sys.stderr)
-    return False

@@ -117,14 +117,12 @@ def plan_run(
         config: Its configuration; None for a pipeline of another repository.
         settings: KEY=VALUE, for a pipeline without `config`.
         use_cache: False to run every step again.
-        service_account: Overrides that of the configuration.
+        service_account: Account of the run, for a pipeline without `config`.
 
     Raises:
         ConfigError: a field is missing or has an invalid value.
     """
     check_run_name(run)
-    if config and service_account:
-        config = dataclasses.replace(config, service_account=service_account)
     if config:
         parameters = {**_location_of(package, target), **parameters_of(config, target)}
         labels = config.labels

@@ -10,7 +10,7 @@ from rich.console import Console
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import as_ended, summarize
-from pipelines.command.submit import print_outcome
+from pipelines.command.execution import print_outcome
 from pipelines.config import named_run
 from pipelines.runs.ending import print_result
 from pipelines.runs.execute import RunResult

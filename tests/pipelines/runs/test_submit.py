@@ -7,7 +7,7 @@ from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
-from pipelines.command import submit
+from pipelines.command import execution
 from pipelines.config import ConfigError, RunConfig, mnist, with_settings
 from pipelines.package.spec import (
     check_images,
@@ -267,6 +267,21 @@ def test_a_tensorboard_without_an_account_is_named():
         config.parameters()
 
 
+def test_the_option_service_account_is_the_setting(tmp_path, capsys):
+    setting = "tensorboard=projects/p/locations/l/tensorboards/5"
+    where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/r"]
+    image = ["--image", "us-docker.pkg.dev/p/r/i:1", "--state-dir", str(tmp_path)]
+    arguments = ["submit", "mnist", "--dry-run", "--set", setting, *where, *image]
+
+    assert main(arguments) == 2
+    capsys.readouterr()
+    assert main([*arguments, "--service-account", ACCOUNT]) == 0
+
+    request = json.loads(capsys.readouterr().out)
+    parameters = request["runtimeConfig"]["parameterValues"]
+    assert request["serviceAccount"] == parameters["service_account"] == ACCOUNT
+
+
 def test_a_run_is_known_by_its_parameters():
     config = with_settings(mnist(), ["train.epochs=4", "cluster.spot=true", "max_examples=9"])
 
@@ -291,11 +306,11 @@ def test_no_cache_leaves_the_package_unchanged():
 def test_interrupted_run_is_cancelled_only_after_a_yes_at_a_terminal(
     monkeypatch, tmp_path, is_terminal, answer, expected
 ):
-    monkeypatch.setattr(submit.sys.stdin, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr(execution.sys.stdin, "isatty", lambda: is_terminal, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: answer)
 
     target = local_target(tmp_path)
-    assert submit._confirm_cancel("r-1", target=target, service=None) is expected
+    assert execution._confirm_cancel("r-1", target=target, service=None) is expected
 
 
 @pytest.mark.parametrize(
