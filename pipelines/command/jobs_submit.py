@@ -20,6 +20,7 @@ from pipelines.kinds import JOB
 from pipelines.package.image import default_image
 from pipelines.resources import short_name
 from pipelines.runs.execute import new_run_name
+from pipelines.runs.hints import command, stop_command
 
 DESCRIPTION = f"""\
 Trains a workload as one custom job, the same that the pipeline submits. Flags after -- are passed
@@ -97,11 +98,11 @@ def _submit(arguments: argparse.Namespace) -> int:
         print(f"job {job_id} ({name}): {config.cluster}, output in {output_uri}")
         if arguments.wait or arguments.follow:
             return _wait(api, job_id, is_followed=arguments.follow)
-        print(f"trainyard jobs logs {job_id} --follow   # show its log")
+        show_log = command(f"trainyard jobs logs {job_id} --follow", target)
+        print(f"{show_log}   # show its log")
         if service:
             service.keep()
-            root = target.state_dir / "vertex"
-            print(f"vertex-local stop --root {root}   # stop the service and its jobs")
+            print(f"{stop_command(target)}   # stop the service and its jobs")
     return 0
 
 

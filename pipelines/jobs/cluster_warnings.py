@@ -1,4 +1,4 @@
-"""Warnings about clusters that cannot be had as their file describes them."""
+"""Warnings about settings of a cluster that have no effect where it runs."""
 
 import logging
 import os
@@ -9,11 +9,11 @@ logger = logging.getLogger(__name__)
 
 
 def warn_of_local_limits(cluster: Shape) -> None:
-    """Warn of GPUs and cores that a cluster asks for and this machine does not provide."""
+    """Warn of GPUs, which local replicas do not use, and of more replicas than cores."""
     gpus = [str(pool.machine.accelerator) for pool in cluster.pools() if pool.machine.accelerator]
     if gpus:
         logger.warning(
-            "the cluster file asks for %s per replica; on this machine replicas compute on CPUs",
+            "the cluster has %s per replica; on this machine replicas compute on CPUs",
             " and ".join(dict.fromkeys(gpus)),
         )
     roles = ("worker",) if cluster.is_asynchronous else ("chief", "worker")
@@ -33,6 +33,6 @@ def warn_of_restarts(cluster: Shape) -> None:
     """Warn that a pipeline's training step ignores `restarts: never`."""
     if cluster.restarts == "never":
         logger.warning(
-            "the cluster file says restarts: never, but the training step of a pipeline always "
-            "restarts lost replicas; use trainyard jobs submit for a job without restarts"
+            "restarts is 'never', but the training step of a pipeline always restarts lost "
+            "replicas; use trainyard jobs submit for a job without restarts"
         )

@@ -23,7 +23,7 @@ def run_log_lines(
 
     def readers_of(job: Json) -> Iterator[tuple[str, LogReader]]:
         _check_task(job, task)
-        for name, job_id in task_jobs(job):
+        for name, job_id in _task_jobs(job):
             if task in (None, name):
                 yield name, readers.setdefault(job_id, LogReader(api, job_id))
 
@@ -31,7 +31,7 @@ def run_log_lines(
         yield f"{name}  {message_of(entry)}"
 
 
-def task_jobs(job: Json) -> list[tuple[str, str]]:
+def _task_jobs(job: Json) -> list[tuple[str, str]]:
     """Return the name and job id of each task of a run that has started."""
     names = leaf_tasks(job["pipelineSpec"])
     found = []
