@@ -20,12 +20,12 @@ from pipelines.command.runs import add_runs
 from pipelines.command.schedules import add_schedule_commands
 from pipelines.command.submit import add_submit_commands
 from pipelines.command.vertex_setup import add_vertex_setup
-from pipelines.config import ConfigError
 from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
 from pipelines.package.registry import RegistryError
 from pipelines.resources import ResourceError
 from pipelines.target.local_service import ServiceError
 from pipelines.target.places import TargetError
+from trainer.config.settings import ConfigError
 
 EXAMPLES = """\
 examples:

@@ -1,87 +1,106 @@
-"""The configuration of a run: one function per named run, and settings from the command line."""
+"""Configuration of a run: a function for each named run, and `--set` of the command line."""
 
 import dataclasses
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.findings import ClusterError
-from components.plan_training.suggest import did_you_mean
 from components.prepare_examples.options import PrepareOptions
-from pipelines.values import read_value, type_of
-from pipelines.vertex_checks import ConfigError as ConfigError  # noqa: PLC0414 - taken from here
-from pipelines.vertex_checks import check_on_vertex, check_together
+from pipelines.values import read_value
+from pipelines.vertex_checks import check_labels, check_together
+from trainer.config.settings import (
+    ConfigError,
+    check_settings,
+    find_setting,
+    same_setting,
+    setting,
+)
 from trainer.config.train_config import TrainConfig
+from trainer.errors import ClusterError
+from trainer.json_types import Json
+from trainer.suggest import did_you_mean
 
 logger = logging.getLogger(__name__)
 
 GROUPS = ("cluster", "train", "thresholds", "prepare", "labels")
-APART = ("max_examples", "trust_files")  # of PrepareOptions, keys of the run itself
+# The settings of PrepareOptions that are parameters of the pipeline, not keys of `prepare`.
+RUN_PREPARE_SETTINGS = ("max_examples", "trust_files")
+# The trainer's settings that the pipeline sets.
+PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything a run is told.
+    """Configuration of a run.
 
-    `train` holds flags of `python -m trainer.task`, `prepare` fields of PrepareOptions. What is
-    from `service_account` on matters on Vertex AI; `labels` are on the run and all that it makes.
+    `train` has settings of TrainConfig, `prepare` those of PrepareOptions. The settings from
+    `service_account` to `tensorboard` have an effect on Vertex AI only.
     """
 
-    workload: str
-    model_name: str
-    endpoint_name: str
+    workload: str = setting("workload to train")
+    model_name: str = setting("name of the model in the registry")
+    endpoint_name: str = setting("name of the endpoint that serves the model")
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
-    train: dict[str, Any] = field(default_factory=dict)
-    thresholds: dict[str, float] = field(default_factory=dict)
-    prepare: dict[str, Any] = field(default_factory=dict)
-    serving_machine: str = "n1-standard-4"
-    max_examples: int = 0
-    trust_files: bool = False
-    keep_endpoint: bool = False
-    service_account: str = ""
-    network: str = ""
-    tensorboard: str = ""
-    on_failure_url: str = ""
-    labels: dict[str, str] = field(default_factory=dict)
+    train: dict[str, Any] = setting("settings of the trainer", factory=dict)
+    thresholds: dict[str, float] = setting("least metrics of a model to deploy", factory=dict)
+    prepare: dict[str, Any] = setting("settings of prepare_examples", factory=dict)
+    serving_machine: str = setting("machine type of the endpoint", default="n1-standard-4")
+    max_examples: int = same_setting(PrepareOptions, "max_examples")
+    trust_files: bool = same_setting(PrepareOptions, "trust_files")
+    keep_endpoint: bool = setting("keep the endpoint when the run ends", default=False)
+    # https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec
+    service_account: str = setting(
+        "account of the run and its training job",
+        default="",
+        pattern=r"[a-z0-9][a-z0-9-]*@[a-z0-9.-]+\.gserviceaccount\.com",
+        form="the account's e-mail address, as trainyard@my-project.iam.gserviceaccount.com",
+    )
+    network: str = setting(
+        "network that the training job is peered with",
+        default="",
+        pattern=r"projects/\d+/global/networks/[a-z0-9-]+",
+        form="projects/NUMBER/global/networks/NAME, with the project's number, not its id",
+    )
+    tensorboard: str = setting(
+        "TensorBoard instance of the training job",
+        default="",
+        pattern=r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+",
+        form="projects/PROJECT/locations/LOCATION/tensorboards/ID",
+    )
+    on_failure_url: str = setting(
+        "webhook that is called when the run fails",
+        default="",
+        pattern=r"https?://[^\s/]+(/\S*)?",
+        form="a web address, as https://HOST/PATH",
+    )
+    labels: dict[str, str] = setting("labels of the run and of all it creates", factory=dict)
 
     def __post_init__(self) -> None:
-        for name, value in self.thresholds.items():
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise ConfigError(f"thresholds.{name} is {value!r}; it must be a number")
-        for name in ("model_name", "endpoint_name", "serving_machine"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be a text")
-        if type(self.max_examples) is not int or self.max_examples < 0:
-            raise ConfigError(
-                f"max_examples is {self.max_examples!r}; it must be a whole number, 0 for all"
-            )
-        for name in ("trust_files", "keep_endpoint"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} is {getattr(self, name)!r}; it must be true or false")
+        check_settings(self)
+        check_labels(self.labels)
         self.train_config()
         self.prepare_options()
-        check_on_vertex(self)
 
     def prepare_options(self) -> PrepareOptions:
-        """The settings of prepare_examples.
+        """Return the settings of prepare_examples.
 
         Raises:
-            ValueError: a setting of `prepare` is not allowed; names the field.
+            ConfigError: a setting of `prepare` is not allowed.
         """
-        return PrepareOptions.from_json(
-            json.dumps(self.prepare), max_examples=self.max_examples, trust_files=self.trust_files
+        return PrepareOptions.from_values(
+            self.prepare, max_examples=self.max_examples, trust_files=self.trust_files
         )
 
     def train_config(self) -> TrainConfig:
-        """The trainer's settings; the examples' folder is known only when the run goes on.
+        """Return the trainer's settings; the examples' folder is known only to the run itself.
 
         Raises:
-            ValueError: a setting of `train` is not allowed; names the flag.
+            ConfigError: a setting of `train` is not allowed.
         """
         return TrainConfig(
             workload=self.workload,
@@ -90,35 +109,26 @@ class RunConfig:
             **self.train,
         )
 
-    def parameters(self) -> dict[str, Any]:
-        """The pipeline's parameters; structures as JSON, which kfp.local does not mangle.
+    def parameters(self) -> Json:
+        """Return the pipeline's parameters; structures as JSON, which kfp.local leaves unchanged.
 
         Raises:
-            ConfigError: a setting needs another; names both.
+            ConfigError: a setting needs another one.
         """
-        check_together(self)
-        return {
-            "workload": self.workload,
-            "cluster": self.cluster.to_json(),
-            "train": json.dumps(self.train, sort_keys=True),
-            "thresholds": json.dumps(self.thresholds, sort_keys=True),
-            "prepare": json.dumps(self.prepare, sort_keys=True),
-            "model_name": self.model_name,
-            "endpoint_name": self.endpoint_name,
-            "serving_machine": self.serving_machine,
-            "max_examples": self.max_examples,
-            "trust_files": self.trust_files,
-            "keep_endpoint": self.keep_endpoint,
-            "service_account": self.service_account,
-            "network": self.network,
-            "tensorboard": self.tensorboard,
-            # Left out if it is empty: packages compiled before it was there do not take it.
-            **({"on_failure_url": self.on_failure_url} if self.on_failure_url else {}),
+        check_together(tensorboard=self.tensorboard, service_account=self.service_account)
+        parameters = {
+            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "labels"
         }
+        parameters["cluster"] = self.cluster.to_json()
+        for name in ("train", "thresholds", "prepare"):
+            parameters[name] = json.dumps(parameters[name], sort_keys=True)
+        if not self.on_failure_url:  # packages compiled before it existed do not take it
+            del parameters["on_failure_url"]
+        return parameters
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any]) -> "RunConfig":
-        """The run that a package's parameters describe, by `parameters()`; others are left out.
+    def from_parameters(cls, parameters: Json) -> "RunConfig":
+        """Return the run that a package's parameters describe; other parameters are ignored.
 
         Raises:
             ValueError: a value is missing or not allowed; names the field.
@@ -175,10 +185,10 @@ RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist, "cifar10": cifar10, 
 
 
 def named_run(name: str) -> RunConfig:
-    """The configuration of a named run.
+    """Return the configuration of a named run.
 
     Raises:
-        ConfigError: no run has that name; says which there are.
+        ConfigError: no run has that name.
     """
     if name not in RUNS:
         hint = did_you_mean(name, RUNS)
@@ -187,7 +197,7 @@ def named_run(name: str) -> RunConfig:
 
 
 def read_cluster(path: Path) -> ClusterSpec:
-    """Reads a cluster file (configs/clusters) in any spelling; logs what to know of it."""
+    """Return the cluster of a file (configs/clusters) in any spelling, and log its warnings."""
     file = read_cluster_file(path)
     for warning in file.warnings:
         logger.warning("%s: %s", path, warning)
@@ -195,10 +205,10 @@ def read_cluster(path: Path) -> ClusterSpec:
 
 
 def read_cluster_file(path: Path) -> ClusterFile:
-    """Reads a cluster file with its warnings.
+    """Return a cluster file with its warnings.
 
     Raises:
-        ConfigError: it cannot be read or used; says all reasons.
+        ConfigError: it cannot be read, or describes no cluster that can train; has all reasons.
     """
     try:
         return load_cluster(path)
@@ -212,59 +222,57 @@ def read_cluster_file(path: Path) -> ClusterFile:
 
 
 def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
-    """Applies `KEY=VALUE` settings in order; a key in a group is written `train.epochs`.
+    """Return the run with `KEY=VALUE` settings; a key in a group is written `train.epochs`.
 
-    One that is allowed only together with a later one, as a momentum with its optimizer, waits.
+    A setting that is allowed only together with a later one, such as a momentum with its
+    optimizer, is retried after it.
+
+    Raises:
+        ConfigError: a key is unknown or a value is not allowed.
     """
     while settings:
         failed: dict[str, Exception] = {}
-        for setting in settings:
-            key, equals, value = setting.partition("=")
+        for text in settings:
+            key, equals, value = text.partition("=")
             if not equals:
                 raise ConfigError(
-                    f"--set {setting!r} has no value; write KEY=VALUE, as train.epochs=5"
+                    f"--set {text!r} has no value; write KEY=VALUE, as train.epochs=5"
                 )
             try:
-                check_key(key, setting_keys(config))
+                _check_key(key, config)
                 config = _with_setting(config, key, read_value(value, _type_of(key)))
             except ValueError as error:
-                failed[setting] = error
+                failed[text] = error
         if len(failed) == len(set(settings)):
-            setting, cause = next(iter(failed.items()))
-            raise ConfigError(f"--set {setting}: {cause}") from cause
+            text, cause = next(iter(failed.items()))
+            raise ConfigError(f"--set {text}: {cause}") from cause
         settings = list(failed)
     return config
 
 
-def setting_keys(config: RunConfig) -> list[str]:
-    """The keys that `--set` takes for this run."""
-    plain = [f.name for f in dataclasses.fields(config) if f.name not in (*GROUPS, "workload")]
-    cluster = [f"cluster.{f.name}" for f in dataclasses.fields(ClusterSpec)]
-    train = [f"train.{flag}" for flag in trainer_flags()]
-    prepare = [f.name for f in dataclasses.fields(PrepareOptions) if f.name not in APART]
-    thresholds = [f"thresholds.{name}" for name in config.thresholds]
-    return [
-        *plain,
-        *cluster,
-        *train,
-        *thresholds,
-        *(f"prepare.{name}" for name in prepare),
-        "labels.NAME",
-    ]
-
-
 def trainer_flags() -> list[str]:
-    """The trainer's flags that a run may set: all but those that the pipeline sets."""
-    planned = {"workload", "examples_dir", "output_dir", "strategy"}
-    return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in planned]
+    """Return the trainer's settings that a run may have."""
+    return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in PLANNED_FLAGS]
 
 
-def check_key(key: str, allowed: list[str]) -> None:
-    """Check the key of a setting; that of a label is free.
+def _setting_keys(config: RunConfig) -> list[str]:
+    """Return the keys that `--set` takes for this run."""
+    plain = [f.name for f in dataclasses.fields(config) if f.name not in (*GROUPS, "workload")]
+    groups: dict[str, Iterable[str]] = {
+        "cluster": (f.name for f in dataclasses.fields(ClusterSpec)),
+        "train": trainer_flags(),
+        "thresholds": config.thresholds,
+        "prepare": (
+            f.name for f in dataclasses.fields(PrepareOptions) if f.name not in RUN_PREPARE_SETTINGS
+        ),
+        "labels": ["NAME"],
+    }
+    return [*plain, *(f"{group}.{name}" for group, names in groups.items() for name in names)]
 
-    Raises:
-        ConfigError: it is unknown; says which may be meant, and which there are.
-    """
+
+def _check_key(key: str, config: RunConfig) -> None:
+    """Check the key of a setting; a label may have any name."""
+    allowed = _setting_keys(config)
     if key not in allowed and not key.startswith("labels."):
         hint = did_you_mean(key, allowed)
         raise ConfigError(f"unknown key {key!r};{hint} allowed are {', '.join(allowed)}")
@@ -275,8 +283,8 @@ def _type_of(key: str) -> Any:
     group, _, name = key.rpartition(".")
     if group in ("thresholds", "labels"):
         return float if group == "thresholds" else str
-    holders = {"": RunConfig, "cluster": ClusterSpec, "train": TrainConfig}
-    return type_of(holders.get(group, PrepareOptions), name)
+    declared = {"cluster": ClusterSpec, "train": TrainConfig, "prepare": PrepareOptions}
+    return find_setting(declared.get(group, RunConfig), name).type
 
 
 def _with_setting(config: RunConfig, key: str, value: Any) -> RunConfig:

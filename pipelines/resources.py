@@ -14,9 +14,9 @@ from components.model_version.registry import (
     set_default,
     with_alias,
 )
-from components.plan_training.suggest import did_you_mean
 from components.vertex.api import VertexApi, VertexError
 from trainer.json_types import Json
+from trainer.suggest import did_you_mean
 
 
 class ResourceError(ValueError):

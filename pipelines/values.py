@@ -1,4 +1,4 @@
-"""Reads the value of `--set KEY=VALUE` by the type of the setting."""
+"""Value of `--set KEY=VALUE`, read by the type of the setting."""
 
 import re
 import types
@@ -13,7 +13,7 @@ NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML, with 1e-3 as the number that it is everywhere but in YAML 1.1, which wants a dot."""
+    """YAML in which 1e-3 is a number; YAML 1.1 requires a dot, as in 1.e-3."""
 
 
 _Loader.add_implicit_resolver(
@@ -22,10 +22,10 @@ _Loader.add_implicit_resolver(
 
 
 def read_value(text: str, kind: Any = None) -> Any:
-    """Return the value that a text stands for, in a setting of type `kind`; None: of any type.
+    """Return the value of a text for a setting of type `kind`, or of any type if it is None.
 
-    A number is read as Python reads it; a text is taken as it is unless it is in quotes or a list;
-    all else is YAML.
+    Numbers are read as in Python. For a text setting the text is returned unchanged, unless it is
+    quoted or a list. Everything else is YAML.
 
     Raises:
         YamlError: it is not YAML, or has aliases.
@@ -44,12 +44,7 @@ def read_value(text: str, kind: Any = None) -> Any:
     return text if is_text and not (value is None and type(None) in kinds) else value
 
 
-def type_of(cls: type, name: str) -> Any:
-    """Return the declared type of a field."""
-    return typing.get_type_hints(cls).get(name)
-
-
 def _members(kind: Any) -> set[Any]:
-    """Return the types of a union, or the one that it is."""
+    """Return the types of a union, or the type itself."""
     is_union = isinstance(kind, types.UnionType)
     return set(typing.get_args(kind)) if is_union else {kind}

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipelines.vertex_checks import ConfigError
+from trainer.config.settings import ConfigError
 
 SERVICES = (
     "aiplatform.googleapis.com",

@@ -14,8 +14,12 @@ class TrainerError(Exception):
     """The job cannot go on; the message says why and what to do."""
 
 
-class ClusterError(TrainerError):
-    """TF_CONFIG does not describe a cluster that can train."""
+class ClusterError(TrainerError, ValueError):
+    """A cluster that cannot train; `problems` has a sentence for each reason."""
+
+    def __init__(self, *problems: str):
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 class InputError(TrainerError):

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from werkzeug.exceptions import HTTPException
@@ -18,6 +18,7 @@ from werkzeug.wrappers import Request, Response
 
 from trainer import paths
 from trainer.cluster.liveness import end_process
+from trainer.config.settings import read_environ, setting
 from trainer.errors import TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving import strict_json
@@ -57,37 +58,33 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    """Where the model is and where it is served."""
+    """Settings of the prediction server, from the environment."""
 
-    storage_uri: str
-    host: str
-    port: int
-    health_route: str
-    predict_route: str
+    storage_uri: str = setting("folder of the exported model", variable="AIP_STORAGE_URI")
+    host: str = setting("address to listen on", default="0.0.0.0", variable="AIP_HTTP_HOST")
+    port: int = setting(
+        "port to listen on", default=8080, at_least=1, at_most=_MAX_PORT, variable="AIP_HTTP_PORT"
+    )
+    health_route: str = setting(
+        "path of the health check",
+        default="/health",
+        pattern="/.*",
+        form="a path that starts with /",
+        variable="AIP_HEALTH_ROUTE",
+    )
+    predict_route: str = setting(
+        "path of predictions",
+        default="/predict",
+        pattern="/.*",
+        form="a path that starts with /",
+        variable="AIP_PREDICT_ROUTE",
+    )
 
 
 def parse_environ(environ: Mapping[str, str]) -> ServerConfig:
-    """Returns the configuration that the AIP_* variables give; ValueError names a wrong one."""
-    uri = paths.uri(environ.get("AIP_STORAGE_URI", "")).rstrip("/")
-    if not uri:
-        raise ValueError("AIP_STORAGE_URI is not set; set it to the folder of the exported model")
-    port = environ.get("AIP_HTTP_PORT", "8080")
-    if not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
-        raise ValueError(f"AIP_HTTP_PORT: {port!r} is not a port; use 1 to {_MAX_PORT}")
-    routes = {
-        name: environ.get(name) or default
-        for name, default in (("AIP_HEALTH_ROUTE", "/health"), ("AIP_PREDICT_ROUTE", "/predict"))
-    }
-    for name, route in routes.items():
-        if not route.startswith("/"):
-            raise ValueError(f"{name}: {route!r} must start with /")
-    return ServerConfig(
-        storage_uri=uri,
-        host=environ.get("AIP_HTTP_HOST") or "0.0.0.0",
-        port=int(port),
-        health_route=routes["AIP_HEALTH_ROUTE"],
-        predict_route=routes["AIP_PREDICT_ROUTE"],
-    )
+    """Return the configuration that the AIP_* variables give; ConfigError names a wrong one."""
+    config = ServerConfig(**read_environ(ServerConfig, environ))
+    return replace(config, storage_uri=paths.uri(config.storage_uri).rstrip("/"))
 
 
 class PredictionApp:

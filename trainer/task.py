@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from trainer.cluster.liveness import end_process
 from trainer.cluster.ports import check_port
 from trainer.cluster.tf_config import Cluster, choose_strategy, parse_tf_config
+from trainer.config.settings import ConfigError
 from trainer.config.train_config import (
-    ConfigError,
     Folders,
     TrainConfig,
     parse_flags,

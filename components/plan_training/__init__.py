@@ -1,1 +1,1 @@
-"""From a cluster's shape and a training configuration to Vertex AI's worker pools."""
+"""From a cluster and a training configuration to Vertex AI's worker pools."""

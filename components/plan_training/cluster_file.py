@@ -1,9 +1,9 @@
-"""Reads a cluster file in any of its spellings, and writes a cluster in any of them.
+"""Cluster files in any of their spellings.
 
-- our short form: `strategy`, `workers`, `machine` … (spellings/short.py)
+- the short form: `strategy`, `workers`, `machine` … (spellings/short.py)
 - Vertex AI's `workerPoolSpecs` (spellings/vertex.py)
 - AI Platform Training's `trainingInput` (spellings/legacy.py)
-- TF_CONFIG, for a cluster that was started by hand (spellings/tf_config.py)
+- TF_CONFIG, for a cluster that is started by hand (spellings/tf_config.py)
 """
 
 from collections.abc import Callable, Mapping
@@ -12,36 +12,36 @@ from pathlib import Path
 from typing import Any
 
 from components.plan_training import shape
-from components.plan_training.checks import Names, check
+from components.plan_training.checks import Names, check_shape
 from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.findings import ClusterError, Findings
+from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import legacy, short, tf_config, vertex
 from components.plan_training.spellings.yaml_file import read_yaml
+from trainer.errors import ClusterError
+from trainer.json_types import Json
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spelling:
-    """One way to write a cluster.
+    """A way to write a cluster.
 
     Attributes:
-        keys: Those by which a file in this spelling is known.
-        names: What its messages call the fields of a Shape.
+        keys: the keys at the top of a file that identify the spelling.
+        read: returns the fields of a Shape.
+        names: what a file in this spelling calls the fields of a Shape, for messages.
     """
 
     title: str
     keys: tuple[str, ...]
-    read: Callable[[Mapping[Any, Any], Findings], dict[str, Any]]
-    write: Callable[[Shape], dict[str, Any]]
+    read: Callable[[Mapping[Any, Any], Findings], Json]
+    write: Callable[[Shape], Json]
     names: Names = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterFile:
-    """A cluster file that has been read; `warnings` say what to know before it is used.
-
-    `hosts` are those of a TF_CONFIG.
-    """
+    """A cluster file with its warnings; a TF_CONFIG has `hosts` as well."""
 
     path: Path
     spelling: str
@@ -77,52 +77,50 @@ SPELLINGS = {
 
 
 def load_cluster(path: Path) -> ClusterFile:
-    """Reads and checks a cluster file.
+    """Return a cluster file, checked.
 
     Raises:
-        ClusterError: it cannot be used; `problems` names them all, with field, value and what is
-            allowed.
+        ClusterError: it cannot be used; `problems` has the field, the value and what is allowed
+            for each reason.
         OSError: it cannot be read.
     """
     return parse_cluster(read_yaml(path), path=path)
 
 
 def parse_cluster(values: Any, *, path: Path = Path("-")) -> ClusterFile:
-    """Checks the content of a cluster file; see `load_cluster`."""
+    """Return the cluster that the content of a file describes; see `load_cluster`."""
     if not isinstance(values, Mapping):
         given = "empty" if values is None else f"a {type(values).__name__}"
-        raise ClusterError([f"it is {given}; it must hold keys and values, as `workers: 2`"])
-    name = _spelling_of(values)
+        raise ClusterError(f"it is {given}; it must hold keys and values, as `workers: 2`")
+    name = _find_spelling(values)
     spelling, findings = SPELLINGS[name], Findings()
     fields = spelling.read(values, findings)
-    check(Shape(**fields), findings, names=spelling.names)
+    check_shape(Shape(**fields), findings, names=spelling.names)
     findings.raise_errors()
     return ClusterFile(
         path=path,
         spelling=name,
         spec=ClusterSpec(**fields),
         warnings=tuple(findings.warnings),
-        hosts=tuple(tf_config.addresses(values)) if name == "tf_config" else (),
+        hosts=tuple(tf_config.read_hosts(values)) if name == "tf_config" else (),
     )
 
 
-def _spelling_of(values: Mapping[Any, Any]) -> str:
-    keys = {vertex.camel_case(key) if "_" in str(key) else key for key in map(str, values)}
-    keys |= set(map(str, values))
-    found = {name: [key for key in one.keys if key in keys] for name, one in SPELLINGS.items()}
-    named = {name: found_keys for name, found_keys in found.items() if found_keys}
-    if len(named) > 1:
+def _find_spelling(values: Mapping[Any, Any]) -> str:
+    """Return the spelling that the keys of a file belong to; without any, the short form."""
+    keys = set(map(str, values)) | {vertex.camel_case(str(key)) for key in values}
+    found = {
+        name: given
+        for name, spelling in SPELLINGS.items()
+        if (given := [key for key in spelling.keys if key in keys])
+    }
+    if len(found) > 1:
         mixed = " and ".join(
-            f"{keys_[0]} ({SPELLINGS[name].title})" for name, keys_ in named.items()
+            f"{given[0]} ({SPELLINGS[name].title})" for name, given in found.items()
         )
-        raise ClusterError([f"it mixes spellings: {mixed}; keep to one of them"])
-    return next(iter(named), _guess(keys))
-
-
-def _guess(keys: set[str]) -> str:
-    """The spelling of a file that has none of the keys, for the best message."""
-    if "jobSpec" in keys:
-        raise ClusterError(["jobSpec: give what is below it, with workerPoolSpecs at the top"])
-    if "scaleTier" in keys:
-        raise ClusterError(["scaleTier is at the top; it belongs below trainingInput:"])
-    return "short"
+        raise ClusterError(f"it mixes spellings: {mixed}; use one of them")
+    if not found and "jobSpec" in keys:
+        raise ClusterError("jobSpec: give its content, with workerPoolSpecs at the top")
+    if not found and "scaleTier" in keys:
+        raise ClusterError("scaleTier is at the top; it belongs below trainingInput:")
+    return next(iter(found), "short")

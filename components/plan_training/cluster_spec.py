@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.plan_training.checks import check
-from components.plan_training.findings import ClusterError, Findings
+from components.plan_training.checks import check_shape
+from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import short
+from trainer.errors import ClusterError
+from trainer.json_types import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,21 +18,21 @@ class ClusterSpec(Shape):
     """A cluster that can train.
 
     Raises:
-        ClusterError: it cannot; says for each reason which field, why, and what to write instead.
+        ClusterError: it cannot; has the field, the value and the remedy for each reason.
     """
 
     def __post_init__(self) -> None:
         findings = Findings()
-        # From the command line they come as plain mappings.
+        # The command line and the tests give them as plain mappings.
         for key in ("accelerator", "machines"):
             given = {key: getattr(self, key)}
             object.__setattr__(self, key, short.read(given, findings)[key])
-        check(self, findings)
+        check_shape(self, findings)
         findings.raise_errors()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ClusterSpec":
-        """Builds the spec from the short form; an unknown key is an error."""
+        """Return the cluster of the short form; an unknown key raises ClusterError."""
         findings = Findings()
         known = short.read(values, findings)
         findings.raise_errors()
@@ -38,16 +40,16 @@ class ClusterSpec(Shape):
 
     @classmethod
     def from_json(cls, text: str) -> "ClusterSpec":
-        """Builds the spec from the JSON string that travels through the pipeline."""
+        """Return the cluster of the pipeline's parameter."""
         values = json.loads(text)
         if not isinstance(values, dict):
-            raise ClusterError([f"the cluster must be a JSON object, not {text!r}"])
+            raise ClusterError(f"the cluster must be a JSON object, not {text!r}")
         return cls.from_dict(values)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The short form."""
+    def to_dict(self) -> Json:
+        """Return the short form."""
         return short.write(self)
 
     def to_json(self) -> str:
-        """The JSON string that travels through the pipeline."""
+        """Return the pipeline's parameter."""
         return json.dumps(self.to_dict(), sort_keys=True)

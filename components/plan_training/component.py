@@ -1,4 +1,4 @@
-"""KFP component: plan the training job and describe the model it will leave."""
+"""KFP component: plan the training job and describe the model it will write."""
 
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ def plan_training(
         ("explanation", str),
     ],
 ):
-    """Turns the cluster's shape into worker pools; the model is the `model/` the job will write."""
+    """Turn the cluster into worker pools; the model is the `model/` that the job will write."""
     import json
     import logging
 

@@ -1,4 +1,4 @@
-"""A cluster in words: its pools, its chief, its batches, its cost, and what is odd about it."""
+"""Explanation of a cluster: pools, chief, batches, cost, TF_CONFIG and notes."""
 
 import json
 from collections.abc import Sequence
@@ -8,37 +8,42 @@ from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.plan import SPOT_CHECKPOINT_SECONDS
 from components.plan_training.prices import PriceTable, cluster_cost
 from components.plan_training.shape import Shape
-from components.plan_training.spellings.hosts import made_up_hosts, replica_names, tf_configs
+from components.plan_training.spellings.tf_config import (
+    placeholder_hosts,
+    replica_names,
+    tf_configs,
+)
+from trainer.cluster.roles import computing_roles
 
-_WHY = {
+_STRATEGIES = {
     "single": "one replica trains alone",
-    "mirrored": "one machine, whose GPUs each compute a part of every batch",
-    "multi_worker_mirrored": "all replicas compute a part of every batch and add up their"
-    " gradients; they wait for each other at every step",
+    "mirrored": "one machine; each of its GPUs computes an equal share of every batch",
+    "multi_worker_mirrored": "all replicas compute a share of every batch and sum their gradients;"
+    " they wait for each other at every step",
     "parameter_server": "workers compute batches, each at its own pace; parameter servers hold"
-    " the weights; the chief hands out the work",
+    " the weights; the chief hands out the steps",
 }
 _RESTARTS = {
-    "never": "nothing starts again when a replica is lost",
-    "whole_job": "all replicas start again when one is lost",
-    "replica": "a replica that is lost starts again; without its chief or a ps, the job goes back"
-    " to its last checkpoint",
+    "never": "nothing restarts when a replica is lost",
+    "whole_job": "all replicas restart when one is lost",
+    "replica": "a lost replica restarts; if it is the chief or a ps, the job resumes from its last"
+    " checkpoint",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What is to be trained on the cluster; `where` says how the number of files is known."""
+    """Batch size and training files; `files_source` says where the number of files is from."""
 
     batch_size: int
     num_files: int
-    where: str
+    files_source: str
 
 
 def explain(
     file: ClusterFile, *, training: Training, prices: PriceTable, hosts: Sequence[str] = ()
 ) -> list[str]:
-    """The explanation, line by line."""
+    """Return the lines of the explanation."""
     shape = file.spec
     return [
         f"{file.path}: {SPELLINGS[file.spelling].title}",
@@ -57,30 +62,30 @@ def explain(
 
 
 def notes(shape: Shape, training: Training) -> list[str]:
-    """What to know that is no mistake of the file."""
-    num_workers = sum(pool.count for pool in shape.pools() if pool.role in ("chief", "worker"))
-    num_workers -= shape.is_asynchronous
+    """Return notes on a cluster that can train."""
+    computing = computing_roles(shape.strategy)
+    num_workers = sum(pool.count for pool in shape.pools() if pool.role in computing)
     found = [
         (
             num_workers > training.num_files,
-            f"{num_workers} replicas compute, but train has {training.num_files} files: no harm"
-            " here, where each reads all files; a trainer that divides the files would leave"
+            f"{num_workers} replicas compute, but train has {training.num_files} files: fine here,"
+            " where each replica reads all files; a trainer that divides the files would leave"
             f" {num_workers - training.num_files} idle",
         ),
         (
             min(batch_parts(shape, training.batch_size).values()) < 1,
-            f"a batch of {training.batch_size} examples cannot be divided over all devices; the"
-            " trainer refuses it: give it a larger --batch-size",
+            f"a batch of {training.batch_size} examples is too small for all devices, and the"
+            " trainer will refuse it; use a larger --batch-size",
         ),
         (
             shape.chief == 0,
-            "no chief: by hand, worker/0 is it; on Vertex AI and vertex-local the first replica is"
-            " called chief",
+            "no chief: worker/0 is the chief of a cluster started by hand; on Vertex AI and"
+            " vertex-local the first replica is named chief",
         ),
         (
             shape.restarts == "never",
             "restarts: a pipeline's training step cannot forbid them (CustomTrainingJobOp has no"
-            " disableRetries); a job of its own can",
+            " disableRetries); a job without a pipeline can",
         ),
         (
             any(pool.machine.accelerator for pool in shape.pools()),
@@ -91,20 +96,20 @@ def notes(shape: Shape, training: Training) -> list[str]:
 
 
 def batch_parts(shape: Shape, batch_size: int) -> dict[str, int]:
-    """Examples of a batch that each replica computes; in asynchronous training, a whole batch.
+    """Return how many examples of a batch each replica computes; asynchronous: a whole batch.
 
-    The division is the trainer's (trainer/training/step.py).
+    Batches are divided as in the trainer (trainer/training/step.py).
     """
     computing = [
         (f"{pool.role}/{index}", pool.machine.accelerator)
         for pool in shape.pools()
-        if pool.role in ("chief", "worker")
+        if pool.role in computing_roles(shape.strategy)
         for index in range(pool.count)
     ]
     if shape.is_asynchronous:
-        return {name: batch_size for name, _ in computing if name.startswith("worker")}
-    is_many = shape.strategy != "single"
-    devices = [gpus.count if gpus and is_many else 1 for _, gpus in computing]
+        return {name: batch_size for name, _ in computing}
+    uses_all_gpus = shape.strategy != "single"
+    devices = [gpus.count if gpus and uses_all_gpus else 1 for _, gpus in computing]
     total, parts, done = sum(devices), {}, 0
     for (name, _), count in zip(computing, devices, strict=True):
         first, last = done, done + count
@@ -125,26 +130,27 @@ def _roles(shape: Shape) -> list[str]:
     kind = "whole_job" if shape.restarts_whole_job else "replica"
     restarts = _RESTARTS["never" if shape.restarts == "never" else kind]
     spot = (
-        f"; a checkpoint every {SPOT_CHECKPOINT_SECONDS} s, if the run sets nothing else"
+        f"; a checkpoint every {SPOT_CHECKPOINT_SECONDS} s, unless the run sets another interval"
         if shape.spot
         else ""
     )
     chief = replica_names(shape)[0]
     return [
-        f"chief     {chief}: it writes checkpoints, logs and the model",
-        f"strategy  {shape.strategy}: {_WHY[shape.strategy]}",
+        f"chief     {chief}: writes checkpoints, logs and the model",
+        f"strategy  {shape.strategy}: {_STRATEGIES[shape.strategy]}",
         f"lost      {restarts}{spot}",
     ]
 
 
 def _work(shape: Shape, training: Training) -> list[str]:
+    files = f"{training.num_files} of train ({training.files_source})"
     parts = batch_parts(shape, training.batch_size)
     each = ", ".join(f"{name} {count}" for name, count in parts.items())
-    kind = "each worker a batch of its own" if shape.is_asynchronous else "of each batch"
+    kind = "each worker computes whole batches" if shape.is_asynchronous else "of each batch"
     return [
         f"batch     {training.batch_size} examples a step; {kind}: {each}",
-        f"files     {training.num_files} of train ({training.where}); every replica that computes"
-        " reads all of them, and takes its examples from memory",
+        f"files     {files}; every replica that computes reads all of them and takes its examples"
+        " from memory",
     ]
 
 
@@ -163,7 +169,7 @@ def _cost(shape: Shape, prices: PriceTable) -> list[str]:
 
 
 def _tf_config_lines(shape: Shape, hosts: Sequence[str]) -> list[str]:
-    configs = tf_configs(shape, hosts or made_up_hosts(shape))
+    configs = tf_configs(shape, hosts or placeholder_hosts(shape))
     return [f"  {name:<12} {json.dumps(config)}" for name, config in configs.items()]
 
 

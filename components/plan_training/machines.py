@@ -1,13 +1,13 @@
-"""Machine types that Vertex AI trains on, and the GPUs that each of them can have.
+"""Machine types of Vertex AI's training, and the GPUs that each of them can have.
 
 https://cloud.google.com/vertex-ai/docs/training/configure-compute
 """
 
 from dataclasses import dataclass
 
-from components.plan_training.suggest import did_you_mean
+from trainer.suggest import did_you_mean
 
-# vCPUs by family; a machine is called FAMILY-VCPUS.
+# vCPUs by family; a machine type is FAMILY-VCPUS.
 FAMILIES = {
     "c2-standard": (4, 8, 16, 30, 60),
     "e2-highcpu": (16, 32),
@@ -21,7 +21,7 @@ FAMILIES = {
     "n2-highmem": (2, 4, 8, 16, 32, 48, 64, 80),
     "n2-standard": (4, 8, 16, 32, 48, 64, 80),
 }
-# Machines that come with GPUs.
+# Machines with built-in GPUs.
 _BUILT_IN = {
     "NVIDIA_L4": {f"g2-standard-{size}": 1 for size in (4, 8, 12, 16, 32)}
     | {"g2-standard-24": 2, "g2-standard-48": 4, "g2-standard-96": 8},
@@ -37,7 +37,7 @@ BUILT_IN_GPUS = {
     for gpu, machines in _BUILT_IN.items()
     for machine, count in machines.items()
 }
-# GPUs that an n1 machine may be given: how many at most, and for how many vCPUs each of them.
+# GPUs that can be attached to an n1 machine: (most GPUs, most vCPUs per GPU).
 _N1_GPUS = {
     "NVIDIA_TESLA_P4": (4, 24),
     "NVIDIA_TESLA_P100": (4, 16),
@@ -65,7 +65,7 @@ class Accelerator:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """A machine type, with what is attached to it."""
+    """A machine type with its GPUs."""
 
     type: str
     accelerator: Accelerator | None = None
@@ -75,7 +75,7 @@ class Machine:
 
 
 def gpu_counts(machine: str, gpu: str) -> list[int]:
-    """How many GPUs of that type the machine may have; none if it cannot have any."""
+    """Return the allowed numbers of GPUs of a type on a machine type; empty if it takes none."""
     if machine in BUILT_IN_GPUS:
         built_in, count = BUILT_IN_GPUS[machine]
         return [count] if gpu == built_in else []
@@ -87,10 +87,7 @@ def gpu_counts(machine: str, gpu: str) -> list[int]:
 
 
 def machine_error(machine: str, *, field: str) -> str:
-    """What is wrong with the machine's name, or ""; of families not listed here nothing is known.
-
-    A wrong name is one of a family that is.
-    """
+    """Return the error for a machine type, or ""; types of unknown families are not checked."""
     if machine in MACHINES or not is_known_family(machine):
         return ""
     family = machine.rsplit("-", 1)[0]
@@ -100,12 +97,12 @@ def machine_error(machine: str, *, field: str) -> str:
 
 
 def is_known_family(machine: str) -> bool:
-    """Whether the machine's family is listed here."""
+    """Return whether the family of a machine type is listed here."""
     return machine.partition("-")[0] in {name.partition("-")[0] for name in MACHINES}
 
 
 def accelerator_error(machine: Machine, *, field: str) -> str:
-    """What is wrong with the accelerator on its machine, or ""."""
+    """Return the error for the accelerator of a machine, or ""."""
     given, built_in = machine.accelerator, BUILT_IN_GPUS.get(machine.type)
     if given is None:
         return _missing(machine.type, field=field, built_in=built_in) if built_in else ""

@@ -1,23 +1,24 @@
-"""The request for a training job, and for the container that will serve what it trains."""
+"""Request for a training job, and for the container that will serve its model."""
 
 import json
 from dataclasses import dataclass
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
-from components.plan_training.spellings.vertex import COMMAND, ROLES, placed_pools
+from components.plan_training.spellings.pools import COMMAND
+from trainer.cluster.roles import ROLES
 from trainer.json_types import Json
 
 SERVING_PORT = 8080
-# On spot machines: at most so much work is done twice each time that they are taken away.
+# On spot machines: the most work that is repeated after each preemption.
 SPOT_CHECKPOINT_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """What `CustomTrainingJobOp` is given, and a sentence that explains it.
+    """Inputs of `CustomTrainingJobOp`, and a sentence that explains them.
 
-    `disables_retries` is for a job without a pipeline: `CustomTrainingJobOp` cannot say it.
+    `disables_retries` is for a job without a pipeline: `CustomTrainingJobOp` has no such input.
     """
 
     worker_pool_specs: list[Json]
@@ -31,7 +32,7 @@ class TrainingPlan:
 def plan_training(
     workload: str, *, cluster: ClusterSpec, train: Json, image: str, examples_uri: str
 ) -> TrainingPlan:
-    """Plans a job that trains `workload` on `examples_uri` with the flags of `train`."""
+    """Return the plan of a job that trains `workload` with the flags of `train`."""
     container = {
         "image_uri": cluster.image or image,
         "command": COMMAND,
@@ -59,9 +60,9 @@ def plan_training(
 
 
 def trainer_strategy(cluster: ClusterSpec) -> str:
-    """The `--strategy` of the trainer.
+    """Return the `--strategy` of the trainer.
 
-    `auto` on one machine with several GPUs: on a laptop, without them, the job is `single`.
+    It is `auto` on one machine with several GPUs, so that the job is `single` on a laptop.
     """
     gpus = cluster.machine_of("chief").accelerator
     has_several = gpus is not None and gpus.count > 1
@@ -69,7 +70,7 @@ def trainer_strategy(cluster: ClusterSpec) -> str:
 
 
 def checkpoint_flags(cluster: ClusterSpec, train: Json) -> Json:
-    """How often a job on spot machines saves its state, where the run does not say it."""
+    """Return how often a job on spot machines saves checkpoints, unless the run sets it."""
     is_given = {"checkpoint_every_steps", "checkpoint_every_seconds"} & set(train)
     if not cluster.spot or is_given:
         return {}
@@ -77,16 +78,16 @@ def checkpoint_flags(cluster: ClusterSpec, train: Json) -> Json:
 
 
 def worker_pools(cluster: ClusterSpec, *, container: Json) -> list[Json]:
-    """Vertex AI's worker pools, in its order: chief, worker, ps, evaluator.
+    """Return Vertex AI's worker pools, in its order: chief, worker, ps, evaluator.
 
-    The launcher builds the job with the SDK's client, which takes field names in snake case only.
+    The launcher builds the job with the SDK's client, which accepts field names in snake case only.
     Counts are strings: a number inside a structure would reach the job as `2.0` under kfp.local.
-    A pool without replicas in front of others keeps its place by the count "0": the launcher drops
-    `{}` from lists, and the pools after it would become other roles, while a text stays; in the
-    request both are the same empty pool.
+    An empty pool in front of others keeps its place by the count "0": the launcher would drop `{}`
+    from the list, and the pools after it would become other roles. In the request both are the
+    same empty pool.
     https://cloud.google.com/vertex-ai/docs/training/distributed-training
     """
-    pools = {pool.role: pool for pool in placed_pools(cluster) if pool.count}
+    pools = {pool.role: pool for pool in cluster.vertex_pools()}
     last = max(ROLES.index(role) for role in pools)
     return [
         _pool(pools[role].count, machine=pools[role].machine, container=container)
@@ -99,13 +100,13 @@ def worker_pools(cluster: ClusterSpec, *, container: Json) -> list[Json]:
 def _pool(count: int, *, machine: Machine, container: Json) -> Json:
     spec: Json = {"machine_type": machine.type}
     if gpus := machine.accelerator:
-        # A number, for the launcher's client takes no text where the proto has an int32.
+        # A number: the launcher's client accepts no text where the proto has an int32.
         spec |= {"accelerator_type": gpus.type, "accelerator_count": gpus.count}
     return {"machine_spec": spec, "replica_count": str(count), "container_spec": container}
 
 
 def trainer_args(flags: Json) -> list[str]:
-    """`{"batch_size": 128, "fresh": True}` as `["--batch-size=128", "--fresh"]`; lists as `1,2`."""
+    """Return `["--batch-size=128", "--fresh"]` for `{"batch_size": 128, "fresh": True}`."""
     args = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
@@ -119,7 +120,7 @@ def trainer_args(flags: Json) -> list[str]:
 
 
 def serving_container(image: str) -> Json:
-    """The container spec of the model: how Vertex AI starts and asks the prediction server."""
+    """Return the container spec of the model, with the routes of the prediction server."""
     return {
         "imageUri": image,
         "command": ["python", "-m", "trainer.serve"],

@@ -1,14 +1,15 @@
-"""What a cluster costs on Vertex AI, from a table that anybody may edit."""
+"""Cost of a cluster on Vertex AI, from an editable price table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from components.plan_training.findings import ClusterError, Findings, Section
+from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import Shape
 from components.plan_training.spellings.yaml_file import read_yaml
+from trainer.errors import ClusterError
 
 _SECONDS_PER_HOUR = 3600
 Price = tuple[float, float]
@@ -16,9 +17,9 @@ Price = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class PriceTable:
-    """US dollars an hour, (on demand, spot), by machine type and by GPU type.
+    """Prices in US dollars an hour, (on demand, spot), by machine type and by GPU type.
 
-    The price of a machine that comes with GPUs holds them.
+    The price of a machine with built-in GPUs includes them.
     """
 
     date: str
@@ -27,7 +28,7 @@ class PriceTable:
     accelerators: Mapping[str, Price]
 
     def machine_price(self, machine: Machine) -> Price | None:
-        """The price of one machine with its GPUs; None if the table lacks one of them."""
+        """Return the price of one machine with its GPUs; None if the table lacks one of them."""
         base, gpus = self.machines.get(machine.type), machine.accelerator
         if base is None or gpus is None or not machine.type.startswith("n1-"):
             return base
@@ -39,20 +40,20 @@ class PriceTable:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """US dollars an hour on demand and on spot machines, and what has no price in the table."""
+    """US dollars an hour on demand and on spot machines, and the machines without a price."""
 
     on_demand: float
     spot: float
     unknown: tuple[str, ...]
 
     def until(self, timeout_seconds: int, *, is_spot: bool) -> float:
-        """The most that a job costs that ends at its time limit."""
+        """Return the cost of a job that runs until its time limit."""
         hourly = self.spot if is_spot else self.on_demand
         return hourly * timeout_seconds / _SECONDS_PER_HOUR
 
 
 def cluster_cost(shape: Shape, table: PriceTable) -> Cost:
-    """The cost of all replicas."""
+    """Return the cost of all replicas."""
     found = [(pool, table.machine_price(pool.machine)) for pool in shape.pools()]
     priced = [(pool.count, price) for pool, price in found if price]
     return Cost(
@@ -63,10 +64,10 @@ def cluster_cost(shape: Shape, table: PriceTable) -> Cost:
 
 
 def read_prices(path: Path) -> PriceTable:
-    """Reads the table (configs/prices.yaml).
+    """Return the table of a file (configs/prices.yaml).
 
     Raises:
-        ClusterError: it is damaged; names the fields.
+        ClusterError: a field is missing or wrong.
         OSError: it cannot be read.
     """
     findings = Findings()
@@ -83,13 +84,13 @@ def read_prices(path: Path) -> PriceTable:
         accelerators=_prices(top.get("accelerators"), "accelerators", findings, spot_share=share),
     )
     if findings.errors:
-        raise ClusterError([f"{path}: {error}" for error in findings.errors])
+        raise ClusterError(*(f"{path}: {error}" for error in findings.errors))
     return table
 
 
 def _prices(values: Any, path: str, findings: Findings, *, spot_share: float) -> dict[str, Price]:
     if not isinstance(values, Mapping):
-        findings.errors.append(f"{path} is {values!r}; it must hold names and prices")
+        findings.errors.append(f"{path} is {values!r}; it must map names to prices")
         return {}
     prices = {}
     for name, value in values.items():

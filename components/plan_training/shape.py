@@ -1,21 +1,31 @@
-"""What a cluster file says: how many replicas of which role, on which machines."""
+"""Shape of a cluster: its replicas by role, their machines, and when they restart."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from components.plan_training.machines import Accelerator, Machine
+from trainer.cluster.roles import (
+    MAX_REPLICAS,
+    STRATEGIES,
+    computing_roles,
+    is_asynchronous,
+    is_synchronous_cluster,
+)
+from trainer.config.settings import setting
 
-STRATEGIES = ("single", "mirrored", "multi_worker_mirrored", "parameter_server")
-# Their replicas wait for each other at every step: one that is lost ends all.
-SYNCHRONOUS_CLUSTERS = ("multi_worker_mirrored",)
 RESTARTS = ("auto", "replica", "whole_job", "never")
-# In the order of Vertex AI's worker pools; what TF_CONFIG calls them, and the key of their number.
+# By role (trainer.cluster.roles.ROLES, in their order): the field with the number of replicas.
 COUNT_KEYS = {
     "chief": "chief",
     "worker": "workers",
     "ps": "parameter_servers",
     "evaluator": "evaluators",
 }
+
+
+def _count(help_: str, *, default: int = 0) -> Any:
+    return setting(help_, default=default, at_least=0, at_most=MAX_REPLICAS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,64 +39,87 @@ class ReplicaPool:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What a cluster file says, which may be wrong; `ClusterSpec` is what can be used.
+    """Shape of a cluster, not yet checked; a `ClusterSpec` is a shape that can train.
 
     Attributes:
-        chief: 0 for a cluster in which worker 0 is the chief; on Vertex AI, it is called chief.
-        evaluators: They measure each checkpoint; they may be added to any strategy.
-        accelerator: GPUs of each replica that computes, which is not the chief of workers with
-            parameter servers.
-        machines: Other machines, by the key of the number of replicas (`parameter_servers`).
-        image: The container image of all replicas; empty for that of the run.
-        spot: On spot machines, which are cheap and may be taken away at any time.
-        restarts: What starts again when a replica is lost; `auto` is the whole job where the
-            replicas wait for each other, and on spot machines.
+        accelerator: GPUs of each replica that computes gradients; the chief of a parameter-server
+            cluster does not.
+        machines: machines that differ, by the field with the role's number (`parameter_servers`).
     """
 
-    strategy: str = "single"
-    chief: int = 1
-    workers: int = 0
-    parameter_servers: int = 0
-    evaluators: int = 0
-    machine: str = "n1-standard-4"
+    strategy: str = setting("strategy", default="single", choices=tuple(STRATEGIES))
+    chief: int = _count(
+        "chiefs; 0 if worker 0 is the chief, which Vertex AI names chief", default=1
+    )
+    workers: int = _count("workers")
+    parameter_servers: int = _count("parameter servers")
+    evaluators: int = _count("evaluators of the checkpoints; any strategy may have one")
+    machine: str = setting(
+        "machine type", default="n1-standard-4", form="a machine type, as n1-standard-4"
+    )
     accelerator: Accelerator | None = None
     machines: Mapping[str, Machine] = field(default_factory=dict)
-    image: str = ""
-    spot: bool = False
-    restarts: str = "auto"
-    timeout_seconds: int = 7200
+    image: str = setting(
+        "container image of all replicas; default: the run's", default="", form="a container image"
+    )
+    spot: bool = setting(
+        "use spot machines, which are cheaper but can be preempted at any time", default=False
+    )
+    restarts: str = setting(
+        "what restarts when a replica is lost; auto: the whole job on spot machines and where"
+        " replicas wait for each other at every step, else the replica",
+        default="auto",
+        choices=RESTARTS,
+    )
+    timeout_seconds: int = setting("time limit of the job", default=7200, at_least=1)
 
     def machine_of(self, role: str) -> Machine:
-        """The machine of each replica of a role."""
+        """Return the machine of each replica of a role."""
         if own := self.machines.get(COUNT_KEYS[role]):
             return own
-        is_computing = role == "worker" or (role == "chief" and not self.is_asynchronous)
-        return Machine(type=self.machine, accelerator=self.accelerator if is_computing else None)
+        has_gpus = role in computing_roles(self.strategy)
+        return Machine(type=self.machine, accelerator=self.accelerator if has_gpus else None)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of replicas of each role."""
+        return {role: getattr(self, key) for role, key in COUNT_KEYS.items()}
 
     def pools(self) -> list[ReplicaPool]:
-        """The roles that have replicas."""
-        counts = {role: getattr(self, key) for role, key in COUNT_KEYS.items()}
+        """Return the pools of the roles that have replicas."""
         return [
             ReplicaPool(role=role, count=count, machine=self.machine_of(role))
-            for role, count in counts.items()
+            for role, count in self.counts().items()
             if count
         ]
 
+    def vertex_pools(self) -> list[ReplicaPool]:
+        """Return the pools as Vertex AI numbers them: worker 0 is the chief if there is none."""
+        pools = self.pools()
+        if self.chief:
+            return pools
+        workers, *others = pools
+        chief = ReplicaPool(role="chief", count=1, machine=workers.machine)
+        if workers.count > 1:
+            others.insert(
+                0, ReplicaPool(role="worker", count=workers.count - 1, machine=workers.machine)
+            )
+        return [chief, *others]
+
     @property
     def is_asynchronous(self) -> bool:
-        """Whether workers compute for parameter servers, and the chief hands out the work."""
-        return self.strategy == "parameter_server"
+        """Whether each worker trains at its own pace, on steps that the chief hands out."""
+        return is_asynchronous(self.strategy)
 
     @property
     def restarts_whole_job(self) -> bool:
-        """Whether all replicas start again when one is lost."""
+        """Whether all replicas restart when one is lost."""
         if self.restarts == "auto":
-            return self.spot or self.strategy in SYNCHRONOUS_CLUSTERS
+            return self.spot or is_synchronous_cluster(self.strategy)
         return self.restarts == "whole_job"
 
     @property
     def scheduling_strategy(self) -> str:
-        """What Vertex AI calls the kind of machines: `STANDARD` or `SPOT`."""
+        """Vertex AI's name for the kind of machines: `STANDARD` or `SPOT`."""
         return "SPOT" if self.spot else "STANDARD"
 
     def __str__(self) -> str:

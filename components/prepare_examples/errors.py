@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Iterator
 
+from trainer.config.settings import ConfigError
+
 WHERE_IN_BEAM = re.compile(r"( \[while running '[^']*'\])+")
 
 
@@ -32,7 +34,7 @@ def told_in_a_line() -> Iterator[None]:
     beam.setLevel(logging.CRITICAL)
     try:
         yield
-    except (DataError, OSError, RuntimeError) as error:
+    except (ConfigError, DataError, OSError, RuntimeError) as error:
         known = _known_cause(error)
         if known is None:
             raise
@@ -46,6 +48,6 @@ def _known_cause(error: BaseException | None) -> BaseException | None:
     """Return the error that a user can solve, which Beam may have wrapped in a RuntimeError."""
     if isinstance(error, RuntimeError) and not WHERE_IN_BEAM.search(str(error)):
         return None
-    while error is not None and not isinstance(error, DataError | OSError):
+    while error is not None and not isinstance(error, ConfigError | DataError | OSError):
         error = error.__cause__ or error.__context__
     return error

@@ -1,14 +1,12 @@
-"""What can be asked of prepare_examples, checked before anything is read."""
+"""Settings of prepare_examples, checked before any data is read."""
 
-import dataclasses
 import json
 import math
 import zoneinfo
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
-from components.prepare_examples.errors import DataError
 from components.prepare_examples.splitting import DEFAULT_RATIOS, check_ratios
 from components.prepare_examples.statistics.drift import THRESHOLDS
 from components.prepare_examples.tables.bigquery import build_query
@@ -16,221 +14,246 @@ from components.prepare_examples.tables.columns import TIME_ZONE
 from components.prepare_examples.tfrecords.records import COMPRESSIONS
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS, plan_num_shards
 from trainer import paths
+from trainer.config.settings import ConfigError, check_settings, setting
+from trainer.suggest import did_you_mean
 
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")
-LISTS = ("files", "dates", "split_key", "ignore_columns", "beam_options")
-TABLE_ONLY = (
-    *("schema", "baseline", "drift_thresholds", "block_on", "max_quarantine", "time_zone"),
-    *("source", "project", "limit", "dates"),
-    *("files", "ratios", "split_key", "row_filter", "ignore_columns"),
-)
+BYTES_PER_MB = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrepareOptions:
-    """All settings; the second group is for tables (taxi) only.
+class PlanOptions:
+    """Number and size of the files."""
 
-    Attributes:
-        max_examples: for a small run, take only the first examples of each split of images, this
-            many in all, in proportion to the splits; of a table, the first rows; 0 takes all.
-        trust_files: take the raw files unverified and fetch none; the manifest says so.
-        num_shards: files for each split, by name; of a table, `train` is the number for all. What
-            is not named follows from the next three (`shards.plan_num_shards`).
-        num_workers: replicas that will train; there are never fewer files of train than these.
-        parallelism: files that a replica reads at once.
-        target_mb: megabytes of raw data to a file.
-        compression: `gzip` or `none`.
-        schema: a schema.pbtxt to hold the examples against; none infers one from the train split.
-        baseline: statistics.json of an earlier run, or its examples folder, to measure drift from.
-        drift_thresholds: the distances (l_infinity, jensen_shannon, psi) above which to warn;
-            those that are not named keep their defaults.
-        block_on: which anomalies end the run: `error`, `warning` (both) or `none`.
-        max_quarantine: the share of rows that may be quarantined; more end the run.
-        time_zone: whose wall time a time becomes that names another zone; one that names none
-            stays as it is.
-        beam_options: Beam's own flags, without `--runner` it all runs in this process. Another
-            runner's workers must see the raw files and the output folder.
-        files: the table's files, CSV (plain or gzipped) or Parquet, as paths or patterns; none
-            takes the sample of 15,002 trips.
-        source: `files`, or `bigquery` for rows of its public table.
-        project: the Google Cloud project that pays for the query.
-        limit: rows to ask BigQuery for.
-        dates: the first and the last day of the trips to ask for; none asks for all.
-        ratios: the share of each split.
-        split_key: columns whose hash decides the split; none takes `taxi.default_key`.
-        row_filter: `complete` keeps only rows in which no feature is missing.
-        ignore_columns: columns of the files that are not the table's, and left out.
+    num_workers: int = setting(
+        "replicas that will train; train never has fewer files than these", default=2, at_least=1
+    )
+    parallelism: int = setting("files that a replica reads at once", default=2, at_least=1)
+    target_mb: int = setting("megabytes of raw data per file", default=128, at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """Checks of tables (taxi)."""
+
+    schema: str = setting(
+        "a schema.pbtxt to validate the examples against; default: infer one from the train split",
+        default="",
+        metavar="FILE",
+    )
+    baseline: str = setting(
+        "statistics.json or the examples folder of an earlier run, to measure drift from",
+        default="",
+        metavar="PATH",
+    )
+    drift_thresholds: Mapping[str, float] = setting(
+        "distances above which drift is an anomaly; those left out keep their defaults",
+        factory=lambda: THRESHOLDS,
+        choices=tuple(THRESHOLDS),
+        metavar="DISTANCES",
+    )
+    block_on: str = setting(
+        "the anomalies that fail the run: error, warning (both kinds) or none",
+        default="error",
+        choices=("error", "warning", "none"),
+        metavar="SEVERITY",
+    )
+    max_quarantine: float = setting(
+        "share of the rows that may be quarantined; more fail the run",
+        default=0.05,
+        at_least=0,
+        at_most=1,
+        metavar="SHARE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Tables (taxi)."""
+
+    files: tuple[str, ...] = setting(
+        "CSV, gzipped CSV or Parquet files, a path or a pattern, instead of the sample of 15,002"
+        " trips; may be repeated",
+        default=(),
+        metavar="PATTERN",
+        is_repeated=True,
+    )
+    time_zone: str = setting(
+        "time zone whose local time is stored for a time that names a zone; UTC for exports of"
+        " BigQuery's table, which labels the city's local time as UTC",
+        default=TIME_ZONE,
+        metavar="NAME",
+    )
+    ratios: Mapping[str, float] = setting(
+        "share of each split", factory=lambda: DEFAULT_RATIOS, metavar="SHARES"
+    )
+    split_key: tuple[str, ...] = setting(
+        "columns whose hash decides the split; default: unique_key, or without it those of taxi_id"
+        " and trip_start_timestamp that the table has",
+        default=(),
+        metavar="COLUMNS",
+    )
+    row_filter: str = setting(
+        "complete keeps only rows without a missing feature",
+        default="none",
+        choices=ROW_FILTERS,
+        metavar="NAME",
+    )
+    ignore_columns: tuple[str, ...] = setting(
+        "columns of your files to skip, if the taxi table does not have them",
+        default=(),
+        metavar="COLUMNS",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BigQueryOptions:
+    """BigQuery (taxi).
+
+    Rows of BigQuery's public table, cached in --data-dir. Not yet tested against the real service.
     """
 
-    max_examples: int = 0
-    trust_files: bool = False
-    num_shards: Mapping[str, int] = field(default_factory=dict)
-    num_workers: int = 2
-    parallelism: int = 2
-    target_mb: int = 128
-    compression: str = "gzip"
-    schema: str = ""
-    baseline: str = ""
-    drift_thresholds: Mapping[str, float] = field(default_factory=lambda: THRESHOLDS)
-    block_on: str = "error"
-    max_quarantine: float = 0.05
-    time_zone: str = TIME_ZONE
-    beam_options: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    source: str = "files"
-    project: str = ""
-    limit: int = 0
-    dates: tuple[str, ...] = ()
-    ratios: Mapping[str, float] = field(default_factory=lambda: DEFAULT_RATIOS)
-    split_key: tuple[str, ...] = ()
-    row_filter: str = "none"
-    ignore_columns: tuple[str, ...] = ()
+    source: str = setting(
+        "where the rows come from", default="files", choices=SOURCES, metavar="NAME"
+    )
+    project: str = setting(
+        "Google Cloud project that is billed for the query", default="", metavar="ID"
+    )
+    limit: int = setting("number of rows", default=0, at_least=0)
+    dates: tuple[str, ...] = setting(
+        "first and last day on which trips start; default: all", default=(), metavar="FIRST,LAST"
+    )
+
+
+_TABLE_ONLY = (CheckOptions, TableOptions, BigQueryOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
+    """All settings of prepare_examples.
+
+    `num_shards` has the number of files of some splits by name; for a table, `train` is the number
+    for every split. The other splits' numbers follow from PlanOptions. `beam_options` are Beam's
+    own flags; another runner's workers must see the raw files and the output folder.
+    """
+
+    max_examples: int = setting(
+        "use only the first examples of each split of images, N in all, in proportion to the"
+        " splits; of a table, the first rows; 0 uses all",
+        default=0,
+        at_least=0,
+    )
+    trust_files: bool = setting(
+        "use the raw files in --data-dir without verifying them, and fetch none; the manifest"
+        " records it",
+        default=False,
+    )
+    compression: str = setting(
+        "compression of the output", default="gzip", choices=tuple(COMPRESSIONS), metavar="KIND"
+    )
+    num_shards: Mapping[str, int] = setting("files of each split", factory=dict, has_flag=False)
+    beam_options: tuple[str, ...] = setting("Beam's own flags", default=(), has_flag=False)
 
     def __post_init__(self) -> None:
-        for name in LISTS:
-            object.__setattr__(self, name, _texts(name, getattr(self, name)))
-        for name in ("num_shards", "ratios", "drift_thresholds"):
-            _check_numbers(name, getattr(self, name))
-        for name in self.drift_thresholds:
-            _check_choice("drift_thresholds", name, tuple(THRESHOLDS))
-        for name in ("schema", "baseline"):
-            if not isinstance(getattr(self, name), str):
-                raise DataError(f"{name} is {getattr(self, name)!r}; it must be a path")
+        check_settings(self)
         self._check_source()
-        _check_choice("block_on", self.block_on, ("error", "warning", "none"))
-        _check_share("max_quarantine", self.max_quarantine)
         _check_time_zone(self.time_zone)
-        if not isinstance(self.trust_files, bool):
-            raise DataError(f"trust_files is {self.trust_files!r}; it must be true or false")
-        _check_choice("compression", self.compression, tuple(COMPRESSIONS))
-        _check_choice("row_filter", self.row_filter, ROW_FILTERS)
-        if type(self.max_examples) is not int or self.max_examples < 0:
-            raise DataError(
-                f"max_examples is {self.max_examples!r}; allowed are 0 for all, or more"
-            )
-        for name in ("num_workers", "parallelism", "target_mb"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise DataError(f"{name} is {value!r}; it must be a whole number, at least 1")
         object.__setattr__(self, "ratios", check_ratios(self.ratios))
         object.__setattr__(self, "drift_thresholds", {**THRESHOLDS, **self.drift_thresholds})
 
     def _check_source(self) -> None:
-        _check_choice("source", self.source, SOURCES)
-        wanted = {name: getattr(self, name) for name in ("project", "limit", "dates")}
         if self.source == "bigquery":
             build_query(limit=self.limit, dates=self.dates)
-            if not isinstance(self.project, str) or not self.project:
-                raise DataError("project is empty; name the Google Cloud project that pays")
+            if not self.project:
+                raise ConfigError("project is empty; name the Google Cloud project that is billed")
             if self.files:
-                raise DataError("files and source bigquery exclude each other; leave one out")
-        elif any(wanted.values()):
-            name = next(name for name, value in wanted.items() if value)
-            raise DataError(f"{name} is {wanted[name]!r}; it needs the source bigquery")
+                raise ConfigError(f"files is {self.files!r}, but source is 'bigquery'; drop one")
+            return
+        for name in ("project", "limit", "dates"):
+            if value := getattr(self, name):
+                raise ConfigError(f"{name} is {value!r}; it needs source to be 'bigquery'")
 
     def planned_shards(self, num_bytes: int, *, split: str = "train") -> int:
-        """The number of files of a split: as asked for, or as its raw size and the workers ask."""
+        """Return the number of files of a split with `num_bytes` of raw data."""
         if split in self.num_shards:
             return self.num_shards[split]
+        target_bytes = self.target_mb * BYTES_PER_MB
         if split != "train":
-            return max(
-                DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / (self.target_mb * 1_000_000))
-            )
+            return max(DEFAULT_NUM_SHARDS[split], math.ceil(num_bytes / target_bytes))
         return plan_num_shards(
             num_bytes,
             num_workers=self.num_workers,
             parallelism=self.parallelism,
-            target_bytes=self.target_mb * 1_000_000,
+            target_bytes=target_bytes,
         )
 
     def changed(self) -> dict[str, Any]:
-        """Return the settings that are not the defaults; Beam's do not change the examples."""
+        """Return the settings that differ from their defaults, except Beam's own flags."""
         default = PrepareOptions()
-        names = (f.name for f in dataclasses.fields(self) if f.name != "beam_options")
+        names = (field.name for field in fields(self) if field.name != "beam_options")
         return {n: getattr(self, n) for n in names if getattr(self, n) != getattr(default, n)}
 
     def check_images(self, workload: str) -> None:
-        """Refuses what is asked of tables only.
-
-        Raises:
-            DataError: names the option.
-        """
-        default = PrepareOptions()
-        for name in TABLE_ONLY:
-            if getattr(self, name) != getattr(default, name):
-                raise DataError(
-                    f"{name} is {getattr(self, name)!r}, but it is for tables such as taxi only; "
-                    f"leave it out for {workload}"
+        """Raise ConfigError for a changed setting that only tables have."""
+        changed = self.changed()
+        for field in (field for options in _TABLE_ONLY for field in fields(options)):
+            if field.name in changed:
+                raise ConfigError(
+                    f"{field.name} is {changed[field.name]!r}, but only tables such as taxi have"
+                    f" it; leave it out for {workload}"
                 )
 
     @classmethod
-    def from_json(cls, text: str, **more: Any) -> "PrepareOptions":
-        """Options of a pipeline's step, from a JSON object, and some given apart.
+    def from_values(cls, values: Mapping[str, Any], **more: Any) -> "PrepareOptions":
+        """Return the options of a pipeline's step.
 
         Raises:
-            DataError: it is none, has an unknown key (names the allowed ones), or a path that is
-                relative: a step does not run in the folder in which the run was started.
+            ConfigError: a key is unknown, a value is not allowed, or a path is relative: a step
+                does not run in the folder from which the run was started.
         """
-        try:
-            content = json.loads(text or "{}")
-        except ValueError as error:
-            raise DataError(f"prepare is not JSON: {error}") from error
-        if not isinstance(content, dict):
-            raise DataError(f"prepare is {text!r}; it must be a JSON object")
-        allowed = [f.name for f in dataclasses.fields(cls)]
-        for key in content:
+        allowed = [field.name for field in fields(cls)]
+        for key in values:
             if key not in allowed:
-                raise DataError(f"prepare has no {key!r}; allowed are {', '.join(allowed)}")
-        options = cls(**{**more, **content})
-        for name, addresses in options._addresses().items():
-            _check_absolute(name, addresses)
+                raise ConfigError(
+                    f"prepare has no {key!r};{did_you_mean(key, allowed)} allowed are"
+                    f" {', '.join(allowed)}"
+                )
+        options = cls(**{**more, **values})
+        _check_absolute("files", *options.files)
+        _check_absolute("schema", options.schema)
+        _check_absolute("baseline", options.baseline)
         return options
 
-    def _addresses(self) -> dict[str, tuple[str, ...]]:
-        found = {"files": self.files, "schema": (self.schema,), "baseline": (self.baseline,)}
-        return {name: tuple(filter(None, given)) for name, given in found.items()}
+    @classmethod
+    def from_json(cls, text: str, **more: Any) -> "PrepareOptions":
+        """Return the options of a pipeline's step from its parameter, a JSON object.
+
+        Raises:
+            ConfigError: it is not a JSON object, or see `from_values`.
+        """
+        try:
+            values = json.loads(text or "{}")
+        except ValueError as error:
+            raise ConfigError(f"prepare is not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise ConfigError(f"prepare is {text!r}; it must be a JSON object")
+        return cls.from_values(values, **more)
 
 
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    """A list of texts, from one with commas too."""
-    items = [item for item in value.split(",") if item] if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise DataError(f"{name} is {value!r}; it must be a list of texts")
-    return tuple(items)
-
-
-def _check_absolute(name: str, addresses: tuple[str, ...]) -> None:
-    for address in addresses:
+def _check_absolute(name: str, *addresses: str) -> None:
+    for address in filter(None, addresses):
         if not (address.startswith("/") or paths.is_bucket_uri(address)):
-            raise DataError(
-                f"prepare.{name} is {address!r}, a relative path, but a pipeline's step runs in a "
-                "folder of its own; give the whole path, or gs://"
+            raise ConfigError(
+                f"prepare.{name} is {address!r}, a relative path, but a pipeline's step runs in"
+                " another folder; give an absolute path, or gs://"
             )
 
 
-def _check_numbers(name: str, value: Any) -> None:
-    if not isinstance(value, Mapping) or not all(
-        isinstance(number, int | float) and not isinstance(number, bool)
-        for number in value.values()
-    ):
-        raise DataError(f"{name} is {value!r}; it must be numbers by name")
-
-
-def _check_share(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise DataError(f"{name} is {value!r}; it must be a share from 0 to 1, as 0.05")
-
-
-def _check_time_zone(name: object) -> None:
+def _check_time_zone(name: str) -> None:
     try:
-        zoneinfo.ZoneInfo(str(name))
+        zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
-        raise DataError(
+        raise ConfigError(
             f"time_zone is {name!r}; it must be a name such as {TIME_ZONE} or UTC"
         ) from error
-
-
-def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise DataError(f"{name} is {value!r}; allowed are {', '.join(allowed)}")

@@ -10,12 +10,13 @@ import yaml
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.explain import Training, explain
-from components.plan_training.findings import ClusterError
 from components.plan_training.prices import read_prices
-from components.plan_training.spellings.hosts import commands, made_up_hosts, tf_configs
+from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
-from pipelines.config import RUNS, ConfigError, RunConfig, named_run, read_cluster_file
+from pipelines.config import RUNS, RunConfig, named_run, read_cluster_file
+from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
+from trainer.errors import ClusterError
 
 PRICES = Path(__file__).resolve().parents[2] / "configs" / "prices.yaml"
 DEFAULT_WORKLOAD = "mnist"
@@ -89,7 +90,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
     if arguments.form == "tf_config":
-        hosts = arguments.hosts or file.hosts or made_up_hosts(file.spec)
+        hosts = arguments.hosts or file.hosts or placeholder_hosts(file.spec)
         return [json.dumps(tf_configs(file.spec, hosts), indent=2)]
     if arguments.form:
         values = SPELLINGS[arguments.form].write(file.spec)
@@ -108,15 +109,19 @@ def _training(arguments: argparse.Namespace) -> Training:
     if batch_size < 1:
         raise ConfigError(f"--batch-size is {batch_size}; it must be at least 1")
     if not arguments.examples_dir:
-        where = "by default; --examples-dir counts them"
-        return Training(batch_size=batch_size, num_files=DEFAULT_NUM_SHARDS["train"], where=where)
+        source = "by default; --examples-dir counts them"
+        return Training(
+            batch_size=batch_size, num_files=DEFAULT_NUM_SHARDS["train"], files_source=source
+        )
     path = arguments.examples_dir / "manifest.json"
     try:
         manifest = json.loads(path.read_text())
         num_files = len(manifest["splits"]["train"]["shards"])
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} is not a manifest of examples: {error!r}") from error
-    return Training(batch_size=batch_size, num_files=num_files, where=str(arguments.examples_dir))
+    return Training(
+        batch_size=batch_size, num_files=num_files, files_source=str(arguments.examples_dir)
+    )
 
 
 def _batch_size(run: RunConfig) -> int:

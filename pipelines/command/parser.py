@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
-from components.plan_training.suggest import did_you_mean
+from trainer.suggest import did_you_mean
 
 WRONG_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<allowed>.*)\)")
 WRONG_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")

@@ -4,6 +4,7 @@ import logging
 import os
 
 from components.plan_training.shape import Shape
+from trainer.cluster.roles import computing_roles
 
 logger = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ def warn_of_local_limits(cluster: Shape) -> None:
             "the cluster has %s per replica; on this machine replicas compute on CPUs",
             " and ".join(dict.fromkeys(gpus)),
         )
-    roles = ("worker",) if cluster.is_asynchronous else ("chief", "worker")
+    roles = computing_roles(cluster.strategy)
     num_computing = sum(pool.count for pool in cluster.pools() if pool.role in roles)
     num_cores = len(os.sched_getaffinity(0))
     if num_computing > num_cores:

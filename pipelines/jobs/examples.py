@@ -8,9 +8,10 @@ from pathlib import Path
 
 from components.prepare_examples.publish import MANIFEST
 from components.prepare_examples.raw_data.sources import source_of
-from pipelines.config import ConfigError, RunConfig
+from pipelines.config import RunConfig
 from pipelines.target.places import Target
 from trainer import paths
+from trainer.config.settings import ConfigError
 
 PREPARE = "python -m components.prepare_examples"
 PREPARE_TIMEOUT_SECONDS = 3600

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from components.vertex.api import VertexApi
 from pipelines.kinds import JOB, POLL_SECONDS, Kind
 from pipelines.resources import ResourceError
+from trainer.cluster.roles import ROLES
 from trainer.json_types import Json
-
-REPLICA_POOLS = ("chief", "worker", "ps", "evaluator")
 
 
 class LogReader:
@@ -119,15 +118,15 @@ def log_filter(job_id: str, replica: str | None = None) -> str:
 def worker_pool_task(replica: str) -> str:
     """Return Vertex AI's name of a replica: `workerpool1-1` for `worker/1`."""
     role, slash, index = replica.partition("/")
-    if role not in REPLICA_POOLS or not slash or not index.isdigit():
-        roles = ", ".join(f"{role}/0" for role in REPLICA_POOLS)
+    if role not in ROLES or not slash or not index.isdigit():
+        roles = ", ".join(f"{role}/0" for role in ROLES)
         raise ResourceError(f"--replica {replica!r} is not a replica; write it as one of {roles}")
-    return f"workerpool{REPLICA_POOLS.index(role)}-{index}"
+    return f"workerpool{ROLES.index(role)}-{index}"
 
 
 def replica_name(task: str) -> str:
     """Return `worker/1` for `workerpool1-1`; any other name as it is."""
     pool, dash, index = task.removeprefix("workerpool").partition("-")
-    if not (dash and pool.isdigit() and int(pool) < len(REPLICA_POOLS)):
+    if not (dash and pool.isdigit() and int(pool) < len(ROLES)):
         return task
-    return f"{REPLICA_POOLS[int(pool)]}/{index}"
+    return f"{ROLES[int(pool)]}/{index}"

@@ -13,8 +13,8 @@ from components.labels import SUBMISSION_LABEL
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
 from components.vertex.api import VertexApi
-from pipelines.config import ConfigError, RunConfig, trainer_flags
-from trainer.config.settings import add_flags
+from pipelines.config import RunConfig, trainer_flags
+from trainer.config.settings import ConfigError, add_flags
 from trainer.config.train_config import TrainConfig
 from trainer.json_types import Json
 

@@ -6,9 +6,10 @@ from typing import Any
 from components.run_summary.usage import MEBIBYTE, mean, most, sparkline, usages_of
 from components.vertex.api import VertexApi
 from components.vertex.job_warnings import job_warnings, replicas_of
-from pipelines.jobs.log import REPLICA_POOLS, last_line
+from pipelines.jobs.log import last_line
 from pipelines.kinds import JOB
 from pipelines.resources import Table, short_name, when
+from trainer.cluster.roles import ROLES
 from trainer.json_types import Json
 
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))
@@ -84,7 +85,7 @@ def _replicas(api: VertexApi, job_id: str, job: Json) -> list[Json]:
     pools = job.get("jobSpec", {}).get("workerPoolSpecs", [])
     names = [
         f"{role}/{index}"
-        for role, pool in zip(REPLICA_POOLS, pools, strict=False)
+        for role, pool in zip(ROLES, pools, strict=False)
         for index in range(int(pool.get("replicaCount", 0)))
     ]
     return [{"name": name, "lastLine": last_line(api, job_id, name)} for name in names]

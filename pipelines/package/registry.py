@@ -14,7 +14,7 @@ import requests
 
 from components.vertex.retries import TransientError, VertexError, failure_of, refusal_of, retry
 from pipelines.package.spec import Package, read_package
-from pipelines.vertex_checks import ConfigError
+from trainer.config.settings import ConfigError
 
 REPOSITORY = re.compile(
     r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[a-z0-9:.-]+)/(?P<repo>[a-z0-9-]+)"

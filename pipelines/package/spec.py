@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.plan_training.suggest import did_you_mean
 from components.yaml_text import YamlError, load_documents
 from pipelines.package.image import IMAGE_REPOSITORY
-from pipelines.vertex_checks import ConfigError
+from trainer.config.settings import ConfigError
+from trainer.suggest import did_you_mean
 
 KINDS: dict[str, tuple[type, ...]] = {
     "STRING": (str,),

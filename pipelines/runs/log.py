@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from components.plan_training.suggest import did_you_mean
 from components.vertex.api import VertexApi
 from components.vertex.task_details import leaf_tasks
 from pipelines.jobs.log import LogReader, follow_logs, message_of
 from pipelines.kinds import RUN
 from pipelines.resources import ResourceError, short_name
 from trainer.json_types import Json
+from trainer.suggest import did_you_mean
 
 
 def run_log_lines(

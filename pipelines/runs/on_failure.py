@@ -10,7 +10,7 @@ from pathlib import Path
 
 from components.run_summary.summary import SUMMARY_FILE, Summary
 from pipelines.target.places import Target
-from pipelines.vertex_checks import ConfigError
+from trainer.config.settings import ConfigError
 
 TIMEOUT_SECONDS = 60.0
 HELP = (

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.plan_training.suggest import did_you_mean
 from components.yaml_text import YamlError
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
 from pipelines.package.compile import compile_pipeline
@@ -23,9 +22,11 @@ from pipelines.package.spec import (
 from pipelines.runs.request import RUN_NAME, run_request
 from pipelines.target.places import Target
 from pipelines.values import read_value
-from pipelines.vertex_checks import ConfigError, check_labels
+from pipelines.vertex_checks import check_labels
 from trainer import paths
+from trainer.config.settings import ConfigError
 from trainer.json_types import Json
+from trainer.suggest import did_you_mean
 
 TYPES = {"NUMBER_DOUBLE": float, "NUMBER_INTEGER": int}
 OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}

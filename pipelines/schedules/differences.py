@@ -10,7 +10,6 @@ from typing import Any
 
 from components.labels import RUN_LABEL, SCHEDULE_LABEL
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.plan_training.suggest import did_you_mean
 from components.run_summary.settings import WEBHOOK, without_path
 from components.vertex.api import VertexApi
 from pipelines.package.registry import RegistryError
@@ -19,9 +18,10 @@ from pipelines.resources import ResourceError
 from pipelines.runs.submit import config_of, package_of, plan_run
 from pipelines.schedules.file import ScheduleFile
 from pipelines.target.places import Target
-from pipelines.vertex_checks import ConfigError
 from trainer import paths
+from trainer.config.settings import ConfigError
 from trainer.json_types import Json
+from trainer.suggest import did_you_mean
 
 # A Schedule has no labels of its own, so its runs carry them: SCHEDULE_LABEL marks a schedule of
 # ours, DIGEST_LABEL is the digest of its run request.

@@ -10,11 +10,11 @@ from typing import Any
 
 from cronsim import CronSim, CronSimError
 
-from components.plan_training.suggest import did_you_mean
 from components.yaml_text import YamlError, load_yaml
 from pipelines.config import RUNS
 from pipelines.package.registry import is_address
-from pipelines.vertex_checks import ConfigError
+from trainer.config.settings import ConfigError
+from trainer.suggest import did_you_mean
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 NUM_CRON_FIELDS = 5

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 
-from pipelines.vertex_checks import ConfigError
+from trainer.config.settings import ConfigError
 
 INSPECT_TIMEOUT_SECONDS = 60
 

@@ -2,15 +2,16 @@
 
 import pytest
 
-from components.plan_training.findings import ClusterError
 from components.plan_training.prices import read_prices
 from components.yaml_text import YamlError, load_documents, load_yaml
-from pipelines.config import ConfigError, mnist, read_cluster, with_settings
+from pipelines.config import mnist, read_cluster, with_settings
 from pipelines.package.spec import read_package_file
 from pipelines.runs.submit import plan_run
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
 from tests.pipelines.runs.test_submit import package
+from trainer.config.settings import ConfigError
+from trainer.errors import ClusterError
 
 pytestmark = pytest.mark.fast
 

@@ -4,8 +4,8 @@ import re
 import pytest
 
 from pipelines.cli import main
-from pipelines.vertex_checks import ConfigError
 from pipelines.vertex_setup import Setup, steps_of
+from trainer.config.settings import ConfigError
 
 pytestmark = pytest.mark.fast
 

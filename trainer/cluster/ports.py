@@ -3,10 +3,9 @@
 import errno
 import socket
 
+from trainer.cluster.roles import STRATEGIES
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import ClusterError
-
-_CLUSTER_STRATEGIES = ("multi_worker_mirrored", "parameter_server")
 
 
 def check_port(cluster: Cluster, *, strategy: str) -> None:
@@ -15,7 +14,7 @@ def check_port(cluster: Cluster, *, strategy: str) -> None:
     TensorFlow would say so only after it was imported, and in a way that names no replica.
     """
     addresses = cluster.addresses.get(cluster.task_type, ())
-    if strategy not in _CLUSTER_STRATEGIES or not addresses:
+    if "worker" not in STRATEGIES[strategy] or not addresses:
         return
     address = addresses[cluster.task_index]
     port = int(address.rsplit(":", 1)[1])

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainer.cluster.roles import (
+    CLUSTER_ROLES,
+    find_role_errors,
+    infer_strategy,
+)
 from trainer.errors import ClusterError
 
-JOB_TYPES = ("chief", "worker", "ps")
-STRATEGIES = ("single", "mirrored", "multi_worker_mirrored", "parameter_server")
+# What messages about TF_CONFIG call the number of replicas of each role.
+COUNT_NAMES = {role: f"the number of cluster.{role}" for role in CLUSTER_ROLES}
 _ADDRESS = re.compile(r"[^\s:/]+:\d{1,5}")
 
 
@@ -50,6 +55,13 @@ class Cluster:
             for index, address in enumerate(self.addresses.get(job_type, ()))
         }
 
+    def role_counts(self) -> dict[str, int]:
+        """Returns how many replicas of each role there are; a lone worker is its own chief."""
+        counts = {role: self.count(role) for role in CLUSTER_ROLES}
+        if not counts["chief"] and counts["worker"] <= 1 and not counts["ps"]:
+            counts |= {"chief": 1, "worker": 0}
+        return counts | {"evaluator": int(self.is_evaluator)}
+
     def trainers(self) -> dict[str, str]:
         """Returns the replicas that compute gradients, in the order of their ranks."""
         return self.replicas("chief", "worker")
@@ -61,7 +73,7 @@ class Cluster:
 
     def describe(self) -> str:
         """Returns "1 chief, 2 worker, 1 ps"."""
-        return ", ".join(f"{self.count(job)} {job}" for job in JOB_TYPES if self.count(job))
+        return ", ".join(f"{self.count(job)} {job}" for job in CLUSTER_ROLES if self.count(job))
 
 
 def parse_tf_config(text: str | None) -> Cluster:
@@ -88,62 +100,18 @@ def choose_strategy(requested: str, cluster: Cluster) -> str:
     Raises:
         ClusterError: the cluster cannot do what is requested; says what to change.
     """
-    if requested != "auto":
-        strategy = requested
-    elif cluster.count("ps"):
-        strategy = "parameter_server"
-    else:
-        strategy = "multi_worker_mirrored" if len(cluster.trainers()) > 1 else "single"
-    # An evaluator may be told of no cluster: it only reads checkpoints.
-    if not (cluster.is_evaluator and not cluster.addresses):
-        _CHECKS[strategy](strategy, cluster)
+    counts = cluster.role_counts()
+    strategy = infer_strategy(counts) if requested == "auto" else requested
+    # An evaluator only reads checkpoints: TF_CONFIG may leave the cluster out.
+    if cluster.is_evaluator and not cluster.addresses:
+        return strategy
+    names = {"strategy": "--strategy", **COUNT_NAMES}
+    if errors := find_role_errors(strategy, counts, names=names):
+        remedy = "" if requested == "auto" else "; or use --strategy auto"
+        raise ClusterError(
+            f"TF_CONFIG has {cluster.describe() or 'no cluster'}: {'; '.join(errors)}{remedy}"
+        )
     return strategy
-
-
-def _check_alone(strategy: str, cluster: Cluster) -> None:
-    if cluster.count("ps") or len(cluster.trainers()) > 1:
-        raise ClusterError(
-            f"--strategy {strategy} trains on one replica, but TF_CONFIG has {cluster.describe()};"
-            " use --strategy auto, or a cluster of one chief"
-        )
-
-
-def _check_multi_worker(strategy: str, cluster: Cluster) -> None:
-    if cluster.count("ps"):
-        raise ClusterError(
-            f"--strategy {strategy} has no ps, but TF_CONFIG has {cluster.describe()};"
-            " leave the ps out, or use --strategy parameter_server"
-        )
-    if len(cluster.trainers()) < 2:  # noqa: PLR2004
-        raise ClusterError(
-            f"--strategy {strategy} needs two or more of chief and workers in TF_CONFIG, but it has"
-            f" {cluster.describe() or 'no cluster'}: add worker, or use --strategy auto"
-        )
-    _check_one_chief(cluster)
-
-
-def _check_one_chief(cluster: Cluster) -> None:
-    if cluster.count("chief") > 1:
-        raise ClusterError(f"TF_CONFIG has {cluster.count('chief')} chiefs; use one")
-
-
-def _check_parameter_server(_: str, cluster: Cluster) -> None:
-    missing = [job for job in JOB_TYPES if not cluster.count(job)]
-    if missing:
-        raise ClusterError(
-            "parameter_server needs a chief, workers and ps in TF_CONFIG, but it has"
-            f" {cluster.describe() or 'no cluster'}: add {' and '.join(missing)},"
-            " or train on a lone chief"
-        )
-    _check_one_chief(cluster)
-
-
-_CHECKS = {
-    "single": _check_alone,
-    "mirrored": _check_alone,
-    "multi_worker_mirrored": _check_multi_worker,
-    "parameter_server": _check_parameter_server,
-}
 
 
 def _parse_addresses(jobs: Any) -> dict[str, tuple[str, ...]]:
@@ -194,8 +162,8 @@ def _parse_task(task: Any) -> tuple[str, int]:
 
 def _job_type(given: Any, where: str) -> str:
     name = "chief" if given == "master" else given
-    if name not in JOB_TYPES:
-        allowed = ", ".join(JOB_TYPES)
+    if name not in CLUSTER_ROLES:
+        allowed = ", ".join(CLUSTER_ROLES)
         raise ClusterError(f"TF_CONFIG: {where}: {given!r} is not a replica type; use {allowed}")
     return name
 

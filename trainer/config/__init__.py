@@ -1,1 +1,1 @@
-"""What a training job is told."""
+"""Settings of a training job."""

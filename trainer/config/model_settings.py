@@ -1,16 +1,16 @@
-"""The settings of a model and of its optimizers. Some are of certain workloads' models only."""
+"""Settings of a model and its optimizers; some workloads lack some of them."""
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.config.settings import ConfigError, setting
+from trainer.config.settings import ConfigError, flag_name, setting
 from trainer.workloads.base import Recipe, Workload
 
-# The learning rate of each, where it is not the optimizer that the model's recipe was made for.
+# Default learning rates, for models whose recipe has another optimizer.
 OPTIMIZERS = {"adam": 1e-3, "sgd": 0.05, "adagrad": 0.05, "rmsprop": 1e-3}
-HAVE_MOMENTUM = ("sgd", "rmsprop")
+MOMENTUM_OPTIMIZERS = ("sgd", "rmsprop")
 LINEAR_OPTIMIZERS = ("ftrl", *OPTIMIZERS)
 FTRL_LEARNING_RATE = 0.01
 
@@ -20,25 +20,25 @@ class ModelSettings:
     """Model and optimizers."""
 
     optimizer: str | None = setting(
-        "default: the model's own; with another one the default learning rate is"
+        "optimizer; default: the model's own. Another one has the default learning rate"
         f" {', '.join(f'{rate:g} for {name}' for name, rate in OPTIMIZERS.items())}",
         default=None,
         choices=tuple(OPTIMIZERS),
     )
     momentum: float | None = setting(
-        "of sgd (Nesterov's, default 0.9) and of rmsprop (default 0)",
+        "momentum of sgd (Nesterov's, default 0.9) or rmsprop (default 0)",
         default=None,
         at_least=0,
         below=1,
     )
     linear_optimizer: str | None = setting(
-        "taxi: optimizer of the linear (wide) part; default: the same as of the rest",
+        "taxi: optimizer of the linear (wide) part; default: that of the deep part",
         default=None,
         choices=LINEAR_OPTIMIZERS,
     )
     linear_learning_rate: float | None = setting(
-        f"of --linear-optimizer; ftrl keeps it in every step (default {FTRL_LEARNING_RATE:g}), the"
-        " others follow --schedule with it as the peak (default: as --learning-rate)",
+        "learning rate of --linear-optimizer; ftrl uses it in every step (default"
+        f" {FTRL_LEARNING_RATE:g}), the others as --schedule's peak (default: --learning-rate)",
         default=None,
         above=0,
     )
@@ -46,32 +46,32 @@ class ModelSettings:
         "taxi: sizes of the hidden layers, such as 128,64; default: 64,32", default=""
     )
     crosses: str = setting(
-        "taxi: columns whose combinations get weights in the linear part, such as"
+        "taxi: columns whose combinations have weights in the linear part, such as"
         " payment_type:company,trip_start_day:trip_start_hour; none for no crosses; default: five"
         " pairs of columns",
         default="",
     )
     embedding_size: int | None = setting(
-        "taxi: numbers that stand for a category in the deep part; default 8",
+        "taxi: size of a category's embedding in the deep part; default 8",
         default=None,
         at_least=1,
     )
     batch_norm: bool = setting(
-        "taxi: batch normalisation in the hidden layers; a replica normalises its part of a batch"
-        " by the statistics of that part",
+        "taxi: batch normalization in the hidden layers, with the statistics of each replica's"
+        " part of a batch",
         default=False,
     )
 
     def options(self) -> dict[str, Any]:
-        """Returns the given settings that only some workloads have."""
+        """Return the given settings that only some workloads have."""
         return {
             name: getattr(self, name)
-            for name in _OF_SOME
+            for name in _OPTIONAL
             if getattr(self, name) not in (None, "", False)
         }
 
     def adapt(self, workload: Workload) -> Workload:
-        """Returns the workload with the model that is asked for.
+        """Return the workload with the model that the settings describe.
 
         Raises:
             ConfigError: the workload has no such setting, or not with this value.
@@ -79,10 +79,10 @@ class ModelSettings:
         given = self.options()
         if missing := [name for name in given if name not in workload.options]:
             names = [field.name for field in dataclasses.fields(ModelSettings)]
-            has = [name for name in names if name not in _OF_SOME or name in workload.options]
+            has = [name for name in names if name not in _OPTIONAL or name in workload.options]
             raise ConfigError(
-                f"{_flag(missing[0])}: {workload.name} has no such setting; of its model it has"
-                f" {', '.join(map(_flag, has))}"
+                f"{flag_name(missing[0])}: {workload.name} has no such setting; its model has"
+                f" {', '.join(map(flag_name, has))}"
             )
         model = {name: value for name, value in given.items() if not name.startswith("linear_")}
         try:
@@ -90,42 +90,39 @@ class ModelSettings:
         except ValueError as error:
             raise ConfigError(f"--{error}") from error
 
-    def change(self, recipe: Recipe) -> Recipe:
-        """Returns the recipe with the given optimizer and, unless that is its own, its defaults.
+    def apply(self, recipe: Recipe) -> Recipe:
+        """Return the recipe with the given optimizer and, if it is another one, its defaults.
 
         Raises:
-            ConfigError: two of the settings do not go together.
+            ConfigError: two settings contradict each other.
         """
         if self.optimizer and self.optimizer != recipe.optimizer:
             rate = OPTIMIZERS[self.optimizer]
-            # What a step takes from the weights is this times the learning rate: it stays.
+            # A step decays the weights by this times the learning rate: keep the product.
             decay = recipe.weight_decay * recipe.learning_rate / rate
             recipe = dataclasses.replace(
                 recipe, optimizer=self.optimizer, learning_rate=rate, weight_decay=decay
             )
-        if self.momentum is not None and recipe.optimizer not in HAVE_MOMENTUM:
+        if self.momentum is not None and recipe.optimizer not in MOMENTUM_OPTIMIZERS:
             raise ConfigError(
-                f"--momentum: {recipe.optimizer} has none; {' and '.join(HAVE_MOMENTUM)} have it"
+                f"--momentum is {self.momentum}, but {recipe.optimizer} has none; use --optimizer"
+                f" {' or '.join(MOMENTUM_OPTIMIZERS)}, or drop it"
             )
         if self.linear_learning_rate is not None and not self.linear_optimizer:
             raise ConfigError("--linear-learning-rate needs --linear-optimizer")
         return recipe
 
 
-_OF_SOME = (
+_OPTIONAL = (
     *("linear_optimizer", "linear_learning_rate"),
     *("hidden_units", "crosses", "embedding_size", "batch_norm"),
 )
 
 
 def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the settings that are lists, given as such or as one number, as texts: `128,64`."""
+    """Return the list settings that are given as lists or numbers as texts: `128,64`."""
     return {
         name: ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         for name in ("hidden_units", "crosses")
         if isinstance(value := values[name], list | tuple | int) and not isinstance(value, bool)
     }
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")

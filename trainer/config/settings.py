@@ -1,106 +1,300 @@
-"""Settings as fields of a dataclass: what each allows, and its flag on a command line."""
+"""Settings: each is declared once, as a field of a dataclass with its help, limits and default.
+
+Checks, command-line flags and environment variables are made from the declarations.
+"""
 
 import argparse
+import collections.abc
 import dataclasses
-import difflib
+import re
 import types
 import typing
-from dataclasses import field
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from trainer.suggest import did_you_mean
+
+_NONE = type(None)
 
 
 class ConfigError(ValueError):
-    """A setting is wrong; the message names the flag, the value and what is allowed."""
+    """A setting is not allowed; the message has its name, its value and what is allowed."""
 
 
-def setting(text: str, **options: Any) -> Any:
-    """Returns a field with its help; options are default, choices, at_least, above and below."""
-    default = options.pop("default", dataclasses.MISSING)
-    return field(default=default, metadata={"help": text, **options})
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a setting allows besides its type, and how it is shown.
+
+    Attributes:
+        choices: allowed texts, or allowed keys of a mapping.
+        at_least, at_most, above, below: limits of a number, or of each number of a mapping.
+        pattern: regular expression of the whole text; `form` has it in words.
+        has_flag: whether the setting has a command-line flag of its own.
+        metavar: placeholder of the value in the help.
+        is_repeated: whether the flag of a list is given once for each element.
+        variable: environment variable that holds the setting.
+    """
+
+    help: str
+    choices: tuple[str, ...] = ()
+    at_least: float | None = None
+    at_most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    pattern: str = ""
+    form: str = ""
+    has_flag: bool = True
+    metavar: str = ""
+    is_repeated: bool = False
+    variable: str = ""
+
+    def allow_number(self, number: float) -> bool:
+        """Return whether a number is within the limits; infinity is within an open one only."""
+        return (
+            (self.at_least is None or self.at_least <= number < float("inf"))
+            and (self.at_most is None or number <= self.at_most)
+            and (self.above is None or self.above < number < float("inf"))
+            and (self.below is None or number < self.below)
+        )
+
+    def describe_numbers(self) -> str:
+        """Return the limits of a number in words: ` of at least 0 and below 1`."""
+        if self.at_least is not None and self.at_most is not None:
+            return f" from {self.at_least} to {self.at_most}"
+        words = {
+            "of at least": self.at_least,
+            "of at most": self.at_most,
+            "above": self.above,
+            "below": self.below,
+        }
+        given = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
+        return f" {' and '.join(given)}" if given else ""
+
+
+def setting(
+    help_: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    factory: Any = dataclasses.MISSING,
+    **limits: Any,
+) -> Any:
+    """Return a field of a dataclass with its help; `limits` are the attributes of Limits."""
+    metadata = {"limits": Limits(help=help_, **limits)}
+    return dataclasses.field(default=default, default_factory=factory, metadata=metadata)
+
+
+def same_setting(config: type, name: str) -> Any:
+    """Return a field declared like that of another dataclass."""
+    found = find_setting(config, name)
+    return dataclasses.field(
+        default=found.default, default_factory=found.default_factory, metadata=found.metadata
+    )
+
+
+def find_setting(config: type, name: str) -> Any:
+    """Return the field with that name."""
+    return next(field for field in dataclasses.fields(config) if field.name == name)
+
+
+def flag_name(name: str) -> str:
+    """Return `--batch-size` for `batch_size`."""
+    return "--" + name.replace("_", "-")
+
+
+def check_settings(config: Any, *, label: Callable[[str], str] = str) -> None:
+    """Check all settings of a dataclass; texts with commas and lists become tuples.
+
+    Args:
+        config: instance of a dataclass whose fields are settings.
+        label: returns the name of a setting in messages.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+    for field in dataclasses.fields(config):
+        if "limits" not in field.metadata:
+            continue
+        value = getattr(config, field.name)
+        if _kind(field) is tuple and isinstance(value, str | list):
+            value = _split(value) if isinstance(value, str) else tuple(value)
+            object.__setattr__(config, field.name, value)
+        check(field, value, name=label(field.name))
+
+
+def check(field: dataclasses.Field[Any], value: Any, *, name: str) -> None:
+    """Check the value of one setting.
+
+    Raises:
+        ConfigError: the value is not allowed.
+    """
+    if value is None and field.default is None:
+        return
+    if _kind(field) is Mapping and isinstance(value, Mapping):
+        _check_items(field, value, name=name)
+    elif not _is_allowed(field, value):
+        raise ConfigError(f"{name} is {value!r};{_allowed(field, value)}")
 
 
 def add_flags(parser: argparse.ArgumentParser, config: type) -> None:
-    """Adds a flag for every field of a dataclass; inherited ones are groups of their own."""
-    for kind in config.__mro__:
-        if dataclasses.is_dataclass(kind):
-            title = (kind.__doc__ or "").lower().rstrip(".")
-            place = parser if kind is config else parser.add_argument_group(title)
-            for one in dataclasses.fields(kind):
-                if one.name in kind.__annotations__:
-                    place.add_argument(_flag(one), **_options(one))
+    """Add a flag for each setting; those of each inherited dataclass are a group."""
+    for base in config.__mro__:
+        if dataclasses.is_dataclass(base):
+            title, _, text = (base.__doc__ or "").partition("\n\n")
+            group: Any = parser
+            if base is not config:
+                group = parser.add_argument_group(title.rstrip("."), text.strip() or None)
+            for field in dataclasses.fields(base):
+                if field.name in base.__annotations__ and field.metadata["limits"].has_flag:
+                    group.add_argument(flag_name(field.name), **_flag_options(field))
 
 
-def check(setting: dataclasses.Field, value: Any) -> None:
-    """Raises ConfigError when a field does not allow a value."""
-    if value is None and setting.default is None:
-        return
-    limits = setting.metadata
-    is_kind = isinstance(value, (int, float) if _kind(setting) is float else _kind(setting))
-    if is_kind and isinstance(value, bool) and _kind(setting) is not bool:
-        is_kind = False
-    is_allowed = (
-        is_kind
-        and ("choices" not in limits or value in limits["choices"])
-        and ("at_least" not in limits or limits["at_least"] <= value < float("inf"))
-        and ("below" not in limits or value < limits["below"])
-        and ("above" not in limits or limits["above"] < value < float("inf"))
-        and (value != "" or setting.default == "")
-    )
-    if not is_allowed:
-        near = difflib.get_close_matches(str(value), limits.get("choices", ()), n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
-        allowed = _allowed(setting)
-        raise ConfigError(f"{_flag(setting)}: {value!r} is not allowed; {allowed}{meant}")
+def read_environ(config: type, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that environment variables give; an empty one counts as unset.
+
+    Raises:
+        ConfigError: a variable is not set or its value is not allowed.
+    """
+    values = {}
+    for field in dataclasses.fields(config):
+        variable = field.metadata["limits"].variable
+        text = environ.get(variable, "")
+        if not text and field.default is dataclasses.MISSING:
+            raise ConfigError(f"{variable} is not set; set it to the {_limits(field).help}")
+        value = text or field.default
+        if text and _kind(field) is int and text.isdecimal():
+            value = int(text)
+        check(field, value, name=variable)
+        values[field.name] = value
+    return values
 
 
-def _flag(setting: dataclasses.Field) -> str:
-    return "--" + setting.name.replace("_", "-")
+def _limits(field: dataclasses.Field[Any]) -> Limits:
+    limits: Limits = field.metadata["limits"]
+    return limits
 
 
-def _kind(setting: dataclasses.Field) -> type:
-    """Returns the field's type; that of `int | None` is int."""
-    hint = setting.type
-    if isinstance(hint, types.UnionType):
-        return next(kind for kind in typing.get_args(hint) if kind is not type(None))
-    return hint
+def _hint(field: dataclasses.Field[Any]) -> Any:
+    """Return the field's type; int for `int | None`."""
+    if isinstance(field.type, types.UnionType):
+        return next(kind for kind in typing.get_args(field.type) if kind is not _NONE)
+    return field.type
 
 
-def _options(setting: dataclasses.Field) -> dict[str, Any]:
-    text = setting.metadata["help"]
-    if _kind(setting) is bool:
+def _kind(field: dataclasses.Field[Any]) -> type:
+    """Return bool, int, float, str, tuple (of texts) or Mapping."""
+    hint = _hint(field)
+    origin = typing.get_origin(hint) or hint
+    return collections.abc.Mapping if issubclass(origin, Mapping) else origin
+
+
+def _number_kind(field: dataclasses.Field[Any]) -> type | None:
+    """Return the type of a mapping's values if they are numbers."""
+    _, kind = typing.get_args(_hint(field)) if _kind(field) is Mapping else (None, None)
+    return kind if kind in (int, float) else None
+
+
+def _check_items(field: dataclasses.Field[Any], values: Mapping[str, Any], *, name: str) -> None:
+    limits, kind = _limits(field), _number_kind(field)
+    for key, value in values.items():
+        if limits.choices and key not in limits.choices:
+            raise ConfigError(f"{name} has no {key!r};{_choices(limits, key)}")
+        if kind and not (_is_number(value, kind) and limits.allow_number(value)):
+            raise ConfigError(
+                f"{name}.{key} is {value!r}; it must be {_number_words(limits, kind)}"
+            )
+
+
+def _is_number(value: object, kind: type) -> bool:
+    allowed = (int, float) if kind is float else int
+    return isinstance(value, allowed) and not isinstance(value, bool)
+
+
+def _is_allowed(field: dataclasses.Field[Any], value: Any) -> bool:
+    kind, limits = _kind(field), _limits(field)
+    if kind in (int, float):
+        return _is_number(value, kind) and limits.allow_number(value)
+    if not isinstance(value, kind):
+        return False
+    if kind is tuple:
+        return all(isinstance(one, str) for one in value)
+    if kind is str and not value:
+        return field.default == ""
+    if limits.pattern:
+        return bool(re.fullmatch(limits.pattern, value))
+    return not limits.choices or value in limits.choices
+
+
+def _allowed(field: dataclasses.Field[Any], value: object) -> str:
+    """Return what is allowed, in words, with the choice that `value` may mean."""
+    kind, limits = _kind(field), _limits(field)
+    if limits.form:
+        return f" it must be {limits.form}{', or empty' if field.default == '' else ''}"
+    if limits.choices and kind is str:
+        return _choices(limits, value)
+    words = {
+        bool: "true or false",
+        int: _number_words(limits, kind),
+        float: _number_words(limits, kind),
+        str: "a text" if field.default == "" else "a text that is not empty",
+        tuple: "a list of texts",
+        Mapping: f"{'numbers' if _number_kind(field) else 'values'} by name, as {{NAME: VALUE}}",
+    }
+    return f" it must be {words[kind]}"
+
+
+def _choices(limits: Limits, value: object) -> str:
+    return f"{did_you_mean(value, limits.choices)} allowed are {', '.join(limits.choices)}"
+
+
+def _number_words(limits: Limits, kind: type) -> str:
+    return f"a {'whole ' if kind is int else ''}number{limits.describe_numbers()}"
+
+
+def _flag_options(field: dataclasses.Field[Any]) -> dict[str, Any]:
+    kind, limits = _kind(field), _limits(field)
+    text = limits.help.replace("%", "%%")
+    if kind is bool:
         return {"action": "store_true", "help": text}
-    if setting.default is dataclasses.MISSING:
-        shown, options = f"{text} (required)", {"required": True}
+    if field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
     else:
-        shown = f"{text} (default: {setting.default})" if setting.default else text
-        options = {"default": setting.default}
-    if "choices" in setting.metadata:
-        shown += f"; one of {', '.join(setting.metadata['choices'])}"
-    metavar = {int: "N", float: "X", str: setting.name.split("_")[-1].upper()}[_kind(setting)]
-    return {**options, "help": shown, "metavar": metavar, "type": _converter(setting)}
+        default = field.default
+    options: dict[str, Any] = {"default": default}
+    if default is dataclasses.MISSING:
+        options = {"required": True}
+        text += " (required)"
+    elif isinstance(default, Mapping):
+        shown = ",".join(f"{key}={value}" for key, value in default.items())
+        text += f" (default: {shown})"
+    elif default:
+        text += f" (default: {default})"
+    if limits.choices and kind is str:
+        text += f"; one of {', '.join(limits.choices)}"
+    names: dict[type, str] = {int: "N", float: "X"}
+    metavar = limits.metavar or names.get(kind, field.name.split("_")[-1].upper())
+    if limits.is_repeated:
+        return {"action": "append", "default": [], "help": text, "metavar": metavar}
+    return {**options, "help": text, "metavar": metavar, "type": _converter(field)}
 
 
-def _converter(setting: dataclasses.Field) -> Any:
-    kind = _kind(setting)
+def _converter(field: dataclasses.Field[Any]) -> Callable[[str], Any]:
+    kind: Any = {tuple: _split, Mapping: _read_numbers}.get(_kind(field), _kind(field))
 
     def convert(text: str) -> Any:
         try:
             return kind(text)
         except ValueError as error:
-            message = f"{text!r} is not allowed; {_allowed(setting)}"
-            raise argparse.ArgumentTypeError(message) from error
+            words = " write NAME=NUMBER,…" if kind is _read_numbers else _allowed(field, text)
+            raise argparse.ArgumentTypeError(f"{text!r} is not allowed;{words}") from error
 
     return convert
 
 
-def _allowed(setting: dataclasses.Field) -> str:
-    limits = setting.metadata
-    if "choices" in limits:
-        return f"use one of: {', '.join(limits['choices'])}"
-    if "at_least" in limits:
-        number = "whole number" if _kind(setting) is int else "number"
-        below = f" and below {limits['below']}" if "below" in limits else ""
-        return f"use a {number} of at least {limits['at_least']}{below}"
-    if "above" in limits:
-        return f"use a number above {limits['above']}"
-    return "give a value"
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(item for item in text.split(",") if item)
+
+
+def _read_numbers(text: str) -> dict[str, float]:
+    """Return the numbers of `train=0.8,eval=0.2` by name."""
+    pairs = (item.split("=") for item in text.split(","))
+    return {name.strip(): float(number) for name, number in pairs}

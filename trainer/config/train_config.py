@@ -1,21 +1,20 @@
-"""What a training job is told: one list of settings, from which the command line is made."""
+"""Configuration of a training job, and its command line."""
 
 import argparse
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from trainer import paths
-from trainer.cluster import tf_config
+from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
 from trainer.config.model_settings import ModelSettings, as_texts
-from trainer.config.settings import ConfigError, add_flags, check, setting
+from trainer.config.settings import ConfigError, add_flags, check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
 from trainer.workloads import WORKLOADS, load_workload
 from trainer.workloads.base import Recipe, Workload
 
 SCHEDULES = ("one_cycle", "cosine", "constant", "linear")
-STRATEGIES = ("auto", *tf_config.STRATEGIES)
+STRATEGIES = ("auto", *CLUSTER_STRATEGIES)
 DEFAULT_EPOCHS = 3
 
 
@@ -23,12 +22,12 @@ def _models_help() -> str:
     models = "; ".join(
         f"{name}: {', '.join(load_workload(name).recipes)}" for name in sorted(WORKLOADS)
     )
-    return f"which of the workload's models, with its recipe; default: the first ({models})"
+    return f"model of the workload, with its own recipe; default: the first ({models})"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(ModelSettings):
-    """The settings of one training job. Every field is a flag of `python -m trainer.task`."""
+    """Settings of a training job; each is a flag of `python -m trainer.task`."""
 
     workload: str = setting("what to train", choices=tuple(sorted(WORKLOADS)))
     examples_dir: str = setting("folder with manifest.json and the TFRecord shards")
@@ -43,59 +42,65 @@ class TrainConfig(ModelSettings):
         "the schedule's peak; default: the model's own", default=None, above=0
     )
     schedule: str = setting(
-        "how the learning rate goes: one_cycle rises for the model's own --warmup, then falls to"
-        " zero as a cosine; the others start at the peak unless --warmup is given, and fall to"
-        " zero (cosine, linear) or stay (constant)",
+        "schedule of the learning rate: one_cycle rises for the model's own --warmup, then falls to"
+        " zero along a cosine; the others start at the peak unless --warmup is given, then fall to"
+        " zero (cosine, linear) or stay there (constant)",
         default="one_cycle",
         choices=SCHEDULES,
     )
     warmup: float | None = setting(
-        "share of all steps in which the learning rate rises from zero to its peak",
+        "share of all steps during which the learning rate rises from zero to its peak",
         default=None,
         at_least=0,
         below=1,
     )
     schedule_steps: int | None = setting(
-        "steps that --schedule is computed over; default: those of the training. To train a job of"
-        " 1000 steps up to 2000 and leave the learning rate as it was meant to go, give 1000",
+        "steps over which --schedule is computed; default: the steps of the training. To extend a"
+        " job of 1000 steps to 2000 without changing its learning rates so far, use 1000",
         default=None,
         at_least=1,
     )
     weight_decay: float | None = setting(
-        "decay of the weights, times the learning rate; default: the model's own",
+        "weight decay, multiplied by the learning rate; default: the model's own",
         default=None,
         at_least=0,
     )
     label_smoothing: float | None = setting(
-        "share of each label that all classes get; default: the model's own",
+        "share of each label that is spread over all classes; default: the model's own",
         default=None,
         at_least=0,
         below=1,
     )
     average_decay: float | None = setting(
-        "of the moving average of the weights, 0 for none; default: the model's own",
+        "decay of the moving average of the weights, 0 for none; default: the model's own",
         default=None,
         at_least=0,
         below=1,
     )
     clip_norm: float | None = setting(
-        "largest norm of the gradient, 0 for any; default: the model's own",
+        "largest norm of the gradient, 0 for no clipping; default: the model's own",
         default=None,
         at_least=0,
     )
     micro_batches: int = setting(
-        "parts in which each batch is computed, their gradients accumulated: saves memory",
+        "equal parts in which each batch is computed, accumulating their gradients; saves memory",
         default=1,
         at_least=1,
     )
     mixed_precision: bool = setting(
-        "compute in bfloat16 where the CPU or GPU has it, keep weights in float32",
+        "compute in bfloat16 where the CPU or GPU supports it, with weights in float32",
         default=False,
     )
-    jit: bool = setting("compile the step with XLA; slower for convolutions on CPUs", default=False)
-    seed: int = setting("seed of weights, order and augmentation", default=0, at_least=0)
+    jit: bool = setting(
+        "compile the train step with XLA; slower for convolutions on CPUs", default=False
+    )
+    seed: int = setting(
+        "seed of initial weights, example order and augmentation", default=0, at_least=0
+    )
     strategy: str = setting("auto follows TF_CONFIG", default="auto", choices=STRATEGIES)
-    cpu_devices: int = setting("mirrored without a GPU: logical CPU devices", default=1, at_least=1)
+    cpu_devices: int = setting(
+        "mirrored without a GPU: number of logical CPU devices", default=1, at_least=1
+    )
     checkpoint_every_steps: int = setting("steps between checkpoints", default=500, at_least=1)
     checkpoint_every_seconds: int | None = setting(
         "seconds between checkpoints, instead of steps", default=None, at_least=1
@@ -104,114 +109,115 @@ class TrainConfig(ModelSettings):
         "latest checkpoints to keep; the best one is kept as well", default=3, at_least=1
     )
     best_metric: str = setting(
-        "what the best checkpoint is best at, on the eval split",
+        "metric on the eval split that decides which checkpoint is the best",
         default="loss",
         choices=("loss", "accuracy", "auc"),
     )
     cache: str = setting(
-        "where the examples of a split are: in memory, or streamed from the files in blocks that"
-        " are shuffled one by one; auto: in memory if they take at most --cache-gb, decoded",
+        "where the examples of a split are kept: in memory, or streamed from the files in blocks"
+        " that are shuffled separately; auto: in memory if they take at most --cache-gb, decoded",
         default="auto",
         choices=("auto", "memory", "stream"),
     )
     cache_gb: float = setting(
-        "memory for decoded examples; also what the size of streamed blocks follows from",
+        "gigabytes of memory for decoded examples; also decides the size of streamed blocks",
         default=4.0,
         above=0,
     )
     skip_corrupt: int = setting(
-        "examples of a split that may be left out because their file is damaged",
+        "most examples of a split that may be skipped because their file is damaged",
         default=0,
         at_least=0,
     )
     patience: int | None = setting(
-        "epochs without a better --best-metric after which training ends, and the best"
-        " checkpoint is exported; default: train to the end, export the last",
+        "epochs without a better --best-metric after which training stops and the best"
+        " checkpoint is exported; default: train to the end and export the last",
         default=None,
         at_least=1,
     )
-    steps_per_call: int = setting("steps in one call of the graph", default=50, at_least=1)
+    steps_per_call: int = setting("steps per call of the graph", default=50, at_least=1)
     profile_steps: str = setting(
-        "FIRST-LAST, such as 101-150: a trace of these steps in logs/, for the profile plugin of"
-        " TensorBoard; of the replica that writes the results, and of a chief's workers",
+        "FIRST-LAST, such as 101-150: write a trace of these steps to logs/, for TensorBoard's"
+        " profile plugin, from the replica that writes the results and from a chief's workers",
         default="",
     )
     histograms: bool = setting(
-        "TensorBoard: show at the end of each epoch how the weights of each layer are spread",
+        "TensorBoard: write histograms of each layer's weights at the end of each epoch",
         default=False,
     )
-    log_every_steps: int = setting("steps between two measurements", default=100, at_least=1)
+    log_every_steps: int = setting(
+        "steps between two log lines of metrics", default=100, at_least=1
+    )
     start_timeout_seconds: int = setting(
-        "how long replicas wait for one another to start", default=600, at_least=1
+        "how long replicas wait for each other to start", default=600, at_least=1
     )
     late_worker_seconds: int = setting(
-        "parameter_server: how long the servers and one worker wait for the other workers; who is"
-        " later joins the training",
+        "parameter_server: how long the chief waits for further workers once all ps and one worker"
+        " run; a later worker joins the training",
         default=30,
         at_least=0,
     )
     replace_worker_seconds: int = setting(
-        "parameter_server: how long a job without any worker waits for one",
+        "parameter_server: how long a job that has lost all workers waits for one",
         default=300,
         at_least=1,
     )
     stall_seconds: float = setting(
-        "end a job in which for so long no step, evaluation or checkpoint has finished, after"
-        " writing what each thread of each replica is at; started again, it goes on",
+        "stop a job in which no step, evaluation or checkpoint finishes for this long, and log"
+        " the stacks of all threads of each replica; restarted, the job resumes",
         default=600.0,
         above=0,
     )
-    fresh: bool = setting("start over, deleting the folder's checkpoints", default=False)
+    fresh: bool = setting("delete the folder's checkpoints and start over", default=False)
 
     def __post_init__(self):
         for name, text in as_texts(vars(self)).items():
             object.__setattr__(self, name, text)
-        for one in dataclasses.fields(self):
-            check(one, getattr(self, one.name))
+        check_settings(self, label=flag_name)
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--steps and --epochs cannot both be given; leave one out")
         if self.batch_size % self.micro_batches:
             raise ConfigError(
-                f"--micro-batches: {self.micro_batches} parts of equal size cannot be made of"
-                f" --batch-size {self.batch_size}"
+                f"--micro-batches is {self.micro_batches}; it must divide --batch-size"
+                f" {self.batch_size}"
             )
         self.steps_to_profile()
         self.recipe()
         self.chosen_workload()
 
     def chosen_workload(self) -> Workload:
-        """Returns the workload with the model that the flags ask for."""
+        """Return the workload with the model that the settings describe."""
         return self.adapt(load_workload(self.workload))
 
     def recipe(self) -> Recipe:
-        """Returns the model's recipe, changed as the flags say."""
+        """Return the model's recipe with the given settings."""
         try:
-            recipe = self.change(load_workload(self.workload).recipe(self.model))
+            recipe = self.apply(load_workload(self.workload).recipe(self.model))
         except ConfigError:
             raise
         except ValueError as error:
             raise ConfigError(f"--model: {error}") from error
-        flags = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
-        given = {name: value for name, value in flags.items() if value is not None}
+        settings = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
+        given = {name: value for name, value in settings.items() if value is not None}
         if self.schedule != "one_cycle":
             given.setdefault("warmup", 0.0)
         return replace(recipe, **given)
 
     def steps_to_profile(self) -> range:
-        """Returns the steps to trace, counted from 1; none by default."""
+        """Return the steps to trace, counted from 1; empty by default."""
         if not self.profile_steps:
             return range(0)
         match = re.fullmatch(r"(\d{1,12})-(\d{1,12})", self.profile_steps, re.ASCII)
         first, last = map(int, match.groups()) if match else (0, 0)
         if not 1 <= first <= last:
             raise ConfigError(
-                f"--profile-steps: {self.profile_steps!r} is not allowed; use FIRST-LAST, two whole"
-                " numbers from 1 of which the second is not the smaller, such as 101-150"
+                f"--profile-steps is {self.profile_steps!r}; use FIRST-LAST, two whole numbers from"
+                " 1 in ascending order, such as 101-150"
             )
         return range(first, last + 1)
 
     def total_steps(self, num_examples: int) -> int:
-        """Returns the steps of the whole job; the last epoch ends with a full batch."""
+        """Return the steps of the whole job; the last epoch ends with a full batch."""
         if self.steps is not None:
             return self.steps
         return -(-(self.epochs or DEFAULT_EPOCHS) * num_examples // self.batch_size)
@@ -219,7 +225,7 @@ class TrainConfig(ModelSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class Folders:
-    """Where a job writes."""
+    """Output folders of a job."""
 
     model: str
     checkpoints: str
@@ -227,7 +233,7 @@ class Folders:
 
 
 def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
-    """Returns the three folders: below `output_dir`, or else those Vertex names by AIP_*."""
+    """Return the folders below `output_dir`, or without it those of Vertex AI's AIP_* variables."""
     if output_dir:
         root = paths.uri(output_dir).rstrip("/")
         return Folders(
@@ -236,13 +242,15 @@ def resolve_folders(output_dir: str, environ: Mapping[str, str]) -> Folders:
     names = ("AIP_MODEL_DIR", "AIP_CHECKPOINT_DIR", "AIP_TENSORBOARD_LOG_DIR")
     missing = [name for name in names if not environ.get(name)]
     if missing:
-        raise ConfigError(f"--output-dir is not given and {', '.join(missing)} not set; give one")
+        raise ConfigError(
+            f"--output-dir is missing, and {', '.join(missing)} not set; set --output-dir"
+        )
     model, checkpoints, logs = (paths.uri(environ[name]).rstrip("/") for name in names)
     return Folders(model=model, checkpoints=checkpoints, logs=logs)
 
 
 def parse_flags(argv: Sequence[str] | None = None) -> TrainConfig:
-    """Returns the settings given on the command line; a wrong one ends the process with 2."""
+    """Return the settings of the command line; a wrong one exits with code 2."""
     parser = argparse.ArgumentParser(
         prog="python -m trainer.task",
         description=DESCRIPTION,

@@ -5,7 +5,7 @@ import pathlib
 
 import tensorflow as tf
 
-from trainer.config.train_config import ConfigError
+from trainer.config.settings import ConfigError
 
 # The sum of gradients waits for the other replicas on a thread that must not be the only one.
 _LEAST_INTER_OP_THREADS = 2

@@ -1,1 +1,1 @@
-"""The spellings of a cluster file."""
+"""Spellings of a cluster."""

@@ -1,4 +1,4 @@
-"""AI Platform Training's spelling of a cluster: the `trainingInput` of the old config.yaml.
+"""A cluster as AI Platform Training's `trainingInput`, of the old config.yaml.
 
 https://cloud.google.com/ai-platform/training/docs/reference/rest/v1/projects.jobs#TrainingInput
 """
@@ -15,32 +15,39 @@ from components.plan_training.machines import (
 )
 from components.plan_training.shape import DEFAULTS, ReplicaPool, Shape
 from components.plan_training.spellings import retired
-from components.plan_training.spellings.pools import read_strategy_flag, shape_fields, strategy_args
-from components.plan_training.spellings.vertex import COMMAND, one_image, placed_pools
-from components.plan_training.suggest import did_you_mean
+from components.plan_training.spellings.pools import (
+    COMMAND,
+    read_strategy_flag,
+    shape_fields,
+    single_image,
+    strategy_args,
+)
+from trainer.cluster.roles import ROLES
+from trainer.json_types import Json
+from trainer.suggest import did_you_mean
 
 KEYS = ("trainingInput",)
-LEFT_OUT = ("jobId", "labels", "predictionInput")
-# By role: what its keys begin with.
+IGNORED = ("jobId", "labels", "predictionInput")
+# By role: the prefix of its keys.
 PREFIXES = {
     "chief": "master",
     "worker": "worker",
     "ps": "parameterServer",
     "evaluator": "evaluator",
 }
-_COUNTED = ("worker", "ps", "evaluator")
+_COUNTED = ROLES[1:]
 _KEYS = (
     *("scaleTier", "useChiefInTfConfig", "args", "scheduling"),
     *(f"{prefix}Type" for prefix in PREFIXES.values()),
     *(f"{prefix}Config" for prefix in PREFIXES.values()),
     *(f"{PREFIXES[role]}Count" for role in _COUNTED),
 )
-_LEFT_OUT = (
+_IGNORED = (
     *("packageUris", "pythonModule", "hyperparameters", "region", "jobDir", "runtimeVersion"),
     *("pythonVersion", "encryptionConfig", "network", "serviceAccount", "enableWebAccess"),
 )
 _CONFIG_KEYS = ("imageUri", "acceleratorConfig")
-_CONFIG_LEFT_OUT = ("containerCommand", "containerArgs", "tpuTfVersion", "diskConfig")
+_CONFIG_IGNORED = ("containerCommand", "containerArgs", "tpuTfVersion", "diskConfig")
 NAMES = {
     "strategy": "--strategy in trainingInput.args",
     "workers": "trainingInput.workerCount",
@@ -53,17 +60,17 @@ NAMES = {
 }
 
 
-def read(values: Mapping[Any, Any], findings: Findings) -> dict[str, Any]:
-    """The fields of a Shape."""
-    top = Section(values, path="", findings=findings, keys=KEYS, left_out=LEFT_OUT)
-    given = top.section("trainingInput", keys=_KEYS, left_out=_LEFT_OUT)
+def read(values: Mapping[Any, Any], findings: Findings) -> Json:
+    """Return the fields of a Shape."""
+    top = Section(values, path="", findings=findings, keys=KEYS, ignored=IGNORED)
+    given = top.section("trainingInput", keys=_KEYS, ignored=_IGNORED)
     tiers = (*retired.TIERS, retired.CUSTOM)
     if "scaleTier" not in given:
         allowed = ", ".join(tiers)
         findings.errors.append(f"{given.name('scaleTier')} is missing; allowed are {allowed}")
     tier = given.one_of("scaleTier", tiers, default=retired.CUSTOM)
     configs = {
-        role: given.section(f"{prefix}Config", keys=_CONFIG_KEYS, left_out=_CONFIG_LEFT_OUT)
+        role: given.section(f"{prefix}Config", keys=_CONFIG_KEYS, ignored=_CONFIG_IGNORED)
         for role, prefix in PREFIXES.items()
     }
     if tier == retired.CUSTOM:
@@ -74,26 +81,24 @@ def read(values: Mapping[Any, Any], findings: Findings) -> dict[str, Any]:
     images = [(config.name("imageUri"), config.text("imageUri")) for config in used]
     _check_chief_name(given)
     fields = shape_fields(pools, strategy=read_strategy_flag(given, "args"))
-    image = one_image(images, findings)
+    image = single_image(images, findings)
     if image:
         findings.warnings.append(
-            f"imageUri {image}: replicas run `{' '.join(COMMAND)}` in it, so it must hold this"
-            " repository; leave it out for the image of the run"
+            f"imageUri {image}: replicas run `{' '.join(COMMAND)}` in it, so it must contain"
+            " this repository; leave it out to use the run's image"
         )
     return fields | {"image": image, "timeout_seconds": _timeout(given)}
 
 
-def write(shape: Shape) -> dict[str, Any]:
-    """The config.yaml of a CUSTOM tier. It cannot say `spot` nor `restarts`."""
-    values: dict[str, Any] = {"scaleTier": retired.CUSTOM}
-    for pool in placed_pools(shape):
-        if not pool.count:
-            continue
+def write(shape: Shape) -> Json:
+    """Return the config.yaml of a CUSTOM tier, which has neither `spot` nor `restarts`."""
+    values: Json = {"scaleTier": retired.CUSTOM}
+    for pool in shape.vertex_pools():
         prefix = PREFIXES[pool.role]
         values[f"{prefix}Type"] = pool.machine.type
         if pool.role in _COUNTED:
             values[f"{prefix}Count"] = pool.count
-        config: dict[str, Any] = {"imageUri": shape.image} if shape.image else {}
+        config: Json = {"imageUri": shape.image} if shape.image else {}
         if gpus := pool.machine.accelerator:
             config["acceleratorConfig"] = {"type": gpus.type, "count": gpus.count}
         if config:
@@ -115,7 +120,10 @@ def _read_pool(given: Section, role: str, config: Section) -> ReplicaPool:
         )
     if not count:
         if type_key in given and count_key not in given:
-            _warn_of_no_count(given, type_key, count_key)
+            given.findings.warnings.append(
+                f"{given.name(type_key)} is {given.get(type_key)!r} without {count_key}, which AI"
+                f" Platform read as 0: no replica is added; set {count_key} to add some"
+            )
         return ReplicaPool(role=role, count=0, machine=Machine(type=DEFAULTS.machine))
     name = given.text(type_key, default=DEFAULTS.machine)
     machine = _machine(name, field=given.name(type_key), findings=given.findings)
@@ -124,20 +132,12 @@ def _read_pool(given: Section, role: str, config: Section) -> ReplicaPool:
     return ReplicaPool(role=role, count=count, machine=machine)
 
 
-def _warn_of_no_count(given: Section, type_key: str, count_key: str) -> None:
-    """Say that a type without a count is no machine, as AI Platform read it."""
-    given.findings.warnings.append(
-        f"{given.name(type_key)} is {given.get(type_key)!r} without {count_key}, which AI Platform"
-        f" took as 0: there are none; set {count_key} to have some"
-    )
-
-
 def _machine(name: str, *, field: str, findings: Findings) -> Machine:
-    """The machine of that name, or of today for a name of AI Platform's own."""
+    """Return the machine with that name; for a name of AI Platform's own, its replacement."""
     if name in retired.MACHINES:
-        found = retired.MACHINES[name]
-        findings.warnings.append(f"{field}: {name} ({found.was}) is now {found.today}")
-        return found.today
+        machine = retired.MACHINES[name]
+        findings.warnings.append(f"{field}: {name} ({machine.was}) is now {machine.today}")
+        return machine.today
     if "-" not in name:
         hint = did_you_mean(name, retired.MACHINES)
         findings.errors.append(
@@ -165,12 +165,13 @@ def _with_accelerator(machine: Machine, name: str, config: Section) -> Machine:
     if kind in RETIRED_GPUS:
         today = RETIRED_GPUS[kind]
         allowed = gpu_counts(machine.type, today) or [count]
-        few = next((number for number in allowed if number >= count), allowed[-1])
-        section.findings.warnings.append(
-            f"{section.name('type')}: {count} {kind} is now {few} {today}"
+        gpus = Accelerator(
+            type=today, count=next((number for number in allowed if number >= count), allowed[-1])
         )
-        kind, count = today, few
-    return Machine(type=machine.type, accelerator=Accelerator(type=kind, count=count))
+        section.findings.warnings.append(f"{section.name('type')}: {count} {kind} is now {gpus}")
+    else:
+        gpus = Accelerator(type=kind, count=count)
+    return Machine(type=machine.type, accelerator=gpus)
 
 
 def _tier_pools(given: Section, tier: str, configs: Mapping[str, Section]) -> list[ReplicaPool]:
@@ -178,7 +179,7 @@ def _tier_pools(given: Section, tier: str, configs: Mapping[str, Section]) -> li
     for key in only_custom:
         if key in given:
             given.findings.errors.append(
-                f"{given.name(key)} is {given.get(key)!r}, but scaleTier is {tier!r}, which says"
+                f"{given.name(key)} is {given.get(key)!r}, but scaleTier is {tier!r}, which sets"
                 f" its machines itself; leave {key} out, or set scaleTier to 'CUSTOM'"
             )
     for config in configs.values():
@@ -187,11 +188,11 @@ def _tier_pools(given: Section, tier: str, configs: Mapping[str, Section]) -> li
                 f"{config.name('acceleratorConfig')} is only for scaleTier 'CUSTOM', and scaleTier"
                 f" is {tier!r}"
             )
-    found, field = retired.TIERS[tier], f"{given.name('scaleTier')} {tier}"
+    cluster, field = retired.TIERS[tier], f"{given.name('scaleTier')} {tier}"
     roles = [
-        ("chief", found.master, 1),
-        ("worker", found.worker, found.num_workers),
-        ("ps", found.server, found.num_servers),
+        ("chief", cluster.master, 1),
+        ("worker", cluster.worker, cluster.num_workers),
+        ("ps", cluster.server, cluster.num_servers),
     ]
     return [
         ReplicaPool(
@@ -208,18 +209,18 @@ def _check_chief_name(given: Section) -> None:
     given.flag("useChiefInTfConfig")
     if given.get("useChiefInTfConfig") is False:
         given.findings.warnings.append(
-            f"{given.name('useChiefInTfConfig')} is false: TF_CONFIG says chief nevertheless, where"
-            " AI Platform said master; the trainer reads both"
+            f"{given.name('useChiefInTfConfig')} is false: TF_CONFIG still says chief, where AI"
+            " Platform said master; the trainer reads both"
         )
 
 
 def _timeout(given: Section) -> int:
     scheduling = given.section(
-        "scheduling", keys=("maxRunningTime",), left_out=("maxWaitTime", "priority")
+        "scheduling", keys=("maxRunningTime",), ignored=("maxWaitTime", "priority")
     )
     if "maxRunningTime" not in scheduling:
         given.findings.warnings.append(
-            f"{scheduling.name('maxRunningTime')} is missing: {DEFAULTS.timeout_seconds}s here, not"
-            " AI Platform's 7 days"
+            f"{scheduling.name('maxRunningTime')} is missing: the job gets"
+            f" {DEFAULTS.timeout_seconds}s, not AI Platform's 7 days"
         )
     return scheduling.seconds("maxRunningTime", default=DEFAULTS.timeout_seconds)

@@ -1,67 +1,75 @@
-"""From replica pools to the fields of a Shape, for the spellings that list pools."""
+"""Shared by the spellings that list replica pools."""
 
-from typing import Any
-
-from components.plan_training.findings import Section
+from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import COUNT_KEYS, ReplicaPool, Shape
+from trainer.cluster import roles
+from trainer.json_types import Json
 
+COMMAND = ["python", "-m", "trainer.task"]
 STRATEGY_FLAG = "--strategy"
 
 
-def shape_fields(pools: list[ReplicaPool], *, strategy: str = "") -> dict[str, Any]:
-    """The fields of the Shape that has these pools; the strategy follows if it is not given."""
-    counts = {COUNT_KEYS[pool.role]: pool.count for pool in pools}
+def shape_fields(pools: list[ReplicaPool], *, strategy: str = "") -> Json:
+    """Return the fields of the Shape with these pools; without a strategy, infer it."""
     machines = {COUNT_KEYS[pool.role]: pool.machine for pool in pools if pool.count}
-    strategy = strategy or infer_strategy(pools)
     computing = machines.get("workers") or machines.get("chief") or Machine(type="")
-    plain: dict[str, Any] = {
-        "strategy": strategy,
-        **counts,
+    fields: Json = {
+        "strategy": strategy or infer_strategy(pools),
+        **{COUNT_KEYS[pool.role]: pool.count for pool in pools},
         "machine": machines.get("chief", computing).type,
         "accelerator": computing.accelerator,
     }
-    usual = Shape(**plain)
-    own = {
+    shape = Shape(**fields)
+    fields["machines"] = {
         COUNT_KEYS[pool.role]: pool.machine
         for pool in pools
-        if pool.count and pool.machine != usual.machine_of(pool.role)
+        if pool.count and pool.machine != shape.machine_of(pool.role)
     }
-    return plain | {"machines": own}
+    return fields
 
 
 def infer_strategy(pools: list[ReplicaPool]) -> str:
-    """What these replicas can do together."""
-    counts = {pool.role: pool.count for pool in pools}
-    if counts.get("ps"):
-        return "parameter_server"
-    if counts.get("worker"):
-        return "multi_worker_mirrored"
+    """Return the strategy of a cluster with these pools."""
     gpus = [pool.machine.accelerator for pool in pools if pool.role == "chief"]
-    return "mirrored" if any(gpu and gpu.count > 1 for gpu in gpus) else "single"
+    return roles.infer_strategy(
+        {pool.role: pool.count for pool in pools},
+        num_gpus=max((gpu.count for gpu in gpus if gpu), default=0),
+    )
 
 
 def read_strategy_flag(section: Section, key: str) -> str:
-    """The value of `--strategy` among the arguments; the others are not the cluster's."""
-    args = section.texts(key)
+    """Return the value of `--strategy` among the arguments; ignore the others with a warning."""
     found, others = "", []
-    rest = iter(args)
-    for arg in rest:
+    args = iter(section.texts(key))
+    for arg in args:
         name, equals, value = arg.partition("=")
         if name == STRATEGY_FLAG:
-            found = value if equals else next(rest, "")
+            found = value if equals else next(args, "")
         else:
             others.append(arg)
     if others:
         section.findings.warnings.append(
-            f"{section.name(key)}: {' '.join(others)}: left out; give what is the trainer's to the"
+            f"{section.name(key)}: {' '.join(others)}: ignored; give the trainer's settings to the"
             " run, as --set train.epochs=5"
         )
     return found
 
 
 def strategy_args(shape: Shape) -> list[str]:
-    """The argument that says the strategy, where it does not follow from the pools."""
+    """Return the argument with the strategy, or none if it follows from the pools."""
     if shape.strategy == infer_strategy(shape.pools()):
         return []
     return [f"{STRATEGY_FLAG}={shape.strategy}"]
+
+
+def single_image(images: list[tuple[str, str]], findings: Findings) -> str:
+    """Return the image of all replicas, from (field, image) pairs; several are an error."""
+    given = [(name, image) for name, image in images if image]
+    for name, image in given:
+        if image != given[0][1]:
+            findings.errors.append(
+                f"{name} is {image!r}; all replicas must have one image, and {given[0][0]} is"
+                f" {given[0][1]!r}"
+            )
+    return given[0][1] if given else ""

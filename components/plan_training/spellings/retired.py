@@ -1,4 +1,4 @@
-"""The names that AI Platform Training had for machines and clusters, and what they are today.
+"""AI Platform Training's retired names of machines and clusters, and their replacements.
 
 https://cloud.google.com/ai-platform/training/docs/machine-types
 """
@@ -10,7 +10,7 @@ from components.plan_training.machines import Accelerator, Machine
 
 @dataclass(frozen=True, kw_only=True)
 class Retired:
-    """A machine that is no more: what it was, and what is nearest to it on Vertex AI."""
+    """A retired machine, and the nearest machine on Vertex AI."""
 
     was: str
     today: Machine
@@ -18,7 +18,7 @@ class Retired:
 
 @dataclass(frozen=True, kw_only=True)
 class Tier:
-    """A cluster that had a name; its machines have retired names."""
+    """A named cluster; its machines have retired names."""
 
     master: str
     worker: str = ""
@@ -36,7 +36,7 @@ T4, P100, V100 = "NVIDIA_TESLA_T4", "NVIDIA_TESLA_P100", "NVIDIA_TESLA_V100"
 MACHINES = {
     "standard": _retired("4 vCPUs", "n1-standard-4"),
     "large_model": _retired("8 vCPUs, much memory", "n1-highmem-8"),
-    "complex_model_s": _retired("n1-highcpu-8, which Vertex AI has not", "n1-standard-8"),
+    "complex_model_s": _retired("n1-highcpu-8, which Vertex AI does not have", "n1-standard-8"),
     "complex_model_m": _retired("16 vCPUs", "n1-highcpu-16"),
     "complex_model_l": _retired("32 vCPUs", "n1-highcpu-32"),
     "standard_gpu": _retired("8 vCPUs, 1 K80", "n1-standard-8", gpu=T4, count=1),

@@ -1,4 +1,4 @@
-"""Our own spelling of a cluster: a few keys, most of which may be left out."""
+"""The short form of a cluster: the fields of Shape, most of them optional."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,27 +6,28 @@ from typing import Any
 from components.plan_training.findings import Findings, Section, unknown_key
 from components.plan_training.machines import Accelerator, Machine
 from components.plan_training.shape import COUNT_KEYS, DEFAULTS, KEYS, Shape
+from trainer.json_types import Json
 
-_ALWAYS = ("strategy", "machine", "timeout_seconds")
+_ALWAYS_WRITTEN = ("strategy", "machine", "timeout_seconds")
 
 
-def read(values: Mapping[Any, Any], findings: Findings) -> dict[str, Any]:
-    """The fields of a Shape; an error for each key that is none."""
-    known: dict[str, Any] = {}
+def read(values: Mapping[Any, Any], findings: Findings) -> Json:
+    """Return the fields of a Shape; an unknown key is an error."""
+    fields: Json = {}
     for key, value in values.items():
         if key == "accelerator":
-            known[key] = read_accelerator(value, findings, path=key)
+            fields[key] = _read_accelerator(value, findings, path=key)
         elif key == "machines":
-            known[key] = read_machines(value, findings)
+            fields[key] = _read_machines(value, findings)
         elif key in KEYS:
-            known[key] = value
+            fields[key] = value
         else:
             findings.errors.append(unknown_key(key, KEYS))
-    return known
+    return fields
 
 
-def read_accelerator(value: Any, findings: Findings, *, path: str) -> Accelerator | None:
-    """`{type: NVIDIA_TESLA_T4, count: 1}`, or None."""
+def _read_accelerator(value: Any, findings: Findings, *, path: str) -> Accelerator | None:
+    """Return the GPUs of `{type: NVIDIA_TESLA_T4, count: 1}`."""
     if value is None or isinstance(value, Accelerator):
         return value
     section = Section(value, path=path, findings=findings, keys=("type", "count"))
@@ -37,8 +38,8 @@ def read_accelerator(value: Any, findings: Findings, *, path: str) -> Accelerato
     return Accelerator(type=kind, count=count) if kind else None
 
 
-def read_machines(value: Any, findings: Findings) -> dict[str, Machine]:
-    """`{parameter_servers: n1-highmem-8, chief: {machine: …, accelerator: …}}`."""
+def _read_machines(value: Any, findings: Findings) -> dict[str, Machine]:
+    """Return those of `{parameter_servers: n1-highmem-8, chief: {machine: …, accelerator: …}}`."""
     section = Section(value, path="machines", findings=findings, keys=tuple(COUNT_KEYS.values()))
     machines = {}
     for key in COUNT_KEYS.values():
@@ -49,7 +50,7 @@ def read_machines(value: Any, findings: Findings) -> dict[str, Machine]:
             machines[key] = Machine(type=given)
         elif given is not None:
             own = section.section(key, keys=("machine", "accelerator"))
-            accelerator = read_accelerator(
+            accelerator = _read_accelerator(
                 own.get("accelerator"), findings, path=f"{path}.accelerator"
             )
             if isinstance(given, Mapping) and "machine" not in own:
@@ -59,25 +60,25 @@ def read_machines(value: Any, findings: Findings) -> dict[str, Machine]:
     return machines
 
 
-def write(shape: Shape) -> dict[str, Any]:
-    """What differs from the defaults, and always the strategy, the machine and the time."""
-    plain: dict[str, Any] = {
+def write(shape: Shape) -> Json:
+    """Return the fields that differ from the defaults, and always strategy, machine and timeout."""
+    fields: Json = {
         name: getattr(shape, name)
         for name in KEYS
-        if getattr(shape, name) != getattr(DEFAULTS, name) or name in _ALWAYS
+        if getattr(shape, name) != getattr(DEFAULTS, name) or name in _ALWAYS_WRITTEN
     }
     if shape.accelerator:
-        plain["accelerator"] = _plain_accelerator(shape.accelerator)
+        fields["accelerator"] = _write_accelerator(shape.accelerator)
     if shape.machines:
-        plain["machines"] = {key: _plain_machine(one) for key, one in shape.machines.items()}
-    return plain
+        fields["machines"] = {key: _write_machine(one) for key, one in shape.machines.items()}
+    return fields
 
 
-def _plain_accelerator(accelerator: Accelerator) -> dict[str, Any]:
+def _write_accelerator(accelerator: Accelerator) -> Json:
     return {"type": accelerator.type, "count": accelerator.count}
 
 
-def _plain_machine(machine: Machine) -> Any:
+def _write_machine(machine: Machine) -> str | Json:
     if machine.accelerator is None:
         return machine.type
-    return {"machine": machine.type, "accelerator": _plain_accelerator(machine.accelerator)}
+    return {"machine": machine.type, "accelerator": _write_accelerator(machine.accelerator)}

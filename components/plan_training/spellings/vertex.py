@@ -1,4 +1,4 @@
-"""Vertex AI's spelling of a cluster: the CustomJobSpec that `gcloud ai custom-jobs` takes.
+"""A cluster as Vertex AI's CustomJobSpec, which `gcloud ai custom-jobs` takes.
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec
 """
@@ -9,22 +9,28 @@ from typing import Any
 from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Accelerator, Machine
 from components.plan_training.shape import COUNT_KEYS, DEFAULTS, ReplicaPool, Shape
-from components.plan_training.spellings.pools import read_strategy_flag, shape_fields, strategy_args
+from components.plan_training.spellings.pools import (
+    COMMAND,
+    read_strategy_flag,
+    shape_fields,
+    single_image,
+    strategy_args,
+)
+from trainer.cluster.roles import ROLES
+from trainer.json_types import Json
 
 KEYS = ("workerPoolSpecs", "scheduling")
-LEFT_OUT = (
+IGNORED = (
     *("baseOutputDirectory", "serviceAccount", "network", "reservedIpRanges", "tensorboard"),
     *("persistentResourceId", "pscInterfaceConfig", "protectedArtifactLocationId", "labels"),
     *("enableWebAccess", "enableDashboardAccess", "experiment", "experimentRun", "models"),
 )
 _POOL_KEYS = ("machineSpec", "replicaCount", "containerSpec")
-_POOL_LEFT_OUT = ("pythonPackageSpec", "diskSpec", "nfsMounts", "lustreMounts")
+_POOL_IGNORED = ("pythonPackageSpec", "diskSpec", "nfsMounts", "lustreMounts")
 _MACHINE_KEYS = ("machineType", "acceleratorType", "acceleratorCount")
-_MACHINE_LEFT_OUT = ("gpuPartitionSize", "tpuTopology", "reservationAffinity")
+_MACHINE_IGNORED = ("gpuPartitionSize", "tpuTopology", "reservationAffinity")
 _SCHEDULING_KEYS = ("timeout", "strategy", "restartJobOnWorkerRestart", "disableRetries")
 _IS_SPOT = {"STANDARD": False, "SPOT": True, "ON_DEMAND": False, "LOW_COST": True}
-COMMAND = ["python", "-m", "trainer.task"]
-ROLES = tuple(COUNT_KEYS)
 NAMES = (
     {"strategy": "--strategy in containerSpec.args"}
     | {
@@ -40,19 +46,19 @@ NAMES = (
 
 
 def camel_case(key: str) -> str:
-    """`machine_spec` as `machineSpec`: both are read, as protobuf's JSON allows."""
+    """Return `machineSpec` for `machine_spec`: protobuf's JSON allows both."""
     first, *rest = key.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-def read(values: Mapping[Any, Any], findings: Findings) -> dict[str, Any]:
-    """The fields of a Shape."""
+def read(values: Mapping[Any, Any], findings: Findings) -> Json:
+    """Return the fields of a Shape."""
     top = Section(
         values,
         path="",
         findings=findings,
         keys=KEYS,
-        left_out=LEFT_OUT,
+        ignored=IGNORED,
         rename=camel_case,
     )
     specs = top.get("workerPoolSpecs")
@@ -69,52 +75,28 @@ def read(values: Mapping[Any, Any], findings: Findings) -> dict[str, Any]:
         images.append((f"workerPoolSpecs[{index}].containerSpec.imageUri", image))
         strategies.append(strategy)
     fields = shape_fields(pools, strategy=next(filter(None, strategies), ""))
-    fields |= {"image": one_image(images, findings)} | _read_scheduling(top)
-    usual = Shape(**{**fields, "restarts": "auto"})
-    is_usual = fields["restarts"] != "never" and (
-        Shape(**fields).restarts_whole_job == usual.restarts_whole_job
+    fields |= {"image": single_image(images, findings)} | _read_scheduling(top)
+    auto = fields | {"restarts": "auto"}
+    is_auto = fields["restarts"] != "never" and (
+        Shape(**fields).restarts_whole_job == Shape(**auto).restarts_whole_job
     )
-    return fields | {"restarts": "auto"} if is_usual else fields
+    return auto if is_auto else fields
 
 
-def one_image(images: list[tuple[str, str]], findings: Findings) -> str:
-    """The image of all replicas; an error if they have several."""
-    given = [(name, image) for name, image in images if image]
-    for name, image in given:
-        if image != given[0][1]:
-            findings.errors.append(
-                f"{name} is {image!r}; all replicas have one image, and {given[0][0]} is"
-                f" {given[0][1]!r}"
-            )
-    return given[0][1] if given else ""
-
-
-def write(shape: Shape) -> dict[str, Any]:
-    """The CustomJobSpec; pools without replicas keep the place of those after them."""
-    counts = {pool.role: pool for pool in placed_pools(shape)}
-    last = max(ROLES.index(role) for role in counts)
+def write(shape: Shape) -> Json:
+    """Return the CustomJobSpec; empty pools in front of others keep their place."""
+    pools = {pool.role: pool for pool in shape.vertex_pools()}
+    last = max(ROLES.index(role) for role in pools)
     return {
         "workerPoolSpecs": [
-            _write_pool(shape, counts[role]) if role in counts else {"replicaCount": 0}
+            _write_pool(shape, pools[role]) if role in pools else {"replicaCount": 0}
             for role in ROLES[: last + 1]
         ],
-        "scheduling": write_scheduling(shape),
+        "scheduling": _write_scheduling(shape),
     }
 
 
-def placed_pools(shape: Shape) -> list[ReplicaPool]:
-    """The pools as Vertex AI has them: the first is the chief, also where worker 0 is one."""
-    pools = shape.pools()
-    if shape.chief:
-        return pools
-    workers, *others = pools
-    chief = ReplicaPool(role="chief", count=1, machine=workers.machine)
-    rest = ReplicaPool(role="worker", count=workers.count - 1, machine=workers.machine)
-    return [chief, rest, *others]
-
-
-def write_scheduling(shape: Shape) -> dict[str, Any]:
-    """How the job is scheduled, limited in time and started again."""
+def _write_scheduling(shape: Shape) -> Json:
     return {
         "timeout": f"{shape.timeout_seconds}s",
         "strategy": shape.scheduling_strategy,
@@ -126,27 +108,27 @@ def write_scheduling(shape: Shape) -> dict[str, Any]:
 def _read_pool(
     value: Any, role: str, *, index: int, findings: Findings
 ) -> tuple[ReplicaPool, str, str]:
-    """The pool, its image and the strategy that its arguments name."""
+    """Return the pool, its image and the strategy among its arguments."""
     spec = Section(
         value,
         path=f"workerPoolSpecs[{index}]",
         findings=findings,
         keys=_POOL_KEYS,
-        left_out=_POOL_LEFT_OUT,
+        ignored=_POOL_IGNORED,
         rename=camel_case,
     )
     count = spec.count("replicaCount")
     if index == 0 and count != 1:
         findings.errors.append(
-            f"{spec.name('replicaCount')} is {spec.get('replicaCount')!r}; it must be 1, for the"
+            f"{spec.name('replicaCount')} is {spec.get('replicaCount')!r}; it must be 1: the"
             " first pool is the chief. Further workers belong in workerPoolSpecs[1]"
         )
-    machine = _read_machine(spec, is_needed=bool(count))
+    machine = _read_machine(spec, is_required=bool(count))
     container = spec.section("containerSpec", keys=("imageUri", "command", "args", "env"))
     strategy = read_strategy_flag(container, "args")
     if container.get("command") not in (None, COMMAND) or "env" in container:
         findings.warnings.append(
-            f"{container.name('command')} and env: left out; the trainer is {' '.join(COMMAND)}"
+            f"{container.name('command')} and env: ignored; replicas run {' '.join(COMMAND)}"
         )
     return (
         ReplicaPool(role=role, count=count, machine=machine),
@@ -155,9 +137,9 @@ def _read_pool(
     )
 
 
-def _read_machine(spec: Section, *, is_needed: bool) -> Machine:
-    machine = spec.section("machineSpec", keys=_MACHINE_KEYS, left_out=_MACHINE_LEFT_OUT)
-    if is_needed and "machineType" not in machine:
+def _read_machine(spec: Section, *, is_required: bool) -> Machine:
+    machine = spec.section("machineSpec", keys=_MACHINE_KEYS, ignored=_MACHINE_IGNORED)
+    if is_required and "machineType" not in machine:
         machine.findings.errors.append(
             f"{machine.name('machineType')} is missing; name a machine type, as n1-standard-4"
         )
@@ -175,12 +157,12 @@ def _read_machine(spec: Section, *, is_needed: bool) -> Machine:
     )
 
 
-def _read_scheduling(top: Section) -> dict[str, Any]:
-    scheduling = top.section("scheduling", keys=_SCHEDULING_KEYS, left_out=("maxWaitDuration",))
+def _read_scheduling(top: Section) -> Json:
+    scheduling = top.section("scheduling", keys=_SCHEDULING_KEYS, ignored=("maxWaitDuration",))
     if "timeout" not in scheduling:
         top.findings.warnings.append(
-            f"scheduling.timeout is missing: {DEFAULTS.timeout_seconds}s here, not Vertex AI's"
-            " 7 days"
+            f"scheduling.timeout is missing: the job gets {DEFAULTS.timeout_seconds}s, not"
+            " Vertex AI's 7 days"
         )
     strategy = scheduling.one_of("strategy", _IS_SPOT, default="STANDARD")
     restarts = "auto"
@@ -196,11 +178,11 @@ def _read_scheduling(top: Section) -> dict[str, Any]:
     }
 
 
-def _write_pool(shape: Shape, pool: ReplicaPool) -> dict[str, Any]:
-    machine: dict[str, Any] = {"machineType": pool.machine.type}
+def _write_pool(shape: Shape, pool: ReplicaPool) -> Json:
+    machine: Json = {"machineType": pool.machine.type}
     if gpus := pool.machine.accelerator:
         machine |= {"acceleratorType": gpus.type, "acceleratorCount": gpus.count}
-    container: dict[str, Any] = {"imageUri": shape.image, "command": COMMAND}
+    container: Json = {"imageUri": shape.image, "command": COMMAND}
     container["args"] = strategy_args(shape)
     return {
         "machineSpec": machine,

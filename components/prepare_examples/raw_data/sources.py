@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from components.plan_training.suggest import did_you_mean
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.cifar10_png import CifarPngPackage
 from components.prepare_examples.raw_data.routes import (
@@ -16,6 +15,7 @@ from components.prepare_examples.raw_data.routes import (
 )
 from components.prepare_examples.raw_data.source_file import Archive, SourceFile
 from trainer import paths
+from trainer.suggest import did_you_mean
 
 
 class Route(Protocol):

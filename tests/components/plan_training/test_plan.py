@@ -14,22 +14,26 @@ CONTAINER = {"image_uri": "image:1"}
     ("values", "message"),
     [
         pytest.param({"strategy": "horovod"}, "strategy is 'horovod'", id="unknown-strategy"),
-        pytest.param({"workers": 1}, "trains on the chief alone", id="single-with-workers"),
         pytest.param(
-            {"strategy": "parameter_server", "workers": 2}, "at least one worker", id="no-ps"
+            {"workers": 1}, "workers is 1.*'single' has no worker", id="single-with-workers"
         ),
         pytest.param(
-            {"strategy": "mirrored", "workers": 1}, "'mirrored' trains on the chief", id="mirrored"
+            {"strategy": "parameter_server", "workers": 2},
+            "parameter_servers is 0.*set it to 1",
+            id="no-ps",
         ),
         pytest.param(
-            {"strategy": "multi_worker_mirrored"}, "needs at least one worker", id="no-worker"
+            {"strategy": "mirrored", "workers": 1}, "workers is 1.*'mirrored'", id="mirrored"
+        ),
+        pytest.param(
+            {"strategy": "multi_worker_mirrored"}, "workers is 0.*set it to 1", id="no-worker"
         ),
         pytest.param(
             {"strategy": "multi_worker_mirrored", "workers": 1, "parameter_servers": 1},
-            "has no parameter servers",
+            "parameter_servers is 1.*has no ps.*set it to 0",
             id="workers-with-ps",
         ),
-        pytest.param({"evaluators": 2}, "one measures all", id="two-evaluators"),
+        pytest.param({"evaluators": 2}, "evaluators is 2.*set it to 1", id="two-evaluators"),
         pytest.param({"workers": -1}, "workers is -1", id="negative"),
         pytest.param({"workers": 2.0}, "workers is 2.0", id="mangled-by-kfp"),
         pytest.param({"timeout_seconds": 0}, "timeout_seconds is 0", id="no-time"),

@@ -4,6 +4,7 @@ import pytest
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError, told_in_a_line
+from trainer.config.settings import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -11,8 +12,9 @@ from components.prepare_examples.errors import DataError, told_in_a_line
     [
         DataError("data.csv is not whole;\nget it again"),
         PermissionError(13, "no access", "data.csv"),
+        ConfigError("files is 'data.csv'"),
     ],
-    ids=["data", "system"],
+    ids=["data", "system", "setting"],
 )
 def test_a_step_ends_with_one_line_whatever_beam_says(tmp_path, caplog, error):
     def work(_: int) -> dict:

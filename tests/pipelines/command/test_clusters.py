@@ -11,12 +11,12 @@ import yaml
 from components.plan_training.cluster_file import parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.explain import batch_parts
-from components.plan_training.findings import ClusterError
 from components.plan_training.prices import cluster_cost, read_prices
-from components.plan_training.spellings.hosts import commands, made_up_hosts, tf_configs
+from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from pipelines.cli import main
 from pipelines.command.clusters import PRICES
 from trainer.cluster.tf_config import choose_strategy, parse_tf_config
+from trainer.errors import ClusterError
 
 pytestmark = pytest.mark.fast
 
@@ -47,7 +47,7 @@ def run(capsys):
 
 @pytest.mark.parametrize("cluster", [PS, TWO_HOSTS, ClusterSpec()], ids=str)
 def test_every_replica_reads_its_tf_config_as_the_file_means_it(cluster):
-    configs = tf_configs(cluster, made_up_hosts(cluster))
+    configs = tf_configs(cluster, placeholder_hosts(cluster))
 
     for name, config in configs.items():
         replica = parse_tf_config(json.dumps(config))
@@ -72,8 +72,8 @@ def test_wrong_hosts_are_named(hosts, words):
 
 
 def test_evaluator_needs_no_host():
-    assert len(made_up_hosts(PS)) == 4
-    assert "on any host" not in str(tf_configs(PS, made_up_hosts(PS)))
+    assert len(placeholder_hosts(PS)) == 4
+    assert "on any host" not in str(tf_configs(PS, placeholder_hosts(PS)))
 
 
 def test_a_shell_runs_the_command_as_it_is_meant(tmp_path):
@@ -157,7 +157,7 @@ def test_explanation_covers_the_whole_file(run, cluster_file):
         "chief     chief/0",
         "parameter_server: workers compute batches",
         "a checkpoint every 60 s",
-        "64 examples a step; each worker a batch of its own",
+        "64 examples a step; each worker computes whole batches: ",
         "6 replicas compute, but train has 4 files",
         "each worker uses 1 of its 2 NVIDIA_TESLA_T4",
         "cannot forbid them",
@@ -179,7 +179,7 @@ def test_explanation_of_an_invalid_file_lists_every_mistake(run, cluster_file):
 
     assert code == 2
     assert f"{path} has 2 mistakes:" in output
-    assert "needs at least one worker" in output
+    assert "workers is 0, but" in output
     assert "machine is 'n1-standard-5'" in output
 
 

@@ -11,8 +11,8 @@ from pipelines.package.spec import read_package
 from pipelines.schedules.differences import REQUEST, plan_schedule
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
-from pipelines.vertex_checks import ConfigError
 from tests.support.package_repository import TOKEN, serving
+from trainer.config.settings import ConfigError
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/demo/repo"
 

@@ -21,8 +21,8 @@ from pipelines.runs.tables import (
     schedule_lines,
 )
 from pipelines.target.places import local_target, vertex_target
-from pipelines.vertex_checks import ConfigError
 from tests.components.run_summary.test_summary import FAILED, VERSION, job, task
+from trainer.config.settings import ConfigError
 
 pytestmark = pytest.mark.fast
 

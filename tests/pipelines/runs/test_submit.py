@@ -8,7 +8,7 @@ from kfp import compiler, dsl
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from pipelines.command import execution
-from pipelines.config import ConfigError, RunConfig, mnist, with_settings
+from pipelines.config import RunConfig, mnist, with_settings
 from pipelines.package.spec import (
     check_images,
     check_parameters,
@@ -25,6 +25,7 @@ from pipelines.runs.submit import (
     run_prefix,
 )
 from pipelines.target.places import local_target, vertex_target
+from trainer.config.settings import ConfigError
 
 pytestmark = pytest.mark.fast
 

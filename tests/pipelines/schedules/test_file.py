@@ -20,7 +20,7 @@ from pipelines.schedules.differences import (
 )
 from pipelines.schedules.file import read_schedule, read_schedules
 from pipelines.target.places import local_target
-from pipelines.vertex_checks import ConfigError
+from trainer.config.settings import ConfigError
 
 pytestmark = pytest.mark.fast
 

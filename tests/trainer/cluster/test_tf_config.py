@@ -102,18 +102,18 @@ def test_an_index_outside_the_cluster_is_refused(index):
 @pytest.mark.parametrize(
     ("requested", "jobs", "message"),
     [
-        ("auto", {"chief": CHIEF, "ps": PS}, "add worker"),
-        ("auto", {"worker": WORKERS, "ps": PS}, "add chief"),
-        ("parameter_server", {"chief": CHIEF, "worker": WORKERS}, "add ps"),
-        ("mirrored", {"worker": WORKERS}, "2 worker"),
-        ("multi_worker_mirrored", FULL, "leave the ps out"),
-        ("multi_worker_mirrored", {"chief": CHIEF}, "needs two or more"),
+        ("auto", {"chief": CHIEF, "ps": PS}, "cluster.worker is 0.*set it to 1"),
+        ("auto", {"worker": WORKERS, "ps": PS}, "cluster.chief is 0.*set it to 1"),
+        ("parameter_server", {"chief": CHIEF, "worker": WORKERS}, "cluster.ps is 0.*set it to 1"),
+        ("mirrored", {"worker": WORKERS}, "2 worker: .*cluster.worker is 2.*set it to 0"),
+        ("multi_worker_mirrored", FULL, "cluster.ps is 1.*set it to 0.*use --strategy auto"),
+        ("multi_worker_mirrored", {"chief": CHIEF}, "1 chief: .*cluster.worker is 0.*set it to 1"),
         ("multi_worker_mirrored", {}, "no cluster"),
-        ("auto", {"chief": ["h:8", "h:9"], "worker": WORKERS}, "2 chiefs"),
+        ("auto", {"chief": ["h:8", "h:9"], "worker": WORKERS}, "chief is 2.*must be 1"),
         ("single", FULL, "1 chief, 2 worker, 1 ps"),
-        ("parameter_server", {"chief": CHIEF}, "add worker and ps"),
+        ("parameter_server", {"chief": CHIEF}, "cluster.worker is 0.*cluster.ps is 0"),
         ("parameter_server", {}, "no cluster"),
-        ("auto", {"chief": ["h:8", "h:9"], "worker": WORKERS, "ps": PS}, "2 chiefs"),
+        ("auto", {"chief": ["h:8", "h:9"], "worker": WORKERS, "ps": PS}, "chief is 2.*must be 1"),
     ],
 )
 def test_an_impossible_cluster_says_what_to_change(requested, jobs, message):

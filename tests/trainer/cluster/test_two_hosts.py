@@ -14,7 +14,7 @@ import pytest
 
 from components.plan_training.cluster_file import load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
-from components.plan_training.spellings.hosts import commands
+from components.plan_training.spellings.tf_config import commands
 from tests.support.forks import Fork, forks_with
 from trainer.errors import EXIT_RESTART
 

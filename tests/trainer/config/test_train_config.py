@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from trainer.config.model_settings import OPTIMIZERS
-from trainer.config.train_config import ConfigError, TrainConfig, parse_flags, resolve_folders
+from trainer.config.settings import ConfigError
+from trainer.config.train_config import TrainConfig, parse_flags, resolve_folders
 from trainer.workloads import WORKLOADS, load_workload
 
 pytestmark = pytest.mark.fast
@@ -51,7 +52,7 @@ def test_flags_become_the_configuration():
         ("--seed", "-1", "at least 0"),
         ("--strategy", "mirror", "auto, single, mirrored, multi_worker_mirrored, parameter_server"),
         ("--workload", "mnits", "mnist"),
-        ("--examples-dir", "", "give a value"),
+        ("--examples-dir", "", "not empty"),
         ("--label-smoothing", "1.0", "at least 0 and below 1"),
         ("--clip-norm", "inf", "at least 0"),
         ("--schedule", "step", "one_cycle, cosine, constant, linear"),
@@ -60,15 +61,15 @@ def test_flags_become_the_configuration():
         ("--profile-steps", "9", "FIRST-LAST"),
         ("--profile-steps", "9-5", "FIRST-LAST"),
         ("--profile-steps", "0-5", "from 1"),
-        ("--profile-steps", "a-b", "whole"),
+        ("--profile-steps", "a-b", "whole numbers"),
         ("--micro-batches", "3", "--batch-size 128"),
-        ("--optimizer", "amda", "adam, sgd, adagrad, rmsprop; did you mean 'adam'?"),
+        ("--optimizer", "amda", "did you mean 'adam'? allowed are adam, sgd, adagrad, rmsprop"),
         ("--optimizer", "ftrl", "adam, sgd, adagrad, rmsprop"),
-        ("--momentum", "0.9", "--momentum: adam has none; sgd and rmsprop have it"),
+        ("--momentum", "0.9", "but adam has none; use --optimizer sgd or rmsprop"),
         ("--momentum", "1", "at least 0 and below 1"),
         ("--schedule-steps", "0", "at least 1"),
-        ("--hidden-units", "64", "mnist has no such setting; of its model it has --optimizer,"),
-        ("--linear-optimizer", "ftrl", "it has --optimizer, --momentum"),
+        ("--hidden-units", "64", "mnist has no such setting; its model has --optimizer,"),
+        ("--linear-optimizer", "ftrl", "its model has --optimizer, --momentum"),
     ],
 )
 def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, value, allowed):
@@ -77,12 +78,12 @@ def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, value, a
     assert stop.value.code == 2
     message = capsys.readouterr().err.splitlines()[-1]
     assert flag in message
-    if "has no" not in allowed and "it has" not in allowed and "has none" not in allowed:
-        assert repr(value) in message or value in message
+    if "its model has" not in allowed:
+        assert value in message
     assert allowed in message
 
 
-def test_flags_change_the_models_own_recipe():
+def test_flags_change_the_models_recipe():
     own = TrainConfig(workload="cifar10", examples_dir="-", model="resnet32").recipe()
     assert (own.optimizer, own.learning_rate, own.label_smoothing) == ("sgd", 0.1, 0.0)
     changed = TrainConfig(workload="cifar10", examples_dir="-", learning_rate=0.5, weight_decay=0)
@@ -162,7 +163,7 @@ def test_without_any_folder_the_error_says_what_to_give():
     ],
     ids=["help", "bad flag", "bad TF_CONFIG", "no folder"],
 )
-def test_help_and_errors_come_without_importing_tensorflow(flags, tf_config, code, tmp_path):
+def test_help_and_errors_do_not_import_tensorflow(flags, tf_config, code, tmp_path):
     # A tensorflow that cannot be imported, in front of the real one.
     (tmp_path / "tensorflow.py").write_text("raise SystemExit('tensorflow was imported')\n")
     root = Path(__file__).parents[3]
@@ -224,7 +225,7 @@ def test_settings_reach_the_model_in_every_spelling(given, hidden_units):
     assert (none.crosses, none.changed_options()) == ((), {"crosses": "none"})
 
 
-def test_without_settings_the_model_is_the_workloads_own():
+def test_without_settings_the_model_is_unchanged():
     for name in WORKLOADS:
         chosen = TrainConfig(workload=name, examples_dir="-").chosen_workload()
         assert chosen == load_workload(name)
