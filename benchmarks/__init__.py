@@ -1,6 +1,7 @@
-"""Side by side with what a user would run instead; `make bench` runs them all."""
+"""Comparisons with the alternatives a user would run; `make bench` runs them all."""
 
 import sys
 
-# What they alone need is there (Makefile), and slows no import down in the processes they start.
+# Packages that only the benchmarks need (Makefile). They are on no other path, so they do not slow
+# down imports in the processes that the benchmarks start.
 sys.path.append(f"{sys.prefix}/bench")

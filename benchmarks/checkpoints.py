@@ -1,4 +1,4 @@
-"""What checkpoints cost while training, and how soon a killed job trains again."""
+"""Cost of checkpoints during training, and time until a killed job trains again."""
 
 import argparse
 import statistics
@@ -14,7 +14,7 @@ START_TIMEOUT_SECONDS = 120
 
 
 def main() -> None:
-    """Runs both comparisons, the alternatives in turn."""
+    """Run both comparisons; the alternatives alternate."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="runs of each; default: %(default)s")
     arguments = parser.parse_args()
@@ -53,7 +53,7 @@ def _resume(*, rounds: int) -> None:
 
 
 def _seconds_until_progress(folder: Path) -> float:
-    """Starts a job, kills it some steps after its first report, and answers when that came."""
+    """Return the seconds from a job's start to its first report; kill the job some steps later."""
     reports_before = _num_reports(folder)
     began = time.perf_counter()
     flags = ["--steps=100000", "--checkpoint-every-steps=100", "--log-every-steps=50"]

@@ -1,7 +1,7 @@
-"""Trains a CIFAR-10 model to its end and draws how its accuracy grew; `make train-cifar10`.
+"""Training of a CIFAR-10 model to the end, with its accuracy curve; `make train-cifar10`.
 
-It takes many minutes, so it is not one of `make bench`. Stopped at any moment and started again,
-it goes on where it was; the time between is not counted.
+It takes many minutes, so `make bench` leaves it out. After an interruption it resumes; the time in
+between is not counted.
 """
 
 import argparse
@@ -11,19 +11,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clusters import examples, read_metrics, report
+from benchmarks.clusters import evaluate_on_test_split, examples, read_metrics, report
 from pipelines.config import cifar10
-from trainer.serving.evaluate import evaluate
 
 GOALS = {"fast": 0.93, "resnet20": 0.91}
 RESNET = {"epochs": 60, "batch_size": 128, "mixed_precision": False}
 
 
 def main() -> None:
-    """Trains, writes curve.csv and curve.png, and prints the test accuracy beside the goal."""
+    """Train, write curve.csv and curve.png, and print the test accuracy and the goal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="fast", help="default: %(default)s")
-    parser.add_argument("--epochs", type=int, help="default: those of the recipe")
+    parser.add_argument("--epochs", type=int, help="default: the recipe's")
     parser.add_argument("--output-dir", type=Path, help="default: .trainyard/cifar10/MODEL")
     arguments = parser.parse_args()
     folder = arguments.output_dir or Path(".trainyard/cifar10") / arguments.model
@@ -33,25 +32,24 @@ def main() -> None:
     rows = make_curve(read_metrics(folder), batch_size=settings["batch_size"])
     _write_table(rows, folder / "curve.csv")
     _draw(rows, folder / "curve.png", title=f"CIFAR-10, {arguments.model}")
-    measured = evaluate(str(folder / "model"), str(examples("cifar10")), split="test")
     report(
         f"cifar10 {arguments.model}, {settings['epochs']} epochs",
-        ours=measured.metrics["accuracy"],
+        ours=evaluate_on_test_split(folder / "model", "cifar10")["accuracy"],
         theirs=GOALS.get(arguments.model, GOALS["resnet20"]),
         unit="test accuracy, theirs is the goal",
     )
 
 
 def settings_of(model: str) -> dict[str, Any]:
-    """The trainer's flags for a model: those of the named run for the one that it trains."""
+    """Return the trainer's settings for a model: the named run's if it trains this model."""
     named = cifar10().train
     return {**(named if named["model"] == model else RESNET), "model": model}
 
 
 def make_curve(lines: list[dict[str, Any]], *, batch_size: int) -> list[dict[str, float]]:
-    """A row for each epoch: minutes of training so far, examples/s, and what was measured.
+    """Return a row for each epoch: minutes of training so far, examples/s, and the metrics.
 
-    Of a job that was killed and went on, the lines of the steps that were done again count once.
+    Steps that a resumed job repeated count once.
     """
     rows, seconds, step, since = [], 0.0, 0, 0
     for line in _last_of_each_step(lines):
@@ -82,7 +80,7 @@ def _last_of_each_step(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def flags_of(settings: dict[str, Any]) -> list[str]:
-    """The settings as flags of the trainer."""
+    """Return settings as flags of the trainer."""
     flags = {f"--{name.replace('_', '-')}": value for name, value in settings.items()}
     return [
         name if value is True else f"{name}={value}"
@@ -92,8 +90,8 @@ def flags_of(settings: dict[str, Any]) -> list[str]:
 
 
 def _train(folder: Path, settings: dict[str, Any]) -> None:
-    where = ["--examples-dir", str(examples("cifar10")), "--output-dir", str(folder)]
-    command = [sys.executable, "-m", "trainer.task", "--workload", "cifar10", *where]
+    folders = ["--examples-dir", str(examples("cifar10")), "--output-dir", str(folder)]
+    command = [sys.executable, "-m", "trainer.task", "--workload", "cifar10", *folders]
     command += [*flags_of(settings), "--checkpoint-every-seconds=60", "--steps-per-call=10"]
     if code := subprocess.run(command, check=False).returncode:
         sys.exit(code)
@@ -119,7 +117,7 @@ def _draw(rows: list[dict[str, float]], path: Path, *, title: str) -> None:
     figure, axis = plt.subplots(figsize=(7, 4.5), layout="constrained")
     epochs = [row["epoch"] for row in rows]
     for name in ("eval_accuracy", "train_accuracy"):
-        label = f"{name.replace('_', ' ')} (at the end {rows[-1][name]:.4f})"
+        label = f"{name.replace('_', ' ')} (final {rows[-1][name]:.4f})"
         axis.plot(epochs, [row[name] for row in rows], marker="o", label=label)
     axis.set(title=title, xlabel="epoch", ylabel="accuracy", xlim=(0.5, None))
     axis.grid(alpha=0.3)

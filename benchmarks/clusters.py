@@ -1,6 +1,6 @@
-"""Training clusters for the benchmarks: real processes, pinned to cores, their figures read back.
+"""Training clusters for the benchmarks: real processes, pinned to cores, and their metrics.
 
-Not a benchmark itself: it prints nothing.
+Not a benchmark itself.
 """
 
 import json
@@ -18,6 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from components.evaluate.held_out import read_held_out
+from trainer.runtime.tensorflow_logs import import_tensorflow
+
 CACHE = Path(".trainyard/bench")
 JOB_TIMEOUT_SECONDS = 1800
 ROLES = ("chief", "worker", "ps")
@@ -25,7 +28,7 @@ ROLES = ("chief", "worker", "ps")
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How many replicas, and the cores each may use; a lone chief has no TF_CONFIG."""
+    """Number of replicas, and the cores of each; a single chief has no TF_CONFIG."""
 
     chiefs: int = 1
     workers: int = 0
@@ -34,21 +37,21 @@ class Shape:
 
     @property
     def replicas(self) -> list[str]:
-        """Their names, as `chief/0` and `worker/0`, the chief first."""
+        """The names of the replicas, such as `chief/0` and `worker/0`, the chief first."""
         counts = dict(zip(ROLES, (self.chiefs, self.workers, self.ps), strict=True))
         return [f"{role}/{index}" for role in ROLES for index in range(counts[role])]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a job did: its wall clock in seconds, and every line of its metrics.jsonl."""
+    """Result of a job: its wall-clock time in seconds, and the lines of its metrics.jsonl."""
 
     seconds: float
     lines: list[dict[str, Any]]
 
     @property
     def examples_per_second(self) -> float:
-        """Over the second half of the steps: start-up is left out."""
+        """Throughput over the second half of the steps, which excludes the start."""
         reports = [line for line in self.lines if line["split"] == "train"]
         half = reports[-1]["step"] / 2
         examples = seconds = 0.0
@@ -60,12 +63,12 @@ class Result:
 
     @property
     def accuracy(self) -> float:
-        """On the eval split, at the end."""
+        """Final accuracy on the eval split."""
         return float([line for line in self.lines if line["split"] == "eval"][-1]["accuracy"])
 
 
 def examples(workload: str) -> Path:
-    """The workload's prepared examples, made once."""
+    """Return the folder of a workload's prepared examples; prepare them once."""
     folder = CACHE / workload
     if not (folder / "manifest.json").exists():
         command = ["-m", "components.prepare_examples", "--workload", workload]
@@ -75,13 +78,13 @@ def examples(workload: str) -> Path:
 
 
 def train(shape: Shape, *flags: str, workload: str = "mnist") -> Result:
-    """Runs a job to its end in a folder that is removed afterwards."""
+    """Run a job to its end in a temporary folder."""
     with scratch() as folder:
         return train_in(folder, shape, *flags, workload=workload)
 
 
 def train_in(folder: Path, shape: Shape, *flags: str, workload: str = "mnist") -> Result:
-    """Runs a job to its end; its output stays in `folder`."""
+    """Run a job to its end; its output stays in `folder`."""
     began = time.perf_counter()
     with ExitStack() as stack:
         replicas = start(stack, folder, shape, *flags, workload=workload)
@@ -95,20 +98,20 @@ def train_in(folder: Path, shape: Shape, *flags: str, workload: str = "mnist") -
 def start(
     stack: ExitStack, folder: Path, shape: Shape, *flags: str, workload: str = "mnist"
 ) -> dict[str, "subprocess.Popen[bytes]"]:
-    """Starts every replica of a job; what still runs is killed when the stack is closed."""
+    """Start every replica of a job; those still running are killed when the stack is closed."""
     addresses = {name: f"127.0.0.1:{port}" for name, port in free_ports(shape.replicas).items()}
     command = ["-m", "trainer.task", "--workload", workload]
-    where = ["--examples-dir", str(examples(workload)), "--output-dir", str(folder)]
+    folders = ["--examples-dir", str(examples(workload)), "--output-dir", str(folder)]
     started = {}
     for name in shape.replicas:
         with (folder / f"{name.replace('/', '-')}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, *command, *where, *flags],
+                [sys.executable, *command, *folders, *flags],
                 env={**os.environ, "TF_CONFIG": tf_config(addresses, name)},
                 stdout=log,
                 stderr=log,
             )
-        stack.callback(_end, process)
+        stack.callback(_kill, process)
         if name in shape.cores:
             os.sched_setaffinity(process.pid, shape.cores[name])
         started[name] = process
@@ -116,7 +119,7 @@ def start(
 
 
 def tf_config(addresses: dict[str, str], name: str) -> str:
-    """The TF_CONFIG of one replica; empty for one that is alone."""
+    """Return the TF_CONFIG of one replica; empty for a single one."""
     if len(addresses) == 1:
         return ""
     cluster: dict[str, list[str]] = {}
@@ -127,23 +130,34 @@ def tf_config(addresses: dict[str, str], name: str) -> str:
 
 
 def free_ports(names: list[str]) -> dict[str, int]:
-    """A free port for each name."""
+    """Return a free port for each name."""
     with ExitStack() as stack:
         sockets = {name: stack.enter_context(socket.socket()) for name in names}
-        for one in sockets.values():
-            one.bind(("127.0.0.1", 0))
-        return {name: one.getsockname()[1] for name, one in sockets.items()}
+        for listener in sockets.values():
+            listener.bind(("127.0.0.1", 0))
+        return {name: listener.getsockname()[1] for name, listener in sockets.items()}
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Every line of a job's metrics.jsonl."""
+    """Return every line of a job's metrics.jsonl."""
     text = (folder / "logs" / "metrics.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
+def evaluate_on_test_split(model_dir: Path, workload: str) -> dict[str, float]:
+    """Return the metrics of a model on the test split."""
+    import_tensorflow()
+    from trainer.serving.evaluate import score
+    from trainer.serving.export import load_predictor
+
+    predictor = load_predictor(str(model_dir))
+    held_out = read_held_out(str(examples(workload)), predictor)
+    return score(held_out.probabilities, held_out.labels, list(predictor.workload.labels)).metrics
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder that is removed afterwards."""
+    """Yield a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="trainyard-bench-"))
     try:
         yield folder
@@ -154,7 +168,7 @@ def scratch() -> Iterator[Path]:
 def report(
     name: str, *, ours: float, theirs: float, unit: str, lower_is_better: bool = False
 ) -> None:
-    """Prints one comparison as a line of JSON; a ratio above 1 means that ours is better."""
+    """Print one comparison as a line of JSON; with a ratio above 1, ours is better."""
     ratio = theirs / ours if lower_is_better else ours / theirs
     line = {"name": name, "ours": ours, "theirs": theirs, "unit": unit, "ratio": ratio}
     rounded = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in line.items()}
@@ -162,7 +176,7 @@ def report(
     sys.stdout.flush()
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _kill(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is None:
         process.kill()
     process.wait(30)

@@ -1,10 +1,9 @@
-"""The questions that courses on distributed training ask, answered by measuring on this machine.
+"""Measured answers to common questions in courses on distributed training.
 
-How do time, examples a second and accuracy depend on the checkpoint interval? On synchronous
-against asynchronous updates? On 1, 2 or 4 workers? Writes a table (CSV) and one picture (PNG).
-All train MNIST on the same number of examples. A worker has one core of its own, or shares it
-with another where there are more workers than cores; the chief and the parameter server share
-all cores with the workers.
+How do time, examples/s and accuracy depend on the checkpoint interval, on synchronous or
+asynchronous updates, and on the number of workers (1, 2, 4)? Writes a table (CSV) and a chart
+(PNG). All train MNIST on the same number of examples. Each worker is pinned to a core, which it
+shares if there are more workers than cores; the chief and the parameter server use all cores.
 """
 
 import argparse
@@ -31,7 +30,7 @@ Row = dict[str, str | float]
 
 @dataclass(frozen=True)
 class Setting:
-    """One answer: the question it belongs to, its label, and how to measure it."""
+    """A setting to measure: its question, label, cluster and flags."""
 
     question: str
     label: str
@@ -40,17 +39,17 @@ class Setting:
 
 
 def asynchronous(workers: int) -> Shape:
-    """A chief, workers and one parameter server."""
+    """Return a cluster of a chief, workers and one parameter server."""
     return Shape(workers=workers, ps=1, cores=_cores(workers))
 
 
 def synchronous(workers: int) -> Shape:
-    """Workers alone, the first of which is chief."""
+    """Return a cluster of workers only, the first of which is the chief."""
     return Shape(chiefs=0, workers=workers, cores=_cores(workers))
 
 
 def settings() -> list[Setting]:
-    """All that is measured."""
+    """Return all settings to measure."""
     return [
         *(
             Setting("checkpoints", str(n), Shape(), (f"--checkpoint-every-steps={n}",))
@@ -63,7 +62,7 @@ def settings() -> list[Setting]:
 
 
 def main() -> None:
-    """Measures what is asked for, and writes the table and the picture of all that is measured."""
+    """Measure the chosen questions, and write the table and the chart of all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=3, help="default: %(default)s")
     parser.add_argument(
@@ -71,16 +70,16 @@ def main() -> None:
         nargs="+",
         choices=list(QUESTIONS),
         default=list(QUESTIONS),
-        help="answer only these, and keep the table's other rows; default: all",
+        help="measure only these, and keep the table's other rows; default: all",
     )
     parser.add_argument(
         "--output-dir", type=Path, default=Path(".trainyard/bench/course_questions")
     )
     arguments = parser.parse_args()
     path = arguments.output_dir / "table.csv"
-    asked = [one for one in settings() if one.question in arguments.questions]
+    chosen = [setting for setting in settings() if setting.question in arguments.questions]
     kept = [row for row in _read_table(path) if row["question"] not in arguments.questions]
-    rows = kept + [_measure(setting, epochs=arguments.epochs) for setting in asked]
+    rows = kept + [_measure(setting, epochs=arguments.epochs) for setting in chosen]
     rows.sort(key=lambda row: list(QUESTIONS).index(str(row["question"])))
     arguments.output_dir.mkdir(parents=True, exist_ok=True)
     _write_table(rows, path)
@@ -132,15 +131,17 @@ def _draw(rows: list[Row], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    asked = [name for name in QUESTIONS if any(row["question"] == name for row in rows)]
+    shown = [name for name in QUESTIONS if any(row["question"] == name for row in rows)]
     figure, axes = plt.subplots(
-        len(FIGURES), len(asked), figsize=(4 * len(asked), 8), layout="constrained", squeeze=False
+        len(FIGURES), len(shown), figsize=(4 * len(shown), 8), layout="constrained", squeeze=False
     )
-    for column, question in enumerate(asked):
-        answers = [row for row in rows if row["question"] == question]
+    for column, question in enumerate(shown):
+        measured = [row for row in rows if row["question"] == question]
         for line, (name, title) in enumerate(FIGURES.items()):
             axis = axes[line][column]
-            bars = axis.bar([str(r["setting"]) for r in answers], [float(r[name]) for r in answers])
+            bars = axis.bar(
+                [str(r["setting"]) for r in measured], [float(r[name]) for r in measured]
+            )
             axis.bar_label(bars, fmt=_FORMATS[name])
             axis.set_ylabel(title if column == 0 else "")
             axis.set_title(QUESTIONS[question] if line == 0 else "")
@@ -149,7 +150,7 @@ def _draw(rows: list[Row], path: Path) -> None:
 
 
 def _limits(values: list[float], name: str) -> tuple[float, float]:
-    """The same axis for all questions; that of accuracies begins near the lowest."""
+    """Return the limits of an axis for all questions; accuracies start near the lowest."""
     if name != "accuracy":
         return 0.0, 1.15 * max(values)
     spread = max(max(values) - min(values), 0.002)

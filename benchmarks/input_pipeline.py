@@ -1,8 +1,8 @@
-"""What the input costs: our training loop against the same steps on a batch that is always there.
+"""Cost of the input: the training loop against the same steps on one fixed batch.
 
-`memory`: each batch is gathered from a table in memory. `stream`: besides, the examples are read
-from their files in eight blocks, as for data larger than memory; that is measured against `memory`.
-In each round all ways are run in turn, each for an epoch.
+`memory` gathers each batch from a table in memory, and is compared with the fixed batch. `stream`
+also reads the examples from their files in eight blocks, as for data larger than memory, and is
+compared with `memory`. Each round runs one epoch of each way.
 """
 
 import argparse
@@ -31,10 +31,10 @@ NUM_BLOCKS = 8
 
 
 class FixedBatchStep(TrainStep):
-    """A step whose batch is given in the place of the table; it is augmented as any other."""
+    """A step that takes a batch in place of the table, and augments it like any other."""
 
     def rows(self, indices: tf.Tensor) -> tf.Tensor:
-        """Returns numbers of the right shape; nothing is looked up by them."""
+        """Return numbers of the right shape, which are not used."""
         return tf.zeros(tf.concat([tf.shape(indices), [BATCH_SIZE]], 0), tf.int64)
 
     def _examples(self, table: Any, rows: tf.Tensor) -> Any:
@@ -43,7 +43,7 @@ class FixedBatchStep(TrainStep):
 
 
 class Way:
-    """One way to give the steps their examples."""
+    """A way to feed examples to the steps."""
 
     def __init__(self, bench: Bench, kind: type[TrainStep], tables: Tables):
         self._driver = SyncDriver(
@@ -58,7 +58,7 @@ class Way:
         self._next = 0
 
     def train(self, steps: int) -> float:
-        """Trains so many steps more and returns the examples/s."""
+        """Train this many more steps and return the examples/s."""
         began, start = time.perf_counter(), self._next
         self._next += steps
         for _ in self._driver.run(start, self._next, {}):
@@ -67,12 +67,12 @@ class Way:
 
 
 def fixed_batch(bench: Bench) -> Any:
-    """Returns the first examples."""
+    """Return a batch of the first examples."""
     return tf.nest.map_structure(lambda column: column[:BATCH_SIZE], bench.table)
 
 
 def make_ways(bench: Bench, *, steps_per_block: int) -> dict[str, Way]:
-    """Returns the ways to compare."""
+    """Return the ways to compare."""
     stream = Stream(
         split=bench.split, batch_size=BATCH_SIZE, steps_per_block=steps_per_block, seed=0
     )
@@ -85,7 +85,7 @@ def make_ways(bench: Bench, *, steps_per_block: int) -> dict[str, Way]:
 
 
 def measure(name: str, *, rounds: int) -> None:
-    """Prints one line for each comparison; the first round, which traces, is not counted."""
+    """Print one line for each comparison; the first round, which traces, is not counted."""
     steps_per_block = NUM_EXAMPLES[name] // (NUM_BLOCKS * BATCH_SIZE)
     with tempfile.TemporaryDirectory() as folder:
         ways = make_ways(Bench(name, Path(folder)), steps_per_block=steps_per_block)
@@ -94,7 +94,7 @@ def measure(name: str, *, rounds: int) -> None:
             for _ in range(rounds + 1)
         ][1:]
     for ours, theirs in (("memory", "fixed_batch"), ("stream", "memory")):
-        # Ratios within a round: what else the machine does then slows both ways.
+        # The ratio is taken within a round, in which other load slows both ways.
         line = {
             "name": f"input_{name}_{ours}_against_{theirs}",
             "ours": round(statistics.median(one[ours] for one in results)),
@@ -107,10 +107,10 @@ def measure(name: str, *, rounds: int) -> None:
 
 
 def main() -> None:
-    """Measures each workload."""
+    """Measure each workload."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", choices=sorted(NUM_EXAMPLES), action="append")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds that count (default: 9)")
+    parser.add_argument("--rounds", type=int, default=9, help="counted rounds (default: 9)")
     args = parser.parse_args()
     for name in args.workload or sorted(NUM_EXAMPLES):
         measure(name, rounds=args.rounds)

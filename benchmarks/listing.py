@@ -1,12 +1,10 @@
-"""Time of one page of a long list, against the whole list: `python -m benchmarks.listing`.
+"""Time of one page of a long list against the time of the whole list.
 
-The service runs in this process, behind its own HTTP server on 127.0.0.1; each request is timed by
-its client. Prints a JSON line for each kind of request: {"name", "ours", "theirs", "unit",
-"ratio"}, where "ours" is the median of a page and "theirs" that of the whole list.
+The service runs in this process, behind its own HTTP server on 127.0.0.1; the client times each
+request. "ours" is the median time of a page, "theirs" that of the whole list.
 """
 
 import argparse
-import json
 import os
 import socket
 import statistics
@@ -17,6 +15,7 @@ from pathlib import Path
 
 import requests
 
+from benchmarks.clusters import report
 from vertex_local import server
 from vertex_local.api.database.store import Store
 from vertex_local.api.service import Service
@@ -28,11 +27,11 @@ QUERIES = {
     "first page": {},
     "filter by label": {"filter": "labels.trainyard_run=run-7"},
     "filter by state": {"filter": "state=JOB_STATE_FAILED"},
-    "filter that nothing meets": {"filter": 'display_name="*x" OR state=JOB_STATE_PAUSED'},
+    "filter without a match": {"filter": 'display_name="*x" OR state=JOB_STATE_PAUSED'},
     "order by time": {"orderBy": "create_time desc"},
     "filter and order": {"filter": "NOT state=JOB_STATE_FAILED", "orderBy": "state, end_time desc"},
 }
-LONGEST_PAGE = 1000
+MAX_PAGE_SIZE = 1000
 
 
 def main() -> None:
@@ -45,7 +44,7 @@ def main() -> None:
         "--body-bytes",
         type=int,
         default=2000,
-        help="size of a job's record; those of pipelineJobs hold the whole pipeline. "
+        help="size of a job's record; that of a PipelineJob includes the whole pipeline. "
         "default: %(default)s",
     )
     options = parser.parse_args()
@@ -56,28 +55,33 @@ def main() -> None:
         session.trust_env = False
         whole = statistics.median(whole_list_ms(session, url) for _ in range(3))
         for name, query in QUERIES.items():
+            page_query = {**query, "pageSize": options.page}
             report(
                 f"{name}, {options.page} of {options.items:,} jobs",
-                page_ms(session, url, {**query, "pageSize": options.page}, options.repeats),
-                whole,
+                ours=page_ms(session, url, page_query, options.repeats),
+                theirs=whole,
+                unit="ms",
+                lower_is_better=True,
             )
         tokens = tokens_of(session, url, options.page)
         report(
             f"middle page, {options.page} of {options.items:,} jobs",
-            page_ms(
+            ours=page_ms(
                 session,
                 url,
                 {"pageSize": options.page, "pageToken": tokens[len(tokens) // 2]},
                 options.repeats,
             ),
-            whole,
+            theirs=whole,
+            unit="ms",
+            lower_is_better=True,
         )
     sys.stdout.flush()
     os._exit(0)  # the server's threads
 
 
 def fill(store: Store, *, num_items: int, body_bytes: int) -> None:
-    """Add jobs as an installation has them after some years."""
+    """Add jobs of some years."""
     states = ["SUCCEEDED"] * 8 + ["FAILED", "CANCELLED"]
     with store.atomic():
         for number in range(num_items):
@@ -115,7 +119,7 @@ def page_ms(
 def request_ms(
     session: requests.Session, url: str, query: dict[str, object]
 ) -> tuple[float, dict[str, object]]:
-    """Return the time of a request, without reading its JSON, and the answer."""
+    """Return the time of a request, without the parsing of its JSON, and the response."""
     began = time.perf_counter()
     response = session.get(url, params=query, timeout=60)
     took_ms = 1000 * (time.perf_counter() - began)
@@ -124,14 +128,14 @@ def request_ms(
 
 
 def whole_list_ms(session: requests.Session, url: str) -> float:
-    """Return the time of the whole list, in the longest pages there are."""
-    total_ms, query = 0.0, {"pageSize": LONGEST_PAGE}
+    """Return the time of the whole list, in pages of the maximum size."""
+    total_ms, query = 0.0, {"pageSize": MAX_PAGE_SIZE}
     while True:
-        took_ms, answer = request_ms(session, url, query)
+        took_ms, response = request_ms(session, url, query)
         total_ms += took_ms
-        if "nextPageToken" not in answer:
+        if "nextPageToken" not in response:
             return total_ms
-        query = {**query, "pageToken": answer["nextPageToken"]}
+        query = {**query, "pageToken": response["nextPageToken"]}
 
 
 def tokens_of(session: requests.Session, url: str, page: int) -> list[str]:
@@ -139,22 +143,10 @@ def tokens_of(session: requests.Session, url: str, page: int) -> list[str]:
     tokens: list[str] = []
     while True:
         token = tokens[-1] if tokens else ""
-        _, answer = request_ms(session, url, {"pageSize": page, "pageToken": token})
-        if "nextPageToken" not in answer:
+        _, response = request_ms(session, url, {"pageSize": page, "pageToken": token})
+        if "nextPageToken" not in response:
             return tokens
-        tokens.append(str(answer["nextPageToken"]))
-
-
-def report(name: str, ours_ms: float, whole_ms: float) -> None:
-    """Print one result."""
-    result = {
-        "name": name,
-        "ours": round(ours_ms, 2),
-        "theirs": round(whole_ms, 2),
-        "unit": "ms",
-        "ratio": round(whole_ms / ours_ms, 1),
-    }
-    sys.stdout.write(json.dumps(result) + "\n")
+        tokens.append(str(response["nextPageToken"]))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""CIFAR-10 to TFRecords: prepare_examples against per-element Beam, and against a plain loop.
+"""CIFAR-10 to TFRecords: prepare_examples against per-element Beam and against loops without Beam.
 
-Per-element Beam reads the batches, yields images, makes one tf.train.Example of each and writes
-them with WriteToTFRecord. The plain loop makes the same examples and writes them with
-tf.io.TFRecordWriter, in two processes. The lean loop, in two threads, is the least that one can
-do without Beam: it encodes the batches with prepare_examples' own encoder and writes those records
-with tf.io.TFRecordWriter. Both loops have prepare_examples' settings of gzip. Neither
-computes anything else; prepare_examples also checks the labels, sums the raw files and the shards
-(SHA-256, CRC32C) and computes statistics.
+Per-element Beam reads the batches, yields images, makes a tf.train.Example of each and writes them
+with WriteToTFRecord. The plain loop makes the same examples and writes them with
+tf.io.TFRecordWriter, in two processes. The lean loop encodes the batches with prepare_examples' own
+encoder and writes the records with tf.io.TFRecordWriter, in two threads: the least work without
+Beam. Both loops have prepare_examples' gzip settings and do nothing else; prepare_examples also
+checks the labels, computes digests of the raw files and the shards (SHA-256, CRC32C), and computes
+statistics.
 
-Each run is a process of its own. Times start when Beam, its runner, TensorFlow and the component
-are imported, whatever a way needs of them. The ways take turns; of the rounds the median counts.
+Each run is a process of its own; timing starts after the imports of Beam, its runner, TensorFlow
+and the component. The ways alternate; the median of the rounds is reported.
 """
 
 import argparse
@@ -34,7 +34,7 @@ CORES = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 
 
 def main() -> None:
-    """Runs one measurement in this process, or all of them in processes of their own."""
+    """Run one measurement in this process, or all of them in new processes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3, help="runs of each way (default: 3)")
     parser.add_argument("--images", type=int, default=60_000, help="of 60,000 (default: all)")
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def compare(folder: Path, compression: str, num_images: int, rounds: int) -> None:
-    """Prints a line for each other way; ratio > 1: ours is better."""
+    """Print a comparison with each other way; with a ratio above 1, ours is better."""
     seconds: dict[str, list[float]] = {what: [] for what in WAYS}
     for _ in range(rounds):
         for what, found in seconds.items():
@@ -65,7 +65,7 @@ def compare(folder: Path, compression: str, num_images: int, rounds: int) -> Non
 
 
 def in_process(what: str, folder: Path, compression: str) -> float:
-    """The seconds of one way, in a new process."""
+    """Return the seconds of one way in a new process."""
     command = [sys.executable, __file__, "--run", what, str(folder), compression]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     if done.returncode:
@@ -74,7 +74,7 @@ def in_process(what: str, folder: Path, compression: str) -> float:
 
 
 def measure(what: str, folder: str, compression: str) -> float:
-    """The seconds of one way, in this process."""
+    """Return the seconds of one way in this process."""
     import apache_beam.runners.portability.fn_api_runner  # noqa: F401
     import tensorflow_metadata.proto.v0.statistics_pb2  # noqa: F401
 
@@ -89,7 +89,7 @@ def measure(what: str, folder: str, compression: str) -> float:
 
 
 def ours(folder: Path, output: Path, compression: str) -> None:
-    """The component, on both cores."""
+    """Run the component on both cores."""
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
 
@@ -98,13 +98,13 @@ def ours(folder: Path, output: Path, compression: str) -> None:
 
 
 def plain_loop(folder: Path, output: Path, compression: str) -> None:
-    """One tf.train.Example an image, in two processes."""
+    """Write one tf.train.Example per image, in two processes."""
     with ProcessPoolExecutor(2, get_context("fork")) as pool:
         loop(pool, folder, output, compression, encode=examples)
 
 
 def lean_loop(folder: Path, output: Path, compression: str) -> None:
-    """Records of the component's own encoder, in two threads."""
+    """Write records of the component's own encoder, in two threads."""
     with ThreadPoolExecutor(2) as pool:
         loop(pool, folder, output, compression, encode=encoded)
 
@@ -117,7 +117,7 @@ def loop(
     *,
     encode: Callable[[Path], Iterable[bytes]],
 ) -> None:
-    """Writes each batch with TensorFlow's writer."""
+    """Write each batch with TensorFlow's writer."""
     output.mkdir()
     jobs = [
         pool.submit(write_records, encode, folder / file, output / file, compression)
@@ -130,7 +130,7 @@ def loop(
 def write_records(
     encode: Callable[[Path], Iterable[bytes]], path: Path, output: Path, compression: str
 ) -> None:
-    """One file with TensorFlow's writer."""
+    """Write one file with TensorFlow's writer."""
     import tensorflow as tf
 
     options = tf.io.TFRecordOptions(compression_type="")
@@ -147,12 +147,12 @@ def write_records(
 
 
 def examples(path: Path) -> Iterator[bytes]:
-    """The examples of a batch, one by one."""
+    """Return the examples of a batch, encoded one by one."""
     return map(to_example, images_of(str(path)))
 
 
 def encoded(path: Path) -> Iterator[bytes]:
-    """The examples of a batch, many at a time."""
+    """Yield the examples of a batch, encoded many at a time."""
     from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
     from components.prepare_examples.tfrecords.records import HEAD_BYTES, TAIL_BYTES
 
@@ -165,7 +165,7 @@ def encoded(path: Path) -> Iterator[bytes]:
 
 
 def per_element(folder: Path, output: Path, compression: str) -> None:
-    """A pipeline of single images, on one core: more Beam workers only make it slower here."""
+    """Run a pipeline of single images on one core; more Beam workers make it slower here."""
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -182,13 +182,13 @@ def per_element(folder: Path, output: Path, compression: str) -> None:
 
 
 def images_of(path: str) -> Iterator[tuple[bytes, int]]:
-    """The images of a batch, one by one, with their labels."""
+    """Yield the images of a batch with their labels."""
     for record in np.fromfile(path, np.uint8).reshape(-1, RECORD_BYTES):
         yield record[1:].reshape(3, 32, 32).transpose(1, 2, 0).tobytes(), int(record[0])
 
 
 def to_example(item: tuple[bytes, int]) -> bytes:
-    """One image as a serialised tf.train.Example."""
+    """Return an image as a serialized tf.train.Example."""
     import tensorflow as tf
 
     image, label = item
@@ -200,7 +200,7 @@ def to_example(item: tuple[bytes, int]) -> bytes:
 
 
 def write_batches(folder: Path, num_images: int) -> int:
-    """The first images of each official batch; how many there are in all."""
+    """Write the first images of each official batch; return their number."""
     from components.prepare_examples.raw_data.fetch import fetch
 
     paths = fetch("cifar10", CACHE)

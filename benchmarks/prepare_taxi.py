@@ -1,15 +1,15 @@
-"""Taxi trips to TFRecords: prepare_examples against per-element Beam, and against no Beam at all.
+"""Taxi trips to TFRecords: prepare_examples against per-element Beam and against no Beam.
 
-The rows are the sample's, repeated, with each fare, distance and time moved by a little.
-Per-element Beam is what its documentation suggests: ReadFromText, one tf.train.Example a row,
-WriteToTFRecord; it computes no statistics and checks nothing, prepare_examples does both. It is
-timed on fewer rows, for it is linear in them. Each run is a process of its own; times start when
-what the way needs is imported (Beam and its runner, TensorFlow, the component). The ways take
-turns; of the rounds the median counts.
+The rows are the sample's, repeated, with small changes to each fare, distance and time.
+Per-element Beam follows Beam's documentation: ReadFromText, one tf.train.Example per row,
+WriteToTFRecord. It computes no statistics and checks nothing; prepare_examples does both. It runs
+on fewer rows, as its time is linear in them. Each run is a process of its own; timing starts after
+the imports of Beam, its runner, TensorFlow and the component. The ways alternate; the median of the
+rounds is reported.
 
-Then prepare_examples with itself, on five times the rows: is its time linear in them, and its
-memory the same? At last the whole command on the sample's 15,002 rows, from the start of its
-process, against a process that imports Beam and TensorFlow and then waits for 3 s.
+Then prepare_examples against itself with five times the rows: time should be linear in the rows,
+and memory constant. Last, the whole command on the sample's 15,002 rows, with the start of its
+process, against a process that imports Beam and TensorFlow and then sleeps for 3 s.
 """
 
 import argparse
@@ -29,13 +29,13 @@ SAMPLE = Path(".trainyard/cache/taxi")
 
 
 def main() -> None:
-    """Runs one measurement in this process, or all of them in processes of their own."""
+    """Run one measurement in this process, or all of them in new processes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of ours (default: 1,000,000)")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="for ours (default: 1,000,000)")
     parser.add_argument(
-        "--more-rows", type=int, default=0, help="of ours too (default: 5 x --rows)"
+        "--more-rows", type=int, default=0, help="for ours, too (default: 5 x --rows)"
     )
-    parser.add_argument("--their-rows", type=int, default=50_000, help="of per-element Beam")
+    parser.add_argument("--their-rows", type=int, default=50_000, help="for per-element Beam")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each way (default: 3)")
     parser.add_argument(
         "--run", nargs=3, metavar=("WHAT", "FILE", "COMPRESSION"), help=argparse.SUPPRESS
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def compare_ways(folder: Path, rows: int, their_rows: int, *, rounds: int) -> None:
-    """Prints one line for each comparison with another way; ratio > 1: ours is better."""
+    """Print a comparison with each other way; with a ratio above 1, ours is better."""
     many, few = folder / "many.csv", folder / "few.csv"
     write_rows(many, rows)
     write_rows(few, their_rows)
@@ -71,7 +71,7 @@ def compare_ways(folder: Path, rows: int, their_rows: int, *, rounds: int) -> No
 
 
 def compare_sizes(folder: Path, rows: int, more_rows: int) -> None:
-    """Prints what `more_rows` take against `rows`: ratio 1 is linear time, and the same memory."""
+    """Print `more_rows` against `rows`; a ratio of 1 means linear time and constant memory."""
     found = {}
     for count in (rows, more_rows):
         path = folder / f"{count}.csv"
@@ -88,7 +88,7 @@ def compare_sizes(folder: Path, rows: int, more_rows: int) -> None:
 
 
 def compare_start(folder: Path) -> None:
-    """Prints the whole command on the sample against the import of Beam and TensorFlow and 3 s."""
+    """Print the whole command on the sample against the import of Beam and TensorFlow and 3 s."""
     imports = "import apache_beam, tensorflow, time; time.sleep(3)"
     commands = {
         "ours": ["-m", "components.prepare_examples", "--workload", "taxi"],
@@ -104,14 +104,14 @@ def compare_start(folder: Path) -> None:
 
 
 def report(name: str, our: float, their: float, *, unit: str = "rows/s", **more: float) -> None:
-    """Prints one comparison; ratio > 1: ours is better."""
+    """Print one comparison; with a ratio above 1, ours is better."""
     line = {"name": name, "ours": our, "theirs": their, "unit": unit, "ratio": our / their}
     sys.stdout.write(json.dumps({**more, **line}) + "\n")
     sys.stdout.flush()
 
 
 def in_process(what: str, path: Path, compression: str) -> dict[str, float]:
-    """A measurement in a new process."""
+    """Return the measurement of one way in a new process."""
     command = [sys.executable, __file__, "--run", what, str(path), compression]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     if done.returncode:
@@ -120,7 +120,7 @@ def in_process(what: str, path: Path, compression: str) -> dict[str, float]:
 
 
 def measure(what: str, file: str, compression: str) -> dict[str, float]:
-    """Seconds of one way, and the most memory that the process has had."""
+    """Return the seconds of one way, and the peak memory of the process."""
     import resource
 
     import components.prepare_examples.prepare  # noqa: F401
@@ -143,7 +143,7 @@ def measure(what: str, file: str, compression: str) -> dict[str, float]:
 
 
 def ours(file: str, output: Path, compression: str) -> None:
-    """The component, on both cores."""
+    """Run the component on both cores."""
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
 
@@ -152,7 +152,7 @@ def ours(file: str, output: Path, compression: str) -> None:
 
 
 def without_beam(file: str, output: Path, compression: str) -> None:
-    """The same parts, written by two threads and no pipeline."""
+    """Write the same parts in two threads, without a pipeline."""
     from concurrent.futures import ThreadPoolExecutor
 
     from components.prepare_examples.options import PrepareOptions
@@ -172,7 +172,7 @@ def without_beam(file: str, output: Path, compression: str) -> None:
 
 
 def per_element(file: str, output: Path, compression: str) -> None:
-    """A pipeline of single rows, on one core: more Beam workers only make it slower here."""
+    """Run a pipeline of single rows on one core; more Beam workers make it slower here."""
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -188,13 +188,13 @@ def per_element(file: str, output: Path, compression: str) -> None:
 
 
 def header_of(file: str) -> list[str]:
-    """The names of a file's columns."""
+    """Return the names of a file's columns."""
     with Path(file).open(encoding="utf-8") as content:
         return next(csv.reader(content))
 
 
 def to_example(line: str, names: list[str]) -> bytes:
-    """One row as a serialised tf.train.Example."""
+    """Return a row as a serialized tf.train.Example."""
     import tensorflow as tf
 
     from components.prepare_examples.tables.columns import FLOATS, STRINGS
@@ -218,7 +218,7 @@ def to_example(line: str, names: list[str]) -> bytes:
 
 
 def write_rows(path: Path, num_rows: int) -> None:
-    """Writes the sample's rows again and again, each time with some jitter."""
+    """Write the sample's rows repeatedly, each time with some jitter."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 

@@ -1,9 +1,10 @@
-"""Serving that goes on: requests lost while versions change and servers die, and times meanwhile.
+"""Availability and latency of serving: failed requests and response times under disturbances.
 
-Clients ask an endpoint of the local service without pause while versions take turns, and while the
-prediction server is killed. Then a prediction through the endpoint is timed against one at the
-prediction server itself, and a GET of the API, while a prediction server is stuck and while
-connections are half open, against one without. The model is `tests/support/tiny_server.py`.
+Clients send requests to an endpoint of the local service continuously while the deployed version is
+replaced, and while the prediction server is killed. Then the latency of a prediction through the
+endpoint is compared with one sent to the prediction server directly, and that of a GET of the API
+with stuck predictions, and with half-open connections, with one without. The model is
+`tests/support/tiny_server.py`.
 """
 
 import argparse
@@ -27,13 +28,13 @@ from benchmarks.clusters import report, scratch
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "tiny_server.py"
 PARENT = "v1/projects/local/locations/us-central1"
-QUESTION: Any = {"instances": [21]}
+REQUEST: Any = {"instances": [21]}
 NUM_CLIENTS, NUM_TIMED, NUM_STUCK, NUM_HALF_OPEN = 4, 200, 40, 1200
 TIMEOUT_SECONDS = 90
 
 
 def main() -> None:
-    """Counts what is lost, and times what goes on meanwhile."""
+    """Count failed requests, and measure latencies."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--exchanges", type=int, default=20, help="default: %(default)s")
     parser.add_argument("--kills", type=int, default=5, help="default: %(default)s")
@@ -71,7 +72,7 @@ def _service(root: Path) -> Iterator[str]:
 
 
 def _do(url: str, path: str, body: Any) -> Any:
-    """Posts, and returns the response of the operation once it is done."""
+    """Send a POST request, wait for its operation and return the response."""
     found = requests.post(f"{url}/{path}", json=body, timeout=TIMEOUT_SECONDS).json()
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not found.get("done"):
@@ -96,7 +97,7 @@ def _deploy(url: str, endpoint: str, model: str, split: dict[str, int]) -> str:
 
 
 def _exchange(url: str, endpoint: str, model: str, old: str) -> str:
-    """Deploys without traffic, moves the traffic, and undeploys the old one; returns the new."""
+    """Deploy without traffic, move the traffic, undeploy the old model; return the new one's id."""
     new = _deploy(url, endpoint, model, {"0": 0, old: 100})
     time.sleep(0.2)
     mask, split = {"updateMask": "trafficSplit"}, {"trafficSplit": {new: 100, old: 0}}
@@ -108,18 +109,18 @@ def _exchange(url: str, endpoint: str, model: str, old: str) -> str:
 
 @contextlib.contextmanager
 def _clients(predict: str, name: str) -> Iterator[None]:
-    """Clients that ask without pause; writes how many requests there were and how many failed."""
+    """Send requests continuously; write the number of requests and of failed ones to stderr."""
     stop = threading.Event()
     codes: list[int | str] = []
 
-    def ask() -> None:
+    def send_requests() -> None:
         while not stop.is_set():
             try:
-                codes.append(requests.post(predict, json=QUESTION, timeout=90).status_code)
+                codes.append(requests.post(predict, json=REQUEST, timeout=90).status_code)
             except requests.RequestException as error:
                 codes.append(repr(error))
 
-    threads = [threading.Thread(target=ask) for _ in range(NUM_CLIENTS)]
+    threads = [threading.Thread(target=send_requests) for _ in range(NUM_CLIENTS)]
     for thread in threads:
         thread.start()
     try:
@@ -128,13 +129,13 @@ def _clients(predict: str, name: str) -> Iterator[None]:
         stop.set()
         for thread in threads:
             thread.join()
-    lost = [code for code in codes if code != requests.codes.ok]
-    sys.stderr.write(f"{name}: {len(codes)} requests, {len(lost)} lost {lost[:3] or ''}\n")
+    failed = [code for code in codes if code != requests.codes.ok]
+    sys.stderr.write(f"{name}: {len(codes)} requests, {len(failed)} failed {failed[:3] or ''}\n")
 
 
 def _pid(predict: str) -> int:
-    answer = requests.post(predict, json=QUESTION, timeout=TIMEOUT_SECONDS).json()
-    return int(answer["predictions"][0]["pid"])
+    response = requests.post(predict, json=REQUEST, timeout=TIMEOUT_SECONDS).json()
+    return int(response["predictions"][0]["pid"])
 
 
 def _time_predictions(predict: str, pid: int) -> None:
@@ -143,10 +144,10 @@ def _time_predictions(predict: str, pid: int) -> None:
     )
     direct = f"http://127.0.0.1:{environ['AIP_HTTP_PORT']}{environ['AIP_PREDICT_ROUTE']}"
 
-    def ask(url: str) -> Callable[[], requests.Response]:
-        return lambda: requests.post(url, json=QUESTION, timeout=TIMEOUT_SECONDS)
+    def sender(url: str) -> Callable[[], requests.Response]:
+        return lambda: requests.post(url, json=REQUEST, timeout=TIMEOUT_SECONDS)
 
-    ours, theirs = (_median_and_worst(ask(url))[0] for url in (predict, direct))
+    ours, theirs = (_median_and_worst(sender(url))[0] for url in (predict, direct))
     report("a prediction", ours=ours, theirs=theirs, unit="ms", lower_is_better=True)
 
 
@@ -155,7 +156,7 @@ def _time_api(url: str, predict: str, pid: int) -> None:
         return requests.get(f"{url}/{PARENT}/models", timeout=TIMEOUT_SECONDS)
 
     quiet = _median_and_worst(get)
-    body = json.dumps(QUESTION).encode()
+    body = json.dumps(REQUEST).encode()
     path = predict.removeprefix(url)
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
     whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
@@ -187,12 +188,12 @@ def _report_worst(
     report(name, ours=median, theirs=quiet[0], unit="ms", lower_is_better=True)
 
 
-def _median_and_worst(ask: Callable[[], requests.Response]) -> tuple[float, float]:
-    """Milliseconds of a request on a connection of its own."""
+def _median_and_worst(send: Callable[[], requests.Response]) -> tuple[float, float]:
+    """Return the median and the maximum milliseconds of requests, each on a new connection."""
     times = []
     for _ in range(NUM_TIMED):
         began = time.perf_counter()
-        ask().raise_for_status()
+        send().raise_for_status()
         times.append(1000 * (time.perf_counter() - began))
     return statistics.median(times), max(times)
 

@@ -1,8 +1,8 @@
 """Test AUC of the taxi model against logistic regression and gradient-boosted trees.
 
-All see the same columns of the same train split, and are measured on the same test split, with
-each of some seeds: the mean is reported. The baselines are scikit-learn's; the trees come as they
-are, and with the settings of a grid that are best on the eval split.
+All are trained on the same columns of the train split and evaluated on the test split, with
+several seeds; the mean is reported. The baselines are scikit-learn's, the trees with defaults and
+with the settings of a grid that are best on the eval split.
 """
 
 import argparse
@@ -23,9 +23,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder
 
-from benchmarks.clusters import Shape, examples, report, scratch, train_in
+from benchmarks.clusters import Shape, evaluate_on_test_split, examples, report, scratch, train_in
 from pipelines.config import taxi
-from trainer.serving.evaluate import evaluate
 from trainer.workloads import load_workload
 from trainer.workloads.taxi import NUMBERS, RANGES, TEXTS
 
@@ -40,9 +39,11 @@ Split = tuple[np.ndarray, np.ndarray]
 
 
 def main() -> None:
-    """Trains all of them and prints the AUC of ours beside each baseline's."""
+    """Train all models, and print our AUC against each baseline's."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=3, help="how many; default: %(default)s")
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="number of seeds; default: %(default)s"
+    )
     seeds = range(parser.parse_args().seeds)
     warnings.filterwarnings("ignore", message="Bins whose width are too small")
     ours = [_our_auc(seed=seed) for seed in seeds]
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def read_split(name: str) -> Split:
-    """Columns (numbers, whole numbers, texts) and labels of a split."""
+    """Return the columns (numbers, integers, strings) and labels of a split."""
     import tensorflow as tf
 
     shards = sorted(str(path) for path in examples("taxi").glob(f"{name}-*.tfrecord.gz"))
@@ -70,7 +71,7 @@ def read_split(name: str) -> Split:
 
 
 def auc_of(model: Any, train: Split, measured: Split) -> float:
-    """Trains on one split; returns the area under the ROC curve on the other."""
+    """Train on one split; return the area under the ROC curve on the other."""
     model.fit(*train)
     columns, labels = measured
     return float(roc_auc_score(labels, model.predict_proba(columns)[:, 1]))
@@ -81,12 +82,11 @@ def _our_auc(*, seed: int) -> float:
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in config.items()]
     with scratch() as folder:
         train_in(folder, Shape(), *flags, f"--seed={seed}", workload="taxi")
-        measured = evaluate(str(folder / "model"), str(examples("taxi")), split="test")
-    return measured.metrics["auc"]
+        return evaluate_on_test_split(folder / "model", "taxi")["auc"]
 
 
 def _baselines(splits: dict[str, Split]) -> dict[str, Callable[[int], Any]]:
-    """How to make each of them, given a seed."""
+    """Return the function that makes each baseline from a seed."""
     best = _tune_trees(splits)
     return {
         "logistic regression": lambda seed: _logistic_regression(),
@@ -129,7 +129,7 @@ def _trees(*, seed: int, **settings: Any) -> Any:
 
 
 def _column_kinds() -> tuple[list[int], list[int]]:
-    """The places of the numbers and of the categories in a row."""
+    """Return the column indices of the numbers and of the categories."""
     count = len(NUMBERS)
     return list(range(count)), list(range(count, count + len(RANGES) + len(TEXTS)))
 

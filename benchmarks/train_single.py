@@ -1,9 +1,9 @@
-"""Examples a second of the trainer's step against Keras `fit`, in one process, interleaved.
+"""Throughput of the trainer's step against Keras `fit`, interleaved in one process.
 
-Same model, batch size, optimizer, augmentation and files, made up here in the workloads' own
-format. `fit` is run in three ways: as it comes (`fit`), with the input that the public samples use
-(one tf.io.parse_single_example for each record), and as fast as we can make it (`tuned_fit`: table
-in memory, batches gathered from it, no XLA, many steps in one call).
+Model, batch size, optimizer, augmentation and files are the same; the examples are synthetic, in
+the workloads' own format. `fit` runs in three ways: with defaults (`fit`), with the input of public
+samples (one tf.io.parse_single_example per record), and tuned (`tuned_fit`: batches gathered from a
+table in memory, no XLA, many steps in one call).
 """
 
 import argparse
@@ -41,12 +41,12 @@ NUM_EXAMPLES = {"mnist": 10_000, "taxi": 50_000}
 NUM_SHARDS = 4
 
 
-# Trains so many steps, and returns the seconds that they took.
+# Trains a number of steps and returns their seconds.
 Way = Callable[[int], float]
 
 
 class _Timer(keras.callbacks.Callback):
-    """Measures the steps after the first few: filling a shuffle buffer is not counted."""
+    """Timer of the steps after the first call; the filling of a shuffle buffer is not counted."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         del logs
@@ -56,7 +56,7 @@ class _Timer(keras.callbacks.Callback):
 
 
 class Bench:
-    """One workload's examples, and the ways to train on them."""
+    """Examples of one workload, and the ways to train on them."""
 
     def __init__(self, name: str, folder: Path):
         write_examples(name, folder)
@@ -67,7 +67,7 @@ class Bench:
         self.table = read_table(self.split, self.workload, compression="GZIP")
 
     def step(self, kind: type[TrainStep] = TrainStep, *, steps_per_block: int = 0) -> TrainStep:
-        """The step of a job with the model's own recipe."""
+        """Return the step of a job with the model's own recipe."""
         model = build_model(self.workload, self.config)
         layout, recipe = Layout(model), self.config.recipe()
         parameters = Parameters(
@@ -86,7 +86,7 @@ class Bench:
         return kind(self.workload, model, parameters, plan)
 
     def ours(self) -> Way:
-        """The trainer's step, many in one call."""
+        """Return training by the trainer's step, many steps in one call."""
         step = self.step()
 
         @tf.function
@@ -106,7 +106,7 @@ class Bench:
         return train
 
     def fit(self, dataset: tf.data.Dataset, **options: Any) -> Way:
-        """Keras' `fit` on batches of that dataset."""
+        """Return training by Keras' `fit` on the batches of a dataset."""
         model = build_model(self.workload, self.config)
         model.compile(
             keras.optimizers.Adam(self.config.recipe().learning_rate),
@@ -125,7 +125,7 @@ class Bench:
         return train
 
     def records(self, *, single: bool) -> tf.data.Dataset:
-        """Batches read from the files, parsed one by one as in the samples, or by the batch."""
+        """Return batches from the files, parsed per record as in public samples, or per batch."""
         files = tf.data.TFRecordDataset(self.split.paths, "GZIP", num_parallel_reads=NUM_SHARDS)
         shuffled = files.repeat().shuffle(10_000)
         if single:
@@ -136,7 +136,7 @@ class Bench:
         return encoded.map(self._augment, tf.data.AUTOTUNE)
 
     def gathered(self) -> tf.data.Dataset:
-        """Batches gathered from a table in memory."""
+        """Return batches gathered from a table in memory."""
         size = self.split.num_examples
         rows = tf.data.Dataset.range(size).shuffle(size).repeat().batch(BATCH_SIZE, True)
         features, labels = self.table
@@ -160,7 +160,7 @@ class Bench:
 
 
 def compare(ways: dict[str, Way], *, steps: int, rounds: int) -> dict[str, list[float]]:
-    """Returns the examples/s of each way in each round; in a round all are run in turn.
+    """Return the examples/s of each way in each round; a round runs each way once.
 
     The first round, which traces the graphs, is not counted.
     """
@@ -172,7 +172,7 @@ def compare(ways: dict[str, Way], *, steps: int, rounds: int) -> dict[str, list[
 
 
 def write_examples(name: str, folder: Path) -> None:
-    """Writes made-up examples in the workload's format."""
+    """Write synthetic examples in the workload's format."""
     make = {"mnist": make_digit, "taxi": make_trip}[name]
     random = np.random.default_rng(0)
     count = NUM_EXAMPLES[name] // NUM_SHARDS
@@ -190,12 +190,12 @@ def write_examples(name: str, folder: Path) -> None:
 
 
 def make_digit(random: np.random.Generator) -> bytes:
-    """Returns an Example of 784 pixels."""
+    """Return an Example of 784 pixels."""
     return make_example(image=random.bytes(784), label=int(random.integers(10)))
 
 
 def make_trip(random: np.random.Generator) -> bytes:
-    """Returns an Example of a trip; some values are missing, as in the city's data."""
+    """Return an Example of a trip; some values are missing, as in the city's data."""
     values = {
         "trip_miles": float(random.gamma(1, 3)),
         "fare": float(random.gamma(2, 6)),
@@ -217,7 +217,7 @@ def make_trip(random: np.random.Generator) -> bytes:
 
 
 def make_example(**values: Any) -> bytes:
-    """Returns a serialized tf.train.Example of single values."""
+    """Return a serialized tf.train.Example of scalar values."""
     kinds = {int: "int64_list", float: "float_list"}
     example = tf.train.Example()
     for name, value in values.items():
@@ -227,7 +227,7 @@ def make_example(**values: Any) -> bytes:
 
 
 def measure(name: str, *, steps: int, rounds: int) -> None:
-    """Prints one line for each way of `fit`."""
+    """Print one comparison for each way of `fit`."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(name, Path(folder))
         tuned = {"jit_compile": False, "steps_per_execution": STEPS_PER_CALL}
@@ -239,7 +239,7 @@ def measure(name: str, *, steps: int, rounds: int) -> None:
         }
         speeds = compare(ways, steps=steps, rounds=rounds)
     for theirs in ("fit", "per_example_fit", "tuned_fit"):
-        # Ratios within a round: what else the machine does then slows both ways.
+        # The ratio is taken within a round, in which other load slows both ways.
         ratios = [a / b for a, b in zip(speeds["ours"], speeds[theirs], strict=True)]
         line = {
             "name": f"train_{name}_against_{theirs}",
@@ -253,11 +253,11 @@ def measure(name: str, *, steps: int, rounds: int) -> None:
 
 
 def main() -> None:
-    """Measures each workload."""
+    """Measure each workload."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workload", choices=sorted(NUM_EXAMPLES), action="append")
     parser.add_argument("--steps", type=int, default=100, help="steps in a round (default: 100)")
-    parser.add_argument("--rounds", type=int, default=9, help="rounds that count (default: 9)")
+    parser.add_argument("--rounds", type=int, default=9, help="counted rounds (default: 9)")
     args = parser.parse_args()
     for name in args.workload or sorted(NUM_EXAMPLES):
         measure(name, steps=args.steps, rounds=args.rounds)

@@ -1,8 +1,8 @@
-"""Processes forked from one that has imported TensorFlow, against new ones, in turn.
+"""Processes forked from one that has imported TensorFlow, against new processes.
 
-First a whole run of the pipeline; then a cluster of six replicas on a service that has been up for
-a while: from the job's submission to its first step, and from the chief's end to the job's. Last,
-the same first step on a service that answers but still imports, against two imports of TensorFlow.
+First a whole run of the pipeline. Then a cluster of six replicas on a warm service: the time from
+the job's submission to its first step, and from the chief's end to the job's. Last, the time to the
+first step on a service that is still importing, against two imports of TensorFlow.
 """
 
 import argparse
@@ -25,16 +25,16 @@ from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE
 
 TIMEOUT_SECONDS = 280
 PARENT = "projects/local/locations/us-central1"
-# Where a workload's own run is of one replica.
+# For workloads whose default cluster has one replica.
 CLUSTER_FILES = {"taxi": "configs/clusters/taxi_parameter_server.yaml"}
 COUNTS = (1, 4, 1)  # chief, workers, parameter server
-# Each step is a call and a report of its own, so that the first one's time is known.
+# One step per call and report, so that the time of the first step is known.
 FLAGS = ["--steps=20", "--steps-per-call=1", "--log-every-steps=1"]
 FINAL_STATES = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
 
 
 def main() -> None:
-    """Measures both ways in turn and prints the medians and their ratio."""
+    """Measure both ways alternately, and print the medians and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=2, help="runs of each; default: %(default)s")
     parser.add_argument("--workloads", nargs="*", default=["mnist"], help="pipelines to run")
@@ -65,7 +65,7 @@ def _compare(name: str, ours: list[float], theirs: list[float]) -> None:
 
 
 def _run_seconds(workload: str, *, preload: str) -> float:
-    """The wall clock of a run in a folder of its own, the start of Python and service included."""
+    """Return the seconds of a run in a new folder, with the start of Python and the service."""
     with scratch() as folder:
         env = {**os.environ, "TRAINYARD_DIR": str(folder), PRELOAD_VARIABLE: preload}
         command = ["run", workload, "--no-cache", "--data-dir", str(Path(".trainyard/cache"))]
@@ -86,14 +86,14 @@ def _run_seconds(workload: str, *, preload: str) -> float:
 
 
 def _import_seconds() -> float:
-    """What one new interpreter takes to import TensorFlow."""
+    """Return the seconds that a new interpreter takes to import TensorFlow."""
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import tensorflow"], check=True, capture_output=True)
     return round(time.perf_counter() - began, 2)
 
 
 def _cluster_seconds(preload: str, *, is_cold: bool = False) -> dict[str, float]:
-    """How long a cluster takes to its first step, and to be gone once its chief has ended."""
+    """Return the seconds from submission to first step, and from the chief's end to the job's."""
     with scratch() as folder, _service(folder / "vertex", preload, is_cold=is_cold) as url:
         output = folder / "out"
         submitted = time.time()
@@ -118,7 +118,7 @@ def _cluster_seconds(preload: str, *, is_cold: bool = False) -> dict[str, float]
 
 @contextlib.contextmanager
 def _service(root: Path, preload: str, *, is_cold: bool) -> Iterator[str]:
-    """A service that is ready, and warm if it is to be; a cold one still imports."""
+    """Start a service and yield its URL; unless `is_cold`, wait until its imports are done."""
     root.mkdir()
     flags = ["--preload", preload] if preload else []
     with (root / "service.log").open("wb") as log:
@@ -165,8 +165,8 @@ def _job(output: Path) -> dict[str, Any]:
 def _request(method: str, url: str, body: Any = None) -> dict[str, Any]:
     response = requests.request(method, url, json=body, timeout=60)
     response.raise_for_status()
-    answer: dict[str, Any] = response.json()
-    return answer
+    content: dict[str, Any] = response.json()
+    return content
 
 
 def _moment(text: str) -> float:

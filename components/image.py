@@ -1,4 +1,4 @@
 """The base image of every Python component."""
 
 IMAGE = "trainyard-image:python"
-"""A placeholder: the compiler replaces it by the image that was built for the run."""
+"""A placeholder, which the compiler replaces with the image of the run."""

@@ -1,27 +1,27 @@
-"""The label by which everything a run makes is found again.
+"""Labels of the resources that a run creates.
 
-The PipelineJob carries it, and the GCPC launchers copy a PipelineJob's labels to the jobs and model
-versions they create. So no cached step's inputs name the run, and its cache key stays the same.
+A PipelineJob has the label of its run, and the GCPC launchers copy a PipelineJob's labels to the
+jobs and model versions they create. So no input of a cached step names the run, and its cache key
+stays the same from run to run.
 """
 
 RUN_LABEL = "trainyard_run"
 
-# Vertex AI gives every PipelineJob this label, with a value of its own. The runs of a schedule have
-# all other labels in common.
+# Vertex AI gives every PipelineJob this label with a unique value; the runs of a schedule have the
+# same values in all other labels.
 # https://cloud.google.com/vertex-ai/docs/pipelines/understand-pipeline-cost-labels
 BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
 
-# On a model version that a run has uploaded: CANDIDATE until the run has promoted it. A version
-# without it was not uploaded by a run.
+# On a model version that a run uploaded: CANDIDATE until the run promotes it, then PROMOTED.
 STATE_LABEL = "trainyard_state"
 CANDIDATE, PROMOTED = "candidate", "promoted"
 
-# On the same version: the first digits of a digest of its files, so that the same model is known.
+# On the same version: the first digits of a digest of its files, to recognize the same model.
 MODEL_LABEL = "trainyard_model"
 
 # On each run of a schedule: the schedule's name.
 SCHEDULE_LABEL = "trainyard_schedule"
 
-# Tells a submission of a job, or an upload by hand, from all others, so that a request without an
-# answer can be repeated.
+# On a submitted job and a model uploaded by hand: a unique value, by which a retry of the request
+# finds what an earlier attempt created.
 SUBMISSION_LABEL = "trainyard_submission"

@@ -1,23 +1,23 @@
-"""YAML of users: aliases are refused, and a mistake is named with its line."""
+"""Parser of users' YAML: refuses aliases, and names the line of an error."""
 
 from typing import Any
 
 import yaml
 
-# The C loader reads a package six times as fast; it is not on every machine.
+# The C loader reads a package six times as fast, but not every PyYAML is built with it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-MAX_DEPTH = 100  # Google's parsers allow no more either
+MAX_DEPTH = 100  # the limit of Google's parsers, too
 
 
 class YamlError(ValueError):
-    """A text that is not YAML, or uses aliases; the message names the line."""
+    """Invalid or refused YAML; the message names the line."""
 
 
 def load_yaml(text: str) -> Any:
-    """Return the only document of a text.
+    """Parse a text with one document.
 
     Raises:
-        YamlError: It is not YAML, has aliases, or several documents.
+        YamlError: It is not YAML, has aliases, or has several documents.
     """
     documents = load_documents(text)
     if len(documents) > 1:
@@ -26,7 +26,7 @@ def load_yaml(text: str) -> Any:
 
 
 def load_documents(text: str) -> list[Any]:
-    """Return the documents of a text.
+    """Parse a text with any number of documents.
 
     Raises:
         YamlError: It is not YAML, or has aliases.
@@ -41,7 +41,7 @@ def load_documents(text: str) -> list[Any]:
 def check_yaml(text: str) -> None:
     """Refuse a text that is not YAML, is nested too deeply, or has aliases.
 
-    Nine lines of aliases of aliases stand for more values than a machine can hold
+    Nine lines of nested aliases can expand to more values than fit into memory
     (https://en.wikipedia.org/wiki/Billion_laughs_attack).
 
     Raises:
@@ -53,7 +53,7 @@ def check_yaml(text: str) -> None:
             line = event.start_mark.line + 1 if event.start_mark else 1
             if isinstance(event, yaml.AliasEvent):
                 raise YamlError(
-                    f"line {line}: the alias *{event.anchor} is refused; write its value out"
+                    f"line {line}: the alias *{event.anchor} is not allowed; write its value out"
                 )
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
@@ -64,7 +64,7 @@ def check_yaml(text: str) -> None:
 
 
 def explain(error: Exception, text: str) -> str:
-    """Return one line about an error of the YAML library."""
+    """Return an error of the YAML library as one line."""
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).replace("\n", " ")
     if mark and text[mark.index : mark.index + 1] == "\t":

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 
-from components.predict.parity import ParityError
+from components.errors import StepError
 from components.prepare_examples.errors import DataError
 from components.vertex.api import VertexError
 from pipelines.command.clusters import add_cluster_commands
@@ -44,7 +44,7 @@ examples:
   trainyard jobs logs JOB_ID --replica worker/1
 """
 USAGE_ERRORS = (ConfigError, TargetError, ResourceError)
-FAILURES = (DataError, ParityError, VertexError, RegistryError, ServiceError, OSError)
+FAILURES = (DataError, StepError, VertexError, RegistryError, ServiceError, OSError)
 LOGIN = "Log in with `gcloud auth application-default login`; see docs/vertex-setup.md."
 
 

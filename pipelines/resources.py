@@ -8,13 +8,14 @@ from components.endpoint.deployments import undeploy_version, version_of
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
-    VersionName,
     find_model,
     list_versions,
     set_default,
+    version_name,
     with_alias,
 )
 from components.vertex.api import VertexApi, VertexError
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 
@@ -33,14 +34,14 @@ class Table:
 
 def short_name(resource_name: str) -> str:
     """Return `5@2` of `projects/P/locations/L/models/5@2`."""
-    return resource_name.rsplit("/", 1)[-1]
+    return str(ResourceName.from_name(resource_name))
 
 
 def models_table(api: VertexApi) -> Table:
     """Return a row for each version of each model, oldest model first."""
     rows: list[tuple[str, ...]] = []
     for model in sorted(api.list_resources("models"), key=lambda model: model["createTime"]):
-        for version in list_versions(api, model["name"].partition("@")[0]):
+        for version in list_versions(api, ResourceName.from_name(model["name"]).unversioned):
             aliases = ", ".join(version.get("versionAliases", []))
             created = when(version, "versionCreateTime")
             rows.append((model["displayName"], version["versionId"], aliases, created))
@@ -66,7 +67,7 @@ def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool
     base, at, _ = name.partition("@")
     if at:
         version = version_called(api, name)
-        _refuse_default(list_versions(api, version.model), version, base)
+        _refuse_default(list_versions(api, version.unversioned), version, base)
         full_name, method = version.name, ":deleteVersion"
     else:
         full_name, method = model_name(api, name), ""
@@ -91,7 +92,7 @@ def set_default_version(api: VertexApi, name: str) -> str:
     return f"{name.partition('@')[0]}@{version.version}"
 
 
-def version_called(api: VertexApi, name: str) -> VersionName:
+def version_called(api: VertexApi, name: str) -> ResourceName:
     """Return the version that `mnist@2` or `mnist@previous` names.
 
     Raises:
@@ -99,12 +100,12 @@ def version_called(api: VertexApi, name: str) -> VersionName:
     """
     if not name.partition("@")[2]:
         raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, such as {name}@2")
-    return VersionName.of(api.get(model_name(api, name)))
+    return version_name(api.get(model_name(api, name)))
 
 
-def _refuse_default(versions: list[Json], version: VersionName, model: str) -> None:
+def _refuse_default(versions: list[Json], version: ResourceName, model: str) -> None:
     default = with_alias(versions, DEFAULT)
-    if default and VersionName.of(default) == version:
+    if default and version_name(default) == version:
         others = [one["versionId"] for one in versions if one is not default]
         hint = f"make another the default first: trainyard models set-default {model}@VERSION"
         if not others:
@@ -147,7 +148,7 @@ def _served(deployed: Json, endpoint: Json, names: dict[str, str]) -> Json:
 
 def _name_of(api: VertexApi, model: str) -> str:
     """Return a model's display name, or its id if it cannot be read, as in another project."""
-    base = model.partition("@")[0]
+    base = ResourceName.from_name(model).unversioned
     try:
         return str(api.get(base)["displayName"])
     except VertexError:

@@ -28,14 +28,15 @@ from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import dsl
 
 from components.check_model.component import check_model
-from components.endpoint.component import ensure_endpoint, serve_known
+from components.endpoint.component import ensure_endpoint
 from components.evaluate.component import evaluate
 from components.image import IMAGE
 from components.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
-from components.model_version.component import find_version, promote
+from components.model_version.component import find_version
 from components.plan_training.component import plan_training
 from components.predict.component import predict
 from components.prepare_examples.component import fingerprint_input, prepare_examples
+from components.release.component import promote, serve_known
 from components.teardown.component import teardown
 
 

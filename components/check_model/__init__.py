@@ -1,1 +1,1 @@
-"""A trained model is served beside the step and asked, before anybody else can reach it."""
+"""Check of a trained model in its own prediction server, before it is deployed."""

@@ -1,4 +1,4 @@
-"""The KFP component: the prediction server repeats the offline predictions."""
+"""KFP component: the check that the prediction server repeats the offline predictions."""
 
 from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
 from kfp import dsl
@@ -11,13 +11,13 @@ from components.image import IMAGE
 def check_model(
     workload: str, model: Input[UnmanagedContainerModel], golden: Input[Artifact]
 ) -> int:
-    """Starts the model's prediction server beside this step and asks it in every wire form.
+    """Starts the model's prediction server in this step and sends it requests in every wire form.
 
-    On Vertex AI a deployed model without traffic cannot be asked, so this is the last check before
-    users are.
+    On Vertex AI a deployed model without traffic cannot get requests, so this is the last check
+    before users' requests reach the model.
 
     Args:
-        workload: Data that the model is for.
+        workload: Name of the model's workload.
         model: The trained model.
         golden: Instances with offline predictions, JSON.
 
@@ -25,5 +25,7 @@ def check_model(
         The number of predictions that were compared.
     """
     from components.check_model.step import check_served_model
+    from components.errors import errors_in_one_line
 
-    return check_served_model(workload, model_dir=model.path, golden_path=golden.path)
+    with errors_in_one_line():
+        return check_served_model(workload, model_dir=model.path, golden_path=golden.path)

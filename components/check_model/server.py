@@ -1,4 +1,4 @@
-"""The prediction server of a model, as a child process for as long as a block lasts."""
+"""Prediction server of a model as a child process, for the duration of a `with` block."""
 
 import multiprocessing
 import os
@@ -11,6 +11,8 @@ from multiprocessing.process import BaseProcess
 
 import requests
 
+from components.errors import StepError
+
 HOST = "127.0.0.1"
 HEALTH_ROUTE, PREDICT_ROUTE = "/health", "/predict"
 START_TIMEOUT_SECONDS = 300.0
@@ -18,18 +20,14 @@ STOP_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.05
 
 
-class ServerError(Exception):
-    """The prediction server does not serve; its own lines precede this one in the log."""
-
-
 @contextmanager
 def serving(model_dir: str) -> Iterator[str]:
-    """Serve a model by `trainer.serve` on a free port of 127.0.0.1; yield the address to POST to.
+    """Serve a model with `trainer.serve` on a free port of 127.0.0.1; yield the URL to POST to.
 
-    The server is a fork of this process, which spares it the imports that this process has made.
+    The server is forked, so modules that this process has imported need not be imported again.
 
     Raises:
-        ServerError: it ended, or was not healthy in time.
+        StepError: The server exited, or was not healthy in time; its log lines come before.
     """
     port = _free_port()
     environment = {
@@ -49,7 +47,7 @@ def serving(model_dir: str) -> Iterator[str]:
 
 
 def local_session() -> requests.Session:
-    """Return a session for requests to this machine, which no proxy must see."""
+    """Return a session for requests to this machine, without proxies."""
     session = requests.Session()
     session.trust_env = False
     return session
@@ -66,9 +64,11 @@ def _await_healthy(process: BaseProcess, url: str) -> None:
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while not _is_healthy(url):
         if not process.is_alive():
-            raise ServerError(f"the prediction server ended with code {process.exitcode}")
+            raise StepError(
+                f"the prediction server exited with code {process.exitcode}; see its log above"
+            )
         if time.monotonic() > deadline:
-            raise ServerError(
+            raise StepError(
                 f"the prediction server was not healthy within {START_TIMEOUT_SECONDS:.0f} s"
             )
         time.sleep(POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""The step itself: serve the model, ask it in every wire form, compare with the offline answers."""
+"""The step: serves the model, sends requests in every wire form and compares the predictions."""
 
 import json
 import logging
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from components.check_model.server import local_session, serving
-from components.predict.parity import ParityError, check_parity
+from components.errors import StepError
+from components.predict.parity import check_parity
 
 logger = logging.getLogger(__name__)
 
@@ -16,19 +17,19 @@ KEY = "key"
 
 
 def check_served_model(workload: str, *, model_dir: str, golden_path: str) -> int:
-    """Serve a model on this machine and compare its answers with the golden predictions.
+    """Serve a model on this machine and compare its predictions with the golden ones.
 
     Args:
-        workload: Data that the model is for, such as `mnist`.
+        workload: Name of the model's workload, such as `mnist`.
         model_dir: The SavedModel.
-        golden_path: Instances, offline predictions and true labels, as `evaluate` writes them.
+        golden_path: JSON file that `evaluate` wrote: instances, offline predictions, true labels.
 
     Returns:
         The number of predictions that were compared.
 
     Raises:
-        ParityError: a prediction differs, or a request was refused; names the wire form.
-        ServerError: the server does not start or does not become healthy.
+        StepError: The server does not start, refuses a request, or a prediction differs; names the
+            wire form.
     """
     golden = json.loads(Path(golden_path).read_text())
     requests_by_form = wire_requests(workload, golden["instances"])
@@ -42,7 +43,7 @@ def check_served_model(workload: str, *, model_dir: str, golden_path: str) -> in
 
 
 def wire_requests(workload: str, instances: list[Any]) -> dict[str, list[Any]]:
-    """Return the golden instances once in each form that a request may have, by the form's name."""
+    """Return the instances in each form that a request may have, by the name of the form."""
     from trainer.workloads import load_workload
 
     loaded = load_workload(workload)
@@ -60,19 +61,19 @@ def _check_form(url: str, form: str, instances: list[Any], golden: Mapping[str, 
     with local_session() as session:
         response = session.post(url, json=body, timeout=REQUEST_TIMEOUT_SECONDS)
     if not response.ok:
-        raise ParityError(
-            f"the prediction server refuses instances in the form {form!r}: "
+        raise StepError(
+            f"the prediction server refused instances in the form {form!r}: "
             f"{response.status_code}: {response.text[:500]}"
         )
     predictions = response.json()["predictions"]
     try:
         check_parity(predictions, golden["predictions"], golden["labels"])
-    except ParityError as error:
-        raise ParityError(f"instances in the form {form!r}: {error}") from error
+    except StepError as error:
+        raise StepError(f"instances in the form {form!r}: {error}") from error
     if form == "keyed":
         _check_keys([prediction.get(KEY) for prediction in predictions])
 
 
 def _check_keys(keys: list[Any]) -> None:
     if keys != list(range(len(keys))):
-        raise ParityError(f"the keys 0 to {len(keys) - 1} were sent, {keys} came back")
+        raise StepError(f"instances had the keys 0 to {len(keys) - 1}, predictions have {keys}")

@@ -1,1 +1,1 @@
-"""The endpoint that serves a model: reused when it exists."""
+"""The endpoint, its deployed models and its traffic split."""

@@ -1,4 +1,4 @@
-"""KFP components: the endpoint to deploy to; a known version on it."""
+"""KFP component: the endpoint to deploy to."""
 
 from google_cloud_pipeline_components.types.artifact_types import VertexEndpoint
 from kfp import dsl
@@ -14,49 +14,17 @@ def ensure_endpoint(
     run: str,
     endpoint: dsl.Output[VertexEndpoint],
 ):
-    """Returns the endpoint of that name, which is created if there is none.
+    """Finds the endpoint of a display name, or creates it.
 
-    Its metadata tells the teardown whether it served before this run: if so, it serves after it.
+    Its metadata tells the teardown whether it served before this run; if so, it serves afterwards.
     """
     from components.endpoint.deployments import is_serving
     from components.endpoint.ensure import ensure_endpoint
+    from components.errors import errors_in_one_line
     from components.vertex.api import connect
     from components.vertex.task_details import SERVED_BEFORE
 
-    found = ensure_endpoint(connect(project, location), display_name, run=run)
+    with errors_in_one_line():
+        found = ensure_endpoint(connect(project, location), display_name, run=run)
     endpoint.metadata["resourceName"] = found["name"]
     endpoint.metadata[SERVED_BEFORE] = "yes" if is_serving(found) else "no"
-
-
-@dsl.component(base_image=IMAGE, install_kfp_package=False)
-def serve_known(
-    project: str,
-    location: str,
-    version: str,
-    endpoint_name: str,
-    machine: str,
-    keep_endpoint: bool,
-    run: str,
-    golden: dsl.Input[dsl.Artifact],
-) -> str:
-    """Sees that the version which the trained model already has is served, and returns its name.
-
-    It is deployed only where the endpoint is to be kept, or served another version before.
-    """
-    import json
-    from pathlib import Path
-
-    from components.endpoint.release import serve_promoted
-    from components.model_version.registry import VersionName
-    from components.vertex.api import connect
-
-    serve_promoted(
-        connect(project, location),
-        VersionName.from_name(version),
-        endpoint_name=endpoint_name,
-        machine=machine,
-        keep_endpoint=keep_endpoint,
-        run=run,
-        golden=json.loads(Path(golden.path).read_text()),
-    )
-    return version

@@ -1,4 +1,4 @@
-"""Finds an endpoint by its display name, or creates it."""
+"""Search for an endpoint by its display name, and creation of a new one."""
 
 import logging
 
@@ -13,7 +13,7 @@ CREATE_TIMEOUT_SECONDS = 600
 
 
 def ensure_endpoint(api: VertexApi, display_name: str, *, run: str) -> Json:
-    """Return the endpoint of a name; a new one carries the run's label, so teardown finds it."""
+    """Return the endpoint of a display name, or create it with the label of the run."""
     existing = find_endpoint(api, display_name)
     if existing:
         logger.info("reusing the endpoint %s (%s)", display_name, existing["name"])
@@ -25,6 +25,6 @@ def ensure_endpoint(api: VertexApi, display_name: str, *, run: str) -> Json:
 
 
 def find_endpoint(api: VertexApi, display_name: str) -> Json | None:
-    """Return the oldest endpoint of a display name."""
+    """Return the oldest endpoint of a display name, None without one."""
     found = api.list_resources("endpoints", filter=f'display_name="{display_name}"')
     return min(found, key=lambda endpoint: str(endpoint["createTime"]), default=None)

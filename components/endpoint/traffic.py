@@ -1,4 +1,4 @@
-"""Traffic splits of an endpoint: percentages by deployed model's id. Pure functions."""
+"""Traffic splits of an endpoint: percentages by id of the deployed model."""
 
 Split = dict[str, int]
 
@@ -6,20 +6,20 @@ WHOLE = 100
 
 
 def all_to(split: Split, deployed_id: str) -> Split:
-    """Return the split in which one deployed model has all the traffic."""
+    """Return the split with all traffic on one deployed model."""
     return {**dict.fromkeys(split, 0), deployed_id: WHOLE}
 
 
 def handed_over(split: Split, former_id: str, deployed_id: str) -> Split:
-    """Return the split in which a deployed model also has the share of another."""
+    """Return the split after a deployed model takes over the share of another."""
     share = split.get(former_id, 0)
     return {**split, former_id: 0, deployed_id: split.get(deployed_id, 0) + share}
 
 
 def with_share(split: Split, deployed_id: str, *, percentage: int) -> Split:
-    """Return the split in which a deployed model has `percentage`, and the others the rest.
+    """Return the split after a deployed model gets `percentage`, and the others the rest.
 
-    The others keep their proportions. Where no other has traffic, the model gets all of it.
+    The others keep their proportions. If no other has traffic, the model gets all of it.
     """
     others = {key: value for key, value in split.items() if key != deployed_id and value > 0}
     if not others:
@@ -28,9 +28,9 @@ def with_share(split: Split, deployed_id: str, *, percentage: int) -> Split:
 
 
 def without(split: Split, deployed_id: str, *, heir: str = "") -> Split:
-    """Return the split once a deployed model is gone: the others get its share by their own.
+    """Return the split after a deployed model is removed; the others keep their proportions.
 
-    Where no other has traffic, `heir` gets all of it.
+    If no other has traffic, `heir` gets all of it.
     """
     others = {key: value for key, value in split.items() if key != deployed_id and value > 0}
     if others:
@@ -39,9 +39,9 @@ def without(split: Split, deployed_id: str, *, heir: str = "") -> Split:
 
 
 def scaled(split: Split, total: int) -> Split:
-    """Return whole percentages in the same proportions that add up to `total`.
+    """Scale a split to whole percentages that add up to `total`.
 
-    What rounding down leaves over goes to the largest remainders.
+    Shares are rounded down; the rest goes to the largest remainders.
     """
     whole = sum(split.values())
     shares = {key: divmod(value * total, whole) for key, value in split.items()}

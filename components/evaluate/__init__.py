@@ -1,1 +1,1 @@
-"""A trained model is measured on the test split, judged, and shown."""
+"""Evaluation of a trained model on the test split: metrics, verdict and report."""

@@ -1,4 +1,4 @@
-"""The KFP component: a verdict on a model."""
+"""KFP component: the evaluation of a model, with a verdict."""
 
 from typing import NamedTuple
 
@@ -20,32 +20,34 @@ def evaluate(
     golden: Output[Artifact],
     report: Output[HTML],
 ) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str)]):  # type: ignore[valid-type]
-    """Measures a model on the test split and says whether it reaches the thresholds.
+    """Evaluates a model on the test split and compares its metrics with the thresholds.
 
     Args:
-        workload: which data the model is for.
+        workload: Name of the model's workload.
         thresholds: JSON, such as {"accuracy": 0.985}.
-        examples: the prepared dataset.
-        model: the trained model.
-        metrics: every metric of the test split.
-        confusion: the confusion matrix.
-        golden: ten instances with the model's offline predictions, JSON.
-        report: a page to look at.
+        examples: The prepared dataset.
+        model: The trained model.
+        metrics: Every metric of the test split.
+        confusion: The confusion matrix.
+        golden: Ten instances with the model's offline predictions, JSON.
+        report: HTML page.
 
     Returns:
-        verdict: `passed` or `failed`; reasons: one for each threshold, a line each.
+        verdict: `passed` or `failed`; reasons: one line for each threshold.
     """
+    from components.errors import errors_in_one_line
     from components.evaluate.step import evaluate_model
 
     report.uri += ".html"  # so that a browser opens it as a page
-    judgement = evaluate_model(
-        workload,
-        thresholds=thresholds,
-        examples_dir=examples.path,
-        model_dir=model.path,
-        metrics=metrics,
-        confusion=confusion,
-        golden_path=golden.path,
-        report_path=report.path,
-    )
+    with errors_in_one_line():
+        judgement = evaluate_model(
+            workload,
+            thresholds=thresholds,
+            examples_dir=examples.path,
+            model_dir=model.path,
+            metrics=metrics,
+            confusion=confusion,
+            golden_path=golden.path,
+            report_path=report.path,
+        )
     return (judgement.verdict, "\n".join(judgement.reasons))

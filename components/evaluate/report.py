@@ -1,5 +1,7 @@
-"""The evaluation as one HTML page that needs no network: look first, read later."""
+"""HTML report of an evaluation; one file, which needs no network."""
 
+import base64
+import io
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -7,9 +9,12 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import PIL.Image
+from numpy.typing import NDArray
+
 from components.evaluate.held_out import HeldOut
-from components.evaluate.pictures import data_uri
-from components.evaluate.roc import draw_roc, roc_curve
+from components.evaluate.roc import RocCurve, draw_roc
 from components.evaluate.thresholds import Judgement, format_metric
 
 if TYPE_CHECKING:
@@ -25,16 +30,16 @@ def render_report(
     judgement: Judgement,
     *,
     held_out: HeldOut,
-    mistakes: Sequence[int],
+    roc: RocCurve | None,
 ) -> str:
-    """The page: verdict and metrics, confusion matrix, classes, and mistakes.
+    """Return the page: verdict, metrics, confusion matrix, classes and mistakes.
 
     Args:
-        workload: its name, for the title.
-        evaluation: what was measured on the test split.
-        judgement: the verdict and its reasons.
-        held_out: the test split; of its examples the feature `image` is shown, or all fields.
-        mistakes: which of its examples to show.
+        workload: Name of the workload, for the title.
+        evaluation: Metrics and confusion matrix of the test split.
+        judgement: The verdict and its reasons.
+        held_out: The test split; of a mistake, its feature `image` is shown, or else all fields.
+        roc: The ROC curve, if there is one.
     """
     labels, confusion = evaluation.labels, evaluation.confusion
     return Template(TEMPLATE.read_text()).substitute(
@@ -43,14 +48,14 @@ def render_report(
         reasons="".join(f"<li>{escape(reason)}</li>" for reason in judgement.reasons),
         heat_map=_heat_map(labels, confusion),
         classes=_classes(labels, confusion),
-        roc=draw_roc(roc_curve(held_out)),
-        mistakes_note=_mistakes_note(confusion, len(mistakes)),
-        mistakes="".join(_figure(held_out, index, labels) for index in mistakes),
+        roc=draw_roc(roc),
+        mistakes_note=_mistakes_note(confusion, len(held_out.mistakes)),
+        mistakes="".join(_figure(held_out, index, labels) for index in held_out.mistakes),
     )
 
 
 def class_scores(confusion: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
-    """(recall, precision) of each class; nan where nothing is of, or taken for, the class."""
+    """Return (recall, precision) of each class; nan for a class without examples or predictions."""
     columns = list(zip(*confusion, strict=True))
     return [
         (_share(row[index], sum(row)), _share(row[index], sum(columns[index])))
@@ -86,7 +91,7 @@ def _heat_map(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
 def _cell(count: int, total: int, *, is_hit: bool) -> str:
     if count == 0:
         return '<td class="empty">0</td>'
-    # The square root makes a mistake in a hundred visible beside the hits.
+    # The square root keeps one mistake in a hundred visible beside the hits.
     share = math.sqrt(count / total) * (0.6 if is_hit else 3)
     css = "hit" if is_hit else "miss"
     return f'<td class="{css}" style="--share: {min(share, 0.9):.2f}">{count:,}</td>'
@@ -107,26 +112,34 @@ def _classes(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
 def _mistakes_note(confusion: Sequence[Sequence[int]], num_shown: int) -> str:
     num_wrong = sum(map(sum, confusion)) - sum(row[at] for at, row in enumerate(confusion))
     if num_wrong == 0:
-        return "There is none."
-    shown = f"the {num_shown} that the model was surest of" if num_shown < num_wrong else "all"
-    return f"{num_wrong:,} in all; shown: {shown}, the surest first."
+        return "No mistakes."
+    shown = (
+        f"the {num_shown} most confident are shown" if num_shown < num_wrong else "all are shown"
+    )
+    return f"{num_wrong:,} in total; {shown}, in order of confidence."
 
 
 def _figure(held_out: HeldOut, index: int, labels: Sequence[str]) -> str:
     probabilities = held_out.probabilities[index]
     true_label, label = labels[held_out.labels[index]], labels[probabilities.argmax()]
-    about = escape(f"test example {index}, truly {true_label}", quote=True)
+    about = escape(f"test example {index}, true class {true_label}", quote=True)
     image = held_out.rows[index].get("image")
     picture = (
-        f'<img src="{data_uri(image)}" alt="{about}" title="{about}">'
+        f'<img src="{_data_uri(image)}" alt="{about}" title="{about}">'
         if image is not None
         else _fields(held_out.instance(index))
     )
-    caption = (
-        f"<b>{escape(true_label)}</b> taken for <b>{escape(label)}</b> ({probabilities.max():.1%})"
-    )
+    confidence = f"{probabilities.max():.1%}"
+    caption = f"<b>{escape(true_label)}</b> predicted as <b>{escape(label)}</b> ({confidence})"
     css = "" if image is not None else ' class="fields"'
     return f"<figure{css}>{picture}<figcaption>{caption}</figcaption></figure>"
+
+
+def _data_uri(image: NDArray[np.uint8]) -> str:
+    """Return an image (height, width) or (height, width, 3) as the `src` of an `<img>`."""
+    file = io.BytesIO()
+    PIL.Image.fromarray(image).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
 
 
 def _fields(instance: Mapping[str, Any]) -> str:

@@ -1,7 +1,9 @@
-"""The ROC curve of a model of two classes: how many of each it takes for the second one."""
+"""ROC curve of a binary classifier."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from components.evaluate.held_out import HeldOut
 
@@ -15,7 +17,7 @@ SIDE = 240
 
 @dataclass(frozen=True)
 class RocCurve:
-    """Points from (0, 0) to (1, 1): shares of the first and of the second class, and thresholds."""
+    """Points from (0, 0) to (1, 1): false and true positive rates of the second class."""
 
     false_positive: list[float]
     true_positive: list[float]
@@ -23,9 +25,7 @@ class RocCurve:
 
 
 def roc_curve(held_out: HeldOut) -> RocCurve | None:
-    """The curve of a split at evenly spread scores; None if it has not just two classes."""
-    import numpy as np
-
+    """Return the curve at 100 quantiles of the scores; None unless both of two classes occur."""
     labels = held_out.labels.astype(bool)
     if held_out.probabilities.shape[1] != NUM_CLASSES or labels.all() or not labels.any():
         return None
@@ -43,13 +43,13 @@ def roc_curve(held_out: HeldOut) -> RocCurve | None:
 
 
 def log_roc(artifact: "ClassificationMetrics", curve: RocCurve | None) -> None:
-    """The curve into the artifact's metadata, for Vertex AI's page of the run."""
+    """Write the curve to the artifact's metadata, which Vertex AI's page of the run shows."""
     if curve is not None:
         artifact.log_roc_curve(curve.false_positive, curve.true_positive, curve.thresholds)
 
 
 def draw_roc(curve: RocCurve | None) -> str:
-    """A section of the page: the curve as a picture; nothing for other numbers of classes."""
+    """Return the section of the report with the curve as SVG; "" without a curve."""
     if curve is None:
         return ""
     points = " ".join(
@@ -57,8 +57,7 @@ def draw_roc(curve: RocCurve | None) -> str:
         for x, y in zip(curve.false_positive, curve.true_positive, strict=True)
     )
     return (
-        "<h2>ROC curve</h2><p>Right: share of the first class that is taken for the second. "
-        "Up: share of the second class that is found.</p>"
+        "<h2>ROC curve</h2><p>Horizontal: false positive rate. Vertical: true positive rate.</p>"
         f'<svg class="roc" viewBox="0 0 {SIDE} {SIDE}" width="{SIDE}" role="img" '
         f'aria-label="ROC curve"><path d="M0 {SIDE}L{SIDE} 0"/><polyline points="{points}"/></svg>'
     )

@@ -1,4 +1,4 @@
-"""The step itself: measure, judge, and write what later steps and people look at."""
+"""The step: evaluates a model, judges it, and writes the artifacts."""
 
 import json
 import logging
@@ -6,18 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.evaluate.held_out import (
-    NUM_GOLDEN,
-    NUM_MISTAKES,
-    HeldOut,
-    choose_golden,
-    find_mistakes,
-    read_held_out,
-)
+from components.evaluate.held_out import HeldOut, read_held_out
 from components.evaluate.report import render_report
 from components.evaluate.roc import log_roc, roc_curve
 from components.evaluate.thresholds import Judgement, judge, parse_thresholds
 from components.model_version.golden import write_golden
+from trainer.json_types import Json
 from trainer.runtime import tensorflow_logs
 
 if TYPE_CHECKING:
@@ -40,21 +34,22 @@ def evaluate_model(
     golden_path: str,
     report_path: str,
 ) -> Judgement:
-    """Evaluates a model on the test split, fills the artifacts and answers the judgement.
+    """Evaluate a model on the test split, write the artifacts and return the judgement.
 
     Args:
-        workload: which data the model is for, as `mnist`.
+        workload: Name of the model's workload, such as `mnist`.
         thresholds: JSON, such as `{"accuracy": 0.985}`.
-        examples_dir: a prepared dataset.
-        model_dir: the SavedModel.
-        metrics: receives every metric and `num_examples`, as metadata and as a JSON file.
-        confusion: receives the confusion matrix, as metadata and as a JSON file; of two classes
+        examples_dir: A prepared dataset.
+        model_dir: The SavedModel.
+        metrics: Receives every metric and `num_examples`, as metadata and as a JSON file.
+        confusion: Receives the confusion matrix, as metadata and as a JSON file; for two classes
             also the ROC curve, as metadata.
-        golden_path: where the golden predictions go, JSON; they go beside the model, too.
-        report_path: where the HTML page goes.
+        golden_path: JSON file for the golden predictions; they are also written beside the model.
+        report_path: HTML file for the report.
 
     Raises:
-        ThresholdError: the thresholds are wrong; said before anything is computed if it can be.
+        StepError: The thresholds are malformed (checked first), or name an unknown metric.
+        trainer.errors.InputError: The examples are missing, damaged or another workload's.
     """
     required = parse_thresholds(thresholds)
     tensorflow_logs.import_tensorflow()
@@ -66,37 +61,33 @@ def evaluate_model(
     labels = list(predictor.workload.labels)
     evaluation = score(held_out.probabilities, held_out.labels, labels)
     judgement = judge(evaluation.metrics, required)
-    mistakes = find_mistakes(held_out.labels, held_out.probabilities, NUM_MISTAKES)
-    page = render_report(workload, evaluation, judgement, held_out=held_out, mistakes=mistakes)
     log_metrics(metrics, evaluation)
     log_confusion(confusion, evaluation)
-    log_roc(confusion, roc_curve(held_out))
+    roc = roc_curve(held_out)
+    log_roc(confusion, roc)
     golden = golden_predictions(held_out, predictor, labels)
     _write(golden_path, json.dumps(golden))
     write_golden(model_dir, golden)
-    _write(report_path, page)
+    _write(report_path, render_report(workload, evaluation, judgement, held_out=held_out, roc=roc))
     logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
     return judgement
 
 
-def golden_predictions(
-    held_out: HeldOut, predictor: "Predictor", labels: Sequence[str]
-) -> dict[str, Any]:
-    """What the deployed model must repeat: instances, offline predictions and true labels.
+def golden_predictions(held_out: HeldOut, predictor: "Predictor", labels: Sequence[str]) -> Json:
+    """Return instances, their offline predictions and true labels, to check a deployed model.
 
-    The predictions come from the very instances that are sent, through the predictor that serves.
+    The serving predictor predicts the very instances that are sent to the deployed model.
     """
-    chosen = choose_golden(held_out.labels.tolist(), NUM_GOLDEN)
-    instances = [held_out.instance(index) for index in chosen]
+    instances = [held_out.instance(index) for index in held_out.golden]
     return {
         "instances": instances,
         "predictions": predictor.predict(instances),
-        "labels": [labels[held_out.labels[index]] for index in chosen],
+        "labels": [labels[held_out.labels[index]] for index in held_out.golden],
     }
 
 
 def log_metrics(artifact: "Metrics", evaluation: "Evaluation") -> None:
-    """Every metric into the artifact's metadata, and into its file: no file, no cache hit."""
+    """Write the metrics to the artifact's metadata and file; without the file, no cache hit."""
     values: dict[str, Any] = {**evaluation.metrics, "num_examples": evaluation.num_examples}
     for name, value in values.items():
         artifact.log_metric(name, value)
@@ -104,7 +95,7 @@ def log_metrics(artifact: "Metrics", evaluation: "Evaluation") -> None:
 
 
 def log_confusion(artifact: "ClassificationMetrics", evaluation: "Evaluation") -> None:
-    """The confusion matrix, rows true and columns predicted, as metadata and as a file."""
+    """Write the confusion matrix, true classes in rows, to the artifact's metadata and file."""
     artifact.log_confusion_matrix(evaluation.labels, evaluation.confusion)
     content = {"labels": evaluation.labels, "confusion": evaluation.confusion}
     _write(artifact.path, json.dumps(content))

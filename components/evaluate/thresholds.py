@@ -1,4 +1,4 @@
-"""The gate: what a model must reach, and whether it did."""
+"""The gate: thresholds of metrics, and the verdict on a model."""
 
 import json
 import math
@@ -6,60 +6,58 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from components.errors import StepError
+
 LOWER_IS_BETTER = frozenset({"loss"})
 EXAMPLE = '{"accuracy": 0.985}'
 
 
-class ThresholdError(ValueError):
-    """The thresholds cannot be read, or ask for a metric that does not exist."""
-
-
 @dataclass(frozen=True)
 class Judgement:
-    """Whether a model passed, and one reason for each threshold."""
+    """Verdict on a model, with one reason for each threshold."""
 
     is_passed: bool
     reasons: tuple[str, ...]
 
     @property
     def verdict(self) -> str:
-        """`passed` or `failed`: the fixed words that the pipeline's condition compares."""
+        """`passed` or `failed`, as the condition in the pipeline compares it."""
         return "passed" if self.is_passed else "failed"
 
 
 def parse_thresholds(text: str) -> dict[str, float]:
-    """Reads thresholds by metric from one JSON object, strictly; `{}` sets none.
+    """Parse thresholds by metric from a JSON object; `{}` sets none.
 
     Raises:
-        ThresholdError: it is not a JSON object of finite numbers, or names a metric twice.
+        StepError: It is not a JSON object of finite numbers, or names a metric twice.
     """
     try:
         thresholds = json.loads(
             text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=float
         )
     except json.JSONDecodeError as error:
-        raise ThresholdError(
-            f"thresholds {text!r} is no JSON: {error}; such as {EXAMPLE}"
+        raise StepError(
+            f"thresholds is {text!r}, which is not JSON ({error}); write it as {EXAMPLE}"
         ) from error
     if not isinstance(thresholds, dict):
-        raise ThresholdError(f"thresholds {text!r} is no JSON object; such as {EXAMPLE}")
+        raise StepError(f"thresholds is {text!r}; it must be a JSON object such as {EXAMPLE}")
     for name, value in thresholds.items():
         if not isinstance(value, float) or not math.isfinite(value):
-            raise ThresholdError(f"the threshold of {name} is {value!r}; it must be a number")
+            raise StepError(f"thresholds.{name} is {value!r}; it must be a finite number")
     return thresholds
 
 
 def judge(metrics: Mapping[str, float], thresholds: Mapping[str, float]) -> Judgement:
-    """Compares every threshold with its metric: at least, or for a loss at most.
+    """Compare metrics with thresholds: a loss must be at most its threshold, others at least.
 
     Raises:
-        ThresholdError: a threshold's metric does not exist; names those that do.
+        StepError: A threshold names an unknown metric; lists the known ones.
     """
     unknown = sorted(set(thresholds) - set(metrics))
     if unknown:
         known = ", ".join(sorted(metrics))
-        raise ThresholdError(
-            f"thresholds name {unknown[0]!r}; this workload's metrics are: {known}"
+        raise StepError(
+            f"thresholds has no metric {unknown[0]!r}; this workload's metrics are: {known}"
         )
     if not thresholds:
         return Judgement(is_passed=True, reasons=("no threshold is set",))
@@ -71,13 +69,13 @@ def judge(metrics: Mapping[str, float], thresholds: Mapping[str, float]) -> Judg
 
 
 def format_metric(value: float) -> str:
-    """A metric for people: four decimals, or as many as there are when it is tiny."""
+    """Format a metric with four decimals, or three significant digits if it is tiny."""
     return f"{value:.4f}" if value == 0 or abs(value) >= 0.001 else f"{value:.3g}"  # noqa: PLR2004
 
 
 def _compare(name: str, value: float, limit: float) -> tuple[bool, str]:
     if math.isnan(value):
-        return False, f"{name} is not a number, required is {limit:g}"
+        return False, f"{name} is not a number; {limit:g} is required"
     shown = format_metric(value)
     if float(shown) == limit != value:  # rounding would say "0.985 is below 0.985"
         shown = repr(value)
@@ -92,9 +90,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ThresholdError(f"thresholds name {repeated[0]!r} twice")
+        raise StepError(f"thresholds has {repeated[0]!r} twice; keep one")
     return dict(pairs)
 
 
 def _no_constant(name: str) -> float:
-    raise ThresholdError(f"thresholds hold {name}; they must be numbers")
+    raise StepError(f"thresholds has the value {name}; it must be a finite number")

@@ -1,1 +1,1 @@
-"""Versions of a model in the registry: which one exists, and which one serves."""
+"""Models in the registry, their versions and aliases."""

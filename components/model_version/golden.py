@@ -1,8 +1,7 @@
-"""The golden predictions that a model's folder holds, so that every version can be checked."""
+"""Golden predictions in a model's folder, to check any of its versions later."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 from trainer import paths
 from trainer.json_types import Json
@@ -19,9 +18,9 @@ def write_golden(model_dir: str, golden: Json) -> None:
 
 
 def read_golden(version: Json) -> Json | None:
-    """Return the golden predictions of a model version as the API answers it; None without any.
+    """Read the golden predictions of a model version; None if it has none.
 
-    They are read from the version's artifact folder, here or in a bucket.
+    They are in the version's artifact folder, on this machine or in a bucket.
     """
     uri = version.get("artifactUri", "")
     if not uri:
@@ -44,5 +43,5 @@ def _read_from_bucket(uri: str) -> Json | None:
 
 
 def _parsed(text: bytes) -> Json:
-    content: dict[str, Any] = json.loads(text)
+    content: Json = json.loads(text)
     return content

@@ -1,10 +1,10 @@
-"""Models in the registry, their versions, and which of these is the default."""
+"""Models in the registry, their versions and the default version."""
 
 import logging
-from dataclasses import dataclass
 
 from components.labels import CANDIDATE, PROMOTED, STATE_LABEL
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -13,82 +13,59 @@ LRO_TIMEOUT_SECONDS = 1800
 DEFAULT, PREVIOUS = "default", "previous"
 
 
-@dataclass(frozen=True)
-class VersionName:
-    """A model version's resource name, `projects/P/locations/L/models/M@VERSION`."""
-
-    model: str
-    version: str
-
-    @classmethod
-    def from_name(cls, name: str) -> "VersionName":
-        """Splits a resource name; one without a version is an error."""
-        model, at, version = name.partition("@")
-        if not at:
-            raise ValueError(f"{name!r} names no version; expected projects/…/models/M@VERSION")
-        return cls(model, version)
-
-    @classmethod
-    def of(cls, version: Json) -> "VersionName":
-        """Return the name of a version as the API answers it."""
-        return cls(version["name"].partition("@")[0], str(version["versionId"]))
-
-    @property
-    def name(self) -> str:
-        """The resource name."""
-        return f"{self.model}@{self.version}"
-
-    def __str__(self) -> str:
-        return f"{self.model.rsplit('/', 1)[-1]}@{self.version}"
+def version_name(version: Json) -> ResourceName:
+    """Return the resource name of a model version; the API returns it without the version."""
+    return ResourceName.from_name(version["name"]).with_version(version["versionId"])
 
 
 def find_model(api: VertexApi, display_name: str) -> str:
-    """The resource name, without a version, of the oldest model of that name; `""` if none is."""
+    """Return the resource name of the oldest model of a display name, "" without one."""
     models = list(api.list_resources("models", filter=f'display_name="{display_name}"'))
     if not models:
         return ""
-    return str(min(models, key=lambda model: model["createTime"])["name"]).partition("@")[0]
+    oldest = min(models, key=lambda model: model["createTime"])
+    return ResourceName.from_name(oldest["name"]).unversioned
 
 
 def list_versions(api: VertexApi, model: str, *, filter: str = "") -> list[Json]:
-    """Every version of a model that `filter` matches, oldest first."""
+    """Return the versions of a model that `filter` matches, oldest first."""
     versions = api.list_resources(f"{model}:listVersions", filter=filter)
     return sorted(versions, key=lambda version: int(version["versionId"]))
 
 
 def with_alias(versions: list[Json], alias: str) -> Json | None:
-    """Return the version that has `alias`, if one has."""
+    """Return the version with `alias`, None without one."""
     return next((v for v in versions if alias in v.get("versionAliases", [])), None)
 
 
 def is_candidate(version: Json) -> bool:
-    """Whether a run has uploaded the version and not promoted it."""
+    """Return whether a run uploaded the version and has not promoted it."""
     return bool(version.get("labels", {}).get(STATE_LABEL) == CANDIDATE)
 
 
-def set_default(api: VertexApi, version: VersionName) -> None:
-    """Move `default` to `version`, and `previous` to the version that was promoted before it.
+def set_default(api: VertexApi, version: ResourceName) -> None:
+    """Move the alias `default` to `version`, and `previous` to the former default.
 
-    A candidate that is the default only because it was the first never becomes `previous`. The mark
-    as promoted comes first: a promotion that is interrupted can then be completed.
+    The first version of a model is its default even as a candidate; it never becomes `previous`.
+    The version is labelled as promoted first: teardown can complete an interrupted promotion.
     """
-    versions = list_versions(api, version.model)
-    before = with_alias(versions, DEFAULT)
+    versions = list_versions(api, version.unversioned)
+    former = with_alias(versions, DEFAULT)
     for found in versions:
         if str(found["versionId"]) == version.version and is_candidate(found):
             _mark_promoted(api, version, found)
-    if before and str(before["versionId"]) != version.version and not is_candidate(before):
-        add_alias(api, VersionName.of(before), PREVIOUS)
+    if former and str(former["versionId"]) != version.version and not is_candidate(former):
+        add_alias(api, version_name(former), PREVIOUS)
     add_alias(api, version, DEFAULT)
-    said = f" (before: {before['versionId']})" if before else ""
-    logger.info("%s is now the default version%s", version, said)
+    note = f" (before: {former['versionId']})" if former else ""
+    logger.info("%s is now the default version%s", version, note)
 
 
-def add_alias(api: VertexApi, version: VersionName, alias: str) -> None:
-    """Gives `alias` to a version; the version that had it loses it."""
+def add_alias(api: VertexApi, version: ResourceName, alias: str) -> None:
+    """Move an alias to a version."""
     api.post(f"{version.name}:mergeVersionAliases", {"versionAliases": [alias]})
 
 
-def _mark_promoted(api: VertexApi, version: VersionName, found: Json) -> None:
+def _mark_promoted(api: VertexApi, version: ResourceName, found: Json) -> None:
     labels = {**found.get("labels", {}), STATE_LABEL: PROMOTED}
     api.patch(f"{version.name}?updateMask=labels", {"labels": labels})

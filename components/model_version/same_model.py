@@ -1,4 +1,4 @@
-"""Recognizes a model that has a version already, by a digest of its files."""
+"""Digest of a model's files, to recognize a model that is already registered."""
 
 import hashlib
 from pathlib import Path
@@ -7,9 +7,9 @@ from components.labels import MODEL_LABEL
 from components.model_version.golden import GOLDEN_FILE
 from components.model_version.registry import (
     DEFAULT,
-    VersionName,
     is_candidate,
     list_versions,
+    version_name,
     with_alias,
 )
 from components.vertex.api import VertexApi
@@ -18,9 +18,9 @@ DIGEST_DIGITS = 32
 
 
 def model_digest(model_dir: Path) -> str:
-    """Return the first hexadecimal digits of a SHA-256 of names and bytes of a model's files.
+    """Return 32 hexadecimal digits of the SHA-256 of the names and bytes of a model's files.
 
-    The golden predictions, which the evaluation adds, do not count.
+    The golden predictions, which the evaluation adds, are left out.
     """
     digest = hashlib.sha256()
     for path in sorted(path for path in model_dir.rglob("*") if path.is_file()):
@@ -31,12 +31,12 @@ def model_digest(model_dir: Path) -> str:
 
 
 def find_promoted(api: VertexApi, model: str, digest: str) -> str:
-    """Return the resource name of a model's default version if it has this digest, else `""`."""
+    """Return the resource name of a model's default version if it has this digest, else ""."""
     version = with_alias(list_versions(api, model), DEFAULT)
     if not version or is_candidate(version):
         return ""
     is_same = version.get("labels", {}).get(MODEL_LABEL) == digest
-    return VersionName.of(version).name if is_same else ""
+    return version_name(version).name if is_same else ""
 
 
 def _file_digest(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Checks that a folder holds a SavedModel which the prediction server can serve."""
+"""Check that a folder contains a SavedModel that the prediction server can serve."""
 
 import json
 import re
@@ -10,26 +10,26 @@ from trainer.errors import TrainerError
 from trainer.workloads import load_workload
 
 GRAPH, VARIABLES = "saved_model.pb", "variables/variables.index"
-DESCRIPTION = "workload.json"  # this project's trainer writes it beside the graph
+DESCRIPTION = "workload.json"  # written beside the graph by this project's trainer
 _SHARD = re.compile(r"variables/variables\.data-\d{5}-of-(\d{5})")
 _KERAS_FILE = re.compile(r".*\.(keras|h5|hdf5)")
 
 
 class SavedModelError(ValueError):
-    """A folder holds no model that can be served; the message says what is missing."""
+    """A folder contains no model that can be served; the message says what is missing."""
 
 
 def check_saved_model(uri: str) -> str:
-    """Return what the model in a folder or in gs:// is, once all its files are there.
+    """Check the files of a model in a folder or in gs://, and return a description of it.
 
     Raises:
-        SavedModelError: a file is missing, or the server could not serve the model; names which.
-        OSError: the folder cannot be read.
+        SavedModelError: A file is missing (named), or the server cannot serve the model.
+        OSError: The folder cannot be read.
     """
     is_remote = paths.is_bucket_uri(uri)
     names = _names_in_bucket(uri) if is_remote else _names_in_folder(uri)
     if GRAPH not in names:
-        raise SavedModelError(f"{uri} holds no {GRAPH}, so it is no SavedModel{_hint(uri, names)}")
+        raise SavedModelError(f"{uri} has no {GRAPH}, so it is not a SavedModel{_hint(uri, names)}")
     _check_variables(uri, names)
     if DESCRIPTION not in names:
         return f"a SavedModel that {_signature(uri)}"
@@ -39,7 +39,7 @@ def check_saved_model(uri: str) -> str:
 def _names_in_folder(uri: str) -> set[str]:
     folder = Path(uri)
     if _KERAS_FILE.fullmatch(uri) and folder.is_file():
-        raise SavedModelError(f"{uri} is no SavedModel{_exported(uri)}")
+        raise SavedModelError(f"{uri} is not a SavedModel{_exported(uri)}")
     if not folder.is_dir():
         problem = "is a file; give its folder" if folder.exists() else "does not exist"
         raise SavedModelError(f"{uri} {problem}")
@@ -52,7 +52,7 @@ def _names_in_bucket(uri: str) -> set[str]:
 
 
 def _check_variables(uri: str, names: set[str]) -> None:
-    """A model without variables may have none of these files; one of them needs the others."""
+    """Check that the files of the variables are all present, or all absent."""
     if not any(name.startswith("variables/") for name in names):
         return
     shards = [match for name in names if (match := _SHARD.fullmatch(name))]
@@ -60,7 +60,7 @@ def _check_variables(uri: str, names: set[str]) -> None:
     expected = {f"variables/variables.data-{n:05d}-of-{count:05d}" for n in range(count)}
     if missing := sorted({VARIABLES, *expected} - names):
         raise SavedModelError(
-            f"{uri} holds no {', '.join(missing)}, which its {GRAPH} needs; copy the whole folder"
+            f"{uri} lacks {', '.join(missing)}, which its {GRAPH} needs; copy the whole folder"
         )
 
 
@@ -72,12 +72,12 @@ def _hint(uri: str, names: set[str]) -> str:
     if keras:
         return _exported(f"{uri}/{keras[0]}")
     if "checkpoint" in names:
-        return "; it holds checkpoints: export the model that they are of, model.export(DIR)"
+        return "; it contains checkpoints: load them into the model and call model.export(DIR)"
     return "" if names else ": it is empty"
 
 
 def _exported(path: str) -> str:
-    return f"; write one: keras.models.load_model({path!r}).export(DIR), and upload DIR"
+    return f"; export one: keras.models.load_model({path!r}).export(DIR), and upload DIR"
 
 
 def _described(path: Path) -> str:

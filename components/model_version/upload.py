@@ -1,17 +1,17 @@
-"""Adds a version to the registry by hand: the upload that the pipeline's ModelUploadOp makes."""
+"""Upload of a model version by hand, with the same result as the pipeline's ModelUploadOp."""
 
 from collections.abc import Mapping, Sequence
 
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
-    VersionName,
     find_model,
     set_default,
 )
 from components.plan_training.plan import serving_container
 from components.vertex.api import VertexApi
 from components.vertex.creations import upload_model
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 
@@ -23,11 +23,11 @@ def upload_version(
     image: str,
     labels: Mapping[str, str],
     aliases: Sequence[str] = (),
-) -> VersionName:
-    """Upload a SavedModel as a version and return its name.
+) -> ResourceName:
+    """Upload a SavedModel as a version of the model with a display name; return the version.
 
-    The first version of a display name makes the model and is its default; another one becomes the
-    default by the alias `default`, and the one before is then `previous`.
+    The first version creates the model and is its default. A later one becomes the default if
+    `aliases` has `default`; the former default is then `previous`.
     """
     parent = find_model(api, display_name)
     model: Json = {
@@ -39,8 +39,8 @@ def upload_version(
     if others := [alias for alias in aliases if alias != DEFAULT]:
         model["versionAliases"] = others
     operation = upload_model(api, model, parent=parent)
-    answer = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
-    version = VersionName(answer["model"].partition("@")[0], str(answer["modelVersionId"]))
+    response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    version = ResourceName.from_name(response["model"]).with_version(response["modelVersionId"])
     if parent and DEFAULT in aliases:
         set_default(api, version)
     return version

@@ -1,1 +1,1 @@
-"""A deployed model is asked what the model was asked offline, and must say the same."""
+"""Check that a deployed model repeats the offline predictions."""

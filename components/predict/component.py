@@ -1,4 +1,4 @@
-"""The KFP component: the endpoint's traffic goes to a version that predicts as it did offline."""
+"""KFP component: the endpoint's traffic goes to a version that predicts as it did offline."""
 
 from google_cloud_pipeline_components.types.artifact_types import VertexEndpoint, VertexModel
 from kfp import dsl
@@ -17,27 +17,29 @@ def predict(
     metrics: Output[Metrics],
     table: Output[Markdown],
 ):
-    """Moves the traffic to the version and compares the endpoint's answers with the offline ones.
+    """Moves the traffic to a version and compares the endpoint's predictions with the offline ones.
 
-    If they differ, the traffic goes back to where it was.
+    If they differ, the traffic split is restored.
 
     Args:
-        project: of the endpoint.
-        location: of the endpoint.
-        model: the version, which is deployed.
-        endpoint: where it is deployed.
-        golden: instances with offline predictions, JSON.
-        metrics: latencies, and the largest difference of a probability.
-        table: each prediction with its probability and the true label.
+        project: Project of the endpoint.
+        location: Location of the endpoint.
+        model: The version, which is deployed.
+        endpoint: The endpoint that it is deployed to.
+        golden: Instances with offline predictions, JSON.
+        metrics: Latencies, and the largest difference of a probability.
+        table: Each prediction with its probability and the true label.
     """
     from components.endpoint.deployments import moved_traffic
-    from components.model_version.registry import VersionName
+    from components.errors import errors_in_one_line
     from components.predict.step import predict_golden
     from components.vertex.api import connect
+    from components.vertex.resource_name import ResourceName
 
     api = connect(project, location)
     name = endpoint.metadata["resourceName"]
-    with moved_traffic(api, name, VersionName.from_name(model.metadata["resourceName"])):
+    version = ResourceName.from_version_name(model.metadata["resourceName"])
+    with errors_in_one_line(), moved_traffic(api, name, version):
         predict_golden(
             api,
             endpoint=name,

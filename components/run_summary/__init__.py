@@ -1,1 +1,1 @@
-"""The result of a run: `summary.json`, written by its exit task, and the same facts on request."""
+"""Result of a run: `summary.json` and `report.html`, read from its PipelineJob."""

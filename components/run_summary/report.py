@@ -1,4 +1,4 @@
-"""`report.html` of a run: its result, its tasks, and what each replica of the training has used."""
+"""`report.html` of a run: result, tasks, and CPU and memory of each replica of the training."""
 
 from html import escape
 from pathlib import Path
@@ -11,15 +11,16 @@ from trainer.json_types import Json
 
 REPORT_FILE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html")
-NO_USAGE = "<p>None is known: the training was taken from the cache, took less than a second, ran in containers whose control groups are not on this machine, or on Vertex AI (see Cloud Monitoring).</p>"  # noqa: E501
+NO_USAGE = "<p>No samples: the training was cached, took less than a second, ran in containers whose control groups are not on this machine, or ran on Vertex AI (see Cloud Monitoring).</p>"  # noqa: E501
 
 
 def write_report(summary: Summary, folder: Path, *, replicas: list[Json]) -> None:
     """Write `FOLDER/report.html`, a page that needs no network.
 
-    `replicas` is what the service tells of those of each training job; empty on Vertex AI.
+    `replicas` has the response of `…/customJobs/ID/replicas` for each training job; it is empty on
+    Vertex AI.
     """
-    page = render(summary, usages=[usage for told in replicas for usage in usages_of(told)])
+    page = render(summary, usages=[usage for of_job in replicas for usage in usages_of(of_job)])
     (folder / REPORT_FILE).write_text(page, encoding="utf-8")
 
 

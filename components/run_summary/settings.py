@@ -1,4 +1,4 @@
-"""The settings of a run, and the digests of its data and code, from its PipelineJob."""
+"""Settings of a run, and the digest of its code, from its PipelineJob."""
 
 import json
 import re
@@ -7,18 +7,18 @@ from urllib.parse import urlsplit
 
 from trainer.json_types import Json
 
-# Parameters that hold settings as one JSON object each; `train.epochs` is one of `train`.
+# Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
 GROUPS = ("cluster", "train", "thresholds", "prepare")
-# Parameters that say where a run goes, not what it does.
+# Parameters that are no settings.
 PLACES = ("project", "location")
 WEBHOOK = "on_failure_url"
 SOURCE_DIGEST = re.compile(r":src-([0-9a-f]{12})")
 
 
 def settings_of(job: Json) -> dict[str, Any]:
-    """Return every parameter of a run by name, those of a group as `train.epochs`.
+    """Return the parameters of a run by name, keys of a JSON object as `train.epochs`.
 
-    A webhook's address is shown without its path, which is often a secret.
+    A webhook's URL is without its path, which is often a secret.
     """
     found: dict[str, Any] = {}
     for name, value in parameters_of(job).items():
@@ -33,7 +33,7 @@ def settings_of(job: Json) -> dict[str, Any]:
 
 
 def parameters_of(job: Json) -> dict[str, Any]:
-    """Return the parameters of a run: those that were given, else the pipeline's defaults."""
+    """Return the parameters of a run, with the pipeline's defaults."""
     root = job.get("pipelineSpec", {}).get("root", {})
     definitions = root.get("inputDefinitions", {}).get("parameters", {})
     defaults = {
@@ -45,9 +45,9 @@ def parameters_of(job: Json) -> dict[str, Any]:
 
 
 def code_digest(job: Json) -> str:
-    """Return the digest of the source that the run's image is named by.
+    """Return the digest of the source in the tag of the run's image.
 
-    An image with a name of its own has no digest in it; its name is returned instead.
+    If the image has another tag, return its name.
     """
     executors = job.get("pipelineSpec", {}).get("deploymentSpec", {}).get("executors", {})
     images = [str(one.get("container", {}).get("image", "")) for one in executors.values()]
@@ -58,13 +58,13 @@ def code_digest(job: Json) -> str:
 
 
 def without_path(url: Any) -> str:
-    """Return `https://HOST/…` of an address."""
+    """Return a URL as `https://HOST/…`."""
     parts = urlsplit(str(url))
     return f"{parts.scheme}://{parts.hostname or ''}/…"
 
 
 def _default(definition: Json) -> Any:
-    """Return a default as it was meant: the compiler writes 0.0 for a whole number."""
+    """Return the default of a parameter; the compiler writes an integer 0 as 0.0."""
     value = definition["defaultValue"]
     is_whole = definition.get("parameterType") == "NUMBER_INTEGER" and isinstance(value, float)
     return int(value) if is_whole else value

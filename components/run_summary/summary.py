@@ -1,4 +1,4 @@
-"""The facts of one run, read from its PipelineJob, so that they hold on Vertex AI as well."""
+"""Facts of one run, read from its PipelineJob: the same here and on Vertex AI."""
 
 import datetime
 import json
@@ -9,15 +9,16 @@ from typing import Any
 
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import code_digest, parameters_of, settings_of
+from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
 from trainer import paths
 from trainer.json_types import Json
 
 SUMMARY_FILE = "summary.json"
 STATE_PREFIX = "PIPELINE_STATE_"
-INTERRUPTED_MESSAGE = "interrupted: "  # what the service's word about a killed run begins with
-TOLD = "error: "  # what a step's last line begins with, if it is all that its user needs
-# Outcomes; a run that goes on has its state in lower case instead.
+INTERRUPTED_PREFIX = "interrupted: "  # of the service's message about a killed run
+USER_ERROR_PREFIX = "error: "  # of a step's last line about an error that the user can solve
+# Outcomes; the outcome of an unfinished run is its state in lower case.
 PROMOTED, SAME_MODEL, SUCCEEDED = "promoted", "same-model", "succeeded"
 GATE_FAILED, FAILED = "gate-failed", "failed"
 CANCELLED, INTERRUPTED = "cancelled", "interrupted"
@@ -28,11 +29,16 @@ EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The result of one run; written as `summary.json` with these keys, `seconds` wall clock.
+    """Result of one run; `summary.json` has these keys.
 
-    `outcome` says in one word how it ended; `settings` are by name, as `train.epochs`. An `error`
-    that a step ended with in a line for its user is that line alone. `data_report`, `data_notes`
-    and `drift`, in words and the largest first, are of the examples.
+    Attributes:
+        outcome: The result in one word.
+        settings: Values by name, such as `train.epochs`.
+        seconds: Wall-clock time.
+        error: Of a step with a user's error, only its line for the user.
+        data_report: URI of the report on the examples.
+        data_notes: Remarks on the examples.
+        drift: Drift of the examples' features, the largest first.
     """
 
     run: str
@@ -65,17 +71,17 @@ class Summary:
 
     @property
     def is_good(self) -> bool:
-        """Whether the run has ended as it was meant to."""
+        """Whether the run succeeded and passed the gate."""
         return self.outcome in GOOD
 
     @property
     def failed_task(self) -> str:
-        """The first task that failed, "" if none did."""
+        """Name of the first failed task, "" without one."""
         return next((task["name"] for task in self.tasks if task["state"] == "FAILED"), "")
 
     @property
     def headline(self) -> str:
-        """The run's end in a line."""
+        """The result of the run in one line."""
         of_schedule = f" of the schedule {self.schedule}" if self.schedule else ""
         why = (
             "; ".join(self.reasons)
@@ -89,11 +95,11 @@ class Summary:
         return json.dumps(asdict(self), indent=2) + "\n"
 
     def to_message(self) -> str:
-        """Return the same for a webhook, with `text`, which chat programs show."""
+        """Return the same with `text`, which chat programs show, for a webhook."""
         return json.dumps({"text": self.headline, **asdict(self)})
 
     def write(self, folder: Path) -> None:
-        """Write `FOLDER/summary.json`; outside a bucket `latest` beside the folder points to it."""
+        """Write `FOLDER/summary.json`; outside buckets, link `latest` beside the folder to it."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / SUMMARY_FILE
         temporary = path.with_suffix(f".tmp-{os.getpid()}")
@@ -107,10 +113,14 @@ class Summary:
         link.replace(folder.parent / "latest")
 
 
-def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summary:
+def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None = None) -> Summary:
     """Return the facts of a run.
 
-    `exit_metadata` is what the exit task puts out, for itself: its outputs are not there yet.
+    Args:
+        job: The PipelineJob, as far as it exists.
+        run: Name of the run; default: from the name of the job.
+        exit_metadata: Output of the exit task when it summarizes its own run, whose PipelineJob
+            does not have that output yet.
     """
     names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
     outputs, parameters = outputs_by_task(job, names), parameters_of(job)
@@ -125,7 +135,7 @@ def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summ
     promoted = _promoted(outputs)
     version = (promoted or known).partition("@")[2]
     return Summary(
-        run=str(job.get("name", "")).rpartition("/")[2],
+        run=run or ResourceName.from_name(job["name"]).id,
         state=state,
         outcome=_outcome(state, error, outputs),
         workload=str(parameters.get("workload", "")),
@@ -142,7 +152,7 @@ def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summ
         ended=str(job.get("endTime", "")),
         tasks=[_task(view) for view in views],
         seconds=_seconds(job),
-        error=_in_a_line(error, views),
+        error=_error_for_user(error, views),
         warnings=_warnings(outputs),
         data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
         data_notes=tuple(str(examples.get("notes", "")).splitlines()),
@@ -153,15 +163,15 @@ def summarize(job: Json, *, exit_metadata: dict[str, str] | None = None) -> Summ
 def as_ended(
     job: Json, *, state: str, error: str, now: datetime.datetime, has_exit_failed: bool = False
 ) -> Json:
-    """Return the run as it will be when its exit task, which runs now, has ended."""
-    told = str(job.get("error", {}).get("message", ""))
-    if state == "CANCELLED" and told.startswith(INTERRUPTED_MESSAGE):
-        error = told  # nobody cancelled it: the service stopped
+    """Return the PipelineJob as it will be once its exit task, which calls this, has ended."""
+    message = str(job.get("error", {}).get("message", ""))
+    if state == "CANCELLED" and message.startswith(INTERRUPTED_PREFIX):
+        error = message  # no user cancelled the run: the service stopped
     stamp = now.astimezone(datetime.UTC).isoformat()
     ended = {"state": "FAILED" if has_exit_failed else "SUCCEEDED", "endTime": stamp}
     details = [
-        {**one, **ended} if one.get("state") == "RUNNING" else one
-        for one in job.get("jobDetail", {}).get("taskDetails", [])
+        {**detail, **ended} if detail.get("state") == "RUNNING" else detail
+        for detail in job.get("jobDetail", {}).get("taskDetails", [])
     ]
     return {
         **job,
@@ -173,7 +183,7 @@ def as_ended(
 
 
 def _outcome(state: str, error: str, outputs: dict[str, dict[str, Any]]) -> str:
-    if state in ("FAILED", "CANCELLED") and error.startswith(INTERRUPTED_MESSAGE):
+    if state in ("FAILED", "CANCELLED") and error.startswith(INTERRUPTED_PREFIX):
         return INTERRUPTED
     if state == "FAILED":
         return FAILED
@@ -187,30 +197,30 @@ def _outcome(state: str, error: str, outputs: dict[str, dict[str, Any]]) -> str:
 
 
 def _promoted(outputs: dict[str, dict[str, Any]]) -> str:
-    """Return the version that was promoted: by its task, or by the teardown where that was killed.
+    """Return the version that was promoted, by the task `promote` or by the teardown.
 
-    `promote` puts out nothing when it is killed; the teardown completes a half promotion.
+    `promote` has no output if it was killed; the teardown completes such a promotion.
     """
-    told = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("promoted", "")
-    return str(outputs.get("promote", {}).get("Output", "") or told)
+    by_teardown = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("promoted", "")
+    return str(outputs.get("promote", {}).get("Output", "") or by_teardown)
 
 
-def _in_a_line(error: str, views: tuple[TaskView, ...]) -> str:
-    """Return the last lines of the tasks that failed if each is for the user, else the error."""
+def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:
+    """Return the last lines of the failed tasks if all are for the user, else the run's error."""
     failed = [
         (view.name, view.error.rstrip().rpartition("\n")[2])
         for view in views
         if view.state == "FAILED"
     ]
-    is_told = failed and all(line.startswith(TOLD) for _, line in failed)
-    if not is_told or error.startswith(INTERRUPTED_MESSAGE):
+    is_for_user = failed and all(line.startswith(USER_ERROR_PREFIX) for _, line in failed)
+    if not is_for_user or error.startswith(INTERRUPTED_PREFIX):
         return error
-    return "; ".join(f"{name}: {line.removeprefix(TOLD)}" for name, line in failed)
+    return "; ".join(f"{name}: {line.removeprefix(USER_ERROR_PREFIX)}" for name, line in failed)
 
 
 def _warnings(outputs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    told = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
-    return tuple(str(told).splitlines())
+    warnings = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
+    return tuple(str(warnings).splitlines())
 
 
 def _task(view: TaskView) -> dict[str, Any]:
@@ -223,7 +233,7 @@ def _task(view: TaskView) -> dict[str, Any]:
 
 
 def _seconds(job: Json) -> float:
-    """Return the wall clock from the run's creation to its end, 0 while it goes on."""
+    """Return the time from the run's creation to its end, 0 before its end."""
     if "createTime" not in job or "endTime" not in job:
         return 0.0
     moments = [datetime.datetime.fromisoformat(job[key]) for key in ("createTime", "endTime")]
@@ -231,7 +241,7 @@ def _seconds(job: Json) -> float:
 
 
 def _numbers(metadata: dict[str, Any]) -> dict[str, float]:
-    """The metrics; counts are whole numbers again, which kfp.local answers as floats."""
+    """Return the metrics, with counts as integers; kfp.local returns them as floats."""
     return {
         name: int(value) if name.startswith("num_") else value
         for name, value in metadata.items()

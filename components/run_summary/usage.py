@@ -1,4 +1,4 @@
-"""The samples that the service on this machine keeps of each replica of a job."""
+"""CPU and memory samples of a job's replicas, which only the local service keeps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Values = Sequence[float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What one replica uses: cores kept busy and bytes taken, None where it was not running."""
+    """Busy cores and memory of one replica at each sample, None while it was not running."""
 
     name: str
     seconds: Sequence[float]
@@ -21,9 +21,9 @@ class Usage:
     memory_bytes: Values
 
 
-def usages_of(told: Json | None) -> list[Usage]:
-    """Return the samples in the response of `…/customJobs/ID/replicas`; none on Vertex AI."""
-    seconds = (told or {}).get("usageSeconds", [])
+def usages_of(replicas: Json | None) -> list[Usage]:
+    """Return the samples in a response of `…/customJobs/ID/replicas`; none on Vertex AI."""
+    seconds = (replicas or {}).get("usageSeconds", [])
     return [
         Usage(
             name=replica["name"],
@@ -31,31 +31,31 @@ def usages_of(told: Json | None) -> list[Usage]:
             cores=replica["usage"]["cores"],
             memory_bytes=replica["usage"]["memoryBytes"],
         )
-        for replica in (told or {}).get("replicas", [])
+        for replica in (replicas or {}).get("replicas", [])
         if seconds and "usage" in replica
     ]
 
 
-def most(values: Values) -> float:
-    """Return the largest value that is known, or 0."""
+def maximum(values: Values) -> float:
+    """Return the largest known value, or 0."""
     return max((value for value in values if value is not None), default=0.0)
 
 
 def mean(values: Values) -> float:
-    """Return the mean of those that are known, or 0."""
+    """Return the mean of the known values, or 0."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else 0.0
 
 
 def shorten(values: Values, num_values: int) -> list[float | None]:
-    """Return at most so many values: the largest of each few, so that no peak is lost."""
+    """Reduce values to at most `num_values`, the maximum of each group."""
     size = -(-len(values) // num_values) or 1
-    parts = (values[start : start + size] for start in range(0, len(values), size))
-    return [most(part) if any(value is not None for value in part) else None for part in parts]
+    groups = (values[start : start + size] for start in range(0, len(values), size))
+    return [maximum(group) if any(v is not None for v in group) else None for group in groups]
 
 
 def sparkline(values: Values, *, highest: float, width: int = 32) -> str:
-    """Return a line of bars from zero to `highest`; a space where nothing is known."""
+    """Return values as a line of bars from zero to `highest`, with a space for None."""
     return "".join(
         " " if value is None else BARS[min(7, int(8 * value / highest))] if highest else BARS[0]
         for value in shorten(values, width)

@@ -1,39 +1,39 @@
-"""Charts of samples as SVG inside a page."""
+"""SVG charts of CPU and memory for the report."""
 
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from components.run_summary.usage import MEBIBYTE, Usage, Values, mean, most, shorten
+from components.run_summary.usage import MEBIBYTE, Usage, Values, maximum, mean, shorten
 
 WIDTH, HEIGHT = 360, 70
-MOST_POINTS = 180
+MAX_POINTS = 180
 
 
 def usage_section(usages: Sequence[Usage]) -> str:
     """Return a table with a chart of CPU and one of memory for each replica; "" without samples."""
     if not usages:
         return ""
-    highest_cores = max(1.0, *(most(usage.cores) for usage in usages))
-    highest_memory = max(1.0, *(most(usage.memory_bytes) for usage in usages))
+    highest_cores = max(1.0, *(maximum(usage.cores) for usage in usages))
+    highest_memory = max(1.0, *(maximum(usage.memory_bytes) for usage in usages))
     rows = "".join(
         f"<tr><th>{escape(usage.name)}</th>"
         f"<td>{chart(usage.cores, highest=highest_cores)}"
-        f"{mean(usage.cores):.1f} cores, at most {most(usage.cores):.1f}</td>"
+        f"{mean(usage.cores):.1f} cores, at most {maximum(usage.cores):.1f}</td>"
         f"<td>{chart(usage.memory_bytes, highest=highest_memory)}"
-        f"at most {most(usage.memory_bytes) / MEBIBYTE:,.0f} MB</td></tr>"
+        f"at most {maximum(usage.memory_bytes) / MEBIBYTE:,.0f} MB</td></tr>"
         for usage in usages
     )
-    lasted = f"{usages[0].seconds[-1]:.0f} s"
+    duration = f"{usages[0].seconds[-1]:.0f} s"
     return (
-        f"<table><tr><th></th><th>CPU, 0 to {highest_cores:.1f} cores, over {lasted}</th>"
+        f"<table><tr><th></th><th>CPU, 0 to {highest_cores:.1f} cores, over {duration}</th>"
         f"<th>Memory, 0 to {highest_memory / MEBIBYTE:,.0f} MB</th></tr>{rows}</table>"
     )
 
 
 def chart(values: Values, *, highest: float) -> str:
-    """Return the area under a line from zero to `highest`, with gaps where nothing is known."""
-    shown = shorten(values, MOST_POINTS)
+    """Return an area chart from zero to `highest`, with gaps for None."""
+    shown = shorten(values, MAX_POINTS)
     step = WIDTH / max(len(shown) - 1, 1)
     points = [(index * step, value) for index, value in enumerate(shown)]
     areas = [

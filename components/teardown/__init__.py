@@ -1,1 +1,1 @@
-"""Cancels and deletes everything a run made, except the model version that it promoted."""
+"""End of a run: teardown, summary, and a webhook on failure."""

@@ -15,28 +15,30 @@ def teardown(
     status: dsl.PipelineTaskFinalStatus,
     on_failure_url: str = "",
 ):
-    """Cancels and deletes what the run made, except what it promoted, however the run ended.
+    """Cancels and deletes everything a run created, except the model version it promoted.
 
     Args:
-        project: of the run.
-        location: of the run.
-        run: the run's name.
-        keep_endpoint: leave the promoted model deployed.
-        summary: the run's `summary.json`, in the run's own folder.
-        status: how the run ended.
-        on_failure_url: is sent the summary unless the run ended as it was meant to.
+        project: Project of the run.
+        location: Location of the run.
+        run: Name of the run.
+        keep_endpoint: Leave the promoted version deployed.
+        summary: The run's `summary.json`, in the run's own folder.
+        status: Final status of the run.
+        on_failure_url: Receives the summary unless the run succeeded and passed the gate.
     """
+    from components.errors import errors_in_one_line
     from components.teardown.ending import end_run
     from components.vertex.api import connect
 
     summary.uri = summary.uri.rpartition(f"/{run}/")[0] + f"/{run}/summary.json"
-    metadata = end_run(
-        connect(project, location),
-        run=run,
-        keep_endpoint=keep_endpoint,
-        state=status.state,
-        error=status.error_message or "",
-        summary_path=summary.path,
-        on_failure_url=on_failure_url,
-    )
+    with errors_in_one_line():
+        metadata = end_run(
+            connect(project, location),
+            run=run,
+            keep_endpoint=keep_endpoint,
+            state=status.state,
+            error=status.error_message or "",
+            summary_path=summary.path,
+            on_failure_url=on_failure_url,
+        )
     summary.metadata.update(metadata)

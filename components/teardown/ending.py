@@ -1,15 +1,16 @@
-"""Ends a run: tears it down, writes its summary, and tells a webhook of a bad end."""
+"""End of a run: teardown, summary, and a request to a webhook on failure."""
 
 import datetime
 import logging
 from pathlib import Path
 
-from components.model_version.registry import VersionName, is_candidate
+from components.errors import StepError
+from components.model_version.registry import is_candidate, version_name
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
 from components.teardown.made import Made
-from components.teardown.teardown import TeardownError, tear_down
+from components.teardown.teardown import tear_down
 from components.vertex.api import VertexApi, VertexError
 from components.vertex.job_warnings import replicas_of_jobs
 from trainer.json_types import Json
@@ -27,59 +28,63 @@ def end_run(
     summary_path: str,
     on_failure_url: str = "",
 ) -> dict[str, str]:
-    """Tear a run down, then write its summary, then tell the webhook unless it ended well.
+    """Tear a run down, write its summary, and post it to the webhook unless the result is good.
 
-    A summary that cannot be written, or a webhook that cannot be told, is reported and fails
-    nothing: what the run promoted is served all the same.
+    If the summary cannot be written, or the webhook not reached, the run does not fail: a promoted
+    version is served all the same. Both are logged; the webhook's failure is also a warning.
 
     Args:
-        api: Where.
-        run: Its name.
-        keep_endpoint: Leave the promoted model deployed.
-        state: How the run ended: SUCCEEDED, FAILED or CANCELLED.
-        error: Why, unless it succeeded.
+        api: Project and location.
+        run: Name of the run.
+        keep_endpoint: Leave the promoted version deployed.
+        state: Final state of the run: SUCCEEDED, FAILED or CANCELLED.
+        error: Error of the run, unless it succeeded.
         summary_path: File to write.
         on_failure_url: Webhook, or "".
 
     Returns:
-        Metadata of the summary's artifact, from which the commands read what no task put out.
+        Metadata of the summary artifact: facts that are in no other task's outputs.
 
     Raises:
-        TeardownError: what could not be removed, and why.
+        StepError: Something could not be removed; lists it with the reasons.
     """
-    logger.info("the run is %s", state)
+    logger.info("state of the run: %s", state)
     made = Made.by(api, run)
     problem = None
     try:
         tear_down(made, keep_endpoint=keep_endpoint)
-    except TeardownError as one:
-        problem = one
-        state, error = "FAILED", "\n".join(filter(None, [error, str(one)]))
+    except StepError as teardown_error:
+        problem = teardown_error
+        state, error = "FAILED", "\n".join(filter(None, [error, str(teardown_error)]))
     replicas = replicas_of_jobs(api, label=made.label)
-    warnings = [warning for told in replicas for warning in told.get("warnings", [])]
+    warnings = [warning for of_job in replicas for warning in of_job.get("warnings", [])]
     metadata = {"promoted": _promoted(made), "warnings": "\n".join(warnings)}
     job = as_ended(
-        {"name": made.run, **made.job},
+        made.job,
         state=state,
         error=error,
         now=datetime.datetime.now(datetime.UTC),
         has_exit_failed=problem is not None,
     )
-    summary = summarize(job, exit_metadata=metadata)
+    summary = summarize(job, run=run, exit_metadata=metadata)
     _write(summary, Path(summary_path), replicas=replicas)
     if on_failure_url and not summary.is_good:
         failure = post_summary(on_failure_url, summary.to_message())
         if failure:
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])
-            _write(summarize(job, exit_metadata=metadata), Path(summary_path), replicas=replicas)
+            _write(
+                summarize(job, run=run, exit_metadata=metadata),
+                Path(summary_path),
+                replicas=replicas,
+            )
     if problem:
         raise problem
     return metadata
 
 
 def _write(summary: Summary, path: Path, *, replicas: list[Json]) -> None:
-    """Write the summary, and beside it the page for people."""
+    """Write the summary and the report beside it."""
     try:
         summary.write(path.parent)
         write_report(summary, path.parent, replicas=replicas)
@@ -88,10 +93,10 @@ def _write(summary: Summary, path: Path, *, replicas: list[Json]) -> None:
 
 
 def _promoted(made: Made) -> str:
-    """Return the version of the run that is promoted now, "" if none is or it is not known."""
+    """Return the version that the run promoted, "" if there is none or it cannot be read."""
     try:
-        kept = [VersionName.of(one).name for one in made.versions if not is_candidate(one)]
+        promoted = [version_name(found).name for found in made.versions if not is_candidate(found)]
     except VertexError as error:
         logger.warning("the versions of %s cannot be read: %s", made.run, error)
         return ""
-    return kept[0] if kept else ""
+    return promoted[0] if promoted else ""

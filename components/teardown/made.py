@@ -1,4 +1,4 @@
-"""Finds what a run has made: by its task details, and by its label where a task was interrupted."""
+"""Resources that a run created, found by its task details, or by label for an interrupted task."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,11 +7,12 @@ from functools import cached_property
 from components.endpoint.ensure import find_endpoint
 from components.labels import BILLING_LABEL, RUN_LABEL
 from components.model_version.registry import list_versions
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import SERVED_BEFORE, details_by_name, outputs_of
 from trainer.json_types import Json
 
-# Tasks of the DAG, by their names in the graph.
+# Names of tasks in the compiled pipeline.
 TRAIN, UPLOAD, ENDPOINT = "custom-training-job", "model-upload", "ensure-endpoint"
 DONE = ("SUCCEEDED", "SKIPPED")
 NOTHING_MADE = (*DONE, "NOT_TRIGGERED")
@@ -19,9 +20,9 @@ NOTHING_MADE = (*DONE, "NOT_TRIGGERED")
 
 @dataclass(frozen=True)
 class Made:
-    """What one run has made, looked up with as few calls as its task details allow.
+    """Resources that a run created, looked up with as few requests as its task details allow.
 
-    `job` is its PipelineJob, {} if there is none.
+    `job` is the run's PipelineJob, {} if it does not exist.
     """
 
     api: VertexApi
@@ -30,32 +31,26 @@ class Made:
 
     @classmethod
     def by(cls, api: VertexApi, run: str) -> "Made":
-        """Return what a run has made."""
-        try:
-            job = api.get(f"{api.parent}/pipelineJobs/{run}")
-        except VertexError as error:
-            if error.status != "NOT_FOUND":  # not submitted yet, or deleted
-                raise
-            job = {}
-        return cls(api, run, job)
+        """Read the PipelineJob of a run; the rest is read when it is used."""
+        return cls(api, run, api.find(f"{api.parent}/pipelineJobs/{run}") or {})
 
     @property
     def label(self) -> str:
-        """A filter for the label that jobs and versions of this run have, and no others."""
+        """A filter for the label that only jobs and versions of this run have."""
         labels = self.job.get("labels", {})
         if BILLING_LABEL in labels:
             return f'labels.{BILLING_LABEL}="{labels[BILLING_LABEL]}"'
         return f'labels.{RUN_LABEL}="{self.run}"'
 
     def custom_jobs(self) -> list[Json]:
-        """Return the training jobs, unless training has ended well or was left out."""
+        """Return the training jobs, or none if training succeeded or was skipped."""
         if self._is_settled(TRAIN, NOTHING_MADE):
             return []
         return list(self.api.list_resources("customJobs", filter=self.label))
 
     @cached_property
     def versions(self) -> list[Json]:
-        """The model versions as the API answers them; a deleted one is left out."""
+        """The model versions of the run that still exist."""
         if self._is_settled(UPLOAD, DONE):
             name = self._output(UPLOAD, "model").get("resourceName", "")
             return [version] if (version := self._find(name)) else []
@@ -69,7 +64,7 @@ class Made:
 
     @cached_property
     def endpoints(self) -> list[Json]:
-        """The endpoints that may serve one of the versions, or that the run has created."""
+        """The endpoints that may serve one of the versions, or that the run created."""
         if self._is_settled(ENDPOINT, DONE):
             name = self._output(ENDPOINT, "endpoint").get("resourceName", "")
             return [endpoint] if (endpoint := self._find(name)) else []
@@ -81,16 +76,16 @@ class Made:
 
     @property
     def served_before(self) -> bool:
-        """Whether the endpoint served something when the run came to it."""
+        """Whether the endpoint had traffic before this run."""
         return bool(self._output(ENDPOINT, "endpoint").get(SERVED_BEFORE) == "yes")
 
     def _models(self) -> Iterator[str]:
         name = self._parameter("model_name")
         found = self.api.list_resources("models", filter=f'display_name="{name}"' if name else "")
-        return (model["name"].partition("@")[0] for model in found)
+        return (ResourceName.from_name(model["name"]).unversioned for model in found)
 
     def _is_settled(self, task: str, states: tuple[str, ...]) -> bool:
-        """Whether the run's PipelineJob says that a task is in one of these states."""
+        """Return whether the PipelineJob has a task in one of these states."""
         return details_by_name(self.job).get(task, {}).get("state") in states
 
     def _output(self, task: str, name: str) -> Json:
@@ -104,9 +99,4 @@ class Made:
         return str(given.get(name) or defaults.get(name, {}).get("defaultValue", ""))
 
     def _find(self, name: str) -> Json | None:
-        try:
-            return self.api.get(name) if name else None
-        except VertexError as error:
-            if error.status != "NOT_FOUND":
-                raise
-            return None
+        return self.api.find(name) if name else None

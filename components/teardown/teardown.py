@@ -1,24 +1,26 @@
-"""Cancels and deletes what a run made, except what it promoted. Safe to call twice."""
+"""Teardown of a run; may be repeated."""
 
 import logging
 import time
 from collections.abc import Callable
 
 from components.endpoint.deployments import find_deployed, undeploy_idle, undeploy_version
+from components.errors import StepError
 from components.labels import RUN_LABEL
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
     PREVIOUS,
-    VersionName,
     add_alias,
     is_candidate,
     list_versions,
     set_default,
+    version_name,
     with_alias,
 )
 from components.teardown.made import Made
 from components.vertex.api import VertexApi, VertexError
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -27,44 +29,39 @@ JOB_END_TIMEOUT_SECONDS = 120
 FINAL_JOB_STATES = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"}
 
 
-class TeardownError(Exception):
-    """Something of the run could not be removed; the message lists it all."""
-
-
 def teardown(api: VertexApi, *, run: str, keep_endpoint: bool = False) -> None:
-    """Cancel the run's jobs, undeploy and delete what it made.
+    """Cancel and delete everything a run created, except the model version it promoted.
 
-    A version that the run promoted is kept, however the run ended; it stays deployed where the
-    endpoint is to be kept, or served another version before the run. Any other version is
-    undeployed, which gives the traffic back, and deleted. Each part is tried even when one before
-    it failed.
+    A promoted version is kept even if the run failed later. It stays deployed if the endpoint is to
+    be kept, or served another version before the run. Any other version is undeployed, which
+    returns its traffic, and deleted. If one of these actions fails, the others are still tried.
 
     Raises:
-        TeardownError: what could not be removed, and why.
+        StepError: Something could not be removed; lists it with the reasons.
     """
     tear_down(Made.by(api, run), keep_endpoint=keep_endpoint)
 
 
 def tear_down(made: Made, *, keep_endpoint: bool) -> None:
-    """Do the same for what a run has made, as it is known."""
-    parts: list[Callable[[], None]] = [
+    """Tear down a run whose resources are known; see `teardown`."""
+    actions: list[Callable[[], None]] = [
         lambda: cancel_jobs(made.api, made.custom_jobs()),
         lambda: settle_versions(made, keep_endpoint=keep_endpoint),
         lambda: delete_endpoints(made),
     ]
     problems = []
-    for part in parts:
+    for action in actions:
         try:
-            part()
-        except (VertexError, TimeoutError, OSError) as error:
-            logger.error("a part of the teardown failed: %s", error)
+            action()
+        except (VertexError, OSError) as error:  # a TimeoutError is an OSError
+            logger.error("teardown: %s", error)
             problems.append(str(error))
     if problems:
-        raise TeardownError(f"left behind by run {made.run}: " + "; ".join(problems))
+        raise StepError(f"teardown of run {made.run} is incomplete: " + "; ".join(problems))
 
 
 def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
-    """Cancel the jobs that have not ended, and wait until they have."""
+    """Cancel the jobs that have not ended, and wait for their end."""
     jobs = [job for job in jobs if job.get("state") not in FINAL_JOB_STATES]
     for job in jobs:
         logger.info("cancelling the job %s", job["name"])
@@ -74,15 +71,15 @@ def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
         while api.get(job["name"]).get("state") not in FINAL_JOB_STATES:
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"{job['name']} was cancelled {JOB_END_TIMEOUT_SECONDS} s ago and has not ended"
+                    f"{job['name']} has not ended {JOB_END_TIMEOUT_SECONDS} s after cancellation"
                 )
             time.sleep(0.2)
 
 
 def settle_versions(made: Made, *, keep_endpoint: bool) -> None:
-    """Keep the version that was promoted; undeploy and delete any other."""
+    """Keep the promoted version; undeploy and delete any other."""
     for found in made.versions:
-        version = VersionName.of(found)
+        version = version_name(found)
         if is_candidate(found):
             _undeploy(made, version)
             _delete_version(made, found)
@@ -96,7 +93,7 @@ def settle_versions(made: Made, *, keep_endpoint: bool) -> None:
 
 
 def delete_endpoints(made: Made) -> None:
-    """Delete the endpoints that the run created, unless something is deployed to them."""
+    """Delete the endpoints that the run created, unless a model is deployed to them."""
     for endpoint in made.endpoints:
         if endpoint.get("labels", {}).get(RUN_LABEL) != made.run:
             continue
@@ -108,40 +105,40 @@ def delete_endpoints(made: Made) -> None:
             logger.info("kept %s: a model is deployed to it", endpoint["name"])
 
 
-def _undeploy(made: Made, version: VersionName) -> None:
-    """Undeploy a version; GCPC's ModelDeployOp gives a deployed model no label of the run."""
+def _undeploy(made: Made, version: ResourceName) -> None:
+    """Undeploy a version; it is found by name, as GCPC's ModelDeployOp copies no labels."""
     for endpoint in made.endpoints:
         undeploy_version(made.api, endpoint, version)
 
 
 def _is_half_promoted(api: VertexApi, found: Json) -> bool:
-    """Whether the promotion was interrupted between the version's mark and its alias."""
+    """Return whether the promotion was interrupted between its label and its alias."""
     if {DEFAULT, PREVIOUS} & set(found.get("versionAliases", [])):
         return False
-    default = with_alias(list_versions(api, VersionName.of(found).model), DEFAULT)
+    default = with_alias(list_versions(api, version_name(found).unversioned), DEFAULT)
     return default is None or int(default["versionId"]) < int(found["versionId"])
 
 
-def _undeploy_replaced(made: Made, version: VersionName) -> None:
-    """Undeploy what the version has replaced; an interrupted promotion has not come to it."""
+def _undeploy_replaced(made: Made, version: ResourceName) -> None:
+    """Undeploy the versions that this one replaced; an interrupted promotion leaves them."""
     for endpoint in made.endpoints:
         if find_deployed(endpoint, version):
             undeploy_idle(made.api, endpoint["name"], keep=version)
 
 
 def _delete_version(made: Made, found: Json) -> None:
-    """Delete a version; if it is the default, `default` goes back to the one that was."""
-    version = VersionName.of(found)
+    """Delete a version; if it is the default, the alias returns to the former default."""
+    version = version_name(found)
     is_default = DEFAULT in found.get("versionAliases", [])
     others = [found]
     if is_default:
-        siblings = list_versions(made.api, version.model)
-        others = [one for one in siblings if VersionName.of(one) != version]
+        siblings = list_versions(made.api, version.unversioned)
+        others = [sibling for sibling in siblings if version_name(sibling) != version]
     if not others:
-        _delete(made.api, version.model)
+        _delete(made.api, version.unversioned)
         return
     if is_default:
-        add_alias(made.api, VersionName.of(_former_default(others)), DEFAULT)
+        add_alias(made.api, version_name(_former_default(others)), DEFAULT)
     _delete(made.api, version.name, method=":deleteVersion")
 
 

@@ -1,1 +1,1 @@
-"""Vertex AI's REST API, and requests to it that may be repeated."""
+"""Client of Vertex AI's REST API, with retries, resource names and views of its resources."""

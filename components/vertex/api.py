@@ -1,9 +1,9 @@
-"""Vertex AI's REST API for light steps and commands: an answer without importing the SDK.
+"""Client of Vertex AI's REST API for light steps and commands, which do not import the SDK.
 
-Each request that may be repeated is, while it fails as a request on a bad day does (`retries.py`).
+A request is retried after a transient error (`retries.py`) if repeating it is safe.
 
-This is the one place that knows about the emulator: where `VERTEX_EMULATOR_HOST` is set, requests
-go to `http://HOST` without credentials; otherwise to the region, with the default credentials.
+Only this module knows the emulator: with `VERTEX_EMULATOR_HOST` set, requests go to `http://HOST`
+without credentials; otherwise to the region's host, with the default credentials.
 """
 
 import os
@@ -15,11 +15,10 @@ from typing import Any
 import requests
 
 from components.vertex.retries import (
-    TransientError,
     VertexError,
-    failure_of,
+    error_of_exception,
+    error_of_response,
     is_refused,
-    refusal_of,
     retry,
 )
 from trainer.json_types import Json
@@ -28,11 +27,11 @@ __all__ = ["VertexApi", "VertexError", "connect"]
 
 EMULATOR_VARIABLE = "VERTEX_EMULATOR_HOST"
 REQUEST_TIMEOUT_SECONDS = 30.0
-PREDICT_TIMEOUT_SECONDS = 70.0  # Vertex AI itself gives a prediction up after 60 s
+PREDICT_TIMEOUT_SECONDS = 70.0  # Vertex AI's own limit is 60 s
 OPERATION_WAIT_SECONDS = 20.0
-LONGEST_POLL_SECONDS = 2.0
-# Custom methods that have the same effect when they are called twice, with the error by which a
-# repeat learns that an earlier attempt was carried out.
+MAX_POLL_SECONDS = 2.0
+# Custom methods that are safe to repeat, with the error that a repeated call gets if an earlier one
+# was carried out.
 REPEATABLE_METHODS = {
     "cancel": "FAILED_PRECONDITION",
     "mergeVersionAliases": "",
@@ -41,26 +40,32 @@ REPEATABLE_METHODS = {
     "wait": "",
 }
 
-# Returns the answer of a request that was carried out, None if it was not.
+# Returns the response to a request that was carried out, None if it was not.
 Find = Callable[[], Json | None]
 
 
 @dataclass(frozen=True)
 class VertexApi:
-    """REST calls below one project and location; `parent` is `projects/P/locations/L`."""
+    """Client for one project and location."""
 
     base_url: str
     logging_url: str
-    parent: str
+    project: str
+    location: str
     session: requests.Session
     timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
 
+    @property
+    def parent(self) -> str:
+        """The prefix of all resource names, `projects/P/locations/L`."""
+        return f"projects/{self.project}/locations/{self.location}"
+
     def get(self, name: str, **query: str) -> Json:
-        """Reads the resource `name` (`projects/…/models/5@2`)."""
+        """Return the resource `name` (`projects/…/models/5@2`)."""
         return self._call("GET", f"{self.base_url}/v1/{name}", params=query)
 
     def find(self, name: str) -> Json | None:
-        """Return the resource `name`, None if there is none."""
+        """Return the resource `name`, None if it does not exist."""
         try:
             return self.get(name)
         except VertexError as error:
@@ -71,15 +76,15 @@ class VertexApi:
     def post(
         self, path: str, body: Json, *, find: Find | None = None, timeout_seconds: float = 0.0
     ) -> Json:
-        """Call a method (`projects/…/endpoints/5:predict`), or create in a collection.
+        """Call a method (`projects/…/endpoints/5:predict`), or create a resource in a collection.
 
         Args:
-            path: Below `/v1/`.
+            path: Path below `/v1/`.
             body: The request.
-            find: Makes repeatable what would create twice: returns the answer if an earlier
-                attempt was carried out after all, for example the resource by an id of our choice.
-                Without it, a creation whose outcome is unknown has failed.
-            timeout_seconds: For one attempt; default: REQUEST_TIMEOUT_SECONDS.
+            find: Makes a creation safe to retry: returns the response if an earlier attempt was
+                carried out, for example by looking the resource up by an id chosen in advance.
+                Without it, a creation with an unknown outcome is an error.
+            timeout_seconds: Timeout of one attempt; default: REQUEST_TIMEOUT_SECONDS.
         """
         method = path.partition("?")[0].rpartition("/")[2].partition(":")[2]
         return self._call(
@@ -93,41 +98,42 @@ class VertexApi:
         )
 
     def patch(self, path: str, body: Json) -> Json:
-        """Changes the fields of a resource that the path's `?updateMask=` names."""
+        """Update the fields of a resource that the path's `?updateMask=` names."""
         return self._call("PATCH", f"{self.base_url}/v1/{path}", json=body)
 
     def delete(self, name: str) -> Json:
-        """Deletes the resource `name`; answers a long-running operation."""
+        """Delete the resource `name`; return the long-running operation."""
         return self._call("DELETE", f"{self.base_url}/v1/{name}", done_status="NOT_FOUND")
 
     def list_resources(self, path: str, *, filter: str = "") -> Iterator[Json]:
-        """Yields every resource of a collection below the parent (`customJobs`) or of a path.
+        """Yield every resource of a collection: `customJobs`, or a path from `projects/` on.
 
-        The answer's items are under the collection's own name, `models` also for `:listVersions`.
+        The response has the items under the collection's name, for `:listVersions` under `models`.
         """
         if not path.startswith("projects/"):
             path = f"{self.parent}/{path}"
         query = {"filter": filter} if filter else {}
         while True:
-            answer = self.get(path, **query)
-            items: list[Json] = next((v for k, v in answer.items() if k != "nextPageToken"), [])
+            page = self.get(path, **query)
+            items: list[Json] = next((v for k, v in page.items() if k != "nextPageToken"), [])
             yield from items
-            if not answer.get("nextPageToken"):
+            if not page.get("nextPageToken"):
                 return
-            query["pageToken"] = answer["nextPageToken"]
+            query["pageToken"] = page["nextPageToken"]
 
     def wait(self, operation: Json, *, timeout_seconds: float) -> Json:
-        """Waits until a long-running operation is done and returns its response.
+        """Wait for a long-running operation and return its response.
 
-        The service is asked to answer when it is done (`:wait`); where it cannot, it is polled.
+        The service holds the request until the operation is done (`:wait`); if it has no such
+        method, the operation is polled.
 
         Raises:
-            VertexError: the operation failed.
-            TimeoutError: it was not done in time; says which operation.
+            VertexError: The operation failed.
+            TimeoutError: It was not done in time; names the operation.
         """
         deadline = time.monotonic() + timeout_seconds
         delay_seconds = 0.05
-        can_wait = True
+        has_wait_method = True
         while not operation.get("done"):
             left_seconds = deadline - time.monotonic()
             if left_seconds <= 0:
@@ -135,14 +141,16 @@ class VertexApi:
                     f"{operation['name']} was not done after {timeout_seconds:.0f} s"
                 )
             try:
-                operation = self._progress(operation["name"], left_seconds if can_wait else 0.0)
+                operation = self._progress(
+                    operation["name"], left_seconds if has_wait_method else 0.0
+                )
             except VertexError:
-                if not can_wait:
+                if not has_wait_method:
                     raise
-                can_wait = False
+                has_wait_method = False
             if not operation.get("done"):  # `:wait` may return early
                 time.sleep(delay_seconds)
-                delay_seconds = min(delay_seconds * 1.5, LONGEST_POLL_SECONDS)
+                delay_seconds = min(delay_seconds * 1.5, MAX_POLL_SECONDS)
         if "error" in operation:
             error = operation["error"]
             raise VertexError(
@@ -161,19 +169,19 @@ class VertexApi:
         order_by: str = "timestamp asc",
         page_size: int = 1000,
     ) -> tuple[list[Json], str]:
-        """One page of Cloud Logging's entries, oldest first, and the next page's token."""
+        """Return one page of Cloud Logging's entries, and the token of the next page."""
         body = {
-            "resourceNames": ["/".join(self.parent.split("/")[:2])],
+            "resourceNames": [f"projects/{self.project}"],
             "filter": filter,
             "orderBy": order_by,
             "pageSize": page_size,
             **({"pageToken": page_token} if page_token else {}),
         }
-        answer = self._call("POST", f"{self.logging_url}/v2/entries:list", json=body)
-        return answer.get("entries", []), answer.get("nextPageToken", "")
+        page = self._call("POST", f"{self.logging_url}/v2/entries:list", json=body)
+        return page.get("entries", []), page.get("nextPageToken", "")
 
     def _progress(self, name: str, wait_seconds: float) -> Json:
-        """Return an operation when it is done, or as it is after `wait_seconds`."""
+        """Return an operation once it is done, or unfinished after `wait_seconds`."""
         if not wait_seconds:
             return self.get(name)
         seconds = min(wait_seconds, OPERATION_WAIT_SECONDS)
@@ -190,9 +198,9 @@ class VertexApi:
         timeout_seconds: float = 0.0,
         **arguments: Any,
     ) -> Json:
-        """Send a request, again after a failure that may pass, if a repeat does no harm.
+        """Send a request, and retry it after a transient error if repeating it is safe.
 
-        `done_status` is the error by which a repeat learns that an earlier attempt was carried out.
+        `done_status` is the error that a retry gets if an earlier attempt was carried out.
         """
         may_be_done = False
 
@@ -202,22 +210,15 @@ class VertexApi:
                 return found
             try:
                 return self._send(method, url, timeout_seconds=timeout_seconds, **arguments)
-            except TransientError as error:
-                may_be_done = may_be_done or error.may_be_done
+            except VertexError as error:
                 if error.may_be_done and not is_repeatable:
                     raise _unknown_outcome(error, method, url) from error
-                raise
-            except VertexError as error:
                 if may_be_done and error.status == done_status:
                     return {"done": True}
                 if may_be_done and find and error.status == "ALREADY_EXISTS":
-                    # By an earlier attempt; the next looks, and finds it when it can be read.
-                    raise TransientError(
-                        code=error.code,
-                        status=error.status,
-                        message=error.message,
-                        may_be_done=True,
-                    ) from error
+                    # Created by an earlier attempt; retry until `find` can read it.
+                    error.is_transient = True
+                may_be_done = may_be_done or error.may_be_done
                 raise
 
         return retry(attempt, name=_title(method, url))
@@ -233,34 +234,35 @@ class VertexApi:
                 body: Json = response.json() if response.content else {}
                 return body
         except requests.RequestException as error:
-            if is_refused(error) and url.startswith("http://"):  # an emulator does not come back
-                message = f"nothing answers at {self.base_url}; has the service ended?"
+            if is_refused(error) and url.startswith("http://"):  # a stopped emulator stays stopped
+                message = f"no server at {self.base_url}; has the service stopped?"
                 raise VertexError(code=503, status="UNAVAILABLE", message=message) from error
-            raise failure_of(error, timeout_seconds=timeout) from error
-        raise refusal_of(response)
+            raise error_of_exception(error, timeout_seconds=timeout) from error
+        raise error_of_response(response)
 
 
 def finished(resource: Json | None) -> Json | None:
-    """Return the operation that has made `resource`, for the `find` of a creation."""
+    """Return the finished operation that created `resource`, for the `find` of a creation."""
     return resource and {"done": True, "response": resource}
 
 
 def connect(project: str, location: str) -> VertexApi:
-    """An API for one project and location, on Vertex AI or the environment's emulator."""
-    parent = f"projects/{project}/locations/{location}"
+    """Return a client for one project and location, on Vertex AI or the environment's emulator."""
     emulator = os.environ.get(EMULATOR_VARIABLE)
     if emulator:
         url = f"http://{emulator}"
         session = requests.Session()
         session.trust_env = False  # a proxy of the environment must not see loopback requests
-        return VertexApi(base_url=url, logging_url=url, parent=parent, session=session)
+        return VertexApi(
+            base_url=url, logging_url=url, project=project, location=location, session=session
+        )
 
     import google.auth
     from google.auth.exceptions import TransportError
     from google.auth.transport.requests import AuthorizedSession
 
     class Session(AuthorizedSession):  # type: ignore[misc]
-        """Says that no token could be fetched as a connection that was not made is said."""
+        """Session that reports a failed token request as a failed connection: nothing was sent."""
 
         def request(self, *arguments: Any, **options: Any) -> requests.Response:
             try:
@@ -273,20 +275,19 @@ def connect(project: str, location: str) -> VertexApi:
     return VertexApi(
         base_url=f"https://{location}-aiplatform.googleapis.com",
         logging_url="https://logging.googleapis.com",
-        parent=parent,
+        project=project,
+        location=location,
         session=Session(credentials),
     )
 
 
 def _title(method: str, url: str) -> str:
-    """`POST projects/…/endpoints`, without the host and the query."""
+    """Return `POST projects/…/endpoints`, without the host and the query."""
     return f"{method} {url.partition('?')[0].split('/', 4)[-1]}"
 
 
 def _unknown_outcome(error: VertexError, method: str, url: str) -> VertexError:
-    return VertexError(
-        code=error.code,
-        status=error.status,
-        message=f"{error.message} ({_title(method, url)} may have been carried out; "
-        "look before you repeat it)",
+    return error.final(
+        f"{error.message} ({_title(method, url)} may have been carried out; "
+        "check before you repeat it)"
     )

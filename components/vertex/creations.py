@@ -1,4 +1,4 @@
-"""Creations that may be repeated: each chooses an id by which an earlier attempt is found."""
+"""Creations that are safe to retry: each chooses an id that finds an earlier attempt's result."""
 
 import contextlib
 import re
@@ -10,12 +10,12 @@ from components.vertex.api import VertexApi, VertexError, finished
 from trainer.json_types import Json
 
 DEPLOY_TIMEOUT_SECONDS = 1800
-MOST_READABLE = 48  # of the 63 characters of a model's id, which neither a digit nor "-" begins
+MAX_READABLE = 48  # characters of the display name in a model's id, which may have 63
 NUM_DEPLOYED_IDS = 9 * 10**9  # DeployedModel.id: up to ten digits
 
 
 def create_endpoint(api: VertexApi, body: Json) -> Json:
-    """Create an endpoint, one however often the request is sent; return the operation."""
+    """Create an endpoint, only one even if the request is retried; return the operation."""
     endpoints = f"{api.parent}/endpoints"
     endpoint_id = f"e{uuid.uuid4().hex}"
     return api.post(
@@ -26,22 +26,22 @@ def create_endpoint(api: VertexApi, body: Json) -> Json:
 
 
 def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
-    """Deploy a model, once however often the request is sent; return the operation.
+    """Deploy a model, only once even if the request is retried; return the operation.
 
-    Where another model has the traffic, the new one gets none.
+    The model gets no traffic if another one has it.
 
     Args:
-        api: Where.
-        endpoint: Its resource name.
+        api: Project and location.
+        endpoint: Resource name of the endpoint.
         deployed_model: The DeployedModel of the request, without an id.
     """
     deployed_id = str(10**9 + secrets.randbelow(NUM_DEPLOYED_IDS))
 
     def find() -> Json | None:
-        # An earlier attempt is not among the endpoint's models before its operation is done.
+        # The endpoint lists a deployed model only once the operation is done.
         _await_operations(api, endpoint)
-        there = api.get(endpoint).get("deployedModels", [])
-        ours = next((one for one in there if one["id"] == deployed_id), None)
+        deployed = api.get(endpoint).get("deployedModels", [])
+        ours = next((model for model in deployed if model["id"] == deployed_id), None)
         return finished(ours and {"deployedModel": ours})
 
     request = {"deployedModel": {**deployed_model, "id": deployed_id}}
@@ -49,40 +49,40 @@ def deploy_model(api: VertexApi, endpoint: str, deployed_model: Json) -> Json:
 
 
 def upload_model(api: VertexApi, model: Json, *, parent: str) -> Json:
-    """Upload a model, once however often the request is sent; return the operation.
+    """Upload a model, only once even if the request is retried; return the operation.
 
     Args:
-        api: Where.
+        api: Project and location.
         model: The Model of the request.
-        parent: Resource name of the model that gets a version; "" for a new model.
+        parent: Resource name of the model to add a version to; "" for a new model.
     """
     submission = uuid.uuid4().hex
     model_id = f"{_readable(model['displayName'])}-{submission[:12]}"
     name = parent or f"{api.parent}/models/{model_id}"
-    mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
+    by_submission = f'labels.{SUBMISSION_LABEL}="{submission}"'
 
     def find() -> Json | None:
         _await_operations(api, name)
         if not api.find(name):
             return None
-        versions = list(api.list_resources(f"{name}:listVersions", filter=mine))
+        versions = list(api.list_resources(f"{name}:listVersions", filter=by_submission))
         ours = next(iter(versions), None)
         return finished(ours and {"model": name, "modelVersionId": str(ours["versionId"])})
 
     labels = {**model.get("labels", {}), SUBMISSION_LABEL: submission}
-    which = {"parentModel": parent} if parent else {"modelId": model_id}
-    request = {"model": {**model, "labels": labels}, **which}
+    target = {"parentModel": parent} if parent else {"modelId": model_id}
+    request = {"model": {**model, "labels": labels}, **target}
     return api.post(f"{api.parent}/models:upload", request, find=find)
 
 
 def _readable(display_name: str) -> str:
-    """Return a display name in the characters of an id, of which the first is a letter."""
+    """Return a display name in the characters of an id; an id starts with a letter."""
     text = re.sub("[^a-z0-9]+", "-", display_name.lower()).strip("-")
-    return (text if text[:1].isalpha() else f"m-{text}")[:MOST_READABLE].rstrip("-")
+    return (text if text[:1].isalpha() else f"m-{text}")[:MAX_READABLE].rstrip("-")
 
 
 def _await_operations(api: VertexApi, name: str) -> None:
-    """Wait for the end of what is under way on a resource, whether it succeeds or fails."""
+    """Wait until every operation on a resource has succeeded or failed."""
     try:
         operations = list(api.list_resources(f"{name}/operations"))
     except VertexError as error:

@@ -1,4 +1,4 @@
-"""Reads the tasks of a pipeline run and their outputs from its PipelineJob."""
+"""Tasks of a pipeline run and their outputs, read from its PipelineJob."""
 
 import datetime
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 from trainer.json_types import Json
 
-# Metadata of the endpoint that `ensure_endpoint` puts out: `yes` or `no`.
+# Metadata key of the endpoint artifact of `ensure_endpoint`; its value is `yes` or `no`.
 SERVED_BEFORE = "servedBefore"
 NOT_RUN = "NOT_RUN"
 TASK_STATES = {"SKIPPED": "SUCCEEDED", "NOT_TRIGGERED": NOT_RUN}  # SKIPPED: from the cache
@@ -14,7 +14,7 @@ TASK_STATES = {"SKIPPED": "SUCCEEDED", "NOT_TRIGGERED": NOT_RUN}  # SKIPPED: fro
 
 @dataclass(frozen=True, kw_only=True)
 class TaskView:
-    """One pipeline task as a person would tell it: PENDING, RUNNING, SUCCEEDED, FAILED, NOT_RUN."""
+    """State of a pipeline task: PENDING, RUNNING, SUCCEEDED, FAILED or NOT_RUN."""
 
     name: str
     state: str = NOT_RUN
@@ -24,12 +24,12 @@ class TaskView:
 
 
 def details_by_name(job: Json) -> dict[str, Json]:
-    """Return the newest detail of each task of a PipelineJob, by the task's name in the graph."""
+    """Return the latest detail of each task of a PipelineJob, by the task's name in the spec."""
     return {d["taskName"]: d for d in job.get("jobDetail", {}).get("taskDetails", [])}
 
 
 def outputs_of(detail: Json) -> dict[str, Any]:
-    """Return output parameters by name, and for each output artifact its metadata and address."""
+    """Return the outputs of a task by name; of an artifact, its URI and metadata."""
     metadata = detail.get("execution", {}).get("metadata", {})
     outputs = {
         key.removeprefix("output:"): value
@@ -43,19 +43,25 @@ def outputs_of(detail: Json) -> dict[str, Any]:
 
 
 def outputs_by_task(job: Json, task_names: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return the outputs of each task that has started, by display name."""
+    """Return the outputs of each task that has started, by the task's display name."""
     details = details_by_name(job)
-    return {s: outputs_of(details[key]) for key, s in task_names.items() if key in details}
+    return {
+        display_name: outputs_of(details[name])
+        for name, display_name in task_names.items()
+        if name in details
+    }
 
 
 def task_views(job: Json, task_names: dict[str, str]) -> tuple[TaskView, ...]:
-    """Return the tasks in the order of `task_names`, under their display names."""
+    """Return the states of the tasks, in the order of `task_names` and with display names."""
     details = details_by_name(job)
-    return tuple(_task_view(shown, details.get(key, {})) for key, shown in task_names.items())
+    return tuple(
+        _task_view(display_name, details.get(name, {})) for name, display_name in task_names.items()
+    )
 
 
 def leaf_tasks(spec: Json) -> dict[str, str]:
-    """Names and display names of the tasks of a compiled pipeline that do something, in order."""
+    """Return the display names of all tasks of a compiled pipeline, nested ones too, by name."""
     names: dict[str, str] = {}
 
     def walk(dag: Json) -> None:
@@ -91,7 +97,7 @@ def _seconds(detail: Json) -> float:
 
 
 def _in_order(tasks: Json) -> list[tuple[str, Json]]:
-    """Tasks such that each comes after those it depends on; exit tasks come last of their group."""
+    """Return tasks after those they depend on; of a group, the exit task comes last."""
     ordered: dict[str, Json] = {}
     while len(ordered) < len(tasks):
         for name, task in tasks.items():

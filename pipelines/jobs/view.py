@@ -3,7 +3,7 @@
 import datetime
 from typing import Any
 
-from components.run_summary.usage import MEBIBYTE, mean, most, sparkline, usages_of
+from components.run_summary.usage import MEBIBYTE, maximum, mean, sparkline, usages_of
 from components.vertex.api import VertexApi
 from components.vertex.job_warnings import job_warnings, replicas_of
 from pipelines.jobs.log import last_line
@@ -61,15 +61,15 @@ def usage_table(api: VertexApi, job: Json) -> Table | None:
     usages = usages_of(replicas_of(api, short_name(job["name"])))
     if not usages:
         return None
-    highest_cores = max(most(usage.cores) for usage in usages)
-    highest_memory = max(most(usage.memory_bytes) for usage in usages)
+    highest_cores = max(maximum(usage.cores) for usage in usages)
+    highest_memory = max(maximum(usage.memory_bytes) for usage in usages)
     rows: list[tuple[str, ...]] = [
         (
             usage.name,
             sparkline(usage.cores, highest=highest_cores),
-            f"{mean(usage.cores):.1f}, at most {most(usage.cores):.1f}",
+            f"{mean(usage.cores):.1f}, at most {maximum(usage.cores):.1f}",
             sparkline(usage.memory_bytes, highest=highest_memory),
-            f"{most(usage.memory_bytes) / MEBIBYTE:,.0f} MB",
+            f"{maximum(usage.memory_bytes) / MEBIBYTE:,.0f} MB",
         )
         for usage in usages
     ]

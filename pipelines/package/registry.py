@@ -12,7 +12,12 @@ from typing import Any
 
 import requests
 
-from components.vertex.retries import TransientError, VertexError, failure_of, refusal_of, retry
+from components.vertex.retries import (
+    VertexError,
+    error_of_exception,
+    error_of_response,
+    retry,
+)
 from pipelines.package.spec import Package, read_package
 from trainer.config.settings import ConfigError
 
@@ -114,7 +119,7 @@ def _request(address: str, call: Callable[[], Any]) -> Any:
             return call()
         except requests.RequestException as error:
             failure = _vertex_error_of(error)
-            if isinstance(failure, TransientError):
+            if failure.is_transient:
                 raise failure from error
             raise
 
@@ -129,5 +134,5 @@ def _request(address: str, call: Callable[[], Any]) -> Any:
 
 def _vertex_error_of(error: requests.RequestException) -> VertexError:
     if error.response is not None:
-        return refusal_of(error.response)
-    return failure_of(error, timeout_seconds=0)  # KFP's client sets no timeout
+        return error_of_response(error.response)
+    return error_of_exception(error, timeout_seconds=0)  # KFP's client sets no timeout

@@ -11,10 +11,11 @@ from types import FrameType
 
 from rich.console import Console
 
+from components.errors import StepError
 from components.labels import RUN_LABEL
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, summarize
-from components.teardown.teardown import TeardownError, teardown
+from components.teardown.teardown import teardown
 from components.vertex.api import VertexApi, VertexError
 from components.vertex.job_warnings import replicas_of_jobs
 from components.vertex.task_details import leaf_tasks
@@ -96,7 +97,7 @@ def torn_down(
         finally:
             try:
                 teardown(api, run=submission.run, keep_endpoint=keep_endpoint)
-            except (TeardownError, VertexError, OSError) as error:
+            except (StepError, VertexError, OSError) as error:
                 logger.error("the teardown of %s is incomplete: %s", submission.run, error)
 
 
@@ -111,9 +112,9 @@ def write_result(api: VertexApi, result: RunResult, *, target: Target) -> None:
 
 def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
     """Return a run's facts from its last snapshot, or from its request if it never started."""
-    facts = {"name": run, **request, **view.job, "state": view.state}
+    facts = {**request, **view.job, "state": view.state}
     error = {"error": {"message": view.error}} if view.error else {}
-    summary = summarize({**facts, **error})
+    summary = summarize({**facts, **error}, run=run)
     warnings = dict.fromkeys([*view.warnings, *summary.warnings])
     return dataclasses.replace(summary, warnings=tuple(warnings))
 

@@ -53,10 +53,9 @@ def console_url(api: VertexApi, run: str) -> str:
     emulator = os.environ.get(EMULATOR_VARIABLE)
     if emulator:
         return f"http://{emulator}/"
-    _, project, _, location = api.parent.split("/")
     return (
-        f"https://console.cloud.google.com/vertex-ai/locations/{location}/pipelines/runs/{run}"
-        f"?project={project}"
+        f"https://console.cloud.google.com/vertex-ai/locations/{api.location}/pipelines/runs/{run}"
+        f"?project={api.project}"
     )
 
 

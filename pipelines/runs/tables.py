@@ -4,7 +4,8 @@ import json
 import textwrap
 from typing import Any
 
-from components.run_summary.summary import TOLD, Summary
+from components.run_summary.summary import USER_ERROR_PREFIX, Summary
+from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import leaf_tasks
 from pipelines.resources import Table
 from pipelines.runs.facts import changed_settings
@@ -45,7 +46,7 @@ def tasks_table(job: Json) -> Table:
 def last_error_line(error: str) -> str:
     """Return the last line of an error, which is the most specific."""
     lines = [line for line in error.splitlines() if line.strip()]
-    return lines[-1].strip().removeprefix(TOLD) if lines else ""
+    return lines[-1].strip().removeprefix(USER_ERROR_PREFIX) if lines else ""
 
 
 def run_lines(run: Summary, job: Json) -> list[str]:
@@ -76,9 +77,9 @@ def run_lines(run: Summary, job: Json) -> list[str]:
 def _run_folder(job: Json) -> str:
     """Return the folder of a run in its pipeline root; Vertex AI inserts the project's number."""
     root = str(job.get("runtimeConfig", {}).get("gcsOutputDirectory", "")).rstrip("/")
-    _, project, *_, run = job["name"].split("/")
-    between = f"/{project}" if paths.is_in_bucket(root) else ""
-    return f"{root}{between}/{run}" if root else ""
+    name = ResourceName.from_name(job["name"])
+    between = f"/{name.project}" if paths.is_in_bucket(root) else ""
+    return f"{root}{between}/{name.id}" if root else ""
 
 
 def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:

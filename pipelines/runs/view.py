@@ -10,6 +10,7 @@ from typing import Any
 from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi, VertexError
 from components.vertex.job_warnings import job_warnings
+from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import TaskView, outputs_by_task, task_views
 from pipelines.jobs.log import LogReader, message_of
 from pipelines.kinds import RUN
@@ -117,5 +118,5 @@ class TrainingLog:
         if self._job_id:
             return self._job_id
         jobs = self._api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{self._run}"')
-        self._job_id = next((str(job["name"]).rsplit("/", 1)[-1] for job in jobs), "")
+        self._job_id = next((ResourceName.from_name(job["name"]).id for job in jobs), "")
         return self._job_id

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from components.predict.asking import request_predictions
+from components.predict.online_prediction import request_predictions
 from components.vertex.api import VertexApi, VertexError
 from pipelines.resources import ResourceError, Table, endpoint_of
 
@@ -171,7 +171,7 @@ def _with_position(error: VertexError, batch: Sequence[Instance]) -> VertexError
         message = f"{error.message[: match.start()]}{place}{error.message[match.end() :]}"
     else:
         message = f"{batch[0].place} to {batch[-1].place.rpartition(' ')[2]}: {error.message}"
-    return VertexError(code=error.code, status=error.status, message=message)
+    return error.final(message)
 
 
 def _cell(value: Any) -> str:

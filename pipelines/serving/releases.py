@@ -9,18 +9,19 @@ from components.endpoint.deployments import (
     version_of,
 )
 from components.endpoint.ensure import ensure_endpoint
-from components.endpoint.release import released
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.golden import read_golden
 from components.model_version.registry import (
     DEFAULT,
     PREVIOUS,
-    VersionName,
     list_versions,
     set_default,
+    version_name,
     with_alias,
 )
+from components.release.release import released
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from pipelines.resources import ResourceError, endpoint_of, model_name, short_name, version_called
 from trainer.json_types import Json
 
@@ -45,7 +46,7 @@ def deploy_version(
 
     Raises:
         ResourceError: the name has no version.
-        ParityError: the predictions differ; the endpoint has been restored.
+        StepError: the predictions differ; the endpoint has been restored.
     """
     version = version_called(api, name)
     found = api.get(version.name)
@@ -96,7 +97,7 @@ def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
 
     Raises:
         ResourceError: there is no previous version.
-        ParityError: the previous version's predictions differ.
+        StepError: the previous version's predictions differ.
     """
     model = model_name(api, name)
     versions = list_versions(api, model)
@@ -106,7 +107,7 @@ def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
             f"{name} has no version with the alias {PREVIOUS}: no version was promoted before the "
             f"default. To serve any version: trainyard endpoints deploy {name}@VERSION"
         )
-    former, version = VersionName.of(current), VersionName.of(target)
+    former, version = version_name(current), version_name(target)
     golden = read_golden(target)
     endpoints = [one for one in api.list_resources("endpoints") if _share(one, former)]
     with ExitStack() as stack:
@@ -126,7 +127,7 @@ def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
     ]
 
 
-def _hand_over(endpoint: Json, former: VersionName, split: Split, deployed_id: str) -> Split:
+def _hand_over(endpoint: Json, former: ResourceName, split: Split, deployed_id: str) -> Split:
     """Return the split with the shares of a version's deployed models moved to another one."""
     for one in endpoint["deployedModels"]:
         if version_of(one) == former:
@@ -134,7 +135,7 @@ def _hand_over(endpoint: Json, former: VersionName, split: Split, deployed_id: s
     return split
 
 
-def _share(endpoint: Json, version: VersionName) -> int:
+def _share(endpoint: Json, version: ResourceName) -> int:
     split = traffic_of(endpoint)
     deployed = endpoint.get("deployedModels", [])
     return sum(split.get(one["id"], 0) for one in deployed if version_of(one) == version)
@@ -149,7 +150,7 @@ def _split_text(endpoint: Json) -> str:
     return ", ".join(shares) or "nothing"
 
 
-def _version_text(found: Json, version: VersionName) -> str:
+def _version_text(found: Json, version: ResourceName) -> str:
     return f"{found['displayName']}@{version.version}"
 
 

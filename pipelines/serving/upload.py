@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.labels import MODEL_LABEL
-from components.model_version.registry import VersionName
 from components.model_version.same_model import model_digest
 from components.model_version.saved_model import SavedModelError, check_saved_model
 from components.model_version.upload import upload_version
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from pipelines.kinds import JOB
 from pipelines.package.image import default_image
 from pipelines.package.spec import PULLABLE
@@ -166,7 +166,7 @@ def _check_location(uri: str, *, is_remote: bool) -> None:
         )
 
 
-def _result_lines(api: VertexApi, name: str, version: VersionName, description: str) -> list[str]:
+def _result_lines(api: VertexApi, name: str, version: ResourceName, description: str) -> list[str]:
     version_name = f"{name}@{version.version}"
     aliases = api.get(version.name).get("versionAliases", [])
     title = f"{version_name} ({', '.join(aliases)})" if aliases else version_name

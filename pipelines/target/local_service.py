@@ -190,7 +190,8 @@ def _is_responding(url: str) -> bool:
         api = VertexApi(
             base_url=url,
             logging_url=url,
-            parent="projects/local/locations/-",
+            project="local",
+            location="-",
             session=session,
             timeout_seconds=RESPONSE_TIMEOUT_SECONDS,
         )

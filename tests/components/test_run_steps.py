@@ -9,7 +9,6 @@ from components.endpoint.deployments import undeploy_idle
 from components.endpoint.ensure import ensure_endpoint
 from components.labels import BILLING_LABEL, CANDIDATE, RUN_LABEL, STATE_LABEL
 from components.model_version.registry import (
-    VersionName,
     find_model,
     is_candidate,
     list_versions,
@@ -20,6 +19,7 @@ from components.teardown.made import ENDPOINT, TRAIN, UPLOAD
 from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, VertexError, connect
 from components.vertex.job_warnings import replicas_of
+from components.vertex.resource_name import ResourceName
 from vertex_local.api.database.store import Store
 
 LONG_JOB = {
@@ -64,11 +64,11 @@ def calls(api, monkeypatch):
 def version(upload):
     """Uploads a version of a run, not promoted yet; returns its name."""
 
-    def do(*, run: str, parent: str = "", **labels: str) -> VersionName:
+    def do(*, run: str, parent: str = "", **labels: str) -> ResourceName:
         fields = {"parentModel": parent} if parent else {}
         labels = {RUN_LABEL: run, STATE_LABEL: CANDIDATE, **labels}
         answer = upload(labels=labels, **fields)
-        return VersionName(answer["model"].partition("@")[0], answer["modelVersionId"])
+        return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
 
     return do
 
@@ -77,7 +77,7 @@ def version(upload):
 def deploy(api):
     """Deploys a version with all traffic, as GCPC does: without a name or label of the run."""
 
-    def do(version: VersionName, endpoint: str) -> None:
+    def do(version: ResourceName, endpoint: str) -> None:
         body = {
             "deployedModel": {
                 "model": version.name,
@@ -143,7 +143,7 @@ def endpoint_name(api, *, run: str = "run-1") -> str:
     return ensure_endpoint(api, "digits", run=run)["name"]
 
 
-def promote(api, version: VersionName, endpoint: str) -> None:
+def promote(api, version: ResourceName, endpoint: str) -> None:
     set_default(api, version)
     undeploy_idle(api, endpoint, keep=version)
 
@@ -161,7 +161,7 @@ def test_a_model_is_found_by_its_display_name(api, version):
 
     first = version(run="run-1")
 
-    assert find_model(api, "tiny") == first.model
+    assert find_model(api, "tiny") == first.unversioned
 
 
 def test_an_endpoint_is_made_once_and_then_reused(api):
@@ -176,23 +176,23 @@ def test_promotion_moves_the_aliases_and_takes_down_what_it_replaces(api, versio
     first = version(run="run-1")
     deploy(first, endpoint)
     promote(api, first, endpoint)
-    second = version(run="run-2", parent=first.model)
+    second = version(run="run-2", parent=first.unversioned)
     deploy(second, endpoint)
 
     promote(api, second, endpoint)
 
-    assert aliases(api, first.model) == {"1": ["previous"], "2": ["default"]}
+    assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"]}
     assert deployed_versions(api, endpoint) == ["2"]
-    assert not any(is_candidate(one) for one in list_versions(api, first.model))
+    assert not any(is_candidate(one) for one in list_versions(api, first.unversioned))
 
 
 def test_a_version_that_was_not_promoted_never_becomes_previous(api, version):
     first = version(run="run-1")  # its model's default, as the first one
-    second = version(run="run-2", parent=first.model)
+    second = version(run="run-2", parent=first.unversioned)
 
     set_default(api, second)
 
-    assert aliases(api, first.model) == {"1": [], "2": ["default"]}
+    assert aliases(api, first.unversioned) == {"1": [], "2": ["default"]}
 
 
 def test_teardown_after_a_failure_leaves_nothing_of_the_run(api, version, deploy):
@@ -213,13 +213,13 @@ def test_teardown_after_a_failure_gives_traffic_and_default_back(api, version, d
     first = version(run="run-1")
     deploy(first, endpoint)
     set_default(api, first)
-    second = version(run="run-2", parent=first.model)
+    second = version(run="run-2", parent=first.unversioned)
     deploy(second, endpoint)
     api.post(f"{second.name}:mergeVersionAliases", {"versionAliases": ["default"]})
 
     teardown(api, run="run-2")
 
-    assert aliases(api, first.model) == {"1": ["default"]}
+    assert aliases(api, first.unversioned) == {"1": ["default"]}
     assert deployed_versions(api, endpoint) == ["1"]
     assert set(api.get(endpoint)["trafficSplit"].values()) == {100}
 
@@ -232,7 +232,7 @@ def test_teardown_after_success_keeps_the_version(api, version, deploy):
 
     teardown(api, run="run-1")
 
-    assert aliases(api, first.model) == {"1": ["default"]}
+    assert aliases(api, first.unversioned) == {"1": ["default"]}
     with pytest.raises(VertexError, match="NOT_FOUND"):
         api.get(endpoint)
 
@@ -274,7 +274,7 @@ def test_a_promotion_that_was_interrupted_is_completed(api, version, deploy, rec
     first = version(run="run-1")
     deploy(first, endpoint)
     set_default(api, first)
-    second = version(run="run-2", parent=first.model)
+    second = version(run="run-2", parent=first.unversioned)
     deploy(second, endpoint)
     labels = {**api.get(second.name)["labels"], STATE_LABEL: "promoted"}
     api.patch(f"{second.name}?updateMask=labels", {"labels": labels})
@@ -289,21 +289,21 @@ def test_a_promotion_that_was_interrupted_is_completed(api, version, deploy, rec
     teardown(api, run="run-2")
     teardown(api, run="run-2")
 
-    assert aliases(api, first.model) == {"1": ["previous"], "2": ["default"]}
+    assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"]}
     assert deployed_versions(api, endpoint) == ["2"]
 
 
 def test_a_version_that_was_rolled_back_is_left_alone(api, version, record_run):
     first = version(run="run-1")
     set_default(api, first)
-    second = version(run="run-2", parent=first.model)
+    second = version(run="run-2", parent=first.unversioned)
     set_default(api, second)
     set_default(api, first)
     record_run("run-2", {UPLOAD: {"model": {"resourceName": second.name}}})
 
     teardown(api, run="run-2")
 
-    assert aliases(api, first.model) == {"1": ["default"], "2": ["previous"]}
+    assert aliases(api, first.unversioned) == {"1": ["default"], "2": ["previous"]}
 
 
 def test_teardown_twice_is_harmless(api, version):

@@ -18,6 +18,7 @@ from components.labels import SUBMISSION_LABEL  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
 from components.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
+from components.vertex.resource_name import ResourceName  # noqa: E402
 from pipelines import resources  # noqa: E402
 from pipelines.config import mnist  # noqa: E402
 from pipelines.jobs.log import job_log_lines, last_line  # noqa: E402
@@ -126,7 +127,9 @@ OURS = {
     "models_named": lambda api: registry.find_model(api, "mnist"),
     "model_get": lambda api: resources.get_model(api, "mnist@2"),
     "model_versions": lambda api: registry.list_versions(api, MODEL),
-    "model_alias": lambda api: registry.add_alias(api, registry.VersionName(MODEL, "2"), "default"),
+    "model_alias": lambda api: registry.add_alias(
+        api, ResourceName.from_name(f"{MODEL}@2"), "default"
+    ),
     "model_delete": lambda api: resources.delete_model(
         api, "mnist", confirm_all=lambda count: True
     ),

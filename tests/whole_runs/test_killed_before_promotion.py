@@ -13,8 +13,9 @@ from kfp import dsl
 
 from components.endpoint.component import ensure_endpoint
 from components.labels import CANDIDATE, STATE_LABEL
-from components.model_version.component import find_version, promote
+from components.model_version.component import find_version
 from components.predict.component import predict
+from components.release.component import promote
 from components.teardown.component import teardown
 from tests.support.service import RunningService, running_service
 from tests.vertex_local.pipelines.test_interrupted import ended, kill_everything, kill_runner

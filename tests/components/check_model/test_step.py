@@ -1,4 +1,4 @@
-"""The check of a model before it is deployed: its own server is asked in every wire form."""
+"""Check of a model in its own prediction server, in every wire form."""
 
 import json
 import subprocess
@@ -14,15 +14,17 @@ pytestmark = pytest.mark.timeout(120)
 
 PROGRAM = """
 import sys
-from components.check_model.step import check_served_model
-print(check_served_model("mnist", model_dir=sys.argv[1], golden_path=sys.argv[2]))
+from kfp.dsl import Artifact, Model
+from components.check_model.component import check_model
+model, golden = Model(uri=sys.argv[1]), Artifact(uri=sys.argv[2])
+print(check_model.python_func(workload="mnist", model=model, golden=golden))
 """
 IMAGES = [np.full((28, 28), 7 * number, np.uint8) for number in range(3)]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A model that has not been trained, and its offline predictions."""
+    """An untrained model and its offline predictions."""
     from trainer.serving.export import export_model, load_predictor
     from trainer.workloads import load_workload
 
@@ -35,40 +37,42 @@ def model(tmp_path_factory):
 
 
 def check(tmp_path, folder, golden) -> subprocess.CompletedProcess:
-    """Runs the check in a process of its own: one with TensorFlow at work must not fork."""
+    """Run the check in a process of its own: TensorFlow must not run before the fork."""
     path = tmp_path / "golden.json"
     path.write_text(json.dumps(golden))
     command = [sys.executable, "-c", PROGRAM, str(folder), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     running = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-    assert not any(str(path) in words for words in running), "the server has not ended"
+    assert not any(str(path) in words for words in running), "the server is still running"
     return done
 
 
-def test_every_wire_form_is_answered_as_offline(tmp_path, model):
+def test_predictions_are_as_offline_in_every_wire_form(tmp_path, model):
     done = check(tmp_path, *model)
 
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == 3 * len(wire_requests("mnist", model[1]["instances"]))
 
 
-def test_another_answer_than_offline_names_the_form(tmp_path, model):
+def test_an_error_names_the_wire_form_in_one_line(tmp_path, model):
     folder, golden = model
     wrong = [{**one, "class": (one["class"] + 1) % 10} for one in golden["predictions"]]
 
     done = check(tmp_path, folder, {**golden, "predictions": wrong})
 
     assert done.returncode == 1
-    assert "ParityError: instances in the form 'object': instance 0" in done.stderr
+    assert "error: instances in the form 'object': instance 0" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
 
 
-def test_a_model_that_cannot_be_loaded_is_told(tmp_path, model):
+def test_a_server_that_does_not_start_is_an_error(tmp_path, model):
     (tmp_path / "empty").mkdir()
 
     done = check(tmp_path, tmp_path / "empty", model[1])
 
     assert done.returncode == 1
-    assert "ServerError: the prediction server ended with code 1" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: the prediction server")
+    assert "code 1" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

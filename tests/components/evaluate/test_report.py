@@ -1,16 +1,17 @@
+import base64
 import dataclasses
+import io
 import json
 import math
-import struct
-import zlib
+import re
 from types import SimpleNamespace
 
 import numpy as np
+import PIL.Image
 import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
 from components.evaluate.held_out import HeldOut, choose_golden, find_mistakes
-from components.evaluate.pictures import png
 from components.evaluate.report import class_scores, render_report
 from components.evaluate.roc import draw_roc, log_roc, roc_curve
 from components.evaluate.step import golden_predictions, log_confusion, log_metrics
@@ -27,13 +28,15 @@ EVALUATION = SimpleNamespace(
 )
 
 
-def held_out(labels: list[int], predicted: list[int], sureness: list[float]) -> HeldOut:
+def held_out(labels: list[int], predicted: list[int], confidence: list[float]) -> HeldOut:
     probabilities = np.zeros((len(labels), 3), np.float32)
-    probabilities[np.arange(len(labels)), predicted] = sureness
+    probabilities[np.arange(len(labels)), predicted] = confidence
     images = np.arange(len(labels) * 4, dtype=np.uint8).reshape(-1, 2, 2)
     return HeldOut(
         labels=np.array(labels),
         probabilities=probabilities,
+        golden=[0],
+        mistakes=[0],
         rows={index: {"image": image} for index, image in enumerate(images)},
         format_instance=lambda row: {name: value.tolist() for name, value in row.items()},
     )
@@ -52,9 +55,9 @@ def test_golden_examples_hold_each_class_once_and_fill_up():
 @pytest.mark.parametrize(
     ("labels", "chosen"),
     [([1, 1], [0, 1]), ([2, 0, 1, 1], [1, 2, 0]), ([], [])],
-    ids=["few", "more classes than asked", "none"],
+    ids=["few", "more classes than golden examples", "none"],
 )
-def test_a_small_test_split_gives_what_it_has(labels, chosen):
+def test_a_small_test_split_has_fewer_golden_examples(labels, chosen):
     assert choose_golden(labels, 3) == chosen
 
 
@@ -68,7 +71,7 @@ def test_golden_predictions_are_json_for_an_endpoint():
     }
 
 
-def test_the_surest_mistakes_are_shown_first():
+def test_the_most_confident_mistakes_come_first():
     data = held_out([0, 1, 2, 0], [1, 1, 0, 2], [0.6, 0.9, 0.8, 0.7])
     assert find_mistakes(data.labels, data.probabilities, 24) == [2, 3, 0]
     assert find_mistakes(data.labels, data.probabilities, 2) == [2, 3]
@@ -86,7 +89,7 @@ def test_the_report_is_one_escaped_page_that_needs_no_network():
         EVALUATION,
         Judgement(is_passed=False, reasons=("accuracy 0.8 is below <1>",)),
         held_out=held_out([0, 1], [1, 1], [0.75, 0.9]),
-        mistakes=[0],
+        roc=None,
     )
     for text in (
         "failed",
@@ -107,7 +110,7 @@ def test_a_mistake_without_a_picture_is_shown_with_its_fields():
     row = {"fare": np.float32(7.25), "firm": np.str_("<a>")}
     data = dataclasses.replace(data, rows={0: row})
     judgement = Judgement(is_passed=True, reasons=())
-    page = render_report("taxi", EVALUATION, judgement, held_out=data, mistakes=[0])
+    page = render_report("taxi", EVALUATION, judgement, held_out=data, roc=None)
     for text in ("fare</th><td>7.25<", "firm</th><td>&lt;a&gt;<"):
         assert text in page
 
@@ -128,7 +131,7 @@ def test_two_classes_have_a_roc_curve(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [1, 1]], ids=["three classes", "one class"])
-def test_there_may_be_no_roc_curve(labels):
+def test_without_both_of_two_classes_there_is_no_roc_curve(labels):
     data = held_out(labels, [0, 0], [1, 1])
     if labels == [1, 1]:
         data = dataclasses.replace(data, probabilities=np.full((2, 2), 0.5, np.float32))
@@ -136,15 +139,18 @@ def test_there_may_be_no_roc_curve(labels):
     assert draw_roc(None) == ""
 
 
-@pytest.mark.parametrize(("shape", "colour"), [((2, 3), 0), ((2, 3, 3), 2)], ids=["grey", "colour"])
-def test_a_png_holds_the_pixels(shape, colour):
+@pytest.mark.parametrize(
+    ("shape", "mode"), [((2, 3), "L"), ((2, 3, 3), "RGB")], ids=["grey", "colour"]
+)
+def test_a_mistake_is_shown_with_its_pixels(shape, mode):
     image = np.arange(math.prod(shape), dtype=np.uint8).reshape(shape)
-    data = png(image)
-    width, height, depth, found_colour = struct.unpack(">IIBB", data[16:26])
-    assert (width, height, depth, found_colour) == (3, 2, 8, colour)
-    size = struct.unpack(">I", data[33:37])[0]
-    rows = zlib.decompress(data[41 : 41 + size])
-    assert rows == b"".join(b"\0" + row.tobytes() for row in image)
+    data = dataclasses.replace(held_out([0], [1], [0.75]), rows={0: {"image": image}})
+    judgement = Judgement(is_passed=True, reasons=())
+    page = render_report("mnist", EVALUATION, judgement, held_out=data, roc=None)
+    encoded = re.search(r'src="data:image/png;base64,([^"]+)"', page)[1]
+    shown = PIL.Image.open(io.BytesIO(base64.b64decode(encoded)))
+    assert shown.mode == mode
+    np.testing.assert_array_equal(np.asarray(shown), image)
 
 
 def test_metrics_are_metadata_and_a_file(tmp_path):

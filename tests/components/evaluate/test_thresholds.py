@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from components.evaluate.thresholds import ThresholdError, judge, parse_thresholds
+from components.errors import StepError
+from components.evaluate.thresholds import judge, parse_thresholds
 
 pytestmark = pytest.mark.fast
 
@@ -39,14 +40,12 @@ def test_a_near_miss_is_not_rounded_away():
 
 def test_a_metric_that_is_not_a_number_fails():
     judgement = judge({"loss": math.nan}, {"loss": 1.0})
-    assert (judgement.verdict, judgement.reasons) == (
-        "failed",
-        ("loss is not a number, required is 1",),
-    )
+    assert judgement.verdict == "failed"
+    assert "loss is not a number" in judgement.reasons[0]
 
 
-def test_an_unknown_metric_is_told_the_known_ones():
-    with pytest.raises(ThresholdError, match=r"name 'acuracy'; .* metrics are: accuracy, loss"):
+def test_an_unknown_metric_is_refused_with_the_known_ones():
+    with pytest.raises(StepError, match=r"'acuracy'.*accuracy, loss"):
         judge(METRICS, {"acuracy": 0.9})
 
 
@@ -57,17 +56,17 @@ def test_reads_whole_and_fractional_numbers():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "is no JSON"),
-        ("accuracy=0.9", "is no JSON"),
-        ("[0.9]", "is no JSON object"),
-        ('{"accuracy": "0.9"}', "threshold of accuracy is '0.9'"),
-        ('{"accuracy": true}', "threshold of accuracy is True"),
-        ('{"accuracy": NaN}', "hold NaN"),
-        ('{"accuracy": 1e999}', "threshold of accuracy is inf"),
-        ('{"accuracy": 0.9, "accuracy": 0.1}', "name 'accuracy' twice"),
+        ("", "''.*not JSON.*0.985"),
+        ("accuracy=0.9", "'accuracy=0.9'.*not JSON.*0.985"),
+        ("[0.9]", r"'\[0.9\]'.*JSON object.*0.985"),
+        ('{"accuracy": "0.9"}', "accuracy.*'0.9'.*number"),
+        ('{"accuracy": true}', "accuracy.*True.*number"),
+        ('{"accuracy": NaN}', "NaN.*number"),
+        ('{"accuracy": 1e999}', "accuracy.*inf.*number"),
+        ('{"accuracy": 0.9, "accuracy": 0.1}', "'accuracy' twice"),
     ],
     ids=["empty", "no json", "list", "text", "bool", "nan", "infinite", "twice"],
 )
 def test_thresholds_are_read_strictly(text, problem):
-    with pytest.raises(ThresholdError, match=problem):
+    with pytest.raises(StepError, match=problem):
         parse_thresholds(text)

@@ -1,4 +1,4 @@
-"""The exit task at a run's end: `summary.json`, and the webhook of a bad end."""
+"""The exit task: `summary.json`, and the webhook on failure."""
 
 import json
 import queue
@@ -48,14 +48,14 @@ def nightly(folder: str, verdict: str, on_failure_url: str = "", train: str = "{
 
 
 class Hook(ThreadingHTTPServer):
-    """A webhook; keeps what it is sent, and answers as `answer` says."""
+    """Webhook that records requests; `answer` is its status code, or `drips`."""
 
     daemon_threads = True
 
     def __init__(self, answer: str = "200") -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer = answer
-        self.told: queue.Queue[dict] = queue.Queue()
+        self.received: queue.Queue[dict] = queue.Queue()
         self.is_over = threading.Event()
 
     @property
@@ -63,7 +63,7 @@ class Hook(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/services/SECRET"
 
     def take(self) -> dict:
-        return self.told.get(timeout=30)
+        return self.received.get(timeout=30)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -71,8 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.told.put(json.loads(body))
-        if self.server.answer == "drips":  # a byte now and then, so that no read times out
+        self.server.received.put(json.loads(body))
+        if self.server.answer == "drips":  # one byte at a time, so that no read times out
             self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
             while not self.server.is_over.wait(0.2):
                 self.wfile.write(b"x")
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Keeps quiet."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def start(runs: Runs, verdict: str, **parameters: str) -> dict:
 
 
 def written(job: dict) -> dict:
-    """The summary of a run that has ended, beside its other outputs."""
+    """Read the summary of a run from the run's folder."""
     [detail] = [d for d in job["jobDetail"]["taskDetails"] if d["taskName"] == "teardown"]
     [artifact] = detail["outputs"]["summary"]["artifacts"]
     root = job["runtimeConfig"]["gcsOutputDirectory"]
@@ -134,7 +134,7 @@ def written(job: dict) -> dict:
 
 
 def assert_same(job: dict, found: dict) -> None:
-    """The file says what the API says now, but for the end of the run and of its exit task."""
+    """The file and the API agree, except on the end of the run and of its exit task."""
     now = json.loads(summarize(job).to_json())
     assert found.pop("tasks")[:-1] == now.pop("tasks")[:-1]
     for name in ("ended", "seconds"):
@@ -146,23 +146,23 @@ def assert_same(job: dict, found: dict) -> None:
     ("verdict", "outcome"),
     [("failed", "gate-failed"), ("broken", "failed"), ("passed", "succeeded")],
 )
-def test_a_run_leaves_its_summary_and_tells_of_a_bad_end(runs, verdict, outcome):
+def test_a_run_writes_its_summary_and_posts_it_unless_the_result_is_good(runs, verdict, outcome):
     with hook() as server:
         job = runs.wait(start(runs, verdict, on_failure_url=server.url, train='{"epochs": 5}'))
         found = written(job)
-        told = None if outcome == "succeeded" else server.take()
+        received = None if outcome == "succeeded" else server.take()
 
-        assert server.told.empty()
+        assert server.received.empty()
     assert found["outcome"] == outcome
     assert found["settings"]["train.epochs"] == 5
     assert "SECRET" not in json.dumps(found)
-    if told:
-        assert told.pop("text").startswith(f"{found['run']}: {outcome}: ")
-        assert told == found
+    if received:
+        assert received.pop("text").startswith(f"{found['run']}: {outcome}: ")
+        assert received == found
     assert_same(job, found)
 
 
-def test_a_cancelled_run_leaves_its_summary_and_tells(runs):
+def test_a_cancelled_run_writes_and_posts_its_summary(runs):
     with hook() as server:
         job = start(runs, "hangs", on_failure_url=server.url)
         runs.pids()
@@ -176,7 +176,7 @@ def test_a_cancelled_run_leaves_its_summary_and_tells(runs):
 
 
 @pytest.mark.parametrize("victim", ["runner", "everything"])
-def test_a_killed_run_leaves_its_summary_and_tells(tmp_path, temp_folder, victim):
+def test_a_killed_run_writes_and_posts_its_summary(tmp_path, temp_folder, victim):
     with hook() as server, running_service(tmp_path / "vertex", *PRELOAD) as service:
         runs = Runs(service, tmp_path)
         job = start(runs, "hangs", on_failure_url=server.url)
@@ -213,7 +213,7 @@ def test_a_run_that_ends_with_its_service_is_interrupted_not_cancelled(tmp_path,
 
 
 @pytest.mark.parametrize("answer", ["dead", "drips", "500"])
-def test_a_webhook_that_cannot_be_told_fails_nothing_and_is_reported(runs, answer):
+def test_a_failing_webhook_is_a_warning_and_does_not_fail_the_run(runs, answer):
     with hook(answer) as server:
         url = f"http://127.0.0.1:{closed_port()}/SECRET" if answer == "dead" else server.url
         job = runs.wait(start(runs, "failed", on_failure_url=url), timeout_seconds=60)
@@ -221,23 +221,23 @@ def test_a_webhook_that_cannot_be_told_fails_nothing_and_is_reported(runs, answe
     assert job["state"] == "PIPELINE_STATE_SUCCEEDED"
     found = written(job)
     [warning] = found["warnings"]
-    assert warning.startswith("the webhook http://127.0.0.1/… was not told of the run's end: ")
+    assert warning.startswith("the webhook http://127.0.0.1/… ")
     assert_same(job, found)
 
 
 @pytest.mark.parametrize("answer", ["drips", "silent"])
-def test_a_slow_webhook_holds_nobody_longer_than_its_time(answer):
+def test_a_slow_webhook_is_abandoned_after_the_timeout(answer):
     with hook("drips") as server, socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x" if answer == "silent" else server.url
         began = time.monotonic()
         problem = post_summary(url, "{}", timeout_seconds=0.5)
         took = time.monotonic() - began
 
-    assert "did not answer within 0.5 s" in problem
+    assert "0.5 s" in problem
     assert took < 10
 
 
-def test_a_webhook_is_not_followed_elsewhere():
+def test_a_redirect_of_a_webhook_is_not_followed():
     with hook("302") as server:
-        assert post_summary(server.url, "{}").endswith("it answered HTTP 302")
+        assert post_summary(server.url, "{}").endswith("HTTP 302")
         assert server.take() == {}

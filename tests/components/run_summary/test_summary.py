@@ -25,7 +25,7 @@ STEPS = ("fingerprint-input", "evaluate", "promote", "serve-known", "teardown")
 
 
 def pipeline(*names: str) -> dict:
-    """A specification with these tasks, one after the other."""
+    """Return a specification with these tasks in sequence."""
     tasks = {
         name: {"componentRef": {"name": "comp"}, "dependentTasks": list(names[:place])}
         for place, name in enumerate(names)
@@ -95,7 +95,7 @@ FAILED = task("evaluate", verdict="failed", reasons="accuracy 0.1 is below 0.9")
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_run_has_one_word_for_its_end(found, outcome, version, is_new):
+def test_the_outcome_of_a_run_is_one_word(found, outcome, version, is_new):
     summary = summarize(found)
 
     assert (summary.outcome, summary.model_version) == (outcome, version)
@@ -105,7 +105,7 @@ def test_a_run_has_one_word_for_its_end(found, outcome, version, is_new):
 
 
 def test_a_version_that_the_teardown_promoted_counts():
-    """`promote` puts out nothing when it is killed; the teardown completes what it began."""
+    """`promote` has no output if it was killed; the teardown completes the promotion."""
     found = job(PASSED, state="FAILED", error="interrupted: the service stopped")
     summary = summarize(found, exit_metadata={"promoted": VERSION, "warnings": "a\nb"})
 
@@ -154,8 +154,8 @@ def test_the_facts_of_a_run_come_from_its_pipeline_job():
     }
 
 
-def test_what_the_exit_task_writes_is_what_is_read_after_the_end():
-    """Its own task has not ended while it writes; only its end and that of the run differ."""
+def test_the_exit_task_writes_the_facts_that_are_read_after_the_end():
+    """Its own task is still running; only its end and that of the run differ."""
     running = {**task("teardown", state="RUNNING")}
     del running["endTime"]
     before = job(FAILED, running, state="RUNNING")
@@ -177,14 +177,14 @@ def failed_with(words: str) -> dict:
     return {**task("fingerprint-input", state="FAILED"), "error": {"message": words}}
 
 
-def test_a_line_that_a_step_ended_with_for_its_user_is_the_runs_error():
+def test_the_error_of_a_run_is_the_steps_line_for_the_user():
     found = job(failed_with(LINES), state="FAILED", error=f"The DAG failed\n{LINES}")
     assert summarize(found).error == "fingerprint-input: data.csv: no column 'tips'"
     for words, error in (("Traceback\nKeyError: 7", "The DAG failed"), (LINES, "interrupted: x")):
         assert summarize(job(failed_with(words), state="FAILED", error=error)).error == error
 
 
-def test_the_summary_has_what_is_said_of_the_data():
+def test_the_summary_has_the_remarks_on_the_data():
     metadata = {"report": "report.html", "notes": "72 rows", "drift": "a: 1 %\nb: 2 %"}
     prepared = task("prepare-examples")
     prepared["outputs"] = {"examples": {"artifacts": [{"uri": "/e", "metadata": metadata}]}}
@@ -196,13 +196,13 @@ def test_the_summary_has_what_is_said_of_the_data():
     assert summary.drift == ("a: 1 %", "b: 2 %")
 
 
-def test_a_webhooks_path_is_not_shown():
+def test_the_path_of_a_webhook_is_hidden():
     shown = settings_of(job(on_failure_url="https://hooks.example/services/SECRET"))
 
     assert shown["on_failure_url"] == "https://hooks.example/…"
 
 
-def test_latest_points_to_the_run_written_last(tmp_path):
+def test_latest_links_to_the_run_written_last(tmp_path):
     for name in ("m-1", "m-2"):
         summarize(job(FAILED)).write(tmp_path / name)
 
@@ -214,7 +214,7 @@ def test_latest_points_to_the_run_written_last(tmp_path):
 
 
 def with_drift() -> dict:
-    """A run whose examples have moved in five features."""
+    """Return a run with drift in five features of its examples."""
     prepared = {
         "report": "report.html",
         "notes": "72 rows: 71 examples, 1 quarantined (fare 1)",
@@ -232,7 +232,7 @@ def target(tmp_path) -> Target:
     return Target(**places, state_dir=tmp_path)
 
 
-def test_a_summary_holds_all_drift_and_where_the_data_is_described():
+def test_a_summary_has_all_drift_and_the_data_report():
     summary = summarize(with_drift())
     assert summary.data_report == "/runs/m-1/examples/report.html"
     assert summary.data_notes == ("72 rows: 71 examples, 1 quarantined (fare 1)",)
@@ -241,9 +241,9 @@ def test_a_summary_holds_all_drift_and_where_the_data_is_described():
 
 def test_the_end_of_a_submitted_run_names_the_worst_drift_and_the_report(target, capsys):
     print_outcome(summarize(with_drift()), target=target)
-    told = capsys.readouterr().out
-    assert re.findall(r"drift: (f\d): Mobile", told) == ["f5", "f4", "f3"]
-    assert "data report: /runs/m-1/examples/report.html" in told
+    printed = capsys.readouterr().out
+    assert re.findall(r"drift: (f\d): Mobile", printed) == ["f5", "f4", "f3"]
+    assert "data report: /runs/m-1/examples/report.html" in printed
 
 
 def test_the_end_of_a_run_names_the_worst_drift_and_the_report(target):
@@ -251,7 +251,7 @@ def test_the_end_of_a_run_names_the_worst_drift_and_the_report(target):
     view = view_of(found, task_names={})
     result = RunResult(summary=summarize(found), view=view, is_interrupted=False)
     print_result(result, config=named_run("mnist"), target=target, is_kept=False, console=console)
-    told = console.file.getvalue()
-    assert re.findall(r"(f\d): Mobile", told) == ["f5", "f4", "f3"]
-    assert "2 more in the data report" in told
-    assert "data report       /runs/m-1/examples/report.html" in told
+    printed = console.file.getvalue()
+    assert re.findall(r"(f\d): Mobile", printed) == ["f5", "f4", "f3"]
+    assert "2 more in the data report" in printed
+    assert "data report       /runs/m-1/examples/report.html" in printed

@@ -1,4 +1,4 @@
-"""The CPU and memory of replicas in the terminal and in the report of a run."""
+"""CPU and memory of replicas, in the terminal and in the report of a run."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from pipelines.jobs.view import usage_table
 
 pytestmark = pytest.mark.fast
 
-TOLD = {
+REPLICAS = {
     "usageSeconds": [1.0, 2.0, 3.0],
     "replicas": [
         {"name": "chief/0", "usage": {"cores": [0.0, 1.0, 2.0], "memoryBytes": [0, None, 2**20]}},
@@ -40,7 +40,7 @@ SUMMARY = Summary(
 
 
 def test_samples_are_read_from_the_response():
-    [usage] = usages_of(TOLD)
+    [usage] = usages_of(REPLICAS)
     assert usage == Usage(
         name="chief/0",
         seconds=[1.0, 2.0, 3.0],
@@ -49,9 +49,9 @@ def test_samples_are_read_from_the_response():
     )
 
 
-@pytest.mark.parametrize("told", [None, {}, {"replicas": [{"name": "chief/0"}]}])
-def test_without_samples_there_is_nothing_to_show(told):
-    assert usages_of(told) == []
+@pytest.mark.parametrize("replicas", [None, {}, {"replicas": [{"name": "chief/0"}]}])
+def test_without_samples_there_are_no_charts(replicas):
+    assert usages_of(replicas) == []
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_a_line_of_bars_keeps_peaks_and_gaps(values, line):
 
 
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 600])
-def test_a_line_is_never_wider_than_asked(count):
+def test_a_line_is_never_wider_than_its_limit(count):
     assert len(shorten(list(range(count)), 32)) <= 32
     assert max(shorten(list(range(count)), 32)) == count - 1
 
 
-def test_a_chart_goes_from_corner_to_corner_and_has_gaps():
+def test_a_chart_fills_its_area_and_has_gaps():
     drawn = chart([0, 1, None, 2], highest=2)
     assert drawn.count("<polyline") == 2
     assert f'<polyline points="0.0,{HEIGHT:.1f} ' in drawn
@@ -92,10 +92,10 @@ def test_the_report_of_a_run_shows_each_replica(tmp_path):
 
         def get(self, path):
             assert path.endswith("/customJobs/7/replicas")
-            return TOLD
+            return REPLICAS
 
-    told = replicas_of_jobs(Api(), label='labels.trainyard_run="mnist-1"')
-    write_report(SUMMARY, tmp_path, replicas=told)
+    replicas = replicas_of_jobs(Api(), label='labels.trainyard_run="mnist-1"')
+    write_report(SUMMARY, tmp_path, replicas=replicas)
     page = (tmp_path / REPORT_FILE).read_text()
     assert page.count("<svg") == 2
     assert "chief/0" in page
@@ -104,21 +104,21 @@ def test_the_report_of_a_run_shows_each_replica(tmp_path):
     assert "&lt;train&gt;" in page
 
 
-def test_a_report_without_samples_says_so():
-    assert "None is known" in render(SUMMARY, usages=[])
+def test_a_report_without_samples_has_a_reason_instead():
+    assert "No samples" in render(SUMMARY, usages=[])
 
 
 def test_jobs_show_draws_a_line_for_each_replica_that_is_seen():
     class Api:
         parent = "projects/p/locations/l"
-        told: dict = TOLD
+        replicas: dict = REPLICAS
 
         def get(self, path):
-            return self.told
+            return self.replicas
 
     job = {"name": "projects/p/locations/l/customJobs/7"}
     table = usage_table(Api(), job)
     assert table.headings == ("REPLICA", "CPU OVER 3 s", "CORES", "MEMORY", "AT MOST")
     assert table.rows == [("chief/0", "▁▅█", "1.0, at most 2.0", "▁ █", "1 MB")]
-    Api.told = {}
+    Api.replicas = {}
     assert usage_table(Api(), job) is None

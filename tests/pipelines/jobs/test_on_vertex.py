@@ -85,9 +85,14 @@ def trainyard(vertex, monkeypatch, tmp_path, capsys):
     """Run `trainyard jobs … --on vertex`; return its exit code, output and error output."""
 
     def connect(project, location):
-        parent = f"projects/{project}/locations/{location}"
         logging_url = LOGS.removesuffix("/v2/entries:list")
-        return VertexApi(base_url=VERTEX, logging_url=logging_url, parent=parent, session=vertex)
+        return VertexApi(
+            base_url=VERTEX,
+            logging_url=logging_url,
+            project=project,
+            location=location,
+            session=vertex,
+        )
 
     for module in (target_options, jobs_submit):
         monkeypatch.setattr(module, "connect", connect)

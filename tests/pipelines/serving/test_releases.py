@@ -7,9 +7,10 @@ import pytest
 from components.endpoint.deployments import moved_traffic
 from components.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
 from components.model_version.golden import GOLDEN_FILE, write_golden
-from components.model_version.registry import VersionName, set_default
+from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
 from components.vertex.api import EMULATOR_VARIABLE, VertexError, connect
+from components.vertex.resource_name import ResourceName
 from pipelines.cli import main
 from pipelines.target.places import LOCAL_PROJECT
 from tests.support.service import container_spec
@@ -28,7 +29,7 @@ def api(service, monkeypatch):
 def version(api, tmp_path):
     """Uploads a version of `tiny` that is right, or wrong by its golden prediction."""
 
-    def do(*, is_right: bool = True, words: tuple[str, ...] = ("classes",)) -> VersionName:
+    def do(*, is_right: bool = True, words: tuple[str, ...] = ("classes",)) -> ResourceName:
         folder = tmp_path / "artifact"
         folder.mkdir(exist_ok=True)
         (folder / "saved_model.pb").write_bytes(b"model")
@@ -44,7 +45,7 @@ def version(api, tmp_path):
         parents = [one["name"] for one in api.list_resources("models")]
         body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
         answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
-        return VersionName(answer["model"], answer["modelVersionId"])
+        return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
 
     return do
 
@@ -113,7 +114,7 @@ def test_deployment_without_a_check_is_reported(api, version, trainyard, service
     assert (code, shares(api)) == (0, {"1": 100, "2": 0})
     assert "not checked" in output
 
-    (service.root / "models" / first.model.rpartition("/")[2] / "1" / GOLDEN_FILE).unlink()
+    (service.root / "models" / first.unversioned.rpartition("/")[2] / "1" / GOLDEN_FILE).unlink()
     trainyard("endpoints", "undeploy", "tiny@1")
     code, output, _ = trainyard("endpoints", "deploy", "tiny@1")
     assert (code, shares(api)) == (0, {"2": 0, "1": 100})
@@ -238,7 +239,7 @@ def test_the_same_model_is_known_by_its_files_but_not_while_it_is_a_candidate(ap
     name = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)["model"]
 
     assert find_promoted(api, name, digest) == ""
-    set_default(api, VersionName(name, "1"))
+    set_default(api, ResourceName.from_name(f"{name}@1"))
     assert find_promoted(api, name, digest) == f"{name}@1"
     assert find_promoted(api, name, "0" * 32) == ""
 

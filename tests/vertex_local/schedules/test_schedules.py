@@ -26,7 +26,8 @@ from pipelines.target.lease import Lease, keep_service
 from pipelines.target.places import Target
 from tests.support.http_server import Handler, running
 
-PARENT = "projects/demo/locations/us-central1"
+PROJECT, LOCATION = "demo", "us-central1"
+PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
 YEARLY = "TZ=Europe/Berlin 0 3 1 1 *"
 WAIT_TIMEOUT_SECONDS = 60
 CLOCK_SPEED = 600  # a minute takes a tenth of a second
@@ -198,7 +199,9 @@ def fast_service(root):
         url = process.stdout.readline().split()[-1]
         with requests.Session() as session:
             session.trust_env = False
-            api = VertexApi(base_url=url, logging_url=url, parent=PARENT, session=session)
+            api = VertexApi(
+                base_url=url, logging_url=url, project=PROJECT, location=LOCATION, session=session
+            )
             yield api
     finally:
         user.close()
@@ -310,7 +313,13 @@ def test_the_requests_are_those_of_the_official_client(recorder, body):
     there = {"name": name, "state": "ACTIVE"}
     with requests.Session() as session:
         session.trust_env = False
-        api = VertexApi(base_url=recorder.url, logging_url="", parent=PARENT, session=session)
+        api = VertexApi(
+            base_url=recorder.url,
+            logging_url="",
+            project=PROJECT,
+            location=LOCATION,
+            session=session,
+        )
         api.post(f"{PARENT}/schedules", body)
         schedules.ours(api)
         schedules.pause(api, there)

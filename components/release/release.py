@@ -1,4 +1,4 @@
-"""Puts a model version into service: deployed, given traffic, asked, and back when it fails."""
+"""Release of a model version: deployment, traffic and check, undone if one of them fails."""
 
 import logging
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from components.endpoint.deployments import (
 )
 from components.endpoint.ensure import ensure_endpoint, find_endpoint
 from components.endpoint.traffic import WHOLE, all_to
-from components.model_version.registry import VersionName
 from components.predict.step import check_version
 from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 def released(
     api: VertexApi,
     endpoint: Json,
-    version: VersionName,
+    version: ResourceName,
     *,
     golden: Json | None,
     machine: str,
@@ -36,12 +36,12 @@ def released(
 ) -> Iterator[None]:
     """Deploy a version unless it is deployed, give it traffic and check its predictions.
 
-    If that or the block fails, the endpoint is left as it was. Without golden predictions, or
-    traffic, only the server's health is checked, by the deployment itself.
+    If that or the block fails, the endpoint is restored. Without golden predictions, or without
+    traffic, nothing but the server's health is checked, which the deployment does itself.
 
     Raises:
-        ParityError: the version does not repeat its golden predictions.
-        VertexError: the deployment failed, or the endpoint answers with an error.
+        StepError: The version does not repeat its golden predictions.
+        VertexError: The deployment or a request failed.
     """
     name = endpoint["name"]
     is_new = not find_deployed(endpoint, version)
@@ -60,7 +60,7 @@ def released(
 
 def serve_promoted(
     api: VertexApi,
-    version: VersionName,
+    version: ResourceName,
     *,
     endpoint_name: str,
     machine: str,
@@ -68,12 +68,12 @@ def serve_promoted(
     run: str,
     golden: Json,
 ) -> None:
-    """Serve a promoted version on an endpoint that is to be kept or that serves now.
+    """Serve a promoted version, if the endpoint is to be kept or is serving; else do nothing.
 
-    Where neither holds, nothing is done. Older versions of the model are undeployed.
+    Older versions of the model are undeployed.
     """
     endpoint = find_endpoint(api, endpoint_name)
-    logger.info("the trained model is %s already: no version is registered", version)
+    logger.info("the trained model is the same as %s: no new version is registered", version)
     if not keep_endpoint and not (endpoint and is_serving(endpoint)):
         return
     endpoint = endpoint or ensure_endpoint(api, endpoint_name, run=run)

@@ -1,4 +1,4 @@
-"""Prediction requests to an endpoint, timed."""
+"""Online prediction: requests to an endpoint, with their latency."""
 
 import time
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ from trainer.json_types import Json
 
 
 @dataclass(frozen=True)
-class Answer:
-    """An endpoint's answer and how long it took, from request to parsed JSON, retries included."""
+class PredictResponse:
+    """Response of an endpoint; `milliseconds` is from request to parsed JSON, with retries."""
 
     predictions: list[Json]
     milliseconds: float
     model_version: str
 
 
-def request_predictions(api: VertexApi, endpoint: str, instances: Sequence[Any]) -> Answer:
-    """Send instances to `endpoint` (`projects/…/endpoints/ID`).
+def request_predictions(api: VertexApi, endpoint: str, instances: Sequence[Any]) -> PredictResponse:
+    """Send instances to an endpoint (`projects/…/endpoints/ID`).
 
     Raises:
-        VertexError: the endpoint refused, or stayed unavailable.
+        VertexError: The endpoint refused the request, or stayed unavailable.
     """
     started = time.perf_counter()
     body = api.post(
@@ -31,7 +31,7 @@ def request_predictions(api: VertexApi, endpoint: str, instances: Sequence[Any])
         timeout_seconds=PREDICT_TIMEOUT_SECONDS,
     )
     seconds = time.perf_counter() - started
-    return Answer(
+    return PredictResponse(
         predictions=list(body.get("predictions", [])),
         milliseconds=seconds * 1000,
         model_version=str(body.get("modelVersionId", "")),

@@ -1,0 +1,21 @@
+"""Errors of steps that their message explains to the user."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from components.vertex.api import VertexError
+from trainer.errors import TrainerError
+
+
+class StepError(Exception):
+    """A step cannot go on; the message says why and what to do."""
+
+
+@contextlib.contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """End a pipeline's step with one line for an error that a user can solve, without traceback."""
+    try:
+        yield
+    except (StepError, TimeoutError, TrainerError, VertexError) as error:
+        sys.exit(f"error: {' '.join(str(error).split())}")
