@@ -94,7 +94,7 @@ def records(trainyard) -> set[str]:
 def fate(output: str) -> dict[str, str]:
     """Return the decision and reason by run."""
     rows = [line.split(maxsplit=4) for line in output.splitlines()[1:-1]]
-    return {row[0]: row[4].strip() for row in rows}
+    return {row[0]: " ".join(row[4].split()) for row in rows}
 
 
 def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state):
@@ -103,7 +103,7 @@ def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state
 
     output = trainyard("prune", "--keep", "1")
 
-    assert fate(output) == {"three": "keep  one of the newest 1", "two": "remove", "one": "remove"}
+    assert fate(output) == {"three": "keep one of the newest 1", "two": "remove", "one": "remove"}
     assert output.splitlines()[-1].startswith("removed: 2 of 3 runs, 0.")
     assert folders(state) == records(trainyard) == {"three"}
     assert [path.name for path in (state / "vertex" / "pipelines").iterdir()] == ["three"]
@@ -118,7 +118,7 @@ def test_cached_files_of_a_kept_run_are_kept(trainyard, submit, state):
 
     output = trainyard("prune", "--keep", "2")
 
-    assert fate(output)["one"] == "keep  two uses its files"
+    assert fate(output)["one"] == "keep two uses its files"
     assert folders(state) == records(trainyard) == {"one", "two", "three"}
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
@@ -140,7 +140,7 @@ def test_young_runs_and_the_latest_are_kept(trainyard, submit, state):
     submit("one", "two")
     (state / "runs" / "latest").symlink_to("one")
     output = trainyard("prune", "--keep", "0", "--older-than", "30d")
-    assert set(fate(output).values()) == {"keep  younger than 30d"}
+    assert set(fate(output).values()) == {"keep younger than 30d"}
 
     files = RunFiles(connect("local", "us-central1"), state)
     later = decide(files, keep=0, older_than_seconds=30 * DAY, now=time.time() + 31 * DAY)
@@ -154,7 +154,7 @@ def test_unfinished_run_and_the_files_it_uses_are_kept(trainyard, submit, packag
 
     output = trainyard("prune", "--keep", "0")
 
-    assert fate(output) == {"two": "keep  it is unfinished", "one": "keep  two uses its files"}
+    assert fate(output) == {"two": "keep it is unfinished", "one": "keep two uses its files"}
     trainyard("runs", "cancel", "two")
 
 
@@ -172,7 +172,7 @@ def test_run_that_starts_to_use_files_keeps_them(trainyard, submit, state):
 
     output = trainyard("prune", "--keep", "0")
 
-    assert fate(output)["one"].startswith("keep  an unfinished run uses files in ")
+    assert fate(output)["one"].startswith("keep an unfinished run uses files in ")
     assert (state / "runs" / "one" / "make" / "made").exists()
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
     os.close(lock)
@@ -195,7 +195,7 @@ def test_only_folders_of_runs_are_removed(trainyard, submit, state, tmp_path):
 
     assert fate(output) == {
         "one": "remove",
-        "begun": "keep  it may have just started",
+        "begun": "keep it may have just started",
         "forgotten": "remove",
     }
     assert folders(state) == {"notes", "begun", "Other", "link"}
@@ -223,7 +223,7 @@ def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, st
 
     assert trainyard("runs", "delete", "three") == "deleted three\n"
     assert folders(state) == {"one", "two"}
-    assert trainyard("runs", "delete", "one") == "deleted one; its files stay: two uses them\n"
+    assert trainyard("runs", "delete", "one") == "deleted one; its files are kept: two uses them\n"
     assert folders(state) == {"one", "two"}
     assert records(trainyard) == {"two"}
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
