@@ -1,1 +1,1 @@
-"""The DAG, and what is done with it: compile, submit, watch."""
+"""The pipeline and the `trainyard` command, which compiles, submits and manages it."""

@@ -1,4 +1,4 @@
-"""Reads and changes single resources: models and endpoints (jobs: pipelines/jobs)."""
+"""Models and endpoints: show, change and delete (jobs and runs: pipelines/kinds.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,24 +21,24 @@ from trainer.suggest import did_you_mean
 
 
 class ResourceError(ValueError):
-    """No such resource, or a bad argument; the message says what there is."""
+    """The resource does not exist, or its state or an argument does not allow the action."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to print under headings."""
+    """Rows and their headings."""
 
     headings: tuple[str, ...]
     rows: list[tuple[str, ...]]
 
 
 def short_name(resource_name: str) -> str:
-    """`5@2` of `projects/P/locations/L/models/5@2`."""
+    """Return `5@2` of `projects/P/locations/L/models/5@2`."""
     return str(ResourceName.from_name(resource_name))
 
 
 def models_table(api: VertexApi) -> Table:
-    """Models with their versions, oldest first."""
+    """Return a row for each version of each model, oldest model first."""
     rows: list[tuple[str, ...]] = []
     for model in sorted(api.list_resources("models"), key=lambda model: model["createTime"]):
         for version in list_versions(api, ResourceName.from_name(model["name"]).unversioned):
@@ -49,20 +49,20 @@ def models_table(api: VertexApi) -> Table:
 
 
 def get_model(api: VertexApi, name: str) -> Json:
-    """A model by display name or id, with `@version` or `@alias` if another than the default."""
+    """Return a model by display name or id, with `@version` or `@alias` for a version."""
     return api.get(model_name(api, name))
 
 
-def delete_model(api: VertexApi, name: str, *, with_all: Callable[[int], bool]) -> str:
+def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool]) -> str:
     """Delete a model, or one version of it (`mnist@2`); return what was deleted.
 
     Args:
         api: Project and location.
         name: `mnist` or `mnist@2`.
-        with_all: Says whether a model is to go that has this many versions, more than one.
+        confirm_all: Given the number of versions, returns whether to delete all of them.
 
     Raises:
-        ResourceError: the version is the default, or not all versions are to go.
+        ResourceError: the version is the default, or the deletion of all was not confirmed.
     """
     base, at, _ = name.partition("@")
     if at:
@@ -72,17 +72,17 @@ def delete_model(api: VertexApi, name: str, *, with_all: Callable[[int], bool]) 
     else:
         full_name, method = model_name(api, name), ""
         num_versions = len(list_versions(api, full_name))
-        if num_versions > 1 and not with_all(num_versions):
+        if num_versions > 1 and not confirm_all(num_versions):
             raise ResourceError(
-                f"{name} has {num_versions} versions; delete one by its name, as {name}@1, or all "
-                "of them with --all"
+                f"{name} has {num_versions} versions; delete one by name, such as {name}@1, or all "
+                "with --all"
             )
     api.wait(api.delete(f"{full_name}{method}"), timeout_seconds=LRO_TIMEOUT_SECONDS)
     return short_name(full_name)
 
 
 def set_default_version(api: VertexApi, name: str) -> str:
-    """Makes `mnist@2`, or `mnist@previous`, the default version; answers which one that is.
+    """Make `mnist@2` or `mnist@previous` the default version; return it as `mnist@NUMBER`.
 
     Raises:
         ResourceError: the name has no version.
@@ -93,13 +93,13 @@ def set_default_version(api: VertexApi, name: str) -> str:
 
 
 def version_called(api: VertexApi, name: str) -> ResourceName:
-    """Return the version that `mnist@2` or `mnist@previous` names, by its number.
+    """Return the version that `mnist@2` or `mnist@previous` names.
 
     Raises:
         ResourceError: the name has no version.
     """
     if not name.partition("@")[2]:
-        raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, as {name}@2")
+        raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, such as {name}@2")
     return version_name(api.get(model_name(api, name)))
 
 
@@ -114,14 +114,14 @@ def _refuse_default(versions: list[Json], version: ResourceName, model: str) -> 
 
 
 def model_name(api: VertexApi, name: str) -> str:
-    """The resource name for a display name or id, with its `@version` kept."""
+    """Return the resource name of a display name or id, with the `@version` kept."""
     base, at, version = name.partition("@")
     found = find_model(api, base) or f"{api.parent}/models/{base}"
     return f"{found}{at}{version}"
 
 
 def list_endpoints(api: VertexApi) -> list[Json]:
-    """Return each endpoint with the versions that it serves, their traffic, and their state."""
+    """Return each endpoint with the versions it serves, their traffic, and its state."""
     endpoints = list(api.list_resources("endpoints"))
     deployed = [one for endpoint in endpoints for one in endpoint.get("deployedModels", [])]
     names = {model: _name_of(api, model) for model in {one["model"] for one in deployed}}
@@ -137,7 +137,7 @@ def list_endpoints(api: VertexApi) -> list[Json]:
 
 
 def _served(deployed: Json, endpoint: Json, names: dict[str, str]) -> Json:
-    """Return a deployed model's version by the model's display name, `mnist@1`."""
+    """Return a deployed model as JSON, its version by the model's display name, `mnist@1`."""
     return {
         "version": f"{names[deployed['model']]}@{deployed.get('modelVersionId', '?')}",
         "model": deployed["model"],
@@ -147,7 +147,7 @@ def _served(deployed: Json, endpoint: Json, names: dict[str, str]) -> Json:
 
 
 def _name_of(api: VertexApi, model: str) -> str:
-    """Return a model's display name; its id if it cannot be read, as in another project."""
+    """Return a model's display name, or its id if it cannot be read, as in another project."""
     base = ResourceName.from_name(model).unversioned
     try:
         return str(api.get(base)["displayName"])
@@ -156,7 +156,7 @@ def _name_of(api: VertexApi, model: str) -> str:
 
 
 def endpoints_table(endpoints: list[Json]) -> Table:
-    """Endpoints with what is deployed to each, its share of the traffic, and its state."""
+    """Return a row for each endpoint: versions, their shares of the traffic, and state."""
     rows: list[tuple[str, ...]] = []
     for one in endpoints:
         serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in one["serves"])
@@ -165,7 +165,7 @@ def endpoints_table(endpoints: list[Json]) -> Table:
 
 
 def _serving_state(api: VertexApi, endpoint: Json) -> str:
-    """The states of the prediction servers; "-" on Vertex AI, which does not tell."""
+    """Return the states of the prediction servers; "-" on Vertex AI, which does not report them."""
     if not endpoint.get("deployedModels"):
         return "-"
     try:
@@ -184,7 +184,7 @@ def _restarts(status: Json) -> str:
 
 
 def delete_endpoint(api: VertexApi, name: str) -> str:
-    """Undeploys everything from an endpoint and deletes it; answers its id."""
+    """Undeploy all models from an endpoint and delete it; return its id."""
     endpoint = endpoint_of(api, name)
     for deployed in endpoint.get("deployedModels", []):
         undeploy_version(api, api.get(endpoint["name"]), version_of(deployed))
@@ -193,10 +193,10 @@ def delete_endpoint(api: VertexApi, name: str) -> str:
 
 
 def endpoint_of(api: VertexApi, name: str) -> Json:
-    """Return the endpoint of a display name or id.
+    """Return the endpoint with a display name or id.
 
     Raises:
-        VertexError: NOT_FOUND; says which there are.
+        VertexError: NOT_FOUND.
     """
     endpoints = list(api.list_resources("endpoints"))
     for endpoint in endpoints:
@@ -204,10 +204,10 @@ def endpoint_of(api: VertexApi, name: str) -> Json:
             return endpoint
     names = [endpoint["displayName"] for endpoint in endpoints]
     hint, known = did_you_mean(name, names), ", ".join(names) or "none"
-    message = f"no endpoint {name!r};{hint} there: {known}"
+    message = f"no endpoint {name!r};{hint} endpoints: {known}"
     raise VertexError(code=404, status="NOT_FOUND", message=message)
 
 
 def when(resource: Json, key: str = "createTime") -> str:
-    """A moment of a resource in UTC, to the second: `2026-01-31 12:00:00`."""
+    """Return a timestamp of a resource in UTC, to the second: `2026-01-31 12:00:00`."""
     return str(resource.get(key, ""))[:19].replace("T", " ")

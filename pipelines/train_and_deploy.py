@@ -1,21 +1,21 @@
 """The pipeline: raw data to a served, versioned model.
 
-1. fingerprint_input  names, sizes and digests of the raw data, which key the cache of the rest
+1. fingerprint_input  names, sizes and digests of the raw data, part of the cache key of later steps
    prepare_examples   raw data to sharded TFRecords (Apache Beam)
-2. plan_training      the cluster's shape to Vertex AI's worker pools
+2. plan_training      the cluster file to Vertex AI's worker pools
 3. train              a custom job: one process or VM per replica
 4. evaluate           metrics on the test split, and the verdict
 5. if passed:
-   check_model        its server, started beside the step, answers as the model did offline
-   find_version       the model's versions: is this one among them?
+   check_model        a local prediction server must return the model's offline predictions
+   find_version       is this model one of the registered versions?
    if it is new:
-   upload_model       a new version of the model
-   ensure_endpoint, deploy_model     on an endpoint that is reused, without traffic yet
-   predict            the traffic moves, and the endpoint is asked; it moves back if that fails
-   promote            the version becomes the default, and the one before is undeployed
-   else serve_known   no version is registered; the endpoint goes on serving
-6. teardown           always: what the run made, except what it promoted; writes summary.json, and
-                      tells a webhook of a run that did not end well
+   upload_model       register a new version
+   ensure_endpoint, deploy_model     deploy to a reused or new endpoint, without traffic yet
+   predict            move the traffic and check predictions; move it back if the check fails
+   promote            make the version the default and undeploy the previous one
+   else serve_known   register no version; the endpoint keeps serving
+6. teardown           always: delete what the run created except what it promoted; write
+                      summary.json; report a run that did not succeed to a webhook
 """
 
 from google_cloud_pipeline_components._placeholders import (
@@ -62,52 +62,51 @@ def train_and_deploy(
     tensorboard: str = "",
     on_failure_url: str = "",
 ):
-    """Trains `workload` and, if its metrics pass the thresholds, serves it as a new version.
+    """Train `workload` and, if its metrics pass the thresholds, serve it as a new version.
 
     Args:
         workload: What to train, for example `mnist`.
         cluster: Shape, machines, GPUs, spot and time limit, a JSON object (configs/clusters).
         train: Flags of `python -m trainer.task`, a JSON object.
-        thresholds: Least value for each metric that gates the deployment, a JSON object.
+        thresholds: Minimum of each metric that gates the deployment, a JSON object.
         model_name: Display name of the model in the registry; an existing one gets a new version.
         endpoint_name: Display name of the endpoint; an existing one is reused.
         data_dir: Folder of raw data files; empty: they are downloaded.
-        max_examples: Take only this many examples, over all splits; 0: all.
-        trust_files: Take the files of data_dir without a check of their SHA-256.
+        max_examples: Number of examples to use, over all splits; 0: all.
+        trust_files: Use the files of data_dir without checking their SHA-256.
         prepare: Further options of prepare_examples (PrepareOptions), a JSON object.
         serving_machine: Machine type of the prediction server.
-        keep_endpoint: Leave the promoted model deployed; so it is anyway where one was before.
+        keep_endpoint: Keep the promoted model deployed, even if the endpoint served nothing before.
         service_account: Account that the training job runs as; empty: Vertex AI's own.
         network: VPC network of the training job, projects/NUMBER/global/networks/NAME.
         tensorboard: Instance for the training job's logs, projects/P/locations/L/tensorboards/ID.
-        on_failure_url: Web address that is sent the summary of a run that did not end well.
+        on_failure_url: Web address that receives the summary of a run that did not succeed.
     """
-    where = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}  # the run's own
-    run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # a schedule starts each run with the same parameters
+    location = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}
+    run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # not a parameter: all runs of a schedule share those
     exit_task = teardown(
-        run=run, keep_endpoint=keep_endpoint, on_failure_url=on_failure_url, **where
+        run=run, keep_endpoint=keep_endpoint, on_failure_url=on_failure_url, **location
     )
     exit_task.set_display_name("teardown").set_caching_options(False)
 
     with dsl.ExitHandler(exit_task, name="run"):
-        found = fingerprint_input(
-            workload=workload, data_dir=data_dir, trust_files=trust_files, prepare=prepare
-        ).set_caching_options(False)
+        source = {
+            "workload": workload,
+            "data_dir": data_dir,
+            "trust_files": trust_files,
+            "prepare": prepare,
+        }
+        fingerprint = fingerprint_input(**source).set_caching_options(False)
         prepared = prepare_examples(
-            workload=workload,
-            data_dir=data_dir,
+            **source,
             max_examples=max_examples,
-            trust_files=trust_files,
-            prepare=prepare,
-            input_fingerprint=found.output,  # the files can change while their names stay
+            input_fingerprint=fingerprint.output,  # files can change while their names stay
         )
+        examples = prepared.outputs["examples"]
         plan = plan_training(
-            workload=workload,
-            cluster=cluster,
-            train=train,
-            image=IMAGE,
-            examples=prepared.outputs["examples"],
+            workload=workload, cluster=cluster, train=train, image=IMAGE, examples=examples
         )
+        model = plan.outputs["model"]
         trained = CustomTrainingJobOp(
             display_name=f"train-{workload}",
             worker_pool_specs=plan.outputs["worker_pool_specs"],
@@ -119,53 +118,41 @@ def train_and_deploy(
             network=network,
             tensorboard=tensorboard,
             persistent_resource_id="",  # kfp.local cannot resolve GCPC's default placeholder
-            **where,
+            **location,
         ).set_display_name("train")
         evaluated = evaluate(
-            workload=workload,
-            thresholds=thresholds,
-            examples=prepared.outputs["examples"],
-            model=plan.outputs["model"],
+            workload=workload, thresholds=thresholds, examples=examples, model=model
         ).after(trained)
+        golden = evaluated.outputs["golden"]
 
         with dsl.If(evaluated.outputs["verdict"] == "passed", name="if-passed"):
-            checked = check_model(
-                workload=workload,
-                model=plan.outputs["model"],
-                golden=evaluated.outputs["golden"],
-            )
-            found = find_version(
-                display_name=model_name, model=plan.outputs["model"], **where
-            ).after(checked)
+            checked = check_model(workload=workload, model=model, golden=golden)
+            found = find_version(display_name=model_name, model=model, **location).after(checked)
             found.set_caching_options(False)
 
             with dsl.If(found.outputs["known_version"] == "", name="if-new"):
                 uploaded = ModelUploadOp(
                     display_name=model_name,
                     parent_model=found.outputs["parent_model"],
-                    unmanaged_container_model=plan.outputs["model"],
+                    unmanaged_container_model=model,
                     labels={STATE_LABEL: CANDIDATE, MODEL_LABEL: found.outputs["digest"]},
-                    **where,
+                    **location,
                 ).set_display_name("upload-model")
-                endpoint = ensure_endpoint(display_name=endpoint_name, run=run, **where)
+                endpoint = ensure_endpoint(display_name=endpoint_name, run=run, **location)
                 endpoint.after(uploaded)
-                deployed = ModelDeployOp(  # without traffic, where another version has it
-                    model=uploaded.outputs["model"],
-                    endpoint=endpoint.outputs["endpoint"],
+                served = {
+                    "model": uploaded.outputs["model"],
+                    "endpoint": endpoint.outputs["endpoint"],
+                }
+                deployed = ModelDeployOp(  # without traffic, if another version has it
+                    **served,
                     dedicated_resources_machine_type=serving_machine,
                     dedicated_resources_min_replica_count=1,
                     dedicated_resources_max_replica_count=1,
                 ).set_display_name("deploy-model")
-                asked = predict(
-                    model=uploaded.outputs["model"],
-                    endpoint=endpoint.outputs["endpoint"],
-                    golden=evaluated.outputs["golden"],
-                    **where,
-                ).after(deployed)
-                promoted = promote(
-                    model=uploaded.outputs["model"], endpoint=endpoint.outputs["endpoint"], **where
-                ).after(asked)
-                for task in (uploaded, endpoint, deployed, asked, promoted):
+                predicted = predict(**served, golden=golden, **location).after(deployed)
+                promoted = promote(**served, **location).after(predicted)
+                for task in (uploaded, endpoint, deployed, predicted, promoted):
                     task.set_caching_options(False)
 
             with dsl.Else(name="if-known"):
@@ -175,6 +162,6 @@ def train_and_deploy(
                     machine=serving_machine,
                     keep_endpoint=keep_endpoint,
                     run=run,
-                    golden=evaluated.outputs["golden"],
-                    **where,
+                    golden=golden,
+                    **location,
                 ).set_caching_options(False)

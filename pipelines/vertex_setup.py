@@ -1,4 +1,4 @@
-"""What a Google Cloud project needs before the first run, as gcloud commands."""
+"""Preparation of a Google Cloud project for runs, as gcloud commands."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ SERVICES = (
     "logging.googleapis.com",
     "storage.googleapis.com",
 )
-# What the account of the runs may do in the project; the bucket is granted by itself.
+# Roles of the runs' account in the project; its role for the bucket is granted separately.
 PROJECT_ROLES = (
     "roles/aiplatform.user",  # jobs, models, endpoints, pipelines
     "roles/artifactregistry.reader",  # the image and the packages
@@ -28,8 +28,8 @@ BUCKET_ROLE = "roles/storage.admin"
 ACT_AS_ROLE = "roles/iam.serviceAccountUser"
 
 FORMS = {
-    "project": (r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "the project's id, as my-project"),
-    "location": (r"[a-z]+-[a-z]+\d+", "a region, as us-central1"),
+    "project": (r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "the project's id, such as my-project"),
+    "location": (r"[a-z]+-[a-z]+\d+", "a region, such as us-central1"),
     "bucket": (r"[a-z0-9][a-z0-9_.-]{1,61}[a-z0-9]", "a bucket's name without gs://"),
     "account": (r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "a name of 6 to 30 of a-z, 0-9 and '-'"),
     "images": (r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "a repository's name"),
@@ -43,12 +43,12 @@ Argv = tuple[str, ...]
 
 
 class SetupError(Exception):
-    """A command failed; the message says which, and what it wrote."""
+    """A command failed or gcloud is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The names of what is made; `member` is who may start runs as the account."""
+    """Names of the resources to create; `member` may start runs as the account."""
 
     project: str
     bucket: str
@@ -66,13 +66,13 @@ class Setup:
 
     @property
     def email(self) -> str:
-        """The account's e-mail address."""
+        """Return the account's e-mail address."""
         return f"{self.account}@{self.project}.iam.gserviceaccount.com"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A command; where `unless` succeeds, what it would make is there already."""
+    """A command, skipped if the command `unless` succeeds: then the resource exists."""
 
     why: str
     command: Argv
@@ -80,12 +80,12 @@ class Step:
 
 
 def steps_of(setup: Setup) -> list[Step]:
-    """The commands in order; each may be repeated."""
+    """Return the commands in order; all can be repeated."""
     return [_services(setup), _bucket(setup), *_repositories(setup), *_account(setup)]
 
 
 def environment_of(setup: Setup) -> dict[str, str]:
-    """The variables that the commands with `--on vertex` read."""
+    """Return the variables that commands with `--on vertex` read."""
     return {
         "GOOGLE_CLOUD_PROJECT": setup.project,
         "GOOGLE_CLOUD_REGION": setup.location,
@@ -93,17 +93,17 @@ def environment_of(setup: Setup) -> dict[str, str]:
     }
 
 
-def run_steps(steps: list[Step], *, say: Callable[[str], None]) -> None:
-    """Carries the commands out, one after the other.
+def run_steps(steps: list[Step], *, report: Callable[[str], None]) -> None:
+    """Run the commands in order.
 
     Raises:
-        SetupError: one failed, or gcloud is missing; what came before it is done.
+        SetupError: a command failed, or gcloud is missing; earlier commands have been run.
     """
     for step in steps:
         if step.unless and _run(step.unless).returncode == 0:
-            say(f"there already: {step.why}")
+            report(f"exists already: {step.why}")
             continue
-        say(f"{step.why}\n  {shlex.join(step.command)}")
+        report(f"{step.why}\n  {shlex.join(step.command)}")
         done = _run(step.command)
         if done.returncode:
             raise SetupError(f"{shlex.join(step.command)} failed: {done.stderr.strip()[-1000:]}")
@@ -111,29 +111,31 @@ def run_steps(steps: list[Step], *, say: Callable[[str], None]) -> None:
 
 def _services(setup: Setup) -> Step:
     command = _gcloud(setup, "services", "enable", *SERVICES)
-    return Step(why="switch on the APIs", command=command)
+    return Step(why="enable the APIs", command=command)
 
 
 def _bucket(setup: Setup) -> Step:
     address = f"gs://{setup.bucket}"
     create = ("storage", "buckets", "create", address, f"--location={setup.location}")
     return Step(
-        why="the bucket of the runs' files, in the region of the runs",
+        why="create the bucket for the runs' files, in the region of the runs",
         command=_gcloud(setup, *create, "--uniform-bucket-level-access"),
         unless=_gcloud(setup, "storage", "buckets", "describe", address),
     )
 
 
 def _repositories(setup: Setup) -> list[Step]:
-    group, where = ("artifacts", "repositories"), f"--location={setup.location}"
-    kinds = ((setup.images, "docker", "the image"), (setup.packages, "kfp", "the packages"))
+    group, location = ("artifacts", "repositories"), f"--location={setup.location}"
+    kinds = ((setup.images, "docker", "images"), (setup.packages, "kfp", "packages"))
     return [
         Step(
-            why=f"the repository of {what}",
-            command=_gcloud(setup, *group, "create", name, f"--repository-format={format_}", where),
-            unless=_gcloud(setup, *group, "describe", name, where),
+            why=f"create the repository for {content}",
+            command=_gcloud(
+                setup, *group, "create", name, f"--repository-format={format_}", location
+            ),
+            unless=_gcloud(setup, *group, "describe", name, location),
         )
-        for name, format_, what in kinds
+        for name, format_, content in kinds
     ]
 
 
@@ -143,7 +145,7 @@ def _account(setup: Setup) -> list[Step]:
     bind = "add-iam-policy-binding"
     roles = [
         Step(
-            why=f"let the account be {role}",
+            why=f"grant {role} to the account",
             command=_gcloud(
                 setup, "projects", bind, setup.project, me, f"--role={role}", "--condition=None"
             ),
@@ -154,7 +156,7 @@ def _account(setup: Setup) -> list[Step]:
     members = [f"serviceAccount:{setup.email}", *([setup.member] if setup.member else [])]
     act_as = [
         Step(
-            why=f"let {member} start jobs as the account",
+            why=f"allow {member} to start jobs as the account",
             command=_gcloud(
                 *(setup, *accounts, bind, setup.email),
                 *(f"--member={member}", f"--role={ACT_AS_ROLE}"),
@@ -164,12 +166,12 @@ def _account(setup: Setup) -> list[Step]:
     ]
     return [
         Step(
-            why="the account that runs run as",
+            why="create the service account of the runs",
             command=create,
             unless=_gcloud(setup, *accounts, "describe", setup.email),
         ),
         *roles,
-        Step(why="let the account use the bucket", command=_gcloud(setup, *bucket)),
+        Step(why="grant the bucket to the account", command=_gcloud(setup, *bucket)),
         *act_as,
     ]
 
@@ -185,10 +187,10 @@ def _run(command: Argv) -> "subprocess.CompletedProcess[str]":
         )
     except FileNotFoundError as error:
         raise SetupError(
-            "gcloud is not installed: https://cloud.google.com/sdk/docs/install, then "
+            "gcloud is not installed: see https://cloud.google.com/sdk/docs/install, then run "
             "`gcloud auth login`; or paste the commands into Cloud Shell"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise SetupError(
-            f"{shlex.join(command)} has not ended after {RUN_TIMEOUT_SECONDS} s"
+            f"{shlex.join(command)} did not finish within {RUN_TIMEOUT_SECONDS} s"
         ) from error

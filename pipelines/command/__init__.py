@@ -1,1 +1,1 @@
-"""The commands of `trainyard`, a module for each noun."""
+"""The commands of `trainyard`, a module for each subject."""

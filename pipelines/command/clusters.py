@@ -1,9 +1,8 @@
-"""`trainyard cluster`: what a cluster file means, in other words, and on hosts of your own."""
+"""`trainyard cluster`: explain cluster files, and print commands for your own hosts."""
 
 import argparse
 import dataclasses
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import yaml
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.explain import Training, explain
 from components.plan_training.prices import read_prices
-from components.plan_training.shape import Shape
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster_file
@@ -20,14 +18,12 @@ from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ClusterError
 
-logger = logging.getLogger(__name__)
-
 PRICES = Path(__file__).resolve().parents[2] / "configs" / "prices.yaml"
 DEFAULT_WORKLOAD = "mnist"
 COMMANDS_HELP = """\
-Prints the command for each host of a cluster that you start by hand. Flags after -- are the
-trainer's. All hosts must see --examples-dir and --output-dir under the same name. TensorFlow's
-servers ask nobody for a password: let only these hosts reach the ports.
+Prints the command to start each replica of a cluster on your own hosts. Flags after -- are passed
+to the trainer. All hosts must see --examples-dir and --output-dir under the same path. TensorFlow's
+servers have no authentication: allow only these hosts to reach the ports.
 
   trainyard cluster commands configs/clusters/two_hosts.yaml --hosts 10.0.0.1:2222,10.0.0.2:2222 \\
       -- --workload mnist --examples-dir /shared/examples --output-dir /shared/out
@@ -35,7 +31,7 @@ servers ask nobody for a password: let only these hosts reach the ports.
 
 
 def add_cluster_commands(commands_: Any) -> None:
-    """Adds `cluster explain` and `cluster commands`."""
+    """Add `cluster explain` and `cluster commands`."""
     text = "cluster files: explain, commands"
     group = commands_.add_parser("cluster", help=text, description=text)
     actions = group.add_subparsers(required=True, metavar="ACTION")
@@ -43,36 +39,19 @@ def add_cluster_commands(commands_: Any) -> None:
     _add_commands(actions)
 
 
-def warn_of_gpus(cluster: Shape) -> None:
-    """Says that the GPUs of a cluster are not there when it runs on this machine."""
-    gpus = [str(pool.machine.accelerator) for pool in cluster.pools() if pool.machine.accelerator]
-    if gpus:
-        logger.warning(
-            "the cluster has %s in a replica; on this machine its replicas compute on the CPUs",
-            " and ".join(dict.fromkeys(gpus)),
-        )
-
-
-def warn_of_restarts(cluster: Shape) -> None:
-    """Says what a pipeline's training step cannot keep to."""
-    if cluster.restarts == "never":
-        logger.warning(
-            "restarts is 'never', but a pipeline's training step cannot forbid them: lost replicas"
-            " start again; a job of its own can"
-        )
-
-
 def _add_explain(actions: Any) -> None:
-    text = "a cluster file in words: pools, batches, cost, and what is wrong with it"
+    text = "explain a cluster file: worker pools, batches, cost, mistakes and warnings"
     parser = actions.add_parser("explain", help=text, description=text)
     parser.add_argument("file", type=Path, metavar="FILE", help="cluster file: configs/clusters")
-    parser.add_argument("--as", choices=SPELLINGS, dest="form", help="write it in another spelling")
-    parser.add_argument("--hosts", type=_hosts, default=[], help="host:port,… for TF_CONFIG")
+    parser.add_argument("--as", choices=SPELLINGS, dest="form", help="convert to another format")
+    parser.add_argument("--hosts", type=_hosts, default=[], help="HOST:PORT,… for TF_CONFIG")
     parser.add_argument(
         "--workload", choices=RUNS, default=DEFAULT_WORKLOAD, help="default: %(default)s"
     )
-    parser.add_argument("--batch-size", type=int, metavar="N", help="default: that of the workload")
-    parser.add_argument("--examples-dir", type=Path, help="prepared examples, to count their files")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="default: the workload's")
+    parser.add_argument(
+        "--examples-dir", type=Path, help="prepared examples whose files are counted"
+    )
     parser.add_argument(
         "--prices", type=Path, default=PRICES, help="price table; default: configs/prices.yaml"
     )
@@ -83,7 +62,7 @@ def _add_commands(actions: Any) -> None:
     parser = actions.add_parser(
         "commands",
         usage="trainyard cluster commands FILE --hosts HOST:PORT,… -- FLAGS OF THE TRAINER",
-        help="what to run on each of your own hosts",
+        help="print the command to run on each of your own hosts",
         description=COMMANDS_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -102,8 +81,8 @@ def _explain(arguments: argparse.Namespace) -> int:
         raise ConfigError(str(error)) from error
     except OSError as error:
         raise ConfigError(
-            f"cannot read {error.filename}: {error.strerror}; give another --prices or"
-            " --examples-dir"
+            f"cannot read {error.filename}: {error.strerror}; give another --prices or "
+            "--examples-dir"
         ) from error
     print("\n".join(lines))
     return 0
@@ -157,11 +136,11 @@ def _commands(arguments: argparse.Namespace) -> int:
     except ClusterError as error:
         raise ConfigError(str(error)) from error
     for name, command in found.items():
-        print(f"# {name}{_place(name, arguments.hosts, list(found))}\n{command}")
+        print(f"# {name}{_host_note(name, arguments.hosts, list(found))}\n{command}")
     return 0
 
 
-def _place(name: str, hosts: list[str], names: list[str]) -> str:
+def _host_note(name: str, hosts: list[str], names: list[str]) -> str:
     if name.startswith("evaluator"):
         return ", on any host"
     return f", on {hosts[names.index(name)].rpartition(':')[0] or hosts[names.index(name)]}"

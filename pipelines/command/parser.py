@@ -1,18 +1,28 @@
-"""A command line that says what may be meant by a mistyped command or option."""
+"""Argument parser with did-you-mean suggestions, argument types, and `--version`."""
 
 import argparse
+import platform
 import re
+import sys
 from collections.abc import Iterator
-from typing import NoReturn
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NoReturn
 
 from trainer.suggest import did_you_mean
 
 WRONG_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<allowed>.*)\)")
 WRONG_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+VERSIONED_PACKAGES = (
+    "kfp",
+    "tensorflow",
+    "google-cloud-pipeline-components",
+    "google-cloud-aiplatform",
+)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, with `did you mean`; its subparsers are of this class, too."""
+    """Argument parser with did-you-mean suggestions; its subparsers are of this class, too."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message with a suggestion, and exit with 2."""
@@ -23,13 +33,48 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
 
+class ShowVersion(argparse.Action):
+    """Option that prints the versions to include in a bug report, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        """Print the versions of Trainyard, Python and the main packages, a line each."""
+        packages = (f"  {name} {_version(name)}" for name in VERSIONED_PACKAGES)
+        lines = [f"{parser.prog} {_version('trainyard')}", f"  Python {platform.python_version()}"]
+        sys.stdout.write("\n".join([*lines, *packages, ""]))
+        parser.exit()
+
+
+def seconds(text: str) -> int:
+    """Return the seconds of a duration such as `90`, `90s`, `30m`, `2h` or `30d`."""
+    found = re.fullmatch(r"(\d{1,9})([smhd]?)", text, re.ASCII)
+    if not found or not int(found[1]):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not allowed; give a whole number above 0 of seconds, or 90s, 30m, 2h, 30d"
+        )
+    return int(found[1]) * SECONDS[found[2]]
+
+
+def count(text: str) -> int:
+    """Return a whole number, 0 or more."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give a whole number, 0 or more")
+    return int(text)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
 def _hint(given: str, allowed: list[str]) -> str:
     hint = did_you_mean(given, allowed)
     return f";{hint}" if hint else ""
 
 
 def _options(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the options of a parser and of its subparsers."""
+    """Return the options of a parser and its subparsers."""
     return sorted({option for one in _parsers(parser) for option in one._option_string_actions})
 
 

@@ -1,30 +1,28 @@
-"""`trainyard schedule`: pipeline runs by the clock."""
+"""`trainyard schedule`: recurring pipeline runs."""
 
 import argparse
 import datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from components.vertex.api import connect
-from pipelines.command.models_endpoints import add_action, api_of, print_json
-from pipelines.command.runs import leave, tell_end
-from pipelines.command.target_options import service_of, target_of
+from pipelines.command.actions import add_action, describe, group_of, print_json
+from pipelines.command.execution import start_run
+from pipelines.command.target_options import api_of, service_of, target_of
+from pipelines.package.spec import Package
 from pipelines.resources import when
-from pipelines.runs.execute import new_run_name, show_run, summary_of
+from pipelines.runs.execute import new_run_name
 from pipelines.runs.facts import newest_runs
 from pipelines.runs.on_failure import add_on_failure, check_command
-from pipelines.runs.request import console_url, create_run
+from pipelines.runs.submit import Submission
 from pipelines.runs.tables import schedule_facts, schedule_lines
-from pipelines.runs.view import leaf_tasks
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import Change
 from pipelines.schedules.file import read_schedules
 
 DEFAULT_FOLDER = Path("configs/schedules")
 MARKS = {"create": "+", "delete": "-", "keep": "="}
-DONE = {
+PARTICIPLES = {
     "create": "created",
     "update": "changed",
     "replace": "replaced",
@@ -32,52 +30,48 @@ DONE = {
     "pause": "paused",
     "resume": "resumed",
     "catch-up": "changed",
-    "keep": "as it is",
+    "keep": "unchanged",
 }
 APPLY = """\
-Makes schedules equal to the files of a folder (configs/schedules): creates, changes or replaces,
-pauses or resumes, and deletes those whose file is gone. Only schedules made this way are touched.
-Every file is checked before anything is sent.
+Makes the schedules match the files of a folder (configs/schedules): creates, updates or replaces,
+pauses or resumes schedules, and deletes those without a file. Schedules that were created in other
+ways are not touched. Every file is checked before anything is sent.
 
   trainyard schedule apply --dry-run
   trainyard schedule apply --on vertex --project P --pipeline-root gs://BUCKET/runs --image IMAGE
 """
-HERE = """\
-On this machine schedules run only while a service stays, as this one does:
+LOCAL_NOTE = """\
+On this machine schedules run only while the service runs, for example as started by:
   {command}
-What is missed meanwhile is left out, or made up for where the file says catch_up: true."""
+Runs missed in the meantime are skipped, or caught up if the file says catch_up: true."""
 
 
 def add_schedule_commands(commands: Any) -> None:
-    """Adds the group `schedule`."""
-    text = "pipeline runs by the clock: apply, list, pause, resume, run-now, delete"
-    actions = commands.add_parser("schedule", help=text, description=text).add_subparsers(
-        required=True, metavar="ACTION"
-    )
-    apply = add_action(actions, "apply", _apply, "make schedules equal to a folder's files")
-    apply.description = APPLY
-    apply.formatter_class = argparse.RawDescriptionHelpFormatter
+    """Add the group `schedule`."""
+    text = "recurring pipeline runs: apply, list, pause, resume, run-now, delete"
+    actions = group_of(commands, "schedule", text)
+    apply = add_action(actions, "apply", _apply, "make the schedules match a folder's files")
+    describe(apply, APPLY)
     apply.add_argument(
         "folder", nargs="?", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="%(default)s"
     )
-    apply.add_argument("--dry-run", action="store_true", help="only print the difference")
+    apply.add_argument("--dry-run", action="store_true", help="only print the changes")
     apply.add_argument("--image", help="container image; default: named by a digest of the source")
     apply.add_argument("--data-dir", metavar="DIR", help="folder with raw data, or gs://")
-    list_ = add_action(
-        actions, "list", _list, "all schedules: how the last run ended, and the next"
-    )
-    list_.add_argument("--json", action="store_true", help="with all facts of the last run")
-    add_action(actions, "pause", _pause, "start no more runs until it is resumed", "NAME")
+    list_ = add_action(actions, "list", _list, "list all schedules with their last and next run")
+    list_.add_argument("--json", action="store_true", help="include the summary of the last run")
+    add_action(actions, "pause", _pause, "start no runs until the schedule is resumed", "NAME")
     resume = add_action(actions, "resume", _resume, "start runs again", "NAME")
     resume.add_argument(
         "--catch-up",
         action=argparse.BooleanOptionalAction,
-        help="make up for what was missed; default: as the schedule does",
+        help="start the missed runs; default: as the schedule says",
     )
-    now = add_action(actions, "run-now", _run_now, "start a run of it at once", "NAME")
-    now.add_argument("--wait", action="store_true", help="until the run has ended")
+    now = add_action(actions, "run-now", _run_now, "start a run of the schedule now", "NAME")
+    now.add_argument("--wait", action="store_true", help="wait until the run has ended")
     add_on_failure(now)
-    text = "delete it; runs that have begun go on, and `apply` brings it back if its file is there"
+    now.set_defaults(tears_down=False)
+    text = "delete a schedule; its runs continue, and `apply` creates it again if its file exists"
     add_action(actions, "delete", _delete, text, "NAME")
 
 
@@ -92,24 +86,24 @@ def _apply(arguments: argparse.Namespace) -> int:
         for change in changes:
             if not arguments.dry_run:
                 schedules.apply_change(api, change)
-            print("\n".join(_told(change, is_done=not arguments.dry_run)), flush=True)
+            print("\n".join(_change_lines(change, is_done=not arguments.dry_run)), flush=True)
         if arguments.dry_run:
             print("nothing was changed (--dry-run)")
         elif service:
-            print(HERE.format(command=_serve(target.state_dir)))
+            print(LOCAL_NOTE.format(command=_serve_command(target.state_dir)))
     return 0
 
 
-def _serve(state_dir: Path) -> str:
-    """The command that runs schedules on this machine."""
+def _serve_command(state_dir: Path) -> str:
+    """Return the command that starts this machine's service."""
     if state_dir == Path(".trainyard").absolute() and Path("Makefile").is_file():
         return "make console"
     return f"vertex-local serve --root {state_dir / 'vertex'}"
 
 
-def _told(change: Change, *, is_done: bool) -> list[str]:
-    """What is done about a schedule, and why."""
-    word = DONE[change.action]
+def _change_lines(change: Change, *, is_done: bool) -> list[str]:
+    """Return lines with the change of a schedule and its reasons."""
+    word = PARTICIPLES[change.action]
     if not is_done and change.action != "keep":
         word = f"to be {word}"
     cron = change.wanted.body["cron"] if change.wanted else ""
@@ -119,9 +113,9 @@ def _told(change: Change, *, is_done: bool) -> list[str]:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        there = sorted(schedules.ours(api), key=lambda one: str(one["displayName"]))
-        last = [newest_runs(api, limit=1, schedule=one["displayName"]) for one in there]
-    found = [(one, runs[0] if runs else None) for one, runs in zip(there, last, strict=True)]
+        existing = sorted(schedules.ours(api), key=lambda one: str(one["displayName"]))
+        last = [newest_runs(api, limit=1, schedule=one["displayName"]) for one in existing]
+    found = [(one, runs[0] if runs else None) for one, runs in zip(existing, last, strict=True)]
     if arguments.json:
         return print_json([schedule_facts(*one) for one in found])
     print("\n".join(schedule_lines(found)))
@@ -131,7 +125,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _pause(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         schedules.pause(api, schedules.find(api, arguments.name))
-    print(f"paused {arguments.name}; runs that have begun go on")
+    print(f"paused {arguments.name}; runs that have started continue")
     return 0
 
 
@@ -154,16 +148,9 @@ def _run_now(arguments: argparse.Namespace) -> int:
     with service_of(arguments, target) as service:
         api = connect(target.project, target.location)
         request = schedules.run_request_of(schedules.find(api, arguments.name), run=run)
-        create_run(api, request, run=run)
-        print(f"{run}\npage: {console_url(api, run)}", flush=True)
-        if arguments.wait:
-            names = leaf_tasks(request["pipelineSpec"])
-            view = show_run(api, run=run, task_names=names, console=Console())
-            summary = summary_of(view, request, run=run)
-            return tell_end(summary, target, on_failure=arguments.on_failure)
-        if service:
-            leave(service, run, target)
-    return 0
+        package = Package(source=arguments.name, text="", spec=request["pipelineSpec"])
+        submission = Submission(run=run, package=package, config=None, request=request)
+        return start_run(arguments, submission, target=target, service=service)
 
 
 def _delete(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Where a command acts: the options that say it, and the service on this machine if it is here."""
+"""Options that select Vertex AI or this machine's service, and connections to either."""
 
 import argparse
 import contextlib
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.sources import check_data_dir
-from pipelines.target.containers import check_image, mounts_of
+from components.vertex.api import VertexApi, connect
+from pipelines.target.containers import check_image
 from pipelines.target.local_service import LocalService, local_service
 from pipelines.target.places import (
     Target,
@@ -20,8 +21,8 @@ from pipelines.target.places import (
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that `target_of` reads."""
-    target = parser.add_argument_group("where")
+    """Add the options that `target_of` reads."""
+    target = parser.add_argument_group("target")
     target.add_argument("--on", choices=["local", "vertex"], default="local", help="%(default)s")
     target.add_argument("--project", help="Vertex AI; default: GOOGLE_CLOUD_PROJECT")
     target.add_argument("--location", help="Vertex AI; default: GOOGLE_CLOUD_REGION, us-central1")
@@ -36,8 +37,18 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_containers(parser: argparse.ArgumentParser) -> None:
+    """Add the option of commands that start runs or jobs."""
+    parser.add_argument(
+        "--containers",
+        action="store_true",
+        help="on this machine: run each step, replica and prediction server in a Docker container "
+        "of the image (make image)",
+    )
+
+
 def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Target:
-    """The target that the options name; one that is only looked at needs no bucket."""
+    """Return the target that the options select; only commands that start runs need a bucket."""
     state_dir = arguments.state_dir.absolute()
     data_dir = getattr(arguments, "data_dir", None)
     try:
@@ -56,18 +67,24 @@ def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Ta
     )
 
 
+def mounts_of(arguments: argparse.Namespace, target: Target) -> list[Path]:
+    """Return the folders that a command's containers need: local state and given data."""
+    given = (getattr(arguments, name, None) for name in ("data_dir", "examples_dir"))
+    return [target.state_dir, *(Path(folder).absolute() for folder in given if folder)]
+
+
 @contextlib.contextmanager
 def service_of(
     arguments: argparse.Namespace, target: Target, *, image: str = ""
 ) -> Iterator[LocalService | None]:
-    """This machine's service for as long as the block lasts; nothing when the target is Vertex.
+    """Use this machine's service during the block; None if the target is Vertex AI.
 
-    `image` is what the service is to run where the command has `--containers`.
+    With `--containers` the service runs `image`.
     """
     has_containers = getattr(arguments, "containers", False)
     if arguments.on == "vertex":
         if has_containers:
-            raise TargetError("--containers is for this machine; Vertex AI runs nothing else")
+            raise TargetError("--containers is for this machine; Vertex AI always uses containers")
         yield None
         return
     if has_containers:
@@ -76,3 +93,16 @@ def service_of(
     make_state_dir(target.state_dir)
     with local_service(target.state_dir / "vertex", mounts=mounts) as service:
         yield service
+
+
+@contextlib.contextmanager
+def api_of(arguments: argparse.Namespace, *, keeps_service: bool = False) -> Iterator[VertexApi]:
+    """Connect to the API of the target during the block.
+
+    With `keeps_service` this machine's service continues to run afterwards.
+    """
+    target = target_of(arguments, needs_bucket=False)
+    with service_of(arguments, target) as service:
+        yield connect(target.project, target.location)
+        if service and keeps_service:
+            service.keep()

@@ -1,42 +1,42 @@
-"""`trainyard vertex-setup`: what a Google Cloud project needs before the first run."""
+"""`trainyard vertex-setup`: prepare a Google Cloud project for runs."""
 
 import argparse
 import shlex
 import sys
 from typing import Any
 
+from pipelines.exit_codes import FAILED
 from pipelines.vertex_setup import Setup, SetupError, environment_of, run_steps, steps_of
 
-EXIT_FAILED = 1
 DESCRIPTION = """\
-Prints the gcloud commands that a project needs once before its first run: APIs, a bucket, two
-repositories, an account and its roles. With --yes it carries them out; what is there already stays
-as it is, so it can be repeated. docs/vertex-setup.md tells the rest.
+Prints the gcloud commands that prepare a project for its first run: APIs, a bucket, two
+repositories, a service account and its roles. With --yes the commands are run; existing resources
+stay unchanged, so this can be repeated. See docs/vertex-setup.md.
 """
 
 
 def add_vertex_setup(commands: Any) -> None:
-    """Adds `vertex-setup`."""
+    """Add `vertex-setup`."""
     parser = commands.add_parser(
         "vertex-setup",
-        help="make a project ready for runs: APIs, bucket, repositories, account",
+        help="prepare a Google Cloud project: APIs, bucket, repositories, service account",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--project", required=True, help="id of the Google Cloud project")
-    parser.add_argument("--bucket", required=True, help="of the runs' files; without gs://")
+    parser.add_argument("--bucket", required=True, help="bucket for the runs' files, without gs://")
     for name, text in (
-        ("location", "region of everything"),
+        ("location", "region of all resources"),
         ("account", "service account that runs run as"),
         ("images", "repository of container images"),
-        ("packages", "repository of compiled pipelines"),
+        ("packages", "repository of pipeline packages"),
     ):
         default = getattr(Setup, name)
         parser.add_argument(f"--{name}", default=default, help=f"{text}; default: {default}")
     parser.add_argument(
-        "--member", default="", help="who may start runs as the account: user:NAME@DOMAIN"
+        "--member", default="", help="member allowed to start runs as the account: user:NAME@DOMAIN"
     )
-    parser.add_argument("--yes", action="store_true", help="carry the commands out")
+    parser.add_argument("--yes", action="store_true", help="run the commands")
     parser.set_defaults(command=_vertex_setup)
 
 
@@ -53,15 +53,15 @@ def _vertex_setup(arguments: argparse.Namespace) -> int:
     steps = steps_of(setup)
     if arguments.yes:
         try:
-            run_steps(steps, say=print)
+            run_steps(steps, report=print)
         except SetupError as error:
             print(f"trainyard: {error}", file=sys.stderr)
-            return EXIT_FAILED
+            return FAILED
     else:
         for step in steps:
             print(f"# {step.why}\n{shlex.join(step.command)}")
-    print("\n# for the commands with --on vertex")
+    print("\n# environment for commands with --on vertex")
     for name, value in environment_of(setup).items():
         print(f"export {name}={shlex.quote(value)}")
-    print(f"# run as the account: --set service_account={setup.email}")
+    print(f"# to run as the account: --set service_account={setup.email}")
     return 0

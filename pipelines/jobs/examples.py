@@ -1,4 +1,4 @@
-"""The examples that a training job reads: given, or prepared once on this machine."""
+"""The examples that a training job reads: a given folder, or one prepared once here."""
 
 import json
 import subprocess
@@ -19,16 +19,16 @@ PREPARE_TIMEOUT_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Examples:
-    """A folder of examples, and the command that makes it where it is not there."""
+    """A folder of examples, and the command that creates it; () if it exists."""
 
     uri: str
     command: tuple[str, ...] = ()
 
     def prepare(self) -> None:
-        """Runs the command, if there is one.
+        """Run the command, if there is one.
 
         Raises:
-            ConfigError: it has failed; it has said why on stderr.
+            ConfigError: it failed; its stderr has the reason.
         """
         if not self.command:
             return
@@ -39,38 +39,38 @@ class Examples:
             timeout=PREPARE_TIMEOUT_SECONDS,
         ).returncode
         if code:
-            raise ConfigError(f"the examples were not prepared (exit code {code}): see above")
+            raise ConfigError(f"preparing the examples failed (exit code {code}); see above")
 
 
 def examples_of(config: RunConfig, target: Target, *, given: str | None) -> Examples:
-    """The examples of a job: `given`, or else a folder of the local state for each workload.
+    """Return the examples of a job: `given`, or the workload's folder in the local state.
 
     Raises:
-        ConfigError: there are none, and they cannot be made here; says how to.
+        ConfigError: there are none and they cannot be prepared here.
     """
     is_remote = paths.is_in_bucket(target.pipeline_root)
     if given is None:
-        return _prepared_here(config, target, is_remote=is_remote)
+        return _default_examples(config, target, is_remote=is_remote)
     if is_remote or paths.is_bucket_uri(given):
         return _in_a_bucket(given, is_remote=is_remote)
     folder = Path(given).absolute()
     if not (folder / MANIFEST).is_file():
         raise ConfigError(
-            f"--examples-dir {folder} holds no {MANIFEST}; make it with: {PREPARE} "
+            f"--examples-dir {folder} has no {MANIFEST}; prepare the examples with: {PREPARE} "
             f"--workload {config.workload} --output-dir {folder}"
         )
     return Examples(str(folder))
 
 
-def _prepared_here(config: RunConfig, target: Target, *, is_remote: bool) -> Examples:
+def _default_examples(config: RunConfig, target: Target, *, is_remote: bool) -> Examples:
     if is_remote:
         raise ConfigError(
-            "a job on Vertex AI needs --examples-dir gs://BUCKET/FOLDER: take the folder that the "
-            f"prepare-examples step of a `trainyard run {config.workload}` has written, or make "
-            f"one with {PREPARE} --workload {config.workload} --output-dir FOLDER, and copy it"
+            "a job on Vertex AI needs --examples-dir gs://BUCKET/FOLDER: use the output of the "
+            f"prepare-examples step of a `trainyard run {config.workload}`, or create one with "
+            f"{PREPARE} --workload {config.workload} --output-dir FOLDER and copy it"
         )
     folder = target.state_dir / "examples" / config.workload
-    if _are_defaults(folder, config.workload):
+    if _has_default_examples(folder, config.workload):
         return Examples(str(folder))
     data_dir = Path(target.data_root) / config.workload
     return Examples(
@@ -84,26 +84,26 @@ def _prepared_here(config: RunConfig, target: Target, *, is_remote: bool) -> Exa
     )
 
 
-def _are_defaults(folder: Path, workload: str) -> bool:
-    """Whether a folder holds a workload's own data, prepared with the default settings."""
+def _has_default_examples(folder: Path, workload: str) -> bool:
+    """Return whether a folder has a workload's data, prepared with the default settings."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         found = {source["file"]: source["sha256"] for source in manifest["sources"]}
-        is_ours = manifest["workload"] == workload and manifest["settings"] == {}
+        is_default = manifest["workload"] == workload and manifest["settings"] == {}
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return is_ours and found == {file.name: file.sha256 for file in source_of(workload).files}
+    return is_default and found == {file.name: file.sha256 for file in source_of(workload).files}
 
 
 def _in_a_bucket(given: str, *, is_remote: bool) -> Examples:
     if not paths.is_in_bucket(given):
         raise ConfigError(
-            f"--examples-dir {given} is a folder of this machine, which a job on Vertex AI cannot "
-            "read; copy it to a bucket and give gs://BUCKET/FOLDER"
+            f"--examples-dir {given} is a local folder, which a job on Vertex AI cannot read; copy "
+            "it to a bucket and give gs://BUCKET/FOLDER"
         )
     if not is_remote:
         raise ConfigError(
             f"--examples-dir {given} is in a bucket, which a job on this machine cannot read; copy "
-            "it to a folder here, or give --on vertex"
+            "it to a local folder, or use --on vertex"
         )
     return Examples(paths.uri(given))

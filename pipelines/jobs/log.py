@@ -1,21 +1,76 @@
-"""What a training job's replicas wrote, by Cloud Logging's REST API."""
+"""Logs of training jobs and of a run's tasks, through Cloud Logging's REST API."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from components.vertex.api import VertexApi
-from pipelines.jobs.lifecycle import JOB, POLL_SECONDS
+from pipelines.kinds import JOB, POLL_SECONDS, Kind
 from pipelines.resources import ResourceError
 from trainer.cluster.roles import ROLES
 from trainer.json_types import Json
 
 
-def message_of(entry: Json) -> str:
-    """The text of one entry of Cloud Logging."""
-    return str(entry.get("textPayload") or entry.get("jsonPayload", {}).get("message", ""))
+class LogReader:
+    """The log of a job, or of one of its replicas, read as it grows."""
+
+    def __init__(self, api: VertexApi, job_id: str, *, replica: str | None = None) -> None:
+        self._api = api
+        self._filter = self._query = log_filter(job_id, replica)
+        self._page_token = ""
+        self._newest = ""
+        self._seen: set[str] = set()
+
+    def new_entries(self) -> Iterator[Json]:
+        """Yield the entries written since the last call.
+
+        Cloud Logging returns no page token with its last page; from then on the query asks for
+        entries from the newest timestamp on. The local service returns a token until the job ends.
+        """
+        while True:
+            entries, next_token = self._api.log_entries(self._query, page_token=self._page_token)
+            for entry in entries:
+                self._newest = max(self._newest, str(entry.get("timestamp", "")))
+                entry_id = entry.get("insertId")
+                if entry_id not in self._seen:
+                    yield entry
+                if entry_id:
+                    self._seen.add(entry_id)
+            has_more = bool(entries) and next_token not in ("", self._page_token)
+            self._page_token = next_token
+            if not next_token and self._newest:
+                self._query = f'{self._filter} AND timestamp>="{self._newest}"'
+            if not has_more:
+                return
 
 
-def log_lines(
+def follow_logs(
+    api: VertexApi,
+    kind: Kind,
+    name: str,
+    *,
+    readers_of: Callable[[Json], Iterable[tuple[str, LogReader]]],
+    is_followed: bool,
+) -> Iterator[tuple[str, Json]]:
+    """Yield the log entries of a job or run, each with its reader's label.
+
+    Args:
+        api: Project and location.
+        kind: JOB or RUN.
+        name: Id of the job or run.
+        readers_of: Labels and readers of the logs that exist, given the job or run.
+        is_followed: Yield new entries, too, until the job or run has ended.
+    """
+    while True:
+        resource = kind.get(api, name)  # before the logs: the last entries are read after the end
+        for label, reader in readers_of(resource):
+            for entry in reader.new_entries():
+                yield label, entry
+        if not is_followed or kind.is_final(resource):
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def job_log_lines(
     api: VertexApi,
     job_id: str,
     *,
@@ -23,75 +78,27 @@ def log_lines(
     has_times: bool = False,
     is_followed: bool = False,
 ) -> Iterator[str]:
-    """Lines of a job's log, of all replicas or of one (`worker/1`); followed: until its end."""
-    for entry in log_entries(api, job_id, replica=replica, is_followed=is_followed):
+    """Yield the lines of a job's log, of all replicas or of one (`worker/1`)."""
+    readers = [("", LogReader(api, job_id, replica=replica))]
+    entries = follow_logs(api, JOB, job_id, readers_of=lambda job: readers, is_followed=is_followed)
+    for _, entry in entries:
         yield line_of(entry, has_time=has_times)
 
 
-def log_entries(
-    api: VertexApi, job_id: str, *, replica: str | None = None, is_followed: bool = False
-) -> Iterator[Json]:
-    """Entries of a job's log, page by page; followed: those to come as well, until its end.
-
-    Cloud Logging answers no page token once it has answered all there is; then what is newer than
-    the last entry is asked for.
-    """
+def last_line(api: VertexApi, job_id: str, replica: str) -> str:
+    """Return a replica's last log line, or ""."""
     query = log_filter(job_id, replica)
-    seen: set[str] = set()
-    newest = ""
-    while True:
-        has_ended = JOB.is_final(JOB.get(api, job_id))  # asked first, so that its end is read whole
-        since = f' AND timestamp>="{newest}"' if newest else ""
-        for entry in _entries(api, query + since, is_patient=is_followed):
-            newest = max(newest, str(entry.get("timestamp", "")))
-            if entry.get("insertId") not in seen:
-                seen.add(str(entry.get("insertId", "")))
-                yield entry
-        if has_ended or not is_followed:
-            return
-        time.sleep(POLL_SECONDS)
+    entries, _ = api.log_entries(query, order_by="timestamp desc", page_size=1)
+    return message_of(entries[0]) if entries else ""
 
 
-def _entries(api: VertexApi, query: str, *, is_patient: bool) -> Iterator[Json]:
-    page_token = ""
-    while True:
-        entries, next_token = api.log_entries(query, page_token=page_token)
-        yield from entries
-        is_growing = next_token == page_token or not entries
-        if not next_token or (is_growing and not is_patient):
-            return
-        if is_growing:
-            time.sleep(POLL_SECONDS)
-        page_token = next_token
-
-
-def log_filter(job_id: str, replica: str | None = None) -> str:
-    """Cloud Logging's filter for a job's entries, of all replicas or of one."""
-    query = f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"'
-    if replica:
-        query += f' AND resource.labels.task_name="{worker_pool_task(replica)}"'
-    return query
-
-
-def worker_pool_task(replica: str) -> str:
-    """Vertex AI's name of a replica: `worker/1` is `workerpool1-1`."""
-    role, slash, index = replica.partition("/")
-    if role not in ROLES or not slash or not index.isdigit():
-        roles = ", ".join(f"{role}/0" for role in ROLES)
-        raise ResourceError(f"--replica {replica!r} is not a task; write it as one of {roles}")
-    return f"workerpool{ROLES.index(role)}-{index}"
-
-
-def replica_name(task: str) -> str:
-    """`worker/1` for `workerpool1-1`; another name stays."""
-    pool, dash, index = task.removeprefix("workerpool").partition("-")
-    if not (dash and pool.isdigit() and int(pool) < len(ROLES)):
-        return task
-    return f"{ROLES[int(pool)]}/{index}"
+def message_of(entry: Json) -> str:
+    """Return the text of a log entry."""
+    return str(entry.get("textPayload") or entry.get("jsonPayload", {}).get("message", ""))
 
 
 def line_of(entry: Json, *, has_time: bool = False) -> str:
-    """One line: the replica's name in front, and before it the time if that is asked for."""
+    """Return a log entry as a line: optionally its time, its replica, and its text."""
     text = message_of(entry)
     task = entry.get("resource", {}).get("labels", {}).get("task_name", "")
     name = replica_name(str(task))
@@ -100,8 +107,26 @@ def line_of(entry: Json, *, has_time: bool = False) -> str:
     return f"{entry.get('timestamp', '-'):<24} {text}" if has_time else text
 
 
-def last_line(api: VertexApi, job_id: str, replica: str) -> str:
-    """What a replica wrote last; empty if it has written nothing."""
-    query = log_filter(job_id, replica)
-    entries, _ = api.log_entries(query, order_by="timestamp desc", page_size=1)
-    return message_of(entries[0]) if entries else ""
+def log_filter(job_id: str, replica: str | None = None) -> str:
+    """Return Cloud Logging's filter for the entries of a job, or of one of its replicas."""
+    query = f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"'
+    if replica:
+        query += f' AND resource.labels.task_name="{worker_pool_task(replica)}"'
+    return query
+
+
+def worker_pool_task(replica: str) -> str:
+    """Return Vertex AI's name of a replica: `workerpool1-1` for `worker/1`."""
+    role, slash, index = replica.partition("/")
+    if role not in ROLES or not slash or not index.isdigit():
+        roles = ", ".join(f"{role}/0" for role in ROLES)
+        raise ResourceError(f"--replica {replica!r} is not a replica; write it as one of {roles}")
+    return f"workerpool{ROLES.index(role)}-{index}"
+
+
+def replica_name(task: str) -> str:
+    """Return `worker/1` for `workerpool1-1`; any other name as it is."""
+    pool, dash, index = task.removeprefix("workerpool").partition("-")
+    if not (dash and pool.isdigit() and int(pool) < len(ROLES)):
+        return task
+    return f"{ROLES[int(pool)]}/{index}"

@@ -1,19 +1,25 @@
-"""The request for a training job without a pipeline: the one that the pipeline's step makes."""
+"""The request that creates a training job, and the call that sends it.
+
+It is the request that the pipeline's training step sends for the same configuration.
+"""
 
 import argparse
 import dataclasses
+import uuid
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from components.labels import SUBMISSION_LABEL
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
+from components.vertex.api import VertexApi
 from pipelines.config import RunConfig, trainer_flags
 from trainer.config.flags import add_flags
 from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
 from trainer.json_types import Json
 
-# What vertex_local calls it; see its cpus.py.
+# Read by vertex_local (vertex_local/jobs/cores.py).
 PIN_VARIABLE = "VERTEX_LOCAL_PIN_REPLICAS"
 
 
@@ -27,9 +33,9 @@ def job_request(
     service_account: str = "",
     is_pinned: bool = False,
 ) -> Json:
-    """The body of `POST …/customJobs`: a CustomJob as Vertex AI's REST API takes it.
+    """Return the body of `POST …/customJobs`: a CustomJob of Vertex AI's REST API.
 
-    `is_pinned` asks the service on this machine for a core for each replica that computes.
+    With `is_pinned` the service on this machine gives each computing replica a core of its own.
 
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.customJobs/create
     """
@@ -59,17 +65,32 @@ def job_request(
     return request
 
 
+def create_job(api: VertexApi, request: Json) -> Json:
+    """Create a training job, once however often it is sent; return the job.
+
+    Vertex AI chooses a job's id, so a label identifies the job of an earlier attempt.
+    """
+    submission = uuid.uuid4().hex
+    labels = {**request.get("labels", {}), SUBMISSION_LABEL: submission}
+    mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
+    return api.post(
+        f"{api.parent}/customJobs",
+        {**request, "labels": labels},
+        find=lambda: next(api.list_resources("customJobs", filter=mine), None),
+    )
+
+
 def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:
-    """The run's settings with the trainer's flags that follow `--`; those win.
+    """Return the configuration with the trainer's flags after `--` applied.
 
     Raises:
-        ConfigError: a flag is unknown, has a wrong value, or is set by the job itself.
+        ConfigError: a flag is unknown, has an invalid value, or is set by the job itself.
     """
-    given = _given(flags, workload=config.workload)
+    given = _parse_flags(flags, workload=config.workload)
     if planned := sorted(set(given) - set(trainer_flags())):
         raise ConfigError(
-            f"--{planned[0].replace('_', '-')} after --: the job sets it; give --examples-dir and "
-            "--cluster before the --, and find the output where `jobs submit` says"
+            f"--{planned[0].replace('_', '-')} after --: the job sets this flag; give "
+            "--examples-dir and --cluster before the --; `jobs submit` prints the output folder"
         )
     other = {"steps": "epochs", "epochs": "steps"}
     dropped = {other[name] for name in given if name in other} - set(given)
@@ -81,24 +102,24 @@ def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises where argparse would end the process."""
+    """Argument parser that raises ConfigError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(
-            f"flags after --: {message}; see python -m trainer.task --help, and for "
-            "old flags docs/from-old-commands.md"
+            f"flags after --: {message}; python -m trainer.task --help lists the flags, "
+            "docs/from-old-commands.md the old ones"
         )
 
 
-def _given(flags: Sequence[str], *, workload: str) -> dict[str, Any]:
-    """The flags on the command line, without those left at their default."""
+def _parse_flags(flags: Sequence[str], *, workload: str) -> dict[str, Any]:
+    """Return the values of the given flags, without those left at their default."""
     parser = _Parser(add_help=False, allow_abbrev=False)
     add_flags(parser, TrainConfig)
     unset = object()
     namespace = argparse.Namespace(**{f.name: unset for f in dataclasses.fields(TrainConfig)})
     required = {"workload": workload, "examples_dir": "-"}
     first = [f"--{name.replace('_', '-')}={value}" for name, value in required.items()]
-    # argparse puts no default over what a namespace holds already.
+    # argparse does not overwrite attributes of a given namespace with defaults.
     parsed = vars(parser.parse_args([*first, *flags], namespace))
     return {
         name: value

@@ -1,4 +1,4 @@
-"""A training job and its replicas as a person reads them."""
+"""Training jobs and their replicas as tables and lines."""
 
 import datetime
 from typing import Any
@@ -6,18 +6,26 @@ from typing import Any
 from components.run_summary.usage import MEBIBYTE, maximum, mean, sparkline, usages_of
 from components.vertex.api import VertexApi
 from components.vertex.job_warnings import job_warnings, replicas_of
-from pipelines.jobs.lifecycle import JOB
 from pipelines.jobs.log import last_line
+from pipelines.kinds import JOB
 from pipelines.resources import Table, short_name, when
 from trainer.cluster.roles import ROLES
 from trainer.json_types import Json
 
-_MEGABYTE = 1024 * 1024
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))
 
 
+def jobs_table(api: VertexApi) -> Table:
+    """Return a row for each training job, newest first."""
+    jobs = sorted(api.list_resources("customJobs"), key=lambda job: job["createTime"], reverse=True)
+    rows: list[tuple[str, ...]] = [
+        (short_name(job["name"]), JOB.state_of(job), when(job), job["displayName"]) for job in jobs
+    ]
+    return Table(("JOB_ID", "STATUS", "CREATED", "NAME"), rows)
+
+
 def job_summary(api: VertexApi, job: Json) -> list[str]:
-    """What a person asks first: state, times, why it failed, where its output is."""
+    """Return lines with a job's name, state, times, output folder, error and warnings."""
     spec: Json = job.get("jobSpec", {})
     scheduling: Json = spec.get("scheduling", {})
     times = [f"{what} {when(job, key)}" for what, key in _MOMENTS if job.get(key)]
@@ -35,9 +43,9 @@ def job_summary(api: VertexApi, job: Json) -> list[str]:
 
 
 def replicas_table(api: VertexApi, job: Json) -> Table:
-    """How each replica fares: what the service tells of it, or else its last line in the log.
+    """Return a row for each replica: its status, if the service reports it, and last log line.
 
-    CORES is how many it has kept busy on average; MEMORY what it takes now, or took at the most.
+    CORES is the average number of busy cores; MEMORY is the current use, or the peak after the end.
     """
     job_id = short_name(job["name"])
     rows = [_replica_row(replica) for replica in _replicas(api, job_id, job)]
@@ -46,9 +54,9 @@ def replicas_table(api: VertexApi, job: Json) -> Table:
 
 
 def usage_table(api: VertexApi, job: Json) -> Table | None:
-    """What each replica with all that it has started has used; None where nothing is known of it.
+    """Return the CPU and memory use over time of each replica with its child processes, if known.
 
-    The bars of a column have one scale, from zero.
+    All bars of a column have the same scale, from zero.
     """
     usages = usages_of(replicas_of(api, short_name(job["name"])))
     if not usages:
@@ -65,15 +73,15 @@ def usage_table(api: VertexApi, job: Json) -> Table | None:
         )
         for usage in usages
     ]
-    lasted = f"{usages[0].seconds[-1]:.0f} s"
-    return Table(("REPLICA", f"CPU OVER {lasted}", "CORES", "MEMORY", "AT MOST"), rows)
+    duration = f"{usages[0].seconds[-1]:.0f} s"
+    return Table(("REPLICA", f"CPU OVER {duration}", "CORES", "MEMORY", "AT MOST"), rows)
 
 
 def _replicas(api: VertexApi, job_id: str, job: Json) -> list[Json]:
-    told = replicas_of(api, job_id)
-    if told is not None:
-        found: list[Json] = told.get("replicas", [])
-        return found
+    status = replicas_of(api, job_id)
+    if status is not None:
+        replicas: list[Json] = status.get("replicas", [])
+        return replicas
     pools = job.get("jobSpec", {}).get("workerPoolSpecs", [])
     names = [
         f"{role}/{index}"
@@ -102,20 +110,20 @@ def _cpu(replica: Json) -> str:
 
 
 def _cores(replica: Json) -> str:
-    """How many cores it has kept busy, on average."""
-    lasted = _seconds_between(replica.get("startTime"), replica.get("endTime"))
-    return f"{replica['cpuSeconds'] / lasted:.1f}" if "cpuSeconds" in replica and lasted else ""
+    """Return the average number of busy cores."""
+    seconds = _seconds_between(replica.get("startTime"), replica.get("endTime"))
+    return f"{replica['cpuSeconds'] / seconds:.1f}" if "cpuSeconds" in replica and seconds else ""
 
 
 def _memory(replica: Json) -> str:
-    """What it takes now; once it has ended, the most that it took."""
+    """Return the memory in use, or the peak of a replica that has ended."""
     size = replica.get("memoryBytes", replica.get("peakMemoryBytes"))
-    return f"{size / _MEGABYTE:.0f} MB" if size else ""
+    return f"{size / MEBIBYTE:.0f} MB" if size else ""
 
 
 def _seconds_between(start: Any, end: Any) -> float:
     if not start:
         return 0.0
-    began = datetime.datetime.fromisoformat(start)
+    started = datetime.datetime.fromisoformat(start)
     ended = datetime.datetime.fromisoformat(end) if end else datetime.datetime.now(datetime.UTC)
-    return (ended - began).total_seconds()
+    return (ended - started).total_seconds()

@@ -1,1 +1,1 @@
-"""The compiled pipeline: the file, its registry and the image of its steps."""
+"""Packages: compiled pipelines, their registry, and the image of their steps."""

@@ -1,6 +1,6 @@
-"""Compiles the pipeline to packages: YAML files that Vertex AI and the laptop run.
+"""Compilation of the pipeline to packages: YAML files that run on Vertex AI and locally.
 
-A package holds nothing of the machine that compiled it; its image is named by the source.
+A package does not depend on the machine that compiled it; its image is named by the source.
 """
 
 import tempfile
@@ -11,10 +11,10 @@ from pipelines.config import RUNS, RunConfig, named_run
 
 
 def compile_pipeline(image: str, *, config: RunConfig) -> str:
-    """The pipeline as YAML text, with `image` as every container's and `config` as its defaults."""
+    """Return the pipeline as YAML, with `image` in every container and `config` as defaults."""
     from kfp import compiler
 
-    from pipelines.train_and_deploy import train_and_deploy
+    from pipelines.train_and_deploy import train_and_deploy  # imports kfp and its components
 
     with tempfile.TemporaryDirectory(prefix="trainyard-compile-") as folder:
         path = Path(folder) / "pipeline.yaml"
@@ -28,11 +28,11 @@ def compile_pipeline(image: str, *, config: RunConfig) -> str:
 
 
 def write_packages(folder: Path, *, image: str, workloads: tuple[str, ...] = ()) -> list[Path]:
-    """Writes a package for each workload (default: all), `mnist.yaml`; answers their paths."""
+    """Write `WORKLOAD.yaml` for each workload (default: all); return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    paths = []
     for workload in workloads or tuple(RUNS):
         path = folder / f"{workload}.yaml"
         path.write_text(compile_pipeline(image, config=named_run(workload)), encoding="utf-8")
-        written.append(path)
-    return written
+        paths.append(path)
+    return paths

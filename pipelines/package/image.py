@@ -1,4 +1,4 @@
-"""The image that steps, replicas and prediction servers share, and its name."""
+"""Name of the image that steps, replicas and prediction servers share."""
 
 import hashlib
 from collections.abc import Iterator
@@ -6,26 +6,26 @@ from pathlib import Path
 
 SOURCE_ROOT = Path(__file__).resolve().parents[2]
 IMAGE_REPOSITORY = "trainyard"
-# What the Dockerfile takes from here, and itself; .dockerignore lets the same through.
+# The Dockerfile and what it copies; .dockerignore allows the same paths.
 SOURCES = ("Dockerfile", "components", "requirements-gpu.lock", "requirements.lock", "trainer")
 
 
 def default_image() -> str:
-    """The image that `make image` builds, named by a digest of the source.
+    """Return the name of the image that `make image` builds; its tag is a digest of the source.
 
-    A step's cache key covers its image's name but not what is in the image, so changed code must
+    A step's cache key covers the name of its image but not the content, so changed code must
     change the name.
     """
     return f"{IMAGE_REPOSITORY}:{source_tag()}"
 
 
 def source_tag(*, accelerator: str = "cpu") -> str:
-    """The image's tag: `src-` and twelve hexadecimal digits, then `-gpu` for that one."""
+    """Return the image's tag: `src-` and twelve hexadecimal digits, and `-gpu` for GPUs."""
     return f"src-{source_digest(SOURCE_ROOT)}{'-gpu' if accelerator == 'gpu' else ''}"
 
 
 def source_digest(root: Path) -> str:
-    """Twelve hexadecimal digits of the SHA-256 of what the image takes from `root`."""
+    """Return twelve hexadecimal digits of the SHA-256 of the image's sources in `root`."""
     digest = hashlib.sha256()
     for path in _files(root):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0")

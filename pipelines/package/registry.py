@@ -1,4 +1,4 @@
-"""Packages in an Artifact Registry repository of the KFP format: versions never change, tags move.
+"""Packages in Artifact Registry repositories of the KFP format: immutable versions, movable tags.
 
 https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template
 """
@@ -32,12 +32,12 @@ ADDRESS = re.compile(rf"(?P<repository>.+)/(?P<package>{NAME})/(?P<version>[^/]+
 
 
 class RegistryError(Exception):
-    """The repository refused, or did not answer; the message says what it said."""
+    """The repository refused a request or did not respond."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Uploaded:
-    """A package in a repository: its name, its version `sha256:…`, and addresses to submit."""
+    """An uploaded package: name, version `sha256:…`, and its addresses for submit."""
 
     name: str
     version: str
@@ -45,47 +45,49 @@ class Uploaded:
 
 
 def client_of(repository: str) -> Any:
-    """KFP's client for a repository, with the environment's default credentials."""
+    """Return KFP's client for a repository, with the default credentials."""
     from kfp.registry import RegistryClient
 
     return RegistryClient(host=repository)
 
 
 def is_address(text: str) -> bool:
-    """Whether a text means a package in a repository."""
+    """Return whether a text is the address of a package in a repository."""
     return text.startswith("https://")
 
 
 def upload(package: Package, *, repository: str, tags: list[str]) -> Uploaded:
-    """Puts a package into a repository and points the tags at it.
+    """Upload a package to a repository and move the tags to it.
 
-    What is there already, to the byte, is not put there twice: only its tags move.
+    An identical package is not uploaded again; only its tags move.
 
     Raises:
         ConfigError: the repository's address or a tag is not allowed.
-        RegistryError: the repository refused.
+        RegistryError: the repository refused the request or did not respond.
     """
     _check_repository(repository)
     for tag in tags:
         if not TAG.fullmatch(tag):
             raise ConfigError(f"--tag {tag!r} is not allowed; it must match {TAG.pattern}")
     if not re.fullmatch(NAME, package.name):
-        raise ConfigError(f"pipelineInfo.name is {package.name!r}; a repository takes {NAME}")
+        raise ConfigError(f"pipelineInfo.name is {package.name!r}; it must match {NAME}")
     with tempfile.TemporaryDirectory(prefix="trainyard-upload-") as folder:
         path = Path(folder, f"{package.name}.yaml")
         path.write_text(package.text, encoding="utf-8")
-        name, version = _ask(repository, lambda: client_of(repository).upload_pipeline(path, tags))
+        name, version = _request(
+            repository, lambda: client_of(repository).upload_pipeline(path, tags)
+        )
     host = repository.rstrip("/")
     addresses = tuple(f"{host}/{name}/{end}" for end in (*tags, version))
     return Uploaded(name=name, version=version, addresses=addresses)
 
 
 def download(address: str) -> Package:
-    """The package at `https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG` (or `/sha256:…`).
+    """Download the package at LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG (or `/sha256:…`).
 
     Raises:
-        ConfigError: that is no such address, or there is no package in it.
-        RegistryError: the repository refused.
+        ConfigError: it is not such an address, or the file is not a package.
+        RegistryError: the repository refused the request or did not respond.
     """
     match = ADDRESS.fullmatch(address)
     if not match:
@@ -95,7 +97,7 @@ def download(address: str) -> Package:
     key = "version" if version.startswith(VERSION_PREFIX) else "tag"
     with tempfile.TemporaryDirectory(prefix="trainyard-download-") as folder:
         path = Path(folder, "package.yaml")
-        _ask(
+        _request(
             address,
             lambda: client_of(repository).download_pipeline(
                 name, file_name=str(path), **{key: version}
@@ -106,31 +108,31 @@ def download(address: str) -> Package:
 
 def _check_repository(repository: str) -> None:
     if not REPOSITORY.fullmatch(repository.rstrip("/")):
-        raise ConfigError(f"{repository} is not a repository for pipelines; write {FORM}")
+        raise ConfigError(f"{repository} is not a repository of packages; write {FORM}")
 
 
-def _ask(what: str, call: Callable[[], Any]) -> Any:
-    """Ask the repository, again where it may pass: versions never change, so a repeat is safe."""
+def _request(address: str, call: Callable[[], Any]) -> Any:
+    """Call the repository and retry transient errors: versions are immutable, so this is safe."""
 
     def attempt() -> Any:
         try:
             return call()
         except requests.RequestException as error:
-            failure = _failure_of(error)
+            failure = _vertex_error_of(error)
             if failure.is_transient:
                 raise failure from error
             raise
 
     try:
-        return retry(attempt, name=what)
+        return retry(attempt, name=address)
     except requests.HTTPError as error:
-        said = error.response.text.strip()[:500] or error.response.reason
-        raise RegistryError(f"{what}: {error.response.status_code} {said}") from error
+        reason = error.response.text.strip()[:500] or error.response.reason
+        raise RegistryError(f"{address}: {error.response.status_code} {reason}") from error
     except (VertexError, requests.RequestException) as error:
-        raise RegistryError(f"{what} does not answer: {error}") from error
+        raise RegistryError(f"{address} does not respond: {error}") from error
 
 
-def _failure_of(error: requests.RequestException) -> VertexError:
+def _vertex_error_of(error: requests.RequestException) -> VertexError:
     if error.response is not None:
         return error_of_response(error.response)
-    return error_of_exception(error, timeout_seconds=0)  # KFP's client sets none
+    return error_of_exception(error, timeout_seconds=0)  # KFP's client sets no timeout

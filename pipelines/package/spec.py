@@ -1,4 +1,4 @@
-"""A package: a compiled pipeline from the source, a file or a registry, and what it asks for."""
+"""Packages: compiled pipelines from this source, a file or a registry, and their parameters."""
 
 import re
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ WORDS = {
     "LIST": "a list",
     "STRUCT": "an object",
 }
-# A registry's host has a dot or a port, as for Docker: `us-docker.pkg.dev/…`, `localhost:5000/…`.
+# As in Docker, a registry's host has a dot or a port: `us-docker.pkg.dev/…`, `localhost:5000/…`.
 PULLABLE = re.compile(r"(?:[^/]+[.:][^/]*|localhost)/.+")
 
 
@@ -34,7 +34,7 @@ PULLABLE = re.compile(r"(?:[^/]+[.:][^/]*|localhost)/.+")
 class Package:
     """A compiled pipeline: where it is from, its text and specification.
 
-    `address` is that of a registry, which goes into the run; empty for what is from this machine.
+    `address` is its registry address, which becomes part of the run; empty for local packages.
     """
 
     source: str
@@ -44,12 +44,12 @@ class Package:
 
     @property
     def name(self) -> str:
-        """The pipeline's own name."""
+        """Return the pipeline's name."""
         return str(self.spec["pipelineInfo"]["name"])
 
     @property
     def definitions(self) -> dict[str, dict[str, Any]]:
-        """The pipeline's parameters: type, default and description of each."""
+        """Return the type, default and description of each parameter."""
         found: dict[str, dict[str, Any]] = (
             self.spec["root"].get("inputDefinitions", {}).get("parameters", {})
         )
@@ -57,7 +57,7 @@ class Package:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The default of each parameter that has one."""
+        """Return the parameters' defaults."""
         return {
             name: definition["defaultValue"]
             for name, definition in self.definitions.items()
@@ -66,10 +66,10 @@ class Package:
 
 
 def read_package(text: str, *, source: str, address: str = "") -> Package:
-    """The package in a YAML or JSON text.
+    """Return the package in a YAML or JSON text.
 
     Raises:
-        ConfigError: it is no compiled pipeline; names the source.
+        ConfigError: the text is not a compiled pipeline.
     """
     try:
         documents = load_documents(text)
@@ -82,29 +82,29 @@ def read_package(text: str, *, source: str, address: str = "") -> Package:
         if isinstance(document, dict) and "pipelineInfo" in document and "root" in document:
             return Package(source=source, text=text, spec=document, address=address)
     raise ConfigError(
-        f"{source} is not a compiled pipeline: it has no pipelineInfo and root; make one with "
+        f"{source} is not a compiled pipeline: it has no pipelineInfo and root; compile one with "
         "trainyard compile"
     )
 
 
 def _refuse_platforms(platforms: dict[str, Any], source: str) -> None:
-    """Refuses what a package asks of Kubernetes: no request to Vertex AI has a place for it."""
-    for platform, asked in platforms.items():
-        executors = asked.get("deploymentSpec", {}).get("executors", {})
-        names = [f"{name} ({', '.join(wanted)})" for name, wanted in executors.items()]
-        names += [f"the pipeline ({name})" for name in asked.get("pipelineConfig", {})]
+    """Refuse settings for platforms such as Kubernetes, which Vertex AI's requests cannot hold."""
+    for platform, settings in platforms.items():
+        executors = settings.get("deploymentSpec", {}).get("executors", {})
+        names = [f"{name} ({', '.join(keys)})" for name, keys in executors.items()]
+        names += [f"the pipeline ({name})" for name in settings.get("pipelineConfig", {})]
         if names:
             raise ConfigError(
-                f"{source} asks {platform} for what Vertex AI has not: {'; '.join(names)}. Leave "
-                "these settings out and compile it again"
+                f"{source} has settings for {platform} that Vertex AI does not support: "
+                f"{'; '.join(names)}. Remove these settings and compile it again"
             )
 
 
 def read_package_file(path: Path) -> Package:
-    """The package in a file.
+    """Return the package in a file.
 
     Raises:
-        ConfigError: the file cannot be read, or is none; names it.
+        ConfigError: the file cannot be read, or is not a package.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -117,10 +117,10 @@ def read_package_file(path: Path) -> Package:
 
 
 def check_parameters(package: Package, values: dict[str, Any]) -> None:
-    """Holds a run's parameters against those that the package takes.
+    """Check a run's parameters against the package's definitions.
 
     Raises:
-        ConfigError: one is unknown, missing, or of another type; names it.
+        ConfigError: a parameter is unknown, missing, or has the wrong type.
     """
     definitions = package.definitions
     for name, value in values.items():
@@ -128,11 +128,11 @@ def check_parameters(package: Package, values: dict[str, Any]) -> None:
             allowed = ", ".join(sorted(definitions)) or "none"
             raise ConfigError(
                 f"{package.source} has no parameter {name!r};{did_you_mean(name, definitions)} "
-                f"it has {allowed}. If the package is "
-                "older than this source, compile it again"
+                f"its parameters are {allowed}. If the package is older than this source, "
+                "compile it again"
             )
         kind = definitions[name].get("parameterType", "")
-        if not _is_kind(value, kind):
+        if not _has_type(value, kind):
             raise ConfigError(f"parameter {name} is {value!r}; it must be {WORDS[kind]} ({kind})")
     for name, definition in definitions.items():
         is_optional = definition.get("isOptional") or "defaultValue" in definition
@@ -145,48 +145,47 @@ def check_parameters(package: Package, values: dict[str, Any]) -> None:
 
 
 def check_images(package: Package) -> None:
-    """Checks that Vertex AI can pull the image of every container.
+    """Check that Vertex AI can pull the image of every container.
 
     Raises:
-        ConfigError: an image has no registry in its name; names it.
+        ConfigError: the name of an image has no registry.
     """
     executors = package.spec.get("deploymentSpec", {}).get("executors", {})
     for name, executor in executors.items():
         image = executor.get("container", {}).get("image")
         if image is None or PULLABLE.fullmatch(image):
             continue
-        what = image or "empty"
         raise ConfigError(
-            f"image of {name} is {what}: Vertex AI cannot pull it; build and push one, and give "
-            "--image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard:TAG"
+            f"image of {name} is {image or 'empty'}: Vertex AI cannot pull it; build and push an "
+            "image, and give --image LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard:TAG"
         )
 
 
 def own_image(package: Package) -> str:
-    """The image of the package's own steps; empty if it has none of ours."""
+    """Return the image of this repository that a package uses, "" if it uses none."""
     executors = package.spec.get("deploymentSpec", {}).get("executors", {})
     images = (one.get("container", {}).get("image", "") for one in executors.values())
     return next((image for image in images if image.startswith(f"{IMAGE_REPOSITORY}:")), "")
 
 
 def with_image(package: Package, image: str) -> Package:
-    """The package with `image` in place of one that is named by the source alone.
+    """Return the package with `image` instead of this repository's image.
 
-    It is no longer what is at its address, if it has one.
+    The result has no address: the package at the address is unchanged.
 
     Raises:
-        ConfigError: it holds no such image, so there is nothing to put it in place of.
+        ConfigError: the package does not use an image of this repository.
     """
     old = own_image(package)
     if not old:
         raise ConfigError(
-            f"--image: {package.source} was compiled with images of its own; compile it again "
-            "with --image instead"
+            f"--image: {package.source} was compiled with other images; compile it again with "
+            "--image instead"
         )
     return read_package(package.text.replace(old, image), source=package.source)
 
 
-def _is_kind(value: Any, kind: str) -> bool:
+def _has_type(value: Any, kind: str) -> bool:
     if kind not in KINDS:
         return True
     if isinstance(value, bool) and kind != "BOOLEAN":

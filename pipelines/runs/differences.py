@@ -1,4 +1,4 @@
-"""`trainyard runs diff`: where two runs differ in settings, data, code and metrics."""
+"""Differences between two runs in settings, data, code and metrics."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from components.run_summary.summary import Summary
 from pipelines.resources import Table
 from pipelines.runs.tables import shown
 
-MOST_CHARACTERS = 20
-DIGITS = 12
+MAX_CELL_WIDTH = 20
+DIGEST_DIGITS = 12
 MISSING = "-"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A fact of two runs; None where one of them has it not."""
+    """A fact of two runs; None if a run lacks it."""
 
     kind: str
     name: str
@@ -24,18 +24,18 @@ class Difference:
 
     @property
     def title(self) -> str:
-        """The name for a person."""
+        """Return the name as tables show it."""
         titles = {"metrics": f"test {self.name}", "run": self.name.replace("_", " ")}
         return titles.get(self.kind, self.name)
 
     @property
     def is_same(self) -> bool:
-        """Whether the runs agree."""
+        """Return whether both runs have the same value."""
         return bool(self.first == self.second)
 
     @property
     def change(self) -> float | None:
-        """By how much a number has changed; None of anything else."""
+        """Return the second number minus the first; None for other values."""
         values = (self.first, self.second)
         if any(isinstance(one, bool) or not isinstance(one, int | float) for one in values):
             return None
@@ -43,13 +43,13 @@ class Difference:
 
 
 def compare(first: Summary, second: Summary, *, has_all: bool = False) -> list[Difference]:
-    """Return the facts in which two runs differ, or with `has_all` every one."""
+    """Return the facts in which two runs differ, or all facts with `has_all`."""
     found = list(_facts(first, second))
     return [one for one in found if has_all or not one.is_same]
 
 
 def differences_table(found: list[Difference]) -> Table:
-    """Return a row for each fact; long values are cut."""
+    """Return a row for each fact, with long values cut."""
     rows: list[tuple[str, ...]] = [
         (one.title, _cell(one.first), _cell(one.second), _change(one)) for one in found
     ]
@@ -57,7 +57,7 @@ def differences_table(found: list[Difference]) -> Table:
 
 
 def differences_json(first: Summary, second: Summary, found: list[Difference]) -> dict[str, Any]:
-    """Return the same, whole."""
+    """Return the facts as JSON, with values uncut."""
     kinds: dict[str, dict[str, Any]] = {}
     for one in found:
         kinds.setdefault(one.kind, {})[one.name] = {"a": one.first, "b": one.second}
@@ -69,10 +69,10 @@ def _facts(first: Summary, second: Summary) -> Iterator[Difference]:
         values = [getattr(one, name) or None for one in (first, second)]
         yield Difference(kind="run", name=name, first=values[0], second=values[1])
     for kind in ("settings", "metrics"):
-        ours: dict[str, Any] = getattr(first, kind)
-        theirs: dict[str, Any] = getattr(second, kind)
-        for name in sorted({*ours, *theirs}):
-            yield Difference(kind=kind, name=name, first=ours.get(name), second=theirs.get(name))
+        a: dict[str, Any] = getattr(first, kind)
+        b: dict[str, Any] = getattr(second, kind)
+        for name in sorted({*a, *b}):
+            yield Difference(kind=kind, name=name, first=a.get(name), second=b.get(name))
 
 
 def _cell(value: Any) -> str:
@@ -80,8 +80,8 @@ def _cell(value: Any) -> str:
         return MISSING
     text = f"{value:.6g}" if isinstance(value, float) else shown(value)
     if text.startswith("sha256:"):
-        return text[len("sha256:") :][:DIGITS]
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+        return text[len("sha256:") :][:DIGEST_DIGITS]
+    return text if len(text) <= MAX_CELL_WIDTH else f"{text[: MAX_CELL_WIDTH - 1]}…"
 
 
 def _change(one: Difference) -> str:

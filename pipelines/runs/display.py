@@ -1,4 +1,4 @@
-"""Shows a run as it goes: live lines on a terminal, plain lines elsewhere."""
+"""Display of a running pipeline: live on a terminal, plain lines elsewhere."""
 
 import time
 from typing import Self
@@ -16,12 +16,12 @@ MARKS = {"SUCCEEDED": "[green]✓[/]", "FAILED": "[red]✗[/]"}
 
 
 def display_for(console: Console) -> "LiveDisplay | PlainDisplay":
-    """Live lines where `console` is a terminal, else plain ones."""
+    """Return a live display for a terminal, else a plain one."""
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
 class PlainDisplay:
-    """A line when a task starts, one when it ends, and training progress every few seconds."""
+    """Lines for task starts and ends, and for training progress every few seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -36,25 +36,25 @@ class PlainDisplay:
         return None
 
     def show(self, view: RunView) -> None:
-        """Prints what has changed since the last view."""
+        """Print the changes since the last snapshot."""
         for task in view.tasks:
             if self._states.get(task.name) != task.state:
                 self._states[task.name] = task.state
-                self._changed(task)
+                self._show_task(task)
         for warning in view.warnings:
             if warning not in self._warnings:
                 text = f"      [yellow]warning: {escape(warning)}[/]"
                 self._console.print(text, highlight=False, soft_wrap=True)
         self._warnings = view.warnings
-        self._training(view)
+        self._show_training(view)
 
-    def _changed(self, task: TaskView) -> None:
+    def _show_task(self, task: TaskView) -> None:
         if task.state == "RUNNING":
             self._console.print(f"  … {task.name}", highlight=False)
         elif task.state in MARKS:
             self._console.print(ended_line(task), highlight=False)
 
-    def _training(self, view: RunView) -> None:
+    def _show_training(self, view: RunView) -> None:
         now = time.monotonic()
         progress = format_progress(view.training) if view.training else ""
         is_due = now - self._progress_at >= PLAIN_INTERVAL_SECONDS
@@ -64,7 +64,7 @@ class PlainDisplay:
 
 
 class LiveDisplay(PlainDisplay):
-    """A spinner for each running task, with a bar and figures for training."""
+    """A spinner for each running task, with a bar and progress for training."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -83,7 +83,7 @@ class LiveDisplay(PlainDisplay):
     def __enter__(self) -> Self:
         try:
             self._live.start()
-        except BaseException:  # Ctrl-C: it must not draw over the question that follows
+        except BaseException:  # Ctrl-C: the display must not draw over the prompt that follows
             self._live.stop()
             raise
         return self
@@ -91,7 +91,7 @@ class LiveDisplay(PlainDisplay):
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def _changed(self, task: TaskView) -> None:
+    def _show_task(self, task: TaskView) -> None:
         if task.state == "RUNNING":
             self._rows[task.name] = self._live.add_task(task.name, total=None, note="")
         elif task.name in self._rows:
@@ -99,7 +99,7 @@ class LiveDisplay(PlainDisplay):
         if task.state in MARKS:
             self._console.print(ended_line(task), highlight=False)
 
-    def _training(self, view: RunView) -> None:
+    def _show_training(self, view: RunView) -> None:
         row = self._rows.get(TRAINING_TASK)
         if row is not None and view.training:
             self._live.update(
@@ -111,6 +111,6 @@ class LiveDisplay(PlainDisplay):
 
 
 def ended_line(task: TaskView) -> str:
-    """One line for a task that has ended."""
-    took = "from the cache" if task.is_cached else f"{task.seconds:.1f} s"
-    return f"  {MARKS[task.state]} {task.name:<20} {took}"
+    """Return the line of a task that has ended."""
+    duration = "from the cache" if task.is_cached else f"{task.seconds:.1f} s"
+    return f"  {MARKS[task.state]} {task.name:<20} {duration}"

@@ -1,29 +1,32 @@
-"""What a run says at its end: the summary, where to look, and what to try next."""
+"""Output at a run's end: the result, where its files are, and commands to try next."""
 
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from components.run_summary.report import REPORT_FILE
 from components.run_summary.summary import GATE_FAILED, Summary
 from pipelines.config import RunConfig
 from pipelines.runs.execute import RunResult
 from pipelines.runs.hints import after_failure, command, stop_command
-from pipelines.runs.task_table import MOST_DRIFT, task_table
 from pipelines.target.places import Target
 
+NUM_DRIFT_SHOWN = 3
+COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
 NEXT_FACT_LINE = "\n" + " " * 18
 
 
 def print_result(
     result: RunResult, *, config: RunConfig, target: Target, is_kept: bool, console: Console
 ) -> None:
-    """Prints the summary: tasks, metrics, where to look, and what to try next."""
+    """Print a result in full: tasks, predictions, metrics, files, and commands to try next."""
     summary, outputs = result.summary, result.view.outputs
     evaluated = outputs.get("evaluate", {})
     reasons = evaluated.get("reasons", "").splitlines()
-    logs = _below(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
+    logs = _inside(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
     facts = {
         **_metrics(summary, config),
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
@@ -36,8 +39,8 @@ def print_result(
         "TensorBoard logs": logs,
         "run folder": str(target.run_dir(summary.run)),
     }
-    console.print("", task_table(summary), "", sep="\n")
-    for line in _predictions(outputs.get("predict", {}).get("table", {}).get("uri", "")):
+    console.print("", _task_table(summary), "", sep="\n")
+    for line in _prediction_lines(outputs.get("predict", {}).get("table", {}).get("uri", "")):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     for label, fact in facts.items():
         if fact:
@@ -56,24 +59,40 @@ def print_result(
 def next_commands(
     summary: Summary, *, config: RunConfig, target: Target, logs: str, instances: str = ""
 ) -> list[str]:
-    """Three commands worth trying after a run; `instances` is the file to ask an endpoint with."""
+    """Return commands to try after a run; `instances` is a file for an endpoint that stays."""
     if summary.state != "SUCCEEDED":
         return after_failure(summary, target)
-    ask = f"trainyard run {config.workload} --keep-endpoint"
+    show = "trainyard models list"
+    if summary.outcome == GATE_FAILED:
+        show = f"trainyard runs show {summary.run}"
+    predict = f"trainyard run {config.workload} --keep-endpoint"
     if instances:
-        ask = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
+        predict = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
     stop = [stop_command(target)] if instances else []
-    look = f"trainyard runs show {summary.run}" if summary.outcome == GATE_FAILED else ""
     return [
-        command(look or "trainyard models list", target),
-        command(ask, target),
+        command(show, target),
+        command(predict, target),
         command(f"tensorboard --logdir {logs}", target),
         *stop,
     ]
 
 
-def _predictions(uri: str) -> list[str]:
-    """The table of predictions, if it is on this machine, and an empty line."""
+def _task_table(summary: Summary) -> Table:
+    """Return the tasks with their states and seconds."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("task")
+    table.add_column("state")
+    table.add_column("seconds", justify="right")
+    for task in summary.tasks:
+        state = task["state"].lower().replace("_", " ") + (" (cached)" if task["cached"] else "")
+        style = COLOURS.get(task["state"], "dim")
+        table.add_row(task["name"], Text(state, style=style), f"{task['seconds']:.1f}")
+    table.add_row("whole run", Text(summary.state.lower(), style="bold"), f"{summary.seconds:.1f}")
+    return table
+
+
+def _prediction_lines(uri: str) -> list[str]:
+    """Return the table of predictions and an empty line, if the file is on this machine."""
     path = Path(uri)
     if not uri or not path.is_file():
         return []
@@ -81,26 +100,26 @@ def _predictions(uri: str) -> list[str]:
 
 
 def _metrics(summary: Summary, config: RunConfig) -> dict[str, str]:
-    """Every metric that gates the run, with what was asked."""
+    """Return the metrics with thresholds."""
     return {
-        f"test {name}": f"{summary.metrics[name]:.4f} (at least {least:g} asked)"
-        for name, least in config.thresholds.items()
+        f"test {name}": f"{summary.metrics[name]:.4f} (threshold {threshold:g})"
+        for name, threshold in config.thresholds.items()
         if name in summary.metrics
     }
 
 
 def _drift(summary: Summary) -> str:
-    """Return the features that have moved most, and where the others are."""
-    more = len(summary.drift) - MOST_DRIFT
-    rest = [f"{more} more in the data report"] if more > 0 else []
-    return NEXT_FACT_LINE.join([*summary.drift[:MOST_DRIFT], *rest])
+    """Return the features that drifted most, and the number of others."""
+    num_others = len(summary.drift) - NUM_DRIFT_SHOWN
+    others = [f"{num_others} more in the data report"] if num_others > 0 else []
+    return NEXT_FACT_LINE.join([*summary.drift[:NUM_DRIFT_SHOWN], *others])
 
 
 def _version(summary: Summary) -> str:
     if not summary.model_version or summary.is_new_version:
         return summary.model_version
-    return f"{summary.model_version}, as before: the model is the same, so no version is registered"
+    return f"{summary.model_version}, unchanged: the model is the same, so no version is registered"
 
 
-def _below(folder: object, name: str) -> str:
+def _inside(folder: object, name: str) -> str:
     return f"{folder}/{name}" if folder else ""

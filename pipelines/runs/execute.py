@@ -1,11 +1,11 @@
-"""One run, start to end: compile, submit, follow, tear down, summarise."""
+"""Start a run, show it to its end, and tear it down: `run`, `submit`, `resume` and `run-now`."""
 
 import contextlib
 import dataclasses
 import datetime
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 
@@ -15,13 +15,14 @@ from components.errors import StepError
 from components.labels import RUN_LABEL
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, summarize
-from components.vertex.api import VertexApi, VertexError, connect
+from components.teardown.teardown import teardown
+from components.vertex.api import VertexApi, VertexError
 from components.vertex.job_warnings import replicas_of_jobs
-from pipelines.config import RunConfig
+from components.vertex.task_details import leaf_tasks
+from pipelines.kinds import RUN
 from pipelines.runs.display import display_for
-from pipelines.runs.request import create_run
-from pipelines.runs.submit import RunOptions, package_of, plan_run
-from pipelines.runs.view import RunView, TrainingLog, follow, leaf_tasks, view_of, wait_until_final
+from pipelines.runs.submit import Submission
+from pipelines.runs.view import RunView, TrainingLog, follow, view_of
 from pipelines.target.places import Target, make_state_dir
 from trainer.json_types import Json
 
@@ -30,13 +31,9 @@ logger = logging.getLogger(__name__)
 CANCEL_TIMEOUT_SECONDS = 180
 
 
-class Interrupted(Exception):  # noqa: N818 - not an error: the user asked for it
-    """Ctrl-C or SIGTERM arrived while the run went on."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """How a run ended; `is_interrupted` when the user stopped it."""
+    """Result of a run; `is_interrupted` if the user cancelled it."""
 
     summary: Summary
     view: RunView
@@ -44,45 +41,77 @@ class RunResult:
 
     @property
     def is_promoted(self) -> bool:
-        """Whether a new version of the model is the default now."""
+        """Return whether the run's model is the default version now."""
         return bool(self.summary.model_version)
 
 
-def new_run_name(workload: str) -> str:
-    """A name that sorts by time: `mnist-20261121-093015`."""
-    return f"{workload}-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}"
+def new_run_name(prefix: str) -> str:
+    """Return a name that sorts by time: `mnist-20261121-093015`."""
+    return f"{prefix}-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}"
 
 
-def execute(
-    config: RunConfig, *, target: Target, run: str, options: RunOptions, console: Console
+def show_to_end(
+    api: VertexApi,
+    submission: Submission,
+    *,
+    console: Console,
+    create: Callable[[], None],
+    wants_cancel: Callable[[], bool],
 ) -> RunResult:
-    """Runs the pipeline on `target` to its end, however it ends; everything is torn down then."""
-    package = package_of(config.workload, image=options.image)
-    submission = plan_run(package, run=run, target=target, config=config, options=options)
-    task_names = leaf_tasks(package.spec)
-    make_state_dir(target.state_dir)
-    folder = target.run_dir(run)
-    folder.mkdir(parents=True)
-    (folder / "pipeline.yaml").write_text(package.text, encoding="utf-8")
-    api = connect(target.project, target.location)
-    with _interruptible(), _torn_down(api, run=run, keep_endpoint=config.keep_endpoint):
-        try:
-            create_run(api, submission.request, run=run)
-            view = show_run(api, run=run, task_names=task_names, console=console)
-            is_interrupted = False
-        except Interrupted:
-            console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
-            view = cancel_and_wait(api, run=run, task_names=task_names)
-            is_interrupted = True
+    """Create a run with `create` and show it to its end.
+
+    After Ctrl-C or SIGTERM the run is cancelled if `wants_cancel()`; otherwise it continues and
+    KeyboardInterrupt is raised.
+    """
+    run, task_names = submission.run, leaf_tasks(submission.package.spec)
+    is_interrupted = False
+    try:
+        create()
+        view = _show(api, run=run, task_names=task_names, console=console)
+    except KeyboardInterrupt:
+        if not wants_cancel():
+            raise
+        is_interrupted = True
+        view = _cancel(api, run=run, task_names=task_names)
     summary = summary_of(view, submission.request, run=run)
-    summary.write(folder)
-    replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{run}"')
-    write_report(summary, folder, replicas=replicas)
     return RunResult(summary=summary, view=view, is_interrupted=is_interrupted)
 
 
+@contextlib.contextmanager
+def torn_down(
+    api: VertexApi, submission: Submission, *, target: Target, keep_endpoint: bool
+) -> Iterator[None]:
+    """Tear a run down after the block; keep its package in the run's local folder.
+
+    The pipeline's exit task does the same, but it may not have been reached. The first SIGINT or
+    SIGTERM raises KeyboardInterrupt in the block; later ones are ignored, so that cancellation and
+    teardown finish.
+    """
+    make_state_dir(target.state_dir)
+    folder = target.run_dir(submission.run)
+    folder.mkdir(parents=True)
+    (folder / "pipeline.yaml").write_text(submission.package.text, encoding="utf-8")
+    with _interrupted_once():
+        try:
+            yield
+        finally:
+            try:
+                teardown(api, run=submission.run, keep_endpoint=keep_endpoint)
+            except (StepError, VertexError, OSError) as error:
+                logger.error("the teardown of %s is incomplete: %s", submission.run, error)
+
+
+def write_result(api: VertexApi, result: RunResult, *, target: Target) -> None:
+    """Write a run's summary and report to its local folder."""
+    summary = result.summary
+    folder = target.run_dir(summary.run)
+    summary.write(folder)
+    replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{summary.run}"')
+    write_report(summary, folder, replicas=replicas)
+
+
 def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
-    """Return the facts of a run from its last view, and from its request if it never started."""
+    """Return a run's facts from its last snapshot, or from its request if it never started."""
     facts = {**request, **view.job, "state": view.state}
     error = {"error": {"message": view.error}} if view.error else {}
     summary = summarize({**facts, **error}, run=run)
@@ -90,8 +119,8 @@ def summary_of(view: RunView, request: Json, *, run: str) -> Summary:
     return dataclasses.replace(summary, warnings=tuple(warnings))
 
 
-def show_run(api: VertexApi, *, run: str, task_names: dict[str, str], console: Console) -> RunView:
-    """Shows the run to its end; a service that is gone by then ends it, too."""
+def _show(api: VertexApi, *, run: str, task_names: dict[str, str], console: Console) -> RunView:
+    """Show a run to its end; if the service stops responding, the run counts as failed."""
     view = view_of({}, task_names=task_names)
     with display_for(console) as display:
         try:
@@ -102,14 +131,13 @@ def show_run(api: VertexApi, *, run: str, task_names: dict[str, str], console: C
     return view
 
 
-def cancel_and_wait(api: VertexApi, *, run: str, task_names: dict[str, str]) -> RunView:
-    """Cancels the run and waits for its end; a run that was never there is as if cancelled."""
-    name = f"{api.parent}/pipelineJobs/{run}"
+def _cancel(api: VertexApi, *, run: str, task_names: dict[str, str]) -> RunView:
+    """Cancel a run and wait for its end; one that was never created counts as cancelled."""
     try:
-        api.post(f"{name}:cancel", {})
-        job = wait_until_final(api, run=run, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
+        RUN.cancel(api, run)
+        job = RUN.wait(api, run, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
     except VertexError as error:
-        if error.status != "NOT_FOUND":  # the interruption came before the submission
+        if error.status != "NOT_FOUND":  # interrupted before it was created
             raise
         job = {"state": "PIPELINE_STATE_CANCELLED"}
     warnings = TrainingLog(api, run=run).warnings()
@@ -117,37 +145,23 @@ def cancel_and_wait(api: VertexApi, *, run: str, task_names: dict[str, str]) -> 
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Raise `Interrupted` on the first SIGINT or SIGTERM; ignore later ones, for the teardown.
+def _interrupted_once() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the first SIGINT or SIGTERM and ignore later ones.
 
-    A signal that is ignored already stays so: SIGINT in a background job of a shell.
+    A signal that is ignored already stays ignored: SIGINT in a background job of a shell.
     """
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        for number in before:
+        for number in handlers:
             signal.signal(number, signal.SIG_IGN)
-        raise Interrupted
+        raise KeyboardInterrupt
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    before = {n: handler for n, handler in handlers.items() if handler is not signal.SIG_IGN}
-    for number in before:
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {n: handler for n, handler in found.items() if handler is not signal.SIG_IGN}
+    for number in handlers:
         signal.signal(number, interrupt)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _torn_down(api: VertexApi, *, run: str, keep_endpoint: bool) -> Iterator[None]:
-    """Tears the run down once more at the end: the exit task may not have come to it."""
-    from components.teardown.teardown import teardown
-
-    try:
-        yield
-    finally:
-        try:
-            teardown(api, run=run, keep_endpoint=keep_endpoint)
-        except (StepError, VertexError, OSError) as error:
-            logger.error("teardown of %s is not complete: %s", run, error)

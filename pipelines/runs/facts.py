@@ -1,4 +1,4 @@
-"""The facts of runs, by Vertex AI's REST API: each from its own PipelineJob."""
+"""Facts of runs, read from their PipelineJobs."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -8,15 +8,19 @@ from components.run_summary.settings import settings_of
 from components.run_summary.summary import Summary, summarize
 from components.vertex.api import VertexApi
 from pipelines.config import RUNS, named_run
-from trainer.json_types import Json
 
 NUM_THREADS = 8
 
 
 def newest_runs(api: VertexApi, *, limit: int, schedule: str = "") -> list[Summary]:
-    """Return the facts of the newest runs, newest first; 0 for all, `schedule` for its runs only.
+    """Return the summaries of the newest runs, newest first.
 
-    A list has no task details, here and on Vertex AI, so each run is asked for.
+    Lists omit task details, here and on Vertex AI, so each run is requested by name.
+
+    Args:
+        api: Project and location.
+        limit: Number of runs; 0 for all.
+        schedule: Only the runs of this schedule; "" for all.
     """
     query = f'labels.{SCHEDULE_LABEL}="{schedule}"' if schedule else ""
     records = sorted(
@@ -27,21 +31,17 @@ def newest_runs(api: VertexApi, *, limit: int, schedule: str = "") -> list[Summa
     names = [record["name"] for record in records[: limit or None]]
     with ThreadPoolExecutor(NUM_THREADS) as threads:
         jobs = list(threads.map(api.find, names))
-    return [summarize(job) for job in jobs if job]  # one may be deleted meanwhile
+    return [summarize(job) for job in jobs if job]  # None: deleted in the meantime
 
 
 def changed_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ from those of the named run of this workload."""
+    """Return the settings that differ from the workload's defaults."""
     if settings.get("workload") not in RUNS:
         return settings
     parameters = named_run(str(settings["workload"])).parameters()
-    usual = settings_of(_job_with(parameters))
+    defaults = settings_of({"runtimeConfig": {"parameterValues": parameters}})
     return {
         name: value
         for name, value in settings.items()
-        if value != usual.get(name, "" if isinstance(value, str) else None)
+        if value != defaults.get(name, "" if isinstance(value, str) else None)
     }
-
-
-def _job_with(parameters: dict[str, Any]) -> Json:
-    return {"runtimeConfig": {"parameterValues": parameters}}

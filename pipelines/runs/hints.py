@@ -1,4 +1,4 @@
-"""Commands to try next, as they can be pasted where the user is."""
+"""Commands to try next, ready to paste into the user's shell."""
 
 import os
 import shlex
@@ -11,30 +11,27 @@ from pipelines.target.places import LOCAL_PROJECT, Target, default_state_dir
 
 
 def command(text: str, target: Target) -> str:
-    """Return a command with the options that say where; with this environment's folder if needed.
-
-    The folder of the programs is left out where it is on PATH.
-    """
+    """Return a command with the target's options, and with the program's folder if not on PATH."""
     program, _, rest = text.partition(" ")
     folder = Path(sys.executable).parent
     if shutil.which(program) != str(folder / program):
         program = os.path.relpath(folder / program)
-    options = _where(target) if Path(program).name == "trainyard" else ""
+    options = _target_options(target) if Path(program).name == "trainyard" else ""
     return f"{program} {rest}{options}"
 
 
 def log_command(run: str, task: str, target: Target) -> str:
-    """Return the command that shows what a task wrote."""
+    """Return the command that shows the log of a task, or of all with ""."""
     return command(f"trainyard runs logs {run}" + (f" --task {task}" if task else ""), target)
 
 
 def stop_command(target: Target) -> str:
-    """Return the command that ends this machine's service."""
+    """Return the command that stops this machine's service."""
     return command(f"vertex-local stop --root {_path(target.state_dir / 'vertex')}", target)
 
 
 def after_failure(summary: Summary, target: Target) -> list[str]:
-    """Return what to try after a run that did not succeed."""
+    """Return commands to try after a run that did not succeed."""
     run = summary.run
     return [
         log_command(run, summary.failed_task, target),
@@ -43,7 +40,7 @@ def after_failure(summary: Summary, target: Target) -> list[str]:
     ]
 
 
-def _where(target: Target) -> str:
+def _target_options(target: Target) -> str:
     if target.project != LOCAL_PROJECT:
         return f" --on vertex --project {target.project} --location {target.location}"
     if target.state_dir == default_state_dir():
@@ -52,6 +49,6 @@ def _where(target: Target) -> str:
 
 
 def _path(path: Path) -> str:
-    """Return a path as short as it can be written here, quoted for a shell."""
-    near = os.path.relpath(path)
-    return shlex.quote(str(path) if near.startswith("..") else near)
+    """Return a path, relative if it is in the current folder, quoted for a shell."""
+    relative = os.path.relpath(path)
+    return shlex.quote(str(path) if relative.startswith("..") else relative)

@@ -1,4 +1,4 @@
-"""`--on-failure COMMAND`: runs the user's command when a run that was waited for ended badly."""
+"""`--on-failure COMMAND`: a command to run here when an awaited run did not succeed."""
 
 import argparse
 import os
@@ -14,30 +14,30 @@ from trainer.config.settings import ConfigError
 
 TIMEOUT_SECONDS = 60.0
 HELP = (
-    "run this, without a shell, unless the run ends well (also if its metrics do not pass): facts "
-    "in TRAINYARD_HEADLINE, _RUN, _OUTCOME, _STATE, _VERDICT, _ERROR, _MODEL_VERSION and _SUMMARY "
-    "(a file), summary.json on stdin; it is ended after a minute. For a run that nobody waits for, "
-    "and for schedules: --set on_failure_url=https://…, which is sent summary.json"
+    "command to run, without a shell, if the run fails, is cancelled or does not pass the metrics; "
+    "it gets TRAINYARD_HEADLINE, _RUN, _OUTCOME, _STATE, _VERDICT, _ERROR, _MODEL_VERSION and "
+    "_SUMMARY (a file), and summary.json on stdin; killed after a minute. Without --wait and for "
+    "schedules use --set on_failure_url=https://…, which receives summary.json"
 )
 
 
 def add_on_failure(parser: argparse.ArgumentParser) -> None:
-    """Adds the option."""
+    """Add the option."""
     parser.add_argument("--on-failure", metavar="COMMAND", default="", help=HELP)
 
 
 def check_command(text: str, *, is_waiting: bool = True) -> list[str]:
-    """Return the words of a command, none of "".
+    """Return the words of a command, [] for "".
 
     Raises:
-        ConfigError: nobody waits for the run's end, or there is no such program.
+        ConfigError: the command line does not wait for the run, or there is no such program.
     """
     if not text:
         return []
     if not is_waiting:
         raise ConfigError(
-            "--on-failure needs --wait: the command runs here. For a run that nobody waits for "
-            "give --set on_failure_url=https://…"
+            "--on-failure needs --wait, since the command runs here; without --wait use "
+            "--set on_failure_url=https://…"
         )
     try:
         words = shlex.split(text)
@@ -48,14 +48,14 @@ def check_command(text: str, *, is_waiting: bool = True) -> list[str]:
     return words
 
 
-def tell(
+def run_command(
     command: list[str],
     summary: Summary,
     *,
     target: Target,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> str:
-    """Run the command for a run that has ended badly; return what went wrong with it, or ""."""
+    """Run the command if the run ended badly; return the command's own failure, or ""."""
     if not command or summary.is_good or not summary.is_final:
         return ""
     try:
@@ -64,20 +64,20 @@ def tell(
             stdin=subprocess.PIPE,
             env={**os.environ, **_facts(summary, target)},
             text=True,
-            start_new_session=True,  # so that its children are ended with it
+            start_new_session=True,  # a process group, to kill its children with it
         )
     except OSError as error:
         return f"--on-failure: {command[0]} did not start: {error.strerror}"
     try:
         process.communicate(summary.to_json(), timeout=timeout_seconds)
     except subprocess.TimeoutExpired:
-        return f"--on-failure: {command[0]} did not end within {timeout_seconds:g} s"
+        return f"--on-failure: {command[0]} did not exit within {timeout_seconds:g} s"
     finally:
-        if process.poll() is None:  # late, or Ctrl-C
+        if process.poll() is None:  # timeout or Ctrl-C
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if process.returncode:
-        return f"--on-failure: {command[0]} ended with code {process.returncode}"
+        return f"--on-failure: {command[0]} exited with code {process.returncode}"
     return ""
 
 

@@ -1,7 +1,7 @@
 """The request that starts a pipeline run, and the call that sends it.
 
-It is the request of the SDK's `PipelineJob.submit` (tests hold it against what the SDK sends),
-without the SDK's ten seconds of imports.
+It equals the request of the SDK's `PipelineJob.submit` (a test compares them), without the ten
+seconds of the SDK's imports.
 """
 
 import copy
@@ -27,9 +27,9 @@ def run_request(
     service_account: str = "",
     use_cache: bool = True,
 ) -> Json:
-    """The body of `POST …/pipelineJobs`: a PipelineJob as Vertex AI's REST API takes it.
+    """Return the body of `POST …/pipelineJobs`: a PipelineJob of Vertex AI's REST API.
 
-    Without the cache every task runs anew; with it, each task is as it was compiled.
+    Without `use_cache` every task runs; with it, tasks keep the caching options of the package.
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
     """
     return {
@@ -43,13 +43,13 @@ def run_request(
 
 
 def create_run(api: VertexApi, request: Json, *, run: str) -> Json:
-    """Start the run, once however often it is sent; return it as it was created."""
+    """Create a run, once however often the request is sent; return it."""
     jobs = f"{api.parent}/pipelineJobs"
     return api.post(f"{jobs}?pipelineJobId={run}", request, find=lambda: api.find(f"{jobs}/{run}"))
 
 
 def console_url(api: VertexApi, run: str) -> str:
-    """The page of a run: Google's console, or that of the emulator that the environment names."""
+    """Return the address of a run's page: in Google's console, or the local service's console."""
     emulator = os.environ.get(EMULATOR_VARIABLE)
     if emulator:
         return f"http://{emulator}/"

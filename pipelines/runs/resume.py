@@ -1,7 +1,7 @@
 """`trainyard runs resume`: the request of a run that did not succeed, sent again.
 
-The steps that succeeded come from the cache; training goes on from its last checkpoint, for the
-plan of the job, with its output folder, is one of the cached steps.
+Steps that succeeded come from the cache. Training continues from its last checkpoint, because the
+step that plans the job, with its output folder, is cached.
 """
 
 import re
@@ -9,28 +9,29 @@ from pathlib import Path
 
 from components.labels import BILLING_LABEL, RUN_LABEL
 from components.vertex.api import VertexApi, VertexError
+from components.vertex.task_details import leaf_tasks
+from pipelines.kinds import RUN
 from pipelines.package.image import default_image
 from pipelines.package.spec import Package, own_image
 from pipelines.resources import ResourceError
-from pipelines.runs.listing import RUN
 from pipelines.runs.submit import Submission
-from pipelines.runs.view import TRAINING_TASK, leaf_tasks, view_of
+from pipelines.runs.view import TRAINING_TASK, view_of
 from trainer import paths
 from trainer.json_types import Json
 
 PLAN_TASK = "plan-training"
-# What `submit` and other clients may have set; all else of a PipelineJob is the service's.
+# Set by clients; all other fields of a PipelineJob are set by the service.
 KEPT_FIELDS = ("runtimeConfig", "serviceAccount", "network", "encryptionSpec", "templateUri")
 CHECKPOINT = "checkpoints/step-*/checkpoint.json"
 
 
 def plan_resume(api: VertexApi, run: str, *, runs_image: bool) -> Submission:
-    """Return the run that goes on where `run` has ended.
+    """Return the run that continues `run`.
 
-    `runs_image` says whether the steps run in the image that they name, not from this source.
+    `runs_image` is whether steps run in the image that they name, instead of from this source.
 
     Raises:
-        ResourceError: there is nothing to resume; says why and what to do.
+        ResourceError: the run cannot be resumed.
     """
     job = RUN.get(api, run)
     _check_resumable(job, run)
@@ -40,9 +41,9 @@ def plan_resume(api: VertexApi, run: str, *, runs_image: bool) -> Submission:
     image = own_image(package)
     if image and not runs_image and image != default_image():
         raise ResourceError(
-            f"run {run} was started from another source ({image}; this is {default_image()}), and "
-            "its checkpoints are of that code; bring the source back, or start anew with trainyard "
-            "submit"
+            f"run {run} was started from another source ({image}; this is {default_image()}) and "
+            "its checkpoints belong to that code; check out that source, or start a new run with "
+            "trainyard submit"
         )
     name = _new_name(api, run)
     labels = {key: value for key, value in job.get("labels", {}).items() if key != BILLING_LABEL}
@@ -56,26 +57,26 @@ def plan_resume(api: VertexApi, run: str, *, runs_image: bool) -> Submission:
 
 
 def explain_resume(api: VertexApi, run: str) -> str:
-    """Return in one sentence from where a run will go on."""
+    """Return a sentence that says where the resumed run will continue."""
     job = RUN.get(api, run)
     if not _is_cached(job["pipelineSpec"]):
-        return f"{run} was started with --no-cache: every step starts anew, training too"
+        return f"{run} was started with --no-cache: every step runs again, including training"
     view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
     if any(task.name == TRAINING_TASK and task.state == "SUCCEEDED" for task in view.tasks):
-        return "training is done and comes from the cache"
+        return "training has succeeded and comes from the cache"
     folder = str(view.outputs.get(PLAN_TASK, {}).get("base_output_directory", ""))
     if not folder:
-        return "training had not begun; the steps that succeeded come from the cache"
+        return "training had not started; the steps that succeeded come from the cache"
     if paths.is_in_bucket(folder):
-        return f"training goes on from the last checkpoint in {paths.uri(folder)}/checkpoints"
+        return f"training continues from the last checkpoint in {paths.uri(folder)}/checkpoints"
     step = last_step(Path(folder))
     if step is None:
         return f"training starts at step 0: there is no checkpoint in {folder}/checkpoints"
-    return f"training goes on from step {step}, the last checkpoint in {folder}/checkpoints"
+    return f"training continues from step {step}, the last checkpoint in {folder}/checkpoints"
 
 
 def last_step(output_dir: Path) -> int | None:
-    """Return the step of the last whole checkpoint of a training; None if there is none."""
+    """Return the step of the last complete checkpoint, None if there is none."""
     found = (path.parent.name.removeprefix("step-") for path in output_dir.glob(CHECKPOINT))
     return max((int(step) for step in found if step.isdecimal()), default=None)
 
@@ -83,7 +84,8 @@ def last_step(output_dir: Path) -> int | None:
 def _check_resumable(job: Json, run: str) -> None:
     if not RUN.is_final(job):
         raise ResourceError(
-            f"run {run} is {RUN.state_of(job)} and goes on by itself; see trainyard runs show {run}"
+            f"run {run} is {RUN.state_of(job)} and continues by itself; see trainyard runs show "
+            f"{run}"
         )
     if RUN.state_of(job) == "SUCCEEDED":
         raise ResourceError(f"run {run} has succeeded; there is nothing to resume")
@@ -96,7 +98,7 @@ def _is_cached(spec: Json) -> bool:
 
 
 def _new_name(api: VertexApi, run: str) -> str:
-    """Return RUN-r2, or the next number that is free."""
+    """Return RUN-r2, or RUN-rN with the next free number."""
     found = re.fullmatch(r"(.+)-r(\d{1,6})", run)
     base, number = (found[1], int(found[2])) if found else (run, 1)
     while True:

@@ -1,4 +1,4 @@
-"""What `trainyard submit` sends: a package, with the run's parameters checked, as one request."""
+"""Plan of a run: a package, with the run's parameters checked, as one request."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from components.yaml_text import YamlError
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
 from pipelines.package.compile import compile_pipeline
 from pipelines.package.image import default_image
-from pipelines.package.registry import download, is_address
+from pipelines.package.registry import FORM, download, is_address
 from pipelines.package.spec import (
     Package,
     check_images,
@@ -33,19 +33,10 @@ OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """How to run, apart from what."""
-
-    image: str | None = None
-    use_cache: bool = True
-    service_account: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A run that can be sent: its name, its package, and the body of the request.
+    """A run that can be created: its name, its package, and the body of the request.
 
-    `config` is None for a pipeline that is not this repository's.
+    `config` is None for a pipeline of another repository.
     """
 
     run: str
@@ -55,10 +46,10 @@ class Submission:
 
 
 def package_of(source: str, *, image: str | None = None) -> Package:
-    """The package that a workload's name, a file or a registry's address stands for.
+    """Return the package of a workload (compiled here), a file, or a registry address.
 
     Raises:
-        ConfigError: it stands for none; says what is allowed.
+        ConfigError: the source is none of these.
     """
     if source in RUNS:
         text = compile_pipeline(image or default_image(), config=named_run(source))
@@ -69,16 +60,16 @@ def package_of(source: str, *, image: str | None = None) -> Package:
         package = read_package_file(Path(source))
     else:
         raise ConfigError(
-            f"unknown workload {source!r};{did_you_mean(source, RUNS)} there are "
-            f"{', '.join(RUNS)}. A package is a file that ends in .yaml, or an address https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG"
+            f"unknown workload {source!r};{did_you_mean(source, RUNS)} workloads are "
+            f"{', '.join(RUNS)}. A package is a .yaml file or an address, {FORM}/NAME/TAG"
         )
     return with_image(package, image) if image else package
 
 
 def config_of(package: Package, *, settings: list[str], cluster: Path | None) -> RunConfig | None:
-    """The run's configuration: the package's defaults, then the cluster file, then the settings.
+    """Return a run's configuration: package defaults, then cluster file, then settings.
 
-    None if the pipeline is not this repository's; it takes no cluster file then.
+    None for a pipeline of another repository, which takes no cluster file.
     """
     if not set(package.definitions) >= OWN_PARAMETERS:
         if cluster:
@@ -88,9 +79,24 @@ def config_of(package: Package, *, settings: list[str], cluster: Path | None) ->
         config = RunConfig.from_parameters(package.defaults)
     except ValueError as error:
         raise ConfigError(f"{package.source}: {error}; compile it again") from error
+    return configured(config, settings=settings, cluster=cluster)
+
+
+def configured(config: RunConfig, *, settings: list[str], cluster: Path | None) -> RunConfig:
+    """Return a configuration with a cluster file's cluster and the `--set` settings applied."""
     if cluster:
         config = dataclasses.replace(config, cluster=read_cluster(cluster))
     return with_settings(config, settings)
+
+
+def check_run_name(run: str) -> None:
+    """Check a run's name.
+
+    Raises:
+        ConfigError: it is not allowed.
+    """
+    if not RUN_NAME.fullmatch(run):
+        raise ConfigError(f"the name {run!r} is not allowed; it must match {RUN_NAME.pattern}")
 
 
 def plan_run(
@@ -99,22 +105,27 @@ def plan_run(
     run: str,
     target: Target,
     config: RunConfig | None,
-    options: RunOptions,
     settings: list[str] | None = None,
+    use_cache: bool = True,
+    service_account: str = "",
 ) -> Submission:
-    """The request for a run, with everything checked that can be checked before it is sent.
+    """Return the request for a run, with everything checked that can be checked before sending.
 
-    `settings` are those of a pipeline that has no `config`.
+    Args:
+        package: Compiled pipeline.
+        run: Name of the run.
+        target: Where it runs.
+        config: Its configuration; None for a pipeline of another repository.
+        settings: KEY=VALUE, for a pipeline without `config`.
+        use_cache: False to run every step again.
+        service_account: Account of the run, for a pipeline without `config`.
 
     Raises:
-        ConfigError: something is not allowed or missing; names the field.
+        ConfigError: a field is missing or has an invalid value.
     """
-    if not RUN_NAME.fullmatch(run):
-        raise ConfigError(f"the name {run!r} is not allowed; it must match {RUN_NAME.pattern}")
-    if config and options.service_account:
-        config = dataclasses.replace(config, service_account=options.service_account)
+    check_run_name(run)
     if config:
-        parameters = {**_place(package, target), **parameters_of(config, target)}
+        parameters = {**_location_of(package, target), **parameters_of(config, target)}
         labels = config.labels
     else:
         parameters, labels = _plain_parameters(package, settings or [], target)
@@ -127,34 +138,34 @@ def plan_run(
         pipeline_root=target.pipeline_root,
         parameters=parameters,
         labels=labels,
-        service_account=(config.service_account if config else options.service_account) or "",
-        use_cache=options.use_cache,
+        service_account=config.service_account if config else service_account,
+        use_cache=use_cache,
     )
     return Submission(run=run, package=package, config=config, request=request)
 
 
 def parameters_of(config: RunConfig, target: Target) -> dict[str, Any]:
-    """All parameters of the pipeline for a run on `target`."""
+    """Return all parameters of the pipeline for a run on `target`."""
     return {
         **config.parameters(),
         "data_dir": f"{target.data_root}/{config.workload}" if target.data_root else "",
     }
 
 
-def _place(package: Package, target: Target) -> dict[str, str]:
-    """The target's project and location, for a pipeline that has parameters for them.
+def _location_of(package: Package, target: Target) -> dict[str, str]:
+    """Return the target's project and location, for a pipeline with such parameters.
 
-    Ours has none: its tasks take both from the run. Packages compiled earlier had.
+    Packages compiled by earlier versions of this repository have them.
     """
-    place = {"project": target.project, "location": target.location}
-    return {name: value for name, value in place.items() if name in package.definitions}
+    values = {"project": target.project, "location": target.location}
+    return {name: value for name, value in values.items() if name in package.definitions}
 
 
 def _plain_parameters(
     package: Package, settings: list[str], target: Target
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Parameters and labels of any pipeline; project and location are the target's."""
-    values: dict[str, Any] = {**_place(package, target)}
+    """Return the parameters and labels that settings give a pipeline of another repository."""
+    values: dict[str, Any] = {**_location_of(package, target)}
     labels: dict[str, str] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
@@ -177,6 +188,6 @@ def _value(setting: str, text: str, kind: Any) -> Any:
 
 
 def run_prefix(package: Package) -> str:
-    """What the names of a package's runs begin with: `mnist`, or the pipeline's name."""
+    """Return the prefix of the names of a package's runs: its workload or the pipeline's name."""
     name = str(package.defaults.get("workload", package.name))
     return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "run"

@@ -1,24 +1,26 @@
-"""Runs and schedules as tables and lines that fit a terminal of 80 columns."""
+"""Runs, their tasks and schedules as tables and lines of at most 80 columns."""
 
 import json
 import textwrap
 from typing import Any
 
-from components.run_summary.summary import Summary
+from components.run_summary.summary import USER_ERROR_PREFIX, Summary
 from components.vertex.resource_name import ResourceName
+from components.vertex.task_details import leaf_tasks
 from pipelines.resources import Table
 from pipelines.runs.facts import changed_settings
+from pipelines.runs.view import view_of
 from trainer import paths
 from trainer.json_types import Json
 
 WIDTH = 80
 INDENT = 18
-MOST_ERROR_LINES = 12
+MAX_ERROR_LINES = 12
 DIGEST_DIGITS = 12
 
 
 def runs_table(runs: list[Summary]) -> Table:
-    """Return a row for each run: how it ended, its version, and the metric that gates it."""
+    """Return a row for each run: outcome, model version, gating metric and time."""
     rows: list[tuple[str, ...]] = [
         (run.run, run.outcome, run.model_version or "-", metric_of(run) or "-", moment(run.created))
         for run in runs
@@ -26,14 +28,35 @@ def runs_table(runs: list[Summary]) -> Table:
     return Table(("RUN", "RESULT", "VERSION", "METRIC", "CREATED"), rows)
 
 
+def tasks_table(job: Json) -> Table:
+    """Return a row for each task of a run, in the graph's order."""
+    view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
+    rows: list[tuple[str, ...]] = [
+        (
+            task.name,
+            task.state,
+            f"{task.seconds:.1f}",
+            "cached" if task.is_cached else last_error_line(task.error),
+        )
+        for task in view.tasks
+    ]
+    return Table(("TASK", "STATE", "SECONDS", ""), rows)
+
+
+def last_error_line(error: str) -> str:
+    """Return the last line of an error, which is the most specific."""
+    lines = [line for line in error.splitlines() if line.strip()]
+    return lines[-1].strip().removeprefix(USER_ERROR_PREFIX) if lines else ""
+
+
 def run_lines(run: Summary, job: Json) -> list[str]:
-    """Return the facts of a run, a line each; long ones are wrapped."""
+    """Return the facts of a run, a line each, wrapped where they are long."""
     labels = job.get("labels", {})
     facts = {
         "run": run.run,
         "result": ": ".join(filter(None, [run.outcome, "; ".join(run.reasons)])),
         "state": run.state,
-        "model version": run.model_version + _as_before(run),
+        "model version": run.model_version + _unchanged(run),
         **{f"test {name}": _metric(run, name) for name in sorted(run.metrics)},
         "settings": settings_text(run.settings),
         "data": _digest(run.data_digest),
@@ -46,13 +69,13 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         "service account": job.get("serviceAccount", ""),
         "labels": ", ".join(f"{key}={value}" for key, value in labels.items()),
         **{f"warning {n}": text for n, text in enumerate(run.warnings, start=1)},
-        "error": _bounded(run.error, rest=f"trainyard runs show {run.run} --summary"),
+        "error": _shortened(run.error, rest=f"trainyard runs show {run.run} --summary"),
     }
     return [line for name, fact in facts.items() if fact for line in _wrapped(name, str(fact))]
 
 
 def _run_folder(job: Json) -> str:
-    """Return the folder of a run below its pipeline root; Vertex AI puts the project between."""
+    """Return the folder of a run in its pipeline root; Vertex AI inserts the project's number."""
     root = str(job.get("runtimeConfig", {}).get("gcsOutputDirectory", "")).rstrip("/")
     name = ResourceName.from_name(job["name"])
     between = f"/{name.project}" if paths.is_in_bucket(root) else ""
@@ -60,18 +83,18 @@ def _run_folder(job: Json) -> str:
 
 
 def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:
-    """Return two lines or more for each schedule: how its last run ended, and what it is."""
+    """Return at least two lines for each schedule: its last run's outcome, then its settings."""
     headings = ("NAME", "STATE", "RUNS", "RESULT", "VERSION", "ENDED", "NEXT (UTC)")
     rows = [_schedule_row(schedule, last) for schedule, last in schedules]
     first, *others = aligned(Table(headings, rows))
     lines = [first]
     for line, (schedule, last) in zip(others, schedules, strict=True):
-        lines += [line, *_below(schedule, last)]
+        lines += [line, *_schedule_details(schedule, last)]
     return lines
 
 
 def schedule_facts(schedule: Json, last: Summary | None) -> Json:
-    """Return the same as JSON; the last run's facts are those of its `summary.json`."""
+    """Return a schedule as JSON, with the `summary.json` of its last run."""
     keys = ("displayName", "state", "cron", "startedRunCount", "maxRunCount", "nextRunTime")
     shown = {key: schedule[key] for key in keys if key in schedule}
     settings = last.settings if last else {}
@@ -84,7 +107,7 @@ def schedule_facts(schedule: Json, last: Summary | None) -> Json:
 
 
 def aligned(table: Table) -> list[str]:
-    """Return the headings and rows as lines."""
+    """Return the headings and rows as lines of aligned columns."""
     rows = [table.headings, *table.rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -94,7 +117,7 @@ def aligned(table: Table) -> list[str]:
 
 
 def metric_of(run: Summary) -> str:
-    """Return the metric that failed the gate, or is nearest to it: `accuracy 0.9871`."""
+    """Return the metric with the smallest margin over its threshold: `accuracy 0.9871`."""
     margins = {
         name: value - run.settings[f"thresholds.{name}"]
         for name, value in run.metrics.items()
@@ -106,31 +129,31 @@ def metric_of(run: Summary) -> str:
 
 
 def settings_text(settings: dict[str, Any]) -> str:
-    """Return the settings that are not the workload's own."""
+    """Return the settings that differ from the workload's defaults."""
     changed = changed_settings(settings)
     changed.pop("workload", None)
-    names = sorted(changed, key=lambda name: ("." not in name, name))  # those of groups first
+    names = sorted(changed, key=lambda name: ("." not in name, name))  # groups first
     return ", ".join(f"{name}={shown(changed[name])}" for name in names)
 
 
 def shown(value: Any) -> str:
-    """Return a value as `--set` takes it."""
+    """Return a value in the form that `--set` accepts."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def moment(stamp: str, *, has_year: bool = False) -> str:
-    """Return `11-21 09:30` of a time in UTC, or `2026-11-21 09:30:15`; "-" of none."""
+    """Return a UTC time as `11-21 09:30` or `2026-11-21 09:30:15`; "-" for ""."""
     if not stamp:
         return "-"
     return stamp[:19].replace("T", " ") if has_year else stamp[5:16].replace("T", " ")
 
 
 def _schedule_row(schedule: Json, last: Summary | None) -> tuple[str, ...]:
-    most = f" of {schedule['maxRunCount']}" if "maxRunCount" in schedule else ""
+    limit = f" of {schedule['maxRunCount']}" if "maxRunCount" in schedule else ""
     return (
         schedule["displayName"],
         schedule["state"],
-        f"{schedule.get('startedRunCount', 0)}{most}",
+        f"{schedule.get('startedRunCount', 0)}{limit}",
         last.outcome if last else "-",
         (last.model_version if last else "") or "-",
         moment(last.ended if last else ""),
@@ -138,8 +161,8 @@ def _schedule_row(schedule: Json, last: Summary | None) -> tuple[str, ...]:
     )
 
 
-def _below(schedule: Json, last: Summary | None) -> list[str]:
-    """Return what has no column: when it runs, its settings, and its last run."""
+def _schedule_details(schedule: Json, last: Summary | None) -> list[str]:
+    """Return the facts without a column: cron, metric, settings and name of the last run."""
     facts = [schedule["cron"]]
     if last:
         facts += [metric_of(last), settings_text(last.settings), last.run]
@@ -156,35 +179,35 @@ def _below(schedule: Json, last: Summary | None) -> list[str]:
 def _metric(run: Summary, name: str) -> str:
     value = run.metrics[name]
     text = f"{value}" if isinstance(value, int) else f"{value:.4f}"
-    least = run.settings.get(f"thresholds.{name}")
-    return text if least is None else f"{text} (at least {least:g} asked)"
+    threshold = run.settings.get(f"thresholds.{name}")
+    return text if threshold is None else f"{text} (threshold {threshold:g})"
 
 
-def _as_before(run: Summary) -> str:
-    return ", as before: the model is the same" * (run.outcome == "same-model")
+def _unchanged(run: Summary) -> str:
+    return ", unchanged: the model is the same" * (run.outcome == "same-model")
 
 
 def _digest(text: str) -> str:
-    """Return the first digits of a digest."""
+    """Return a digest cut to its first digits."""
     kind, colon, digits = text.rpartition(":")
     return f"{kind}{colon}{digits[:DIGEST_DIGITS]}"
 
 
-def _bounded(error: str, *, rest: str) -> str:
-    """Return the first line of an error and the last ones; `rest` is how to see the others."""
+def _shortened(error: str, *, rest: str) -> str:
+    """Return the first line of an error and the last ones; `rest` is the command for the others."""
     first, *others = error.splitlines() or [""]
-    if len(others) < MOST_ERROR_LINES:
+    if len(others) < MAX_ERROR_LINES:
         return error
-    left_out = len(others) - MOST_ERROR_LINES + 1
-    return "\n".join([first, f"… {left_out} lines more: {rest}", *others[left_out:]])
+    num_omitted = len(others) - MAX_ERROR_LINES + 1
+    return "\n".join([first, f"… {num_omitted} more lines: {rest}", *others[num_omitted:]])
 
 
 def _wrapped(name: str, fact: str) -> list[str]:
     lines = [
         line
-        for part in fact.splitlines()
+        for paragraph in fact.splitlines()
         for line in textwrap.wrap(
-            part, WIDTH - INDENT, break_long_words=False, break_on_hyphens=False
+            paragraph, WIDTH - INDENT, break_long_words=False, break_on_hyphens=False
         )
     ]
     heads = [f"{name:<{INDENT}}", *[" " * INDENT] * len(lines)]

@@ -1,9 +1,9 @@
-"""Follows a pipeline run: what each task does now, until the run has ended."""
+"""State of a pipeline run and its tasks, polled until the run has ended."""
 
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,30 +11,26 @@ from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi, VertexError
 from components.vertex.job_warnings import job_warnings
 from components.vertex.resource_name import ResourceName
-from components.vertex.task_details import NOT_RUN as NOT_RUN  # noqa: PLC0414 - taken from here
 from components.vertex.task_details import TaskView, outputs_by_task, task_views
-from components.vertex.task_details import leaf_tasks as leaf_tasks  # noqa: PLC0414 - taken from here
-from pipelines.jobs.log import message_of
+from pipelines.jobs.log import LogReader, message_of
+from pipelines.kinds import RUN
 from trainer.json_types import Json
 from trainer.runtime.progress import Progress, parse_progress
 
 logger = logging.getLogger(__name__)
 
-FINAL_STATES = {
-    "PIPELINE_STATE_SUCCEEDED",
-    "PIPELINE_STATE_FAILED",
-    "PIPELINE_STATE_CANCELLED",
-}
 TRAINING_TASK = "train"
-LEAST_DELAY_SECONDS = 0.2
-MOST_DELAY_SECONDS = 1.0
+PROGRESS_REPLICA = "chief/0"  # the replica that logs progress
+MIN_DELAY_SECONDS = 0.2
+MAX_DELAY_SECONDS = 1.0
+DELAY_GROWTH = 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunView:
-    """A pipeline run at one moment; `outputs` maps task and output name to a value or metadata.
+    """Snapshot of a run; `outputs` maps task and output names to a value or metadata.
 
-    `job` is the PipelineJob that it was read from.
+    `job` is the PipelineJob that the snapshot was read from.
     """
 
     state: str
@@ -47,22 +43,21 @@ class RunView:
 
     @property
     def is_final(self) -> bool:
-        """Whether the run has ended."""
-        return self.state in FINAL_STATES
+        """Return whether the run has ended."""
+        return RUN.is_final({"state": self.state})
 
     def is_running(self, task: str) -> bool:
-        """Whether the task `task` runs now."""
+        """Return whether a task is running."""
         return any(view.name == task and view.state == "RUNNING" for view in self.tasks)
 
 
 def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[RunView]:
-    """Yields the run each time something has changed; the last view is final."""
+    """Yield a snapshot of the run whenever it has changed; the last one is final."""
     training = TrainingLog(api, run=run)
     before: RunView | None = None
-    delay_seconds = LEAST_DELAY_SECONDS
+    delay_seconds = MIN_DELAY_SECONDS
     while before is None or not before.is_final:
-        job = api.get(f"{api.parent}/pipelineJobs/{run}")
-        view = view_of(job, task_names=task_names)
+        view = view_of(RUN.get(api, run), task_names=task_names)
         progress = training.latest() if view.is_running(TRAINING_TASK) else None
         warnings = before.warnings if before else ()
         if progress or view.is_final:
@@ -70,15 +65,15 @@ def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[
         view = dataclasses.replace(view, training=progress, warnings=warnings)
         if view != before:
             yield view
-            delay_seconds = LEAST_DELAY_SECONDS
+            delay_seconds = MIN_DELAY_SECONDS
         before = view
         if not view.is_final:
             time.sleep(delay_seconds)
-            delay_seconds = min(delay_seconds * 1.2, MOST_DELAY_SECONDS)
+            delay_seconds = min(delay_seconds * DELAY_GROWTH, MAX_DELAY_SECONDS)
 
 
 def view_of(job: Json, *, task_names: dict[str, str]) -> RunView:
-    """Reads a PipelineJob; tasks come in the order of `task_names`, under their display names."""
+    """Return a snapshot of a PipelineJob, its tasks in the order of `task_names`."""
     return RunView(
         state=job.get("state", "PIPELINE_STATE_PENDING"),
         tasks=task_views(job, task_names),
@@ -89,63 +84,39 @@ def view_of(job: Json, *, task_names: dict[str, str]) -> RunView:
 
 
 class TrainingLog:
-    """The newest progress line of a run's training job, read as its log grows, and its warnings."""
+    """Progress and warnings of a run's training job, read from its log as it grows."""
 
     def __init__(self, api: VertexApi, *, run: str) -> None:
         self._api = api
         self._run = run
         self._job_id = ""
-        self._page_token = ""
+        self._reader: LogReader | None = None
         self._latest: Progress | None = None
         self._warnings: tuple[str, ...] | None = None
 
     def latest(self) -> Progress | None:
-        """Reads what is new and answers the last progress; None before the first line."""
-        if self._find_job():
-            self._read()
+        """Read the new log lines; return the latest progress, None before the first."""
+        if job_id := self._find_job():
+            if self._reader is None:
+                self._reader = LogReader(self._api, job_id, replica=PROGRESS_REPLICA)
+            for entry in self._reader.new_entries():
+                self._latest = parse_progress(message_of(entry)) or self._latest
         return self._latest
 
     def warnings(self) -> tuple[str, ...]:
-        """Return the job's warnings, which are there once it has started: asked for once."""
+        """Return the training job's warnings, which are known from its start and requested once."""
         if self._warnings is None:
             try:
                 if job_id := self._find_job():
                     self._warnings = tuple(job_warnings(self._api, job_id))
-            except VertexError as error:  # no reason to give up following the run
-                logger.warning("the warnings of run %s cannot be read: %s", self._run, error)
+            except VertexError as error:  # the run can be followed without its warnings
+                logger.warning("cannot read the warnings of run %s: %s", self._run, error)
         return self._warnings or ()
 
     def _find_job(self) -> str:
-        """Return the id of the run's job, "" while there is none."""
+        """Return the id of the run's training job, "" if it has not been created."""
         if self._job_id:
             return self._job_id
         jobs = self._api.list_resources("customJobs", filter=f'labels.{RUN_LABEL}="{self._run}"')
         self._job_id = next((ResourceName.from_name(job["name"]).id for job in jobs), "")
         return self._job_id
-
-    def _read(self) -> None:
-        entries, self._page_token = self._api.log_entries(
-            f'resource.type="ml_job" AND resource.labels.job_id="{self._job_id}" AND '
-            'resource.labels.task_name="workerpool0-0"',
-            page_token=self._page_token,
-        )
-        for entry in entries:
-            self._latest = parse_progress(message_of(entry)) or self._latest
-
-
-def wait_until_final(
-    api: VertexApi, *, run: str, timeout_seconds: float, clock: Callable[[], float] = time.monotonic
-) -> Json:
-    """The PipelineJob once it has ended.
-
-    Raises:
-        TimeoutError: it had not ended in time; says its state.
-    """
-    deadline = clock() + timeout_seconds
-    while True:
-        job = api.get(f"{api.parent}/pipelineJobs/{run}")
-        if job.get("state") in FINAL_STATES:
-            return job
-        if clock() > deadline:
-            raise TimeoutError(f"run {run} is {job.get('state')} after {timeout_seconds:.0f} s")
-        time.sleep(LEAST_DELAY_SECONDS)

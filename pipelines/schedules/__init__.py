@@ -1,1 +1,1 @@
-"""Schedules, made equal to what schedule files say."""
+"""Schedules, kept equal to schedule files."""

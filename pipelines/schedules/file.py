@@ -1,4 +1,4 @@
-"""Reads schedule files (configs/schedules): what runs when."""
+"""Schedule files (configs/schedules)."""
 
 import datetime
 import json
@@ -24,10 +24,10 @@ CRON_FIELD = re.compile(rf"{CRON_TERM}(?:,{CRON_TERM})*")
 SOURCES = ("workload", "package")
 KINDS: dict[str, tuple[type[Any], str]] = {
     "workload": (str, f"one of {', '.join(RUNS)}"),
-    "package": (str, "a compiled pipeline's file, or its address in a repository"),
+    "package": (str, "a package file, or a package's address in a repository"),
     "cron": (str, 'five fields in quotes, as "0 3 * * *"'),
-    "time_zone": (str, "a name of the IANA database, as Europe/Berlin"),
-    "parameters": (dict, "settings by name, as train.epochs: 5"),
+    "time_zone": (str, "an IANA time zone, such as Europe/Berlin"),
+    "parameters": (dict, "settings by name, such as train.epochs: 5"),
     "max_runs": (int, "a whole number from 1"),
     "concurrency": (int, "a whole number from 1"),
     "queue": (bool, "true or false"),
@@ -40,10 +40,10 @@ KEYS = (*KINDS, "start", "end")
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleFile:
-    """A schedule as its file says it; its name is the file's.
+    """The content of a schedule file.
 
-    `source` is a workload, or a package's path or address; `cron` has the time zone in front, as
-    Vertex AI writes it; `settings` are KEY=VALUE.
+    `source` is a workload, or a package's path or address; `cron` starts with the time zone, in
+    Vertex AI's form; `settings` are KEY=VALUE.
     """
 
     path: Path
@@ -61,27 +61,27 @@ class ScheduleFile:
 
     @property
     def name(self) -> str:
-        """The schedule's name: `taxi-nightly` for taxi-nightly.yaml."""
+        """Return the schedule's name: `taxi-nightly` for taxi-nightly.yaml."""
         return self.path.stem
 
     @property
     def field(self) -> str:
-        """The field that names the source."""
+        """Return the name of the source's field."""
         return "workload" if self.source in RUNS else "package"
 
-    def wrong(self, field: str, problem: object) -> ConfigError:
-        """What to raise for a field that is found to be wrong later."""
-        return _wrong(self.path, field, problem)
+    def error(self, field: str, problem: object) -> ConfigError:
+        """Return the error for an invalid field."""
+        return _error(self.path, field, problem)
 
 
 def read_schedules(folder: Path) -> list[ScheduleFile]:
-    """The schedules of a folder, by name.
+    """Return the schedules of a folder, sorted by name.
 
     Raises:
-        ConfigError: there is no such folder, or a file is wrong; names each file and field.
+        ConfigError: there is no such folder, or files are invalid; names each file and field.
     """
     if not folder.is_dir():
-        raise ConfigError(f"there is no folder {folder} with schedules")
+        raise ConfigError(f"the folder {folder} with schedules does not exist")
     found, problems = [], []
     for path in sorted(folder.glob("*.yaml")):
         try:
@@ -94,20 +94,20 @@ def read_schedules(folder: Path) -> list[ScheduleFile]:
 
 
 def read_schedule(path: Path) -> ScheduleFile:
-    """Reads one file.
+    """Return the schedule of a file.
 
     Raises:
-        ConfigError: names the file and the field.
+        ConfigError: a field is missing or invalid; names the file and the field.
     """
     values = _load(path)
     if not NAME.fullmatch(path.stem):
-        raise ConfigError(f"{path}: the file's name must match {NAME.pattern}, and then .yaml")
+        raise ConfigError(f"{path}: the file's name before .yaml must match {NAME.pattern}")
     for key, value in values.items():
         _check(path, key, value)
     zone = _zone(path, values.get("time_zone", "UTC"))
     start, end = (_moment(path, key, values.get(key), zone) for key in ("start", "end"))
     if start and end and end <= start:
-        raise _wrong(path, "end", f"{values['end']} is not after start, {values['start']}")
+        raise _error(path, "end", f"{values['end']} is not after start, {values['start']}")
     cron = _cron(path, values.get("cron"))
     return ScheduleFile(
         path=path,
@@ -124,7 +124,7 @@ def read_schedule(path: Path) -> ScheduleFile:
     )
 
 
-def _wrong(path: Path, field: str, problem: object) -> ConfigError:
+def _error(path: Path, field: str, problem: object) -> ConfigError:
     return ConfigError(f"{path}: {field}: {problem}")
 
 
@@ -134,39 +134,37 @@ def _load(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, YamlError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{path} must hold keys and values; keys are {', '.join(KEYS)}")
+        raise ConfigError(f"{path} must be a mapping with the keys {', '.join(KEYS)}")
     return {key: value for key, value in values.items() if value is not None}
 
 
 def _check(path: Path, key: Any, value: Any) -> None:
     if key not in KEYS:
         hint = did_you_mean(key, KEYS)
-        raise _wrong(path, key, f"unknown key;{hint} allowed are {', '.join(KEYS)}")
+        raise _error(path, key, f"unknown key;{hint} allowed are {', '.join(KEYS)}")
     if key not in KINDS:
         return
     kind, allowed = KINDS[key]
     if type(value) is not kind or (kind is int and value < 1):
-        raise _wrong(path, key, f"{value!r} is not allowed; write {allowed}")
+        raise _error(path, key, f"{value!r} is not allowed; write {allowed}")
 
 
 def _source(path: Path, values: dict[str, Any]) -> str:
     given = [key for key in SOURCES if key in values]
     if len(given) != 1:
-        raise _wrong(path, "workload", "give either workload or package")
+        raise _error(path, "workload", "give either workload or package")
     if "workload" in values:
         if values["workload"] not in RUNS:
             allowed = KINDS["workload"][1]
             name = values["workload"]
             hint = did_you_mean(name, RUNS)
-            raise _wrong(path, "workload", f"{name!r} is unknown;{hint} write {allowed}")
+            raise _error(path, "workload", f"{name!r} is unknown;{hint} write {allowed}")
         return str(values["workload"])
     if is_address(values["package"]):
         return str(values["package"])
     package = path.parent / values["package"]
     if not package.is_file():
-        raise _wrong(
-            path, "package", f"there is no file {package}; trainyard compile writes packages"
-        )
+        raise _error(path, "package", f"no such file: {package}; trainyard compile writes packages")
     return str(package)
 
 
@@ -175,27 +173,27 @@ def _zone(path: Path, name: str) -> zoneinfo.ZoneInfo:
         return zoneinfo.ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         allowed = KINDS["time_zone"][1]
-        raise _wrong(path, "time_zone", f"{name!r} is unknown; write {allowed}") from None
+        raise _error(path, "time_zone", f"{name!r} is unknown; write {allowed}") from None
 
 
 def _cron(path: Path, text: str | None) -> str:
     if text is None:
-        raise _wrong(path, "cron", f"is missing; write {KINDS['cron'][1]}")
+        raise _error(path, "cron", f"missing; write {KINDS['cron'][1]}")
     fields = text.split()
     if len(fields) != NUM_CRON_FIELDS:
-        raise _wrong(
+        raise _error(
             path,
             "cron",
             f"{text!r} has {len(fields)} fields; write minute, hour, day of month, month and day "
-            'of week, as "0 3 * * *", and the time zone in time_zone',
+            'of week, such as "0 3 * * *", and the time zone in time_zone',
         )
     for field in fields:
         if not CRON_FIELD.fullmatch(field):
-            raise _wrong(path, "cron", f"{field!r} in {text!r} cannot be read")
+            raise _error(path, "cron", f"{field!r} in {text!r} is not a cron field")
     try:
         CronSim(text, datetime.datetime.now(datetime.UTC))
     except CronSimError as error:
-        raise _wrong(path, "cron", f"{text!r}: {error}") from error
+        raise _error(path, "cron", f"{text!r}: {error}") from error
     return " ".join(fields)
 
 
@@ -203,10 +201,10 @@ def _moment(path: Path, key: str, value: Any, zone: zoneinfo.ZoneInfo) -> dateti
     if value is None:
         return None
     try:
-        moment = datetime.datetime.fromisoformat(str(value))  # a date alone is its midnight
+        moment = datetime.datetime.fromisoformat(str(value))  # a date is its midnight
     except ValueError as error:
-        raise _wrong(
-            path, key, f"{value!r} is no time; write it as 2026-12-31 or 2026-12-31T06:00"
+        raise _error(
+            path, key, f"{value!r} is not a time; write it as 2026-12-31 or 2026-12-31T06:00"
         ) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=zone)
 

@@ -1,1 +1,1 @@
-"""Model versions made and asked by hand: uploads to the registry, predictions for files."""
+"""Model versions by hand: upload, deployment, rollback, and predictions for files."""

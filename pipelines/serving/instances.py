@@ -1,4 +1,4 @@
-"""Instances of a file: read, sent to an endpoint in pieces, and its predictions as a table."""
+"""Instances in files: reading, prediction requests in batches, and a table of predictions."""
 
 import json
 import math
@@ -13,16 +13,16 @@ from components.predict.online_prediction import request_predictions
 from components.vertex.api import VertexApi, VertexError
 from pipelines.resources import ResourceError, Table, endpoint_of
 
-# Vertex AI takes 1,500,000 bytes; the rest is for what is around the instances.
+# Vertex AI's limit is 1,500,000 bytes; the difference is for the JSON around the instances.
 MAX_REQUEST_BYTES = 1_400_000
 STDIN = "-"
-_ONE_A_LINE = "it must hold one instance a line, as JSON"
-_SERVERS_INDEX = re.compile(r"\binstance (\d+)\b")
+_ONE_A_LINE = "it must have one JSON instance per line"
+_INSTANCE_NUMBER = re.compile(r"\binstance (\d+)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Instance:
-    """An instance and its place in the file, for messages."""
+    """An instance and its position in the file, for messages."""
 
     value: Any
     place: str
@@ -33,33 +33,33 @@ def read_document(path: Path) -> list[Instance]:
     """Return the instances of a JSON file: a list, or an object with the key `instances`.
 
     Raises:
-        ResourceError: it cannot be read, or holds something else.
+        ResourceError: the file cannot be read, or has another content.
     """
     name, data = _read(path)
     try:
         content = _parse(data.decode("utf-8-sig"))
     except ValueError as error:
         raise ResourceError(
-            f"{name} is not JSON: {error}; a file of one instance a line is for --json-instances"
+            f"{name} is not JSON: {error}; for one instance per line use --json-instances"
         ) from error
     instances = content.get("instances") if isinstance(content, dict) else content
     if isinstance(content, dict) and instances is None and "inputs" in content:
         raise ResourceError(
-            f'{name} has the key "inputs", a request of columns; write {{"instances": [...]}} with '
-            "one instance for each prediction"
+            f'{name} has the key "inputs", a request in columns; write {{"instances": [...]}} with '
+            "one instance per prediction"
         )
     if not isinstance(instances, list) or not instances:
-        raise ResourceError(f'{name} must hold a list of instances, or {{"instances": [...]}}')
+        raise ResourceError(f'{name} must be a list of instances, or {{"instances": [...]}}')
     return [
         _instance(value, place=f"{name}, instance {index}") for index, value in enumerate(instances)
     ]
 
 
 def read_lines(path: Path) -> list[Instance]:
-    """Return the instances of a file that holds one a line, as JSON; empty lines are skipped.
+    """Return the instances of a file with one JSON instance per line; empty lines are skipped.
 
     Raises:
-        ResourceError: it cannot be read, has no instance, or a line is not JSON; names the line.
+        ResourceError: the file cannot be read or is empty, or a line is not JSON.
     """
     name, data = _read(path)
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -77,44 +77,44 @@ def predict(api: VertexApi, name: str, instances: Sequence[Instance]) -> list[An
     """Return the predictions of an endpoint, by display name or id, in the instances' order.
 
     Raises:
-        VertexError: a request was refused; names the place of the instance in the file.
+        VertexError: a request was refused; names the instance's position in the file.
     """
     endpoint = endpoint_of(api, name)["name"]
     predictions: list[Any] = []
-    for piece in pieces(instances):
+    for batch in batches(instances):
         try:
-            answer = request_predictions(api, endpoint, [instance.value for instance in piece])
+            response = request_predictions(api, endpoint, [instance.value for instance in batch])
         except VertexError as error:
-            raise _placed(error, piece) from error
-        predictions += answer.predictions
+            raise _with_position(error, batch) from error
+        predictions += response.predictions
     return predictions
 
 
-def pieces(instances: Iterable[Instance]) -> Iterator[list[Instance]]:
-    """Yield the instances in groups that a request has room for.
+def batches(instances: Iterable[Instance]) -> Iterator[list[Instance]]:
+    """Yield the instances in batches that fit into a request.
 
     Raises:
-        ResourceError: one alone is too large.
+        ResourceError: a single instance is too large.
     """
-    piece: list[Instance] = []
+    batch: list[Instance] = []
     num_bytes = 0
     for instance in instances:
         if instance.num_bytes > MAX_REQUEST_BYTES:
             raise ResourceError(
-                f"{instance.place}: the instance has {instance.num_bytes:,} bytes; a request takes "
-                f"{MAX_REQUEST_BYTES:,}"
+                f"{instance.place}: the instance has {instance.num_bytes:,} bytes; the limit of a "
+                f"request is {MAX_REQUEST_BYTES:,}"
             )
-        if piece and num_bytes + instance.num_bytes > MAX_REQUEST_BYTES:
-            yield piece
-            piece, num_bytes = [], 0
-        piece.append(instance)
+        if batch and num_bytes + instance.num_bytes > MAX_REQUEST_BYTES:
+            yield batch
+            batch, num_bytes = [], 0
+        batch.append(instance)
         num_bytes += instance.num_bytes
-    if piece:
-        yield piece
+    if batch:
+        yield batch
 
 
 def predictions_table(predictions: Sequence[Any]) -> Table:
-    """Return a row for each prediction, a column for each key; numbers with six digits."""
+    """Return a row for each prediction and a column for each key; numbers have six digits."""
     rows = [one if isinstance(one, dict) else {"prediction": one} for one in predictions]
     keys = list(dict.fromkeys(key for row in rows for key in row))
     cells = [tuple(_cell(row[key]) if key in row else "" for key in keys) for row in rows]
@@ -137,13 +137,13 @@ def _read_line(line: bytes, *, place: str) -> Instance:
         raise ResourceError(f"{place}: not JSON: {error}; {_ONE_A_LINE}") from error
     if isinstance(value, dict) and isinstance(value.get("instances"), list):
         raise ResourceError(
-            f'{place} holds {{"instances": [...]}}, which --instances takes; {_ONE_A_LINE}'
+            f'{place} is {{"instances": [...]}}, which is for --instances; {_ONE_A_LINE}'
         )
     return _instance(value, place=place)
 
 
 def _parse(text: str) -> Any:
-    """Return the content of a JSON text, which has neither NaN nor numbers beyond a float."""
+    """Return the value of a JSON text without NaN and numbers beyond the range of a float."""
     try:
         return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
     except RecursionError as error:
@@ -151,7 +151,7 @@ def _parse(text: str) -> Any:
 
 
 def _refuse_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _finite(text: str) -> float:
@@ -163,14 +163,14 @@ def _instance(value: Any, *, place: str) -> Instance:
     return Instance(value=value, place=place, num_bytes=len(json.dumps(value)) + separator)
 
 
-def _placed(error: VertexError, piece: Sequence[Instance]) -> VertexError:
-    """Return the error with an instance's number in the request replaced by its place."""
-    match = _SERVERS_INDEX.search(error.message)
-    if match and int(match[1]) < len(piece):
-        place = piece[int(match[1])].place
+def _with_position(error: VertexError, batch: Sequence[Instance]) -> VertexError:
+    """Return the error with an instance's number in the batch replaced by its file position."""
+    match = _INSTANCE_NUMBER.search(error.message)
+    if match and int(match[1]) < len(batch):
+        place = batch[int(match[1])].place
         message = f"{error.message[: match.start()]}{place}{error.message[match.end() :]}"
     else:
-        message = f"{piece[0].place} to {piece[-1].place.rpartition(' ')[2]}: {error.message}"
+        message = f"{batch[0].place} to {batch[-1].place.rpartition(' ')[2]}: {error.message}"
     return error.final(message)
 
 

@@ -1,4 +1,4 @@
-"""Puts model versions into service and takes them out, by hand: deploy, undeploy, roll back."""
+"""Deployment, undeployment and rollback of model versions by hand."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -25,28 +25,28 @@ from components.vertex.resource_name import ResourceName
 from pipelines.resources import ResourceError, endpoint_of, model_name, short_name, version_called
 from trainer.json_types import Json
 
-UNCHECKED = "its predictions are not checked: the version holds no golden.json"
-BY_HAND = "by-hand"  # the label of an endpoint that no run has created
+UNCHECKED = "its predictions were not checked: the version holds no golden.json"
+BY_HAND = "by-hand"  # run label of an endpoint that no run created
 
 
 def deploy_version(
     api: VertexApi, name: str, *, endpoint_name: str, percentage: int, machine: str
 ) -> list[str]:
-    """Deploy MODEL@VERSION to an endpoint, which is created if it is not there, and check it.
+    """Deploy MODEL@VERSION to an endpoint, created if missing, and check its predictions.
 
     Args:
         api: Project and location.
         name: `mnist@2` or `mnist@previous`.
         endpoint_name: Display name or id; "" for the model's display name.
-        percentage: Share of the traffic, 0 to 100; the only deployed version gets all of it.
+        percentage: Share of the traffic, 0 to 100; a version deployed alone gets all of it.
         machine: Machine type of the prediction server.
 
     Returns:
-        Lines that tell what was done.
+        Lines that describe the result.
 
     Raises:
         ResourceError: the name has no version.
-        StepError: the predictions differ; the endpoint is as it was.
+        StepError: the predictions differ; the endpoint has been restored.
     """
     version = version_called(api, name)
     found = api.get(version.name)
@@ -55,10 +55,10 @@ def deploy_version(
     move = partial(with_share, percentage=percentage)
     with released(api, endpoint, version, golden=golden, machine=machine, move=move):
         pass
-    split = _told_split(api.get(endpoint["name"]))
+    split = _split_text(api.get(endpoint["name"]))
     return [
-        f"{_called(found, version)} is deployed to {endpoint['displayName']}: {split}",
-        *_doubts(golden, percentage),
+        f"{_version_text(found, version)} is deployed to {endpoint['displayName']}: {split}",
+        *_check_notes(golden, percentage),
     ]
 
 
@@ -66,7 +66,7 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
     """Undeploy MODEL@VERSION; the other deployed versions get its traffic.
 
     Returns:
-        Lines that tell what was done.
+        Lines that describe the result.
 
     Raises:
         ResourceError: the version is not deployed there.
@@ -76,24 +76,24 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
     endpoint = endpoint_of(api, endpoint_name or found["displayName"])
     if not undeploy_version(api, endpoint, version):
         raise ResourceError(
-            f"{name} is not deployed to {endpoint['displayName']}; it serves "
-            f"{_told_split(endpoint)}"
+            f"{name} is not deployed to {endpoint['displayName']}, which serves "
+            f"{_split_text(endpoint)}"
         )
-    split = _told_split(api.get(endpoint["name"]))
+    split = _split_text(api.get(endpoint["name"]))
     return [
-        f"{_called(found, version)} is undeployed from {endpoint['displayName']}: {split}",
+        f"{_version_text(found, version)} is undeployed from {endpoint['displayName']}: {split}",
     ]
 
 
 def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
-    """Make a model's previous version the default again and serve it wherever the default serves.
+    """Make a model's previous version the default again, and serve it in place of the default.
 
-    Alias, deployment and traffic change together: the previous version is deployed, gets the
-    default's share of the traffic and must repeat its golden predictions; then the alias moves and
-    the former default is undeployed. If anything fails before, everything is as it was.
+    On each endpoint the previous version is deployed, gets the default's share of the traffic and
+    must return its golden predictions. Then the alias moves and the former default is undeployed.
+    If anything fails before the alias moves, the endpoints are restored.
 
     Returns:
-        Lines that tell what was done.
+        Lines that describe the result.
 
     Raises:
         ResourceError: there is no previous version.
@@ -104,8 +104,8 @@ def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
     current, target = with_alias(versions, DEFAULT), with_alias(versions, PREVIOUS)
     if current is None or target is None or current is target:
         raise ResourceError(
-            f"{name} has no version with the alias {PREVIOUS}: nothing was promoted before the "
-            f"default; trainyard endpoints deploy {name}@VERSION serves any version"
+            f"{name} has no version with the alias {PREVIOUS}: no version was promoted before the "
+            f"default. To serve any version: trainyard endpoints deploy {name}@VERSION"
         )
     former, version = version_name(current), version_name(target)
     golden = read_golden(target)
@@ -119,16 +119,16 @@ def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
         set_default(api, version)
     for endpoint in endpoints:
         undeploy_version(api, api.get(endpoint["name"]), former)
-    places = ", ".join(one["displayName"] for one in endpoints)
-    where = f"served by {places}" if places else "and no endpoint served the former one"
+    names = ", ".join(one["displayName"] for one in endpoints)
+    serving = f"served by {names}" if names else "and no endpoint served the former one"
     return [
-        f"the default is {_called(target, version)} (before: {former.version}), {where}",
-        *(_doubts(golden, WHOLE) if places else []),
+        f"the default is {_version_text(target, version)} (before: {former.version}), {serving}",
+        *(_check_notes(golden, WHOLE) if names else []),
     ]
 
 
 def _hand_over(endpoint: Json, former: ResourceName, split: Split, deployed_id: str) -> Split:
-    """Return the split in which a deployed model has the shares of all those of a version."""
+    """Return the split with the shares of a version's deployed models moved to another one."""
     for one in endpoint["deployedModels"]:
         if version_of(one) == former:
             split = handed_over(split, one["id"], deployed_id)
@@ -141,20 +141,20 @@ def _share(endpoint: Json, version: ResourceName) -> int:
     return sum(split.get(one["id"], 0) for one in deployed if version_of(one) == version)
 
 
-def _told_split(endpoint: Json) -> str:
+def _split_text(endpoint: Json) -> str:
     split = traffic_of(endpoint)
-    told = [
+    shares = [
         f"{short_name(one['model'])}@{one.get('modelVersionId', '?')} {split.get(one['id'], 0)} %"
         for one in endpoint.get("deployedModels", [])
     ]
-    return ", ".join(told) or "nothing"
+    return ", ".join(shares) or "nothing"
 
 
-def _called(found: Json, version: ResourceName) -> str:
+def _version_text(found: Json, version: ResourceName) -> str:
     return f"{found['displayName']}@{version.version}"
 
 
-def _doubts(golden: Json | None, percentage: int) -> list[str]:
+def _check_notes(golden: Json | None, percentage: int) -> list[str]:
     if not percentage:
-        return ["it gets no traffic, so it cannot be asked"]
+        return ["its predictions were not checked: it gets no traffic"]
     return [] if golden else [UNCHECKED]

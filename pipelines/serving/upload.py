@@ -1,4 +1,4 @@
-"""The model that a job or a folder holds, and its upload as a version by hand."""
+"""Upload of a job's or a folder's model as a version, without a pipeline."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from components.model_version.saved_model import SavedModelError, check_saved_mo
 from components.model_version.upload import upload_version
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
-from pipelines.jobs.lifecycle import JOB
+from pipelines.kinds import JOB
 from pipelines.package.image import default_image
 from pipelines.package.spec import PULLABLE
 from pipelines.resources import ResourceError, short_name
@@ -25,7 +25,7 @@ ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A folder with a SavedModel, and the image of the job that wrote it, if a job did."""
+    """A folder with a SavedModel, and the image of the job that wrote it, if any."""
 
     uri: str
     job_image: str = ""
@@ -45,20 +45,20 @@ def upload(
     Args:
         api: Project and location.
         source: Id or name of a job that succeeded, or a folder: a path or gs://.
-        name: Display name of the model, which is created if it is not there.
+        name: Display name of the model, which is created if missing.
         aliases: Aliases of the version; `default` makes it the default.
         image: Container image of the prediction server; "" for the job's or this source's own.
         is_remote: Whether the registry is Vertex AI's, which reads buckets and pulls images.
 
     Returns:
-        Lines that tell what was done.
+        Lines that describe the result.
 
     Raises:
-        ResourceError: there is no such job or model, or it cannot be served; says what to do.
+        ResourceError: there is no such job or model, or the model cannot be served.
     """
     _check_names(name, aliases)
     found = find_source(api, source)
-    _check_place(found.uri, is_remote=is_remote)
+    _check_location(found.uri, is_remote=is_remote)
     image = image or (found.job_image if is_remote else "") or default_image()
     if is_remote and not PULLABLE.fullmatch(image):
         raise ResourceError(
@@ -78,13 +78,13 @@ def upload(
         labels=labels,
         aliases=aliases,
     )
-    return _told(api, name, version, f"{description}, from {found.uri}")
+    return _result_lines(api, name, version, f"{description}, from {found.uri}")
 
 
 def find_source(api: VertexApi, source: str) -> Source:
-    """Return the model folder of a job, by its id or name, or the folder itself.
+    """Return the model folder of a job, given its id or name, or a given folder.
 
-    What has a slash is a folder; another word is a job's if there is one.
+    A source with a slash is a folder; otherwise a job takes precedence over a folder.
 
     Raises:
         ResourceError: there is neither, or the job has not succeeded.
@@ -103,9 +103,9 @@ def find_source(api: VertexApi, source: str) -> Source:
 
 
 def _find_job(api: VertexApi, source: str) -> Json | None:
-    """Return the job of an id, or the newest of a name: it went on in the folder of those before.
+    """Return the job with an id, or the newest with a name; earlier ones share its folder.
 
-    A name with a quotation mark is none of a job.
+    Names with a quotation mark or backslash cannot be written in a filter and match no job.
     """
     if source.isdecimal() and (job := api.find(JOB.path(api, source))):
         return job
@@ -119,17 +119,18 @@ def _source_of(job: Json) -> Source:
     job_id, state = short_name(job["name"]), JOB.state_of(job)
     title = f"job {job_id} ({job['displayName']})"
     if not JOB.is_final(job):
-        raise ResourceError(f"{title} is {state}; wait for its end: trainyard jobs wait {job_id}")
+        raise ResourceError(f"{title} is {state}; wait for it first: trainyard jobs wait {job_id}")
     if state != "SUCCEEDED":
         raise ResourceError(
-            f"{title} is {state}, so it has left no finished model; its log: trainyard jobs logs "
-            f"{job_id}. Submitted again with --name {job['displayName']} it goes on from its last "
-            "checkpoint"
+            f"{title} is {state} and has no finished model; its log: trainyard jobs logs {job_id}. "
+            f"Submitted again with --name {job['displayName']} it resumes from its last checkpoint"
         )
     spec = job["jobSpec"]
     output = spec.get("baseOutputDirectory", {}).get("outputUriPrefix", "")
     if not output:
-        raise ResourceError(f"{title} has no baseOutputDirectory; give the folder of its model")
+        raise ResourceError(
+            f"{title} has no baseOutputDirectory; give the folder of its model instead"
+        )
     images = [
         pool.get("containerSpec", {}).get("imageUri", "")
         for pool in spec.get("workerPoolSpecs", [])
@@ -148,31 +149,31 @@ def _check_names(name: str, aliases: Sequence[str]) -> None:
         if not ALIAS.fullmatch(alias):
             raise ResourceError(
                 f"--version-alias {alias!r} is not allowed; use 2 to 128 letters, digits and '-', "
-                "of which the first is a small letter"
+                "starting with a lower-case letter"
             )
 
 
-def _check_place(uri: str, *, is_remote: bool) -> None:
+def _check_location(uri: str, *, is_remote: bool) -> None:
     if is_remote and not paths.is_bucket_uri(uri):
         raise ResourceError(
-            f"{uri} is a folder of this machine, which Vertex AI cannot read; copy it to a bucket "
+            f"{uri} is a local folder, which Vertex AI cannot read; copy it to a bucket "
             f"(gcloud storage cp -r {uri} gs://BUCKET/FOLDER) and give gs://BUCKET/FOLDER"
         )
     if not is_remote and paths.is_bucket_uri(uri):
         raise ResourceError(
-            f"{uri} is in a bucket, which the service of this machine cannot read; copy it here "
-            f"(gcloud storage cp -r {uri} FOLDER) and give FOLDER, or give --on vertex"
+            f"{uri} is in a bucket, which this machine's service cannot read; copy it here "
+            f"(gcloud storage cp -r {uri} FOLDER) and give FOLDER, or use --on vertex"
         )
 
 
-def _told(api: VertexApi, name: str, version: ResourceName, description: str) -> list[str]:
-    called = f"{name}@{version.version}"
+def _result_lines(api: VertexApi, name: str, version: ResourceName, description: str) -> list[str]:
+    version_name = f"{name}@{version.version}"
     aliases = api.get(version.name).get("versionAliases", [])
-    title = f"{called} ({', '.join(aliases)})" if aliases else called
+    title = f"{version_name} ({', '.join(aliases)})" if aliases else version_name
     lines = [
         f"{title} is uploaded: {description}",
-        f"trainyard endpoints deploy {called}   # serve it",
+        f"trainyard endpoints deploy {version_name}   # serve it",
     ]
     if "default" not in aliases:
-        lines.append(f"trainyard models set-default {called}   # make it the default")
+        lines.append(f"trainyard models set-default {version_name}   # make it the default")
     return lines

@@ -1,1 +1,1 @@
-"""Where runs go: Vertex AI, or the service on this machine."""
+"""Targets of runs: Vertex AI, or the service on this machine."""

@@ -1,37 +1,18 @@
-"""`--containers`: this machine's service runs the image instead of processes."""
+"""Check of the image that `--containers` runs."""
 
-import argparse
 import shutil
 import subprocess
-from pathlib import Path
 
-from pipelines.target.places import Target
 from trainer.config.settings import ConfigError
 
 INSPECT_TIMEOUT_SECONDS = 60
 
 
-def add_containers(parser: argparse.ArgumentParser) -> None:
-    """Adds the option to a command that starts runs or jobs."""
-    parser.add_argument(
-        "--containers",
-        action="store_true",
-        help="on this machine: run each step, replica and prediction server in a Docker container "
-        "of the image (make image)",
-    )
-
-
-def mounts_of(arguments: argparse.Namespace, target: Target) -> list[Path]:
-    """The folders that the containers of a command must see: local state, and data given to it."""
-    given = (getattr(arguments, name, None) for name in ("data_dir", "examples_dir"))
-    return [target.state_dir, *(Path(folder).absolute() for folder in given if folder)]
-
-
 def check_image(image: str) -> None:
-    """Looks whether the image is here; where Docker itself is not, the service will say so.
+    """Check that an image is on this machine, if Docker is; the service reports missing Docker.
 
     Raises:
-        ConfigError: it is not; says how to make it.
+        ConfigError: the image is not there.
     """
     if not image or not shutil.which("docker"):
         return
@@ -44,6 +25,6 @@ def check_image(image: str) -> None:
     )
     if "No such image" in done.stderr:
         raise ConfigError(
-            f"--containers: the image {image} is not on this machine; build that of this source "
+            f"--containers: the image {image} is not on this machine; build this source's image "
             "with `make image`, or name another with --image"
         )

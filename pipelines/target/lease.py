@@ -1,10 +1,10 @@
-"""Locks in a service's root folder, by which commands share one service and end it together.
+"""Locks in a service's root folder with which commands share a service and the last one stops it.
 
-ROOT/users is locked shared by each command that uses the service, so a service that ends when
-unused runs until the last of them has ended; the kernel releases the locks of a process that is
-killed. Whoever holds it exclusively, the last command or the service, ends the service; a new
-command waits for that. ROOT/start.lock is held while a command finds or starts the service.
-ROOT/lock is the service's own and names its pid.
+ROOT/users: each command that uses the service holds a shared lock, which the kernel releases even
+if the command is killed. The last command, or the service itself, takes it exclusively and stops
+the service; new commands wait for that.
+ROOT/start.lock: held while a command finds or starts the service.
+ROOT/lock: held by the service; contains its pid.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from typing import IO
 USERS_FILE = "users"
 START_FILE = "start.lock"
 SERVICE_FILE = "lock"
-# There while the service is to end with its last user; whoever removes it lets the service stay.
+# Exists while the service is to stop with its last user.
 ENDS_WHEN_UNUSED_FILE = "ends-when-unused"
 LOCK_TIMEOUT_SECONDS = 90.0
 POLL_SECONDS = 0.02
@@ -28,27 +28,27 @@ STOP_TIMEOUT_SECONDS = 60.0
 
 
 class LeaseError(Exception):
-    """A lock was not released in time; the message says what holds it."""
+    """A lock was not released in time."""
 
 
 class Lease:
-    """One user of the service on a root folder, until `close` or the end of this process."""
+    """Use of the service on a root folder, until `close` or the end of this process."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        waits_for = f"the service on {root} to end; vertex-local stop --root {root} ends it"
+        waits_for = f"the service on {root} to stop; vertex-local stop --root {root} stops it"
         self._file = _locked(root / USERS_FILE, fcntl.LOCK_SH, waits_for=waits_for)
 
     def close(self) -> None:
-        """Gives the lease back. The last user ends a service that nobody keeps."""
+        """Release the lock; as the last user, stop the service unless it is to be kept."""
         with self._file:
             if self._is_last() and (self._root / ENDS_WHEN_UNUSED_FILE).exists():
-                end_service(self._root)
+                stop_service(self._root)
 
     def _is_last(self) -> bool:
-        """Return whether there was no other user; if so, there will be none until the file closes.
+        """Return whether this is the last user; if so, no other can join until the file closes.
 
-        Of several that ask at once one gets the lock: flock(2) gives up the shared lock first.
+        Of several concurrent calls one gets the lock: flock(2) releases the shared lock first.
         """
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -58,7 +58,7 @@ class Lease:
 
 
 def keep_service(root: Path) -> None:
-    """Lets the service on `root` stay when its last user ends."""
+    """Keep the service on `root` running after its last user."""
     (root / ENDS_WHEN_UNUSED_FILE).unlink(missing_ok=True)
 
 
@@ -71,7 +71,7 @@ def starting(root: Path) -> Iterator[None]:
 
 
 def service_pid(root: Path) -> int | None:
-    """Return the pid of the service that runs on `root`, 0 if it is just starting, or None."""
+    """Return the pid of the service on `root`, 0 while it starts, None if there is none."""
     try:
         with (root / SERVICE_FILE).open(encoding="utf-8") as file:
             try:
@@ -84,13 +84,13 @@ def service_pid(root: Path) -> int | None:
     return None
 
 
-def end_service(root: Path) -> None:
-    """End the service on `root` and wait until its process has gone."""
+def stop_service(root: Path) -> None:
+    """Stop the service on `root` and wait until its process has ended."""
     pid = service_pid(root)
     if not pid:
         return
     with contextlib.suppress(ProcessLookupError), _pidfd(pid) as fd:
-        if service_pid(root) != pid:  # it ended before we had hold of it
+        if service_pid(root) != pid:  # it ended before the pidfd was opened
             return
         signal.pidfd_send_signal(fd, signal.SIGTERM)
         if not select.select([fd], [], [], STOP_TIMEOUT_SECONDS)[0]:
@@ -108,7 +108,7 @@ def _pidfd(pid: int) -> Iterator[int]:
 
 
 def _locked(path: Path, operation: int, *, waits_for: str) -> IO[str]:
-    """Open a file, which children do not inherit, and lock it until it is closed."""
+    """Open and lock a file, which child processes do not inherit, until it is closed."""
     file = path.open("a", encoding="utf-8")
     deadline = time.monotonic() + LOCK_TIMEOUT_SECONDS
     try:

@@ -1,4 +1,4 @@
-"""Finds this machine's Vertex AI service, or starts one that ends with its last user."""
+"""Connection to this machine's service, started if it does not run."""
 
 import contextlib
 import json
@@ -8,35 +8,34 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import requests
 
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi, VertexError
 from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
+from trainer.json_types import Json
 
-# What takes long to import in a run's steps, replicas and prediction server; another list, or none,
-# is taken from the environment.
+# Slow imports of steps, replicas and prediction servers; the environment may have another list.
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 PRELOAD_VARIABLE = "TRAINYARD_PRELOAD"
 SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--while-used"]
 START_TIMEOUT_SECONDS = 30
-ANSWER_TIMEOUT_SECONDS = 5
+RESPONSE_TIMEOUT_SECONDS = 5
 REAP_TIMEOUT_SECONDS = 5
 
 
 class ServiceError(Exception):
-    """The service did not start or end; the message says what it wrote."""
+    """The service did not start, does not respond, or runs in another mode."""
 
 
 @contextlib.contextmanager
 def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterator["LocalService"]:
-    """Use the service over `root` for as long as the block lasts: the running one, or a new one.
+    """Use the service on `root` during the block; start it if it does not run.
 
-    With `mounts` it is one that runs containers, which see these folders.
+    With `mounts` it runs containers that have access to these folders.
 
-    Every client made inside the block finds it by `VERTEX_EMULATOR_HOST`. A service that a command
-    started ends with its last user, whoever that is, unless one of them called `keep()`.
+    `VERTEX_EMULATOR_HOST` directs the clients created inside the block to the service. A service
+    started by a command stops with its last user, unless one of the users called `keep()`.
     """
     with contextlib.ExitStack() as stack:
         service = LocalService(root, mounts=mounts)
@@ -47,7 +46,7 @@ def local_service(root: Path, *, mounts: Sequence[Path] | None = None) -> Iterat
 
 
 class LocalService:
-    """The `vertex-local serve` process over a root folder, as one of its users sees it."""
+    """The `vertex-local serve` process on a root folder, from the view of one of its users."""
 
     def __init__(self, root: Path, *, mounts: Sequence[Path] | None = None) -> None:
         self.root = root
@@ -58,14 +57,14 @@ class LocalService:
 
     @property
     def host(self) -> str:
-        """`127.0.0.1:PORT`."""
+        """Return `127.0.0.1:PORT`."""
         return self.url.removeprefix("http://")
 
     def join(self) -> None:
-        """Becomes a user of the service that `VERTEX_EMULATOR_HOST` names, or of that on the root.
+        """Become a user of the service that `VERTEX_EMULATOR_HOST` names, or of that on the root.
 
         Raises:
-            ServiceError: it does not answer, could not be started, or runs in another mode.
+            ServiceError: it does not respond, could not be started, or runs in another mode.
         """
         if host := os.environ.get(EMULATOR_VARIABLE):
             self._use_named(host)
@@ -79,31 +78,31 @@ class LocalService:
             raise ServiceError(str(error)) from error
 
     def leave(self) -> None:
-        """Ends the use; the last user waits until a service that nobody keeps has ended."""
+        """Stop using the service; the last user stops it, unless it is to be kept."""
         if self._lease:
             self._lease.close()
         if self._process and service_pid(self.root) != self._process.pid:
-            self._process.kill()  # it has ended, unless we were interrupted while it was starting
+            self._process.kill()  # no longer running, unless interrupted while starting
             self._process.wait(REAP_TIMEOUT_SECONDS)
 
     def keep(self) -> None:
-        """Lets the service stay when its last user ends, whoever started it."""
+        """Keep the service running after its last user."""
         if self._lease:
             keep_service(self.root)
 
     def _use_named(self, host: str) -> None:
         self.url = f"http://{host}"
-        if not _answers(self.url):
+        if not _is_responding(self.url):
             raise ServiceError(
-                f"{EMULATOR_VARIABLE} names {host}, but nothing answers there; start it with "
+                f"{EMULATOR_VARIABLE} is {host}, but no service responds there; start one with "
                 "`vertex-local serve`, or unset the variable"
             )
         self._check_mode()
 
     def _find_or_start(self) -> None:
-        """Waits for the service that runs, starts or ends on the root; if there is none, starts it.
+        """Wait for the service that runs, starts or stops on the root; start it if there is none.
 
-        One that a terminal has started meanwhile, and that made ours end, is as good.
+        If another service was started by hand in the meantime, ours exits and that one is used.
         """
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self._find():
@@ -118,18 +117,18 @@ class LocalService:
                 if self._process:
                     self._process.kill()
                 raise ServiceError(
-                    f"the service on {self.root} did not answer within {START_TIMEOUT_SECONDS} s; "
-                    f"see {self._log}, or end it: vertex-local stop --root {self.root}"
+                    f"the service on {self.root} did not respond within {START_TIMEOUT_SECONDS} s; "
+                    f"see {self._log}, or stop it: vertex-local stop --root {self.root}"
                 )
             time.sleep(0.05)
         self._check_mode()
 
     def _find(self) -> bool:
         record = self._recorded()
-        if not record or record["pid"] != service_pid(self.root):  # left by one that was killed
+        if not record or record["pid"] != service_pid(self.root):  # left by a killed service
             return False
         self.url = record["url"]
-        return _answers(self.url)
+        return _is_responding(self.url)
 
     @property
     def _log(self) -> Path:
@@ -142,7 +141,7 @@ class LocalService:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # a Ctrl-C of the terminal is ours to handle, not its
+                start_new_session=True,  # Ctrl-C at the terminal must not reach it
             )
 
     def _mode(self) -> list[str]:
@@ -158,18 +157,18 @@ class LocalService:
         if mounts is None:
             problem = "runs processes"
         else:
-            unseen = [d for d in self._mounts if not any(d.is_relative_to(one) for one in mounts)]
-            if not unseen:
+            missing = [d for d in self._mounts if not any(d.is_relative_to(one) for one in mounts)]
+            if not missing:
                 return
-            problem = f"runs containers that do not see {unseen[0]}"
+            problem = f"runs containers without access to {missing[0]}"
         raise ServiceError(
-            f"--containers: the service at {self.url} {problem}; end it first "
-            f"(vertex-local stop --root {self.root}), or leave --containers out"
+            f"--containers: the service at {self.url} {problem}; stop it first "
+            f"(vertex-local stop --root {self.root}), or omit --containers"
         )
 
-    def _recorded(self) -> dict[str, Any]:
+    def _recorded(self) -> Json:
         try:
-            record: dict[str, Any] = json.loads((self.root / "server.json").read_text())
+            record: Json = json.loads((self.root / "server.json").read_text())
         except (OSError, ValueError):
             return {}
         return record
@@ -180,11 +179,11 @@ def _preload() -> list[str]:
     return ["--preload", modules] if modules else []
 
 
-def _answers(url: str) -> bool:
-    """Return whether the service answers.
+def _is_responding(url: str) -> bool:
+    """Return whether the service responds.
 
     Raises:
-        ServiceError: it does, but serves another user.
+        ServiceError: it serves another user.
     """
     with requests.Session() as session:
         session.trust_env = False
@@ -194,7 +193,7 @@ def _answers(url: str) -> bool:
             project="local",
             location="-",
             session=session,
-            timeout_seconds=ANSWER_TIMEOUT_SECONDS,
+            timeout_seconds=RESPONSE_TIMEOUT_SECONDS,
         )
         try:
             api.get(f"{api.parent}/models")

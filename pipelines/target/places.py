@@ -1,4 +1,4 @@
-"""Where runs go: a project and region of Vertex AI, or the folder of this machine's service."""
+"""Targets: a project and region of Vertex AI, or the folder of this machine's service."""
 
 import os
 import stat
@@ -13,12 +13,12 @@ DEFAULT_LOCATION = "us-central1"
 
 
 class TargetError(ValueError):
-    """The target lacks something it needs; the message says what to set."""
+    """An option of the target is missing or invalid."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A project and region, and the roots below which a run's files go.
+    """A project and region, and the folders of runs' files.
 
     `pipeline_root` and `data_root` are local folders or gs:// addresses.
     """
@@ -31,27 +31,27 @@ class Target:
 
     @property
     def parent(self) -> str:
-        """The resource name below which everything is: `projects/P/locations/L`."""
+        """Return the parent of all resource names: `projects/P/locations/L`."""
         return f"projects/{self.project}/locations/{self.location}"
 
     def run_dir(self, run: str) -> Path:
-        """The local folder of one run: its summary, the compiled pipeline, the log."""
+        """Return the local folder of a run: its summary, compiled pipeline and log."""
         return self.state_dir / "runs" / run
 
 
 def default_state_dir() -> Path:
-    """The folder that holds all local state: `$TRAINYARD_DIR`, or `.trainyard` here."""
+    """Return the folder of all local state: `$TRAINYARD_DIR`, or `.trainyard` here."""
     return Path(os.environ.get(STATE_DIR_VARIABLE, ".trainyard")).absolute()
 
 
 def make_state_dir(folder: Path) -> None:
-    """Make the folder of local state, or one that is there, accessible to its owner alone.
+    """Create the folder of local state if missing, and restrict access to its owner.
 
     Raises:
-        TargetError: it is for all users to write into, as /tmp is, or no folder.
+        TargetError: it is not a folder, or all users may write to it, as to /tmp.
     """
     if folder.exists() and not folder.is_dir():
-        raise TargetError(f"{folder} is no folder; give --state-dir a folder, or a new name")
+        raise TargetError(f"{folder} is not a folder; give --state-dir a folder, or a new name")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
     if mode & stat.S_ISVTX:
@@ -61,7 +61,7 @@ def make_state_dir(folder: Path) -> None:
 
 
 def local_target(state_dir: Path, *, data_dir: str | None = None) -> Target:
-    """The service on this machine, with all state below `state_dir`."""
+    """Return the target for this machine's service, with all state in `state_dir`."""
     return Target(
         project=LOCAL_PROJECT,
         location=DEFAULT_LOCATION,
@@ -80,10 +80,10 @@ def vertex_target(
     data_dir: str | None = None,
     needs_bucket: bool = True,
 ) -> Target:
-    """Vertex AI; what is not given comes from the environment.
+    """Return the target for Vertex AI; missing options come from the environment.
 
     Raises:
-        TargetError: no project or no bucket is known; says how to name one.
+        TargetError: there is no project or no bucket.
     """
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:

@@ -6,7 +6,7 @@ from components.plan_training.prices import read_prices
 from components.yaml_text import YamlError, load_documents, load_yaml
 from pipelines.config import mnist, read_cluster, with_settings
 from pipelines.package.spec import read_package_file
-from pipelines.runs.submit import RunOptions, plan_run
+from pipelines.runs.submit import plan_run
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
 from tests.pipelines.runs.test_submit import package
@@ -45,7 +45,6 @@ def test_a_parameter_of_any_pipeline_with_an_alias_is_refused(tmp_path):
             run="tiny-1",
             target=local_target(tmp_path),
             config=None,
-            options=RunOptions(),
             settings=["names=[&a [1], *a]"],
         )
 

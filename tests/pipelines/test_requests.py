@@ -1,4 +1,4 @@
-"""Each request the project sends is the one that Google's SDK sends for the same purpose."""
+"""Each request of the project equals the SDK's request for the same purpose."""
 
 import dataclasses
 import json
@@ -21,11 +21,11 @@ from components.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
 from components.vertex.resource_name import ResourceName  # noqa: E402
 from pipelines import resources  # noqa: E402
 from pipelines.config import mnist  # noqa: E402
-from pipelines.jobs import lifecycle as jobs  # noqa: E402
-from pipelines.jobs import log as job_log  # noqa: E402
-from pipelines.jobs.request import job_request  # noqa: E402
+from pipelines.jobs.log import job_log_lines, last_line  # noqa: E402
+from pipelines.jobs.request import create_job, job_request  # noqa: E402
+from pipelines.jobs.view import jobs_table  # noqa: E402
+from pipelines.kinds import JOB, RUN  # noqa: E402
 from pipelines.package.spec import read_package  # noqa: E402
-from pipelines.runs import listing as runs  # noqa: E402
 from pipelines.runs.facts import newest_runs  # noqa: E402
 from pipelines.runs.request import create_run, run_request  # noqa: E402
 from pipelines.schedules import differences as schedules  # noqa: E402
@@ -45,12 +45,12 @@ from tests.support.sdk_requests import (  # noqa: E402
 
 GOLDEN = FOLDER / "golden" / "requests.json"
 UPDATE = "to accept: python tests/pipelines/test_requests.py"
-RUN, JOB = f"{PARENT}/pipelineJobs/run-1", f"{PARENT}/customJobs/7"
+RUN_NAME, JOB_NAME = f"{PARENT}/pipelineJobs/run-1", f"{PARENT}/customJobs/7"
 MODEL, ENDPOINT = f"{PARENT}/models/5", f"{PARENT}/endpoints/9"
 
 
 def custom_job():
-    """A job with everything that a cluster file can ask for."""
+    """Return a job with all features of cluster files."""
     cluster = ClusterSpec(
         strategy="multi_worker_mirrored",
         workers=2,
@@ -85,8 +85,10 @@ def submit(api, **options):
 def apply(api, action, **options):
     """A change of the schedule of the golden requests."""
     wanted = schedules.Wanted(body=SCHEDULE, is_paused=False, catch_up=False)
-    there = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
-    change = schedules.Change(action=action, name="nightly", wanted=wanted, there=there, **options)
+    existing = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
+    change = schedules.Change(
+        action=action, name="nightly", wanted=wanted, existing=existing, **options
+    )
     schedules.apply_change(api, change)
 
 
@@ -102,17 +104,17 @@ OURS = {
     "submit": submit,
     "submit_anew": lambda api: submit(api, use_cache=False, service_account=ACCOUNT),
     "runs_list": lambda api: newest_runs(api, limit=20),
-    "run_get": lambda api: runs.RUN.get(api, "run-1"),
-    "run_cancel": lambda api: api.post(f"{RUN}:cancel", {}),
-    "run_delete": lambda api: runs.RUN.delete(api, "run-1"),
-    "job_create": lambda api: jobs.create_job(api, custom_job()),
-    "jobs_list": jobs.jobs_table,
+    "run_get": lambda api: RUN.get(api, "run-1"),
+    "run_cancel": lambda api: api.post(f"{RUN_NAME}:cancel", {}),
+    "run_delete": lambda api: RUN.delete(api, "run-1"),
+    "job_create": lambda api: create_job(api, custom_job()),
+    "jobs_list": jobs_table,
     "jobs_of_a_run": lambda api: list(
         api.list_resources("customJobs", filter='labels.trainyard_run="run-1"')
     ),
-    "job_get": lambda api: jobs.JOB.get(api, "7"),
-    "job_cancel": lambda api: api.post(f"{JOB}:cancel", {}),
-    "job_delete": lambda api: jobs.JOB.delete(api, "7"),
+    "job_get": lambda api: JOB.get(api, "7"),
+    "job_cancel": lambda api: api.post(f"{JOB_NAME}:cancel", {}),
+    "job_delete": lambda api: JOB.delete(api, "7"),
     "schedule_create": lambda api: apply(api, "create"),
     "schedules_list": schedules.ours,
     "schedule_update": lambda api: apply(api, "update", fields=UPDATED),
@@ -128,9 +130,11 @@ OURS = {
     "model_alias": lambda api: registry.add_alias(
         api, ResourceName.from_name(f"{MODEL}@2"), "default"
     ),
-    "model_delete": lambda api: resources.delete_model(api, "mnist", with_all=lambda count: True),
+    "model_delete": lambda api: resources.delete_model(
+        api, "mnist", confirm_all=lambda count: True
+    ),
     "version_delete": lambda api: resources.delete_model(
-        api, "mnist@2", with_all=lambda count: False
+        api, "mnist@2", confirm_all=lambda count: False
     ),
     "endpoints_list": resources.list_endpoints,
     "endpoints_named": lambda api: ensure_endpoint(api, "mnist", run="run-1"),
@@ -145,9 +149,9 @@ OURS = {
     "undeploy": lambda api: deployments.undeploy(api, ENDPOINT, deployed_id="3", split={}),
     "endpoint_delete": lambda api: resources.delete_endpoint(api, "mnist"),
     "predict": lambda api: predict(api, "mnist", instances()),
-    "job_log": lambda api: list(job_log.log_lines(api, "7")),
-    "replica_log": lambda api: list(job_log.log_lines(api, "7", replica="worker/1")),
-    "last_line": lambda api: job_log.last_line(api, "7", "worker/1"),
+    "job_log": lambda api: list(job_log_lines(api, "7")),
+    "replica_log": lambda api: list(job_log_lines(api, "7", replica="worker/1")),
+    "last_line": lambda api: last_line(api, "7", "worker/1"),
 }
 
 
@@ -163,7 +167,7 @@ def server():
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_ours_is_the_sdks_request(server, golden, monkeypatch, name):
+def test_request_equals_the_sdks(server, golden, monkeypatch, name):
     monkeypatch.setenv(EMULATOR_VARIABLE, server.host)
     server.taken()
 
@@ -183,12 +187,12 @@ def test_the_golden_requests_are_what_the_installed_sdk_sends(golden, tmp_path):
     assert json.loads(path.read_text()) == golden, UPDATE
 
 
-def test_every_golden_request_is_held_against_ours(golden):
+def test_every_golden_request_is_compared(golden):
     assert set(golden) == set(OURS)
 
 
 def normal(request):
-    """The request with enums by name, an empty body as none, and of a change what the mask says."""
+    """Return a request with enums by name, no empty body, and only the masked fields of a patch."""
     body = request["body"] or None
     if mask := request["query"].get("updateMask"):
         body = {field: body[field] for field in mask.split(",")}
@@ -201,7 +205,7 @@ def normal(request):
 
 
 def write_golden(path: Path) -> None:
-    """Records what the SDK sends."""
+    """Record the SDK's requests."""
     with recording() as recorder, tempfile.TemporaryDirectory() as folder:
         found = record(recorder, Path(folder), custom_job())
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")

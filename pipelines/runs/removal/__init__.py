@@ -1,1 +1,1 @@
-"""Removes old runs of this machine, and what they have left."""
+"""Removal of old runs of this machine and their files."""

@@ -1,8 +1,8 @@
-"""What the runs of this machine have left: their folders, and the step cache that points there.
+"""Files of this machine's runs: their folders, and the step cache that refers to them.
 
-The service caches the outputs of a step where its first run has written them, so the folder of one
-run may hold what others use. Whoever uses cached outputs holds a shared lock (flock) on the folder
-of each while the run goes on.
+The service caches a step's outputs in the folder of the run that wrote them, so other runs may use
+files in that folder. A run holds a shared lock (flock) on each folder whose outputs it has taken
+from the cache.
 """
 
 import contextlib
@@ -19,9 +19,8 @@ from typing import Any
 
 from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi, VertexError
-from pipelines.jobs.lifecycle import JOB
+from pipelines.kinds import JOB, RUN
 from pipelines.resources import ResourceError, short_name
-from pipelines.runs.listing import RUN
 from pipelines.runs.request import RUN_NAME
 from trainer.json_types import Json
 
@@ -34,41 +33,41 @@ ARTIFACT = "__kfp_artifact__"
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The files of one service's runs: `root` holds their folders, `cache_dir` the step cache."""
+    """The files of one service's runs."""
 
     api: VertexApi
     state_dir: Path
 
     @property
     def root(self) -> Path:
-        """The folder of all runs' folders."""
+        """Return the folder that contains the runs' folders."""
         return self.state_dir / "runs"
 
     @property
     def cache_dir(self) -> Path:
-        """The step cache: a JSON file for each step, with the addresses of its outputs."""
+        """Return the step cache: a JSON file per step, with the addresses of its outputs."""
         return self.state_dir / "vertex" / "step_cache"
 
     def folder_of(self, run: str) -> Path | None:
-        """Return the folder of a run; None if there is none, or it is a link."""
+        """Return the folder of a run; None if it does not exist or is a link."""
         folder = self.root / run
-        is_ours = RUN_NAME.fullmatch(run) and folder.is_dir() and not folder.is_symlink()
-        return folder if is_ours else None
+        is_folder = RUN_NAME.fullmatch(run) and folder.is_dir() and not folder.is_symlink()
+        return folder if is_folder else None
 
     def names_without_record(self, known: set[str]) -> list[str]:
-        """Return the runs that the service does not know; `trainyard run` leaves a package."""
+        """Return the runs unknown to the service, by the package that `trainyard run` writes."""
         found = self.root.glob(f"*/{PACKAGE_FILE}")
         names = sorted(path.parent.name for path in found if path.parent.name not in known)
         return [name for name in names if self.folder_of(name)]
 
     def latest(self) -> str:
-        """Return the run that `latest` points to."""
+        """Return the run that `latest` points to, or ""."""
         with contextlib.suppress(OSError):
             return Path(os.readlink(self.root / LATEST)).name
         return ""
 
     def used_by(self, run: str) -> set[str]:
-        """Return the other runs whose files a run has used, by its tasks' inputs and outputs."""
+        """Return the other runs whose files are inputs or outputs of a run's tasks."""
         try:
             details = RUN.get(self.api, run).get("jobDetail", {})
         except VertexError as error:
@@ -86,16 +85,16 @@ class RunFiles:
         return found
 
     def size_of(self, run: str, jobs: list[Json]) -> int:
-        """Return the bytes that a run takes: its folder, and what the service keeps of it."""
+        """Return the size in bytes of a run's folder and of the service's files of the run."""
         service = self.state_dir / "vertex"
         folders = [service / "jobs" / short_name(job["name"]) for job in jobs]
         return sum(map(_num_bytes, [self.root / run, service / "pipelines" / run, *folders]))
 
     def remove(self, run: str, *, jobs: list[Json], has_record: bool = True) -> None:
-        """Remove all of a run that has ended: cache entries, folder, training jobs and record.
+        """Remove a run that has ended: cache entries, folder, training jobs and record.
 
         Raises:
-            ResourceError: a run that goes on uses its files.
+            ResourceError: an unfinished run uses its files.
         """
         names = {short_name(job["name"]) for job in jobs}
         folder = self.folder_of(run)
@@ -103,7 +102,7 @@ class RunFiles:
         with _unused(folder):
             for entry in self._entries_of(run, names):
                 entry.unlink(missing_ok=True)
-            if folder:  # renamed first: half a run is none
+            if folder:  # renamed first, so that an interruption leaves no incomplete run
                 removed = Path(tempfile.mkdtemp(prefix=REMOVED_PREFIX, dir=self.root))
                 folder.rename(removed / run)
             if self.latest() == run:
@@ -116,14 +115,14 @@ class RunFiles:
             shutil.rmtree(removed, ignore_errors=True)
 
     def keep_package(self, run: str) -> None:
-        """Mark the folder of a run as one, for when the service no longer knows the run."""
+        """Write a run's package to its folder, which identifies it after its record is deleted."""
         folder = self.folder_of(run)
         if folder and not (folder / PACKAGE_FILE).exists():
             spec = RUN.get(self.api, run)["pipelineSpec"]
             (folder / PACKAGE_FILE).write_text(json.dumps(spec), encoding="utf-8")
 
     def remove_leftovers(self) -> None:
-        """Remove what interrupted removals have left, and cache entries without their files."""
+        """Remove the rest of interrupted removals, and cache entries without their files."""
         for folder in self.root.glob(f"{REMOVED_PREFIX}*"):
             if not folder.is_symlink():
                 shutil.rmtree(folder, ignore_errors=True)
@@ -131,15 +130,15 @@ class RunFiles:
             entry.unlink(missing_ok=True)
 
     def dangling_entries(self) -> list[Path]:
-        """Return the cache entries that no step can be taken from: an output is gone."""
+        """Return the cache entries whose outputs are missing."""
         return [
             entry
             for entry in self._entries()
-            if any(not _is_there(artifact) for artifact in _artifacts(_read(entry)))
+            if any(not _exists(artifact) for artifact in _artifacts(_read(entry)))
         ]
 
     def _entries_of(self, run: str, jobs: set[str]) -> list[Path]:
-        """Return the cache entries that point to a run's folder or training jobs."""
+        """Return the cache entries that refer to a run's folder or training jobs."""
         found = []
         for entry in self._entries():
             text = json.dumps(_read(entry), ensure_ascii=False)
@@ -166,10 +165,10 @@ class RunFiles:
 
 @contextlib.contextmanager
 def _unused(folder: Path | None) -> Iterator[None]:
-    """Lock a run's folders, so that no run takes their files from the cache meanwhile.
+    """Lock a run's folders exclusively, so that no run starts to use their files.
 
     Raises:
-        ResourceError: a run that goes on uses one.
+        ResourceError: an unfinished run uses one.
     """
     with contextlib.ExitStack() as stack:
         for path, _, _ in os.walk(folder) if folder else ():
@@ -178,12 +177,12 @@ def _unused(folder: Path | None) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ResourceError(f"a run that goes on uses files in {path}") from None
+                raise ResourceError(f"an unfinished run uses files in {path}") from None
         yield
 
 
 def _read(entry: Path) -> Json:
-    """Return the outputs of a cache entry; none if it is damaged or gone."""
+    """Return the outputs of a cache entry, {} if it is damaged or missing."""
     try:
         content = json.loads(entry.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -192,7 +191,7 @@ def _read(entry: Path) -> Json:
 
 
 def _artifacts(value: Any) -> Iterator[Json]:
-    """Yield the artifacts on this machine in the outputs of a cache entry."""
+    """Yield the local artifacts in the outputs of a cache entry."""
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if isinstance(value, dict) and value.get(ARTIFACT):
         if str(value.get("uri", "")).startswith("/"):
@@ -202,8 +201,8 @@ def _artifacts(value: Any) -> Iterator[Json]:
         yield from _artifacts(one)
 
 
-def _is_there(artifact: Json) -> bool:
-    """Whether an artifact has its file, or is still to be written into its folder."""
+def _exists(artifact: Json) -> bool:
+    """Return whether an artifact's file exists, or its folder if the file is still pending."""
     path = Path(artifact["uri"])
     return path.exists() or (bool(artifact.get("pending")) and path.parent.exists())
 

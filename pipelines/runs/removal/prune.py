@@ -1,4 +1,4 @@
-"""`trainyard prune`: which runs of this machine are removed, and why the others stay."""
+"""`trainyard prune`: the decision which runs of this machine to remove, and their removal."""
 
 import dataclasses
 import datetime
@@ -6,20 +6,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipelines.jobs.lifecycle import JOB
+from pipelines.kinds import JOB, RUN
 from pipelines.resources import ResourceError, Table, short_name
-from pipelines.runs.listing import RUN
 from pipelines.runs.removal.files import RunFiles
 from trainer.json_types import Json
 
-# A run that `trainyard run` has just begun has a folder before the service knows it.
-JUST_BEGUN_SECONDS = 3600
+# `trainyard run` creates the folder before the service has a record of the run.
+JUST_STARTED_SECONDS = 3600
 MEGABYTE = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
 class OldRun:
-    """A run that may be pruned; times in seconds since 1970, `ended` None while it goes on."""
+    """A run that may be removed; times in seconds since 1970, `ended` None for unfinished runs."""
 
     name: str
     state: str
@@ -32,7 +31,7 @@ class OldRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What becomes of a run: `reason` says why it stays, and is empty if it goes."""
+    """Decision on a run: `reason` to keep it, "" to remove it."""
 
     run: OldRun
     reason: str
@@ -40,7 +39,7 @@ class Decision:
 
 
 def find_runs(files: RunFiles) -> list[OldRun]:
-    """Return all runs of this machine, the newest first."""
+    """Return all runs of this machine, newest first."""
     records = list(files.api.list_resources(RUN.collection))
     known = {short_name(record["name"]) for record in records}
     runs = [_recorded(record, files) for record in records]
@@ -53,7 +52,7 @@ def find_runs(files: RunFiles) -> list[OldRun]:
 def decide(
     files: RunFiles, *, keep: int, older_than_seconds: int = 0, now: float | None = None
 ) -> list[Decision]:
-    """Return what becomes of each run, the newest first; nothing is changed."""
+    """Return the decision for each run, newest first; change nothing."""
     now = time.time() if now is None else now
     runs = find_runs(files)
     reasons = {
@@ -82,14 +81,14 @@ def decide(
 
 
 def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:
-    """Remove the runs that go; yields each decision as it was carried out."""
+    """Remove the runs without a reason to keep them; yield each decision as carried out."""
     for one in decisions:
         if one.reason:
             yield one
             continue
         try:
             files.remove(one.run.name, jobs=list(one.run.jobs), has_record=one.run.has_record)
-        except ResourceError as error:  # a run began to use its files just now
+        except ResourceError as error:  # a run has started to use its files
             yield Decision(run=one.run, reason=str(error), num_bytes=one.num_bytes)
         else:
             yield one
@@ -97,7 +96,7 @@ def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:
 
 
 def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table:
-    """Return a row for each run: what becomes of it, its size, and why it stays."""
+    """Return a row for each run: its state, size, decision and reason."""
     now = time.time() if now is None else now
     rows: list[tuple[str, ...]] = [
         (
@@ -105,7 +104,7 @@ def prune_table(decisions: list[Decision], *, now: float | None = None) -> Table
             one.run.state,
             "-" if one.run.ended is None else _age(now - one.run.ended),
             f"{one.num_bytes / MEGABYTE:,.1f}",
-            "stays" if one.reason else "goes",
+            "keep" if one.reason else "remove",
             one.reason,
         )
         for one in decisions
@@ -122,13 +121,13 @@ def _reason(
     age_seconds: float,
     older_than_seconds: int,
 ) -> str:
-    """Return why a run stays by itself; empty if nothing speaks for it."""
-    may_have_begun = not run.has_record and age_seconds < JUST_BEGUN_SECONDS
+    """Return the reason to keep a run regardless of other runs, or ""."""
+    may_have_started = not run.has_record and age_seconds < JUST_STARTED_SECONDS
     reasons = {
-        "it goes on": run.ended is None,
-        "its training job goes on": not all(map(JOB.is_final, run.jobs)),
+        "it is unfinished": run.ended is None,
+        "its training job is unfinished": not all(map(JOB.is_final, run.jobs)),
         "its files are in another folder": run.is_elsewhere,
-        "it may have just begun": may_have_begun,
+        "it may have just started": may_have_started,
         f"one of the newest {keep}": is_newest,
         f"younger than {_age(older_than_seconds)}": age_seconds < older_than_seconds,
         "latest points to it": is_latest,
@@ -137,10 +136,13 @@ def _reason(
 
 
 def delete_run(files: RunFiles, name: str) -> str:
-    """Delete a run that has ended, with its files unless others use them; says which.
+    """Delete a run that has ended, and its files unless other runs use them.
+
+    Returns:
+        A note that names these runs, or "".
 
     Raises:
-        ResourceError: it has not ended, or a run that goes on uses its files.
+        ResourceError: it has not ended, or an unfinished run uses its files.
     """
     runs = {run.name: run for run in find_runs(files)}
     run = runs.get(name)
@@ -148,7 +150,7 @@ def delete_run(files: RunFiles, name: str) -> str:
         RUN.delete(files.api, name)  # raises if there is none, or if it has not ended
         return ""
     if not all(map(JOB.is_final, run.jobs)):
-        raise ResourceError(f"a training job of {name} goes on; trainyard jobs list shows it")
+        raise ResourceError(f"a training job of {name} is unfinished; see trainyard jobs list")
     users = [other for other in runs if other != name and name in files.used_by(other)]
     if not users:
         files.remove(name, jobs=list(run.jobs), has_record=run.has_record)
@@ -156,7 +158,7 @@ def delete_run(files: RunFiles, name: str) -> str:
     files.keep_package(name)
     RUN.delete(files.api, name)
     verb = "uses" if len(users) == 1 else "use"
-    return f"its files stay: {', '.join(users)} {verb} them"
+    return f"its files are kept: {', '.join(users)} {verb} them"
 
 
 def _recorded(record: Json, files: RunFiles) -> OldRun:
@@ -181,7 +183,7 @@ def _seconds(time_text: str) -> float:
 
 
 def _age(seconds: float) -> str:
-    """Return a time in its largest unit: `3d`, `5h`, `20m`."""
+    """Return a duration in its largest unit: `3d`, `5h`, `20m`."""
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= size:
             return f"{seconds / size:.0f}{unit}"

@@ -10,7 +10,7 @@ from rich.console import Console
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import as_ended, summarize
-from pipelines.command.runs import tell_end
+from pipelines.command.execution import print_outcome
 from pipelines.config import named_run
 from pipelines.runs.ending import print_result
 from pipelines.runs.execute import RunResult
@@ -240,7 +240,7 @@ def test_a_summary_has_all_drift_and_the_data_report():
 
 
 def test_the_end_of_a_submitted_run_names_the_worst_drift_and_the_report(target, capsys):
-    tell_end(summarize(with_drift()), target)
+    print_outcome(summarize(with_drift()), target=target)
     printed = capsys.readouterr().out
     assert re.findall(r"drift: (f\d): Mobile", printed) == ["f5", "f4", "f3"]
     assert "data report: /runs/m-1/examples/report.html" in printed

@@ -15,7 +15,7 @@ import requests
 
 from components.vertex import retries
 from components.vertex.api import VertexApi, VertexError, connect, finished
-from pipelines.jobs import lifecycle as jobs
+from pipelines.jobs.request import create_job
 from pipelines.runs import request as vertex
 from pipelines.schedules import differences as schedules
 from tests.support.http_server import Handler, running
@@ -191,7 +191,7 @@ def test_runs_jobs_and_schedules_are_created_once(api, cloud, monkeypatch, kind,
     change = schedules.Change(action="create", name="n", wanted=wanted)
     calls = {
         "pipelineJobs": lambda: vertex.create_run(api, {}, run="r"),
-        "customJobs": lambda: jobs.create_job(api, {}),
+        "customJobs": lambda: create_job(api, {}),
         "schedules": lambda: schedules.apply_change(api, change),
     }
 

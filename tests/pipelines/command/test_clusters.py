@@ -1,4 +1,4 @@
-"""`trainyard cluster`: explanations, costs, and commands for hosts of one's own."""
+"""`trainyard cluster`: explanations, costs, and commands for the user's own hosts."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def test_wrong_hosts_are_named(hosts, words):
         tf_configs(TWO_HOSTS, hosts)
 
 
-def test_an_evaluator_needs_no_host():
+def test_evaluator_needs_no_host():
     assert len(placeholder_hosts(PS)) == 4
     assert "on any host" not in str(tf_configs(PS, placeholder_hosts(PS)))
 
@@ -143,7 +143,7 @@ def test_batches_are_divided_as_the_trainer_divides_them(values, batch_size, par
     assert sum(found.values()) == batch_size or ClusterSpec(**values).is_asynchronous
 
 
-def test_the_explanation_says_what_there_is_to_know(run, cluster_file):
+def test_explanation_covers_the_whole_file(run, cluster_file):
     path = cluster_file(
         "strategy: parameter_server\nworkers: 6\nparameter_servers: 1\nspot: true\n"
         "evaluators: 1\nrestarts: never\naccelerator: {type: NVIDIA_TESLA_T4, count: 2}\n"
@@ -170,7 +170,7 @@ def test_the_explanation_says_what_there_is_to_know(run, cluster_file):
     )
 
 
-def test_the_explanation_of_a_wrong_file_names_every_mistake(run, cluster_file):
+def test_explanation_of_an_invalid_file_lists_every_mistake(run, cluster_file):
     path = cluster_file(
         "strategy: parameter_server\nparameter_servers: 1\nmachine: n1-standard-5\n"
     )
@@ -197,7 +197,7 @@ def test_the_files_of_prepared_examples_are_counted(run, cluster_file, tmp_path)
 
 
 @pytest.mark.parametrize("flag", ["--prices", "--examples-dir"])
-def test_a_missing_table_or_folder_is_named(run, cluster_file, flag):
+def test_missing_price_table_or_folder_is_reported(run, cluster_file, flag):
     code, output = run("explain", cluster_file("strategy: single\n"), flag, "nowhere")
 
     assert code == 2
@@ -205,7 +205,7 @@ def test_a_missing_table_or_folder_is_named(run, cluster_file, flag):
 
 
 @pytest.mark.parametrize("form", ["short", "vertex", "legacy"])
-def test_a_file_is_converted_to_another_spelling(run, cluster_file, form):
+def test_file_is_converted_to_another_format(run, cluster_file, form):
     spec = ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1)
     path = cluster_file(spec.to_json())
 
@@ -264,7 +264,7 @@ def test_the_price_of_a_machine_that_comes_with_gpus_holds_them():
         ({"machine": {}}, "unknown key 'machine'"),
     ],
 )
-def test_a_damaged_price_table_is_named(tmp_path, change, words):
+def test_damaged_price_table_is_reported(tmp_path, change, words):
     path = tmp_path / "prices.yaml"
     path.write_text(yaml.safe_dump({**yaml.safe_load(PRICES.read_text()), **change}))
 
@@ -272,7 +272,7 @@ def test_a_damaged_price_table_is_named(tmp_path, change, words):
         read_prices(path)
 
 
-def test_a_price_on_spot_may_be_given_by_itself(tmp_path):
+def test_spot_price_may_be_given_separately(tmp_path):
     path = tmp_path / "prices.yaml"
     machines = {"m": {"on_demand": 1.5, "spot": 0.1}, "n": 2}
     path.write_text(yaml.safe_dump({"spot_share": 0.5, "machines": machines, "accelerators": {}}))
@@ -280,6 +280,6 @@ def test_a_price_on_spot_may_be_given_by_itself(tmp_path):
     assert dict(read_prices(path).machines) == {"m": (1.5, 0.1), "n": (2.0, 1.0)}
 
 
-def test_flags_after_dashes_are_refused_where_nothing_takes_them(run, cluster_file):
+def test_flags_after_dashes_are_refused_by_commands_without_flags(run, cluster_file):
     with pytest.raises(SystemExit):
         run("explain", cluster_file("strategy: single\n"), "--", "--epochs=1")

@@ -1,4 +1,4 @@
-"""`trainyard jobs submit`: a service is started, a real job trains in it, and both are gone."""
+"""`trainyard jobs submit` with a service of its own and a real job."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def submit(examples_dir, tmp_path, monkeypatch):
     return run
 
 
-def test_a_job_is_followed_to_its_end(submit, tmp_path, temp_folder, capsys):
+def test_job_is_followed_to_its_end(submit, tmp_path, temp_folder, capsys):
     assert submit("--follow", "--", "--steps=20", "--batch-size=32") == 0
 
     output = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The command lines themselves: versions, and suggestions for what is mistyped."""
+"""`--version`, and suggestions for mistyped words."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_the_versions_are_printed(capsys, main, first, packages):
 
 
 @pytest.mark.parametrize("module", ["pipelines.cli", "vertex_local.cli"])
-def test_a_version_costs_no_import_of_tensorflow(module):
+def test_version_option_does_not_import_tensorflow(module):
     code = f"""
 import sys
 from {module} import main
@@ -61,7 +61,7 @@ finally:
         ("run mnist --set train.epoch=1", "'train.epochs'"),
     ],
 )
-def test_what_is_mistyped_is_recognized(capsys, line, meant):
+def test_mistyped_words_get_a_suggestion(capsys, line, meant):
     try:
         code = cli.main(line.split())
     except SystemExit as ended:

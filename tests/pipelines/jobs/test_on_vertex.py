@@ -1,10 +1,11 @@
-"""`trainyard jobs --on vertex`: what is sent, against the paths of Vertex AI's REST API.
+"""Requests of `trainyard jobs --on vertex`, compared with the paths of Vertex AI's REST API.
 
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.customJobs
 https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
 """
 
 import json
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,7 +14,7 @@ import requests
 from components.labels import SUBMISSION_LABEL
 from components.vertex.api import VertexApi
 from pipelines import cli
-from pipelines.command import jobs_submit, models_endpoints
+from pipelines.command import jobs_submit, target_options
 
 pytestmark = pytest.mark.fast
 
@@ -25,14 +26,14 @@ DONE = "operations/1"
 
 @dataclass
 class FakeVertex:
-    """Answers as Vertex AI does and keeps what it was asked."""
+    """Fake of Vertex AI that records requests."""
 
     states: list[str] = field(default_factory=lambda: ["SUCCEEDED"])
     entries: list[list[dict]] = field(default_factory=list)
-    asked: list[tuple[str, str, object]] = field(default_factory=list)
+    requests: list[tuple[str, str, object]] = field(default_factory=list)
 
     def request(self, method, url, *, json=None, params=None, **_):
-        self.asked.append((method, url.removeprefix(VERTEX), json or params or None))
+        self.requests.append((method, url.removeprefix(VERTEX), json or params or None))
         code, answer = self._answer(method, url, json)
         response = requests.Response()
         response.status_code, response._content = code, answer.encode()
@@ -81,7 +82,7 @@ def vertex():
 
 @pytest.fixture
 def trainyard(vertex, monkeypatch, tmp_path, capsys):
-    """Runs `trainyard jobs … --on vertex`; answers exit code, output and error output."""
+    """Run `trainyard jobs … --on vertex`; return its exit code, output and error output."""
 
     def connect(project, location):
         logging_url = LOGS.removesuffix("/v2/entries:list")
@@ -93,10 +94,10 @@ def trainyard(vertex, monkeypatch, tmp_path, capsys):
             session=vertex,
         )
 
-    for module in (models_endpoints, jobs_submit):
+    for module in (target_options, jobs_submit):
         monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr("pipelines.jobs.log.POLL_SECONDS", 0.01)
-    monkeypatch.setattr("pipelines.jobs.lifecycle.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("pipelines.kinds.POLL_SECONDS", 0.01)
 
     def run(*arguments):
         where = ["--on", "vertex", "--project", "p", "--state-dir", str(tmp_path)]
@@ -120,22 +121,23 @@ def trainyard(vertex, monkeypatch, tmp_path, capsys):
         pytest.param(["cancel", "7"], [("GET", f"{JOBS}/7")], id="cancel-one-that-has-ended"),
     ],
 )
-def test_commands_ask_vertex_ai(trainyard, vertex, command, requests_):
+def test_commands_send_vertex_ais_requests(trainyard, vertex, command, requests_):
     code, _, error = trainyard(*command)
 
     assert (code, error) == (0, "")
-    assert [(method, path) for method, path, _ in vertex.asked] == requests_
+    assert [(method, path) for method, path, _ in vertex.requests] == requests_
 
 
 def test_cancel_posts_and_delete_refuses_while_a_job_runs(trainyard, vertex):
     vertex.states = ["RUNNING"]
 
-    assert trainyard("cancel", "7")[:2] == (0, "asked job 7 to end\n")
-    assert vertex.asked[-1] == ("POST", f"{JOBS}/7:cancel", None)
+    code, output, _ = trainyard("cancel", "7")
+    assert (code, re.search("job 7", output)[0]) == (0, "job 7")
+    assert vertex.requests[-1] == ("POST", f"{JOBS}/7:cancel", None)
     code, _, error = trainyard("delete", "7")
     assert code == 2
-    assert "job 7 is RUNNING; end it first: trainyard jobs cancel 7" in error
-    assert "DELETE" not in [method for method, _, _ in vertex.asked]
+    assert re.search(r"job 7 is RUNNING.*trainyard jobs cancel 7", error)
+    assert "DELETE" not in [method for method, _, _ in vertex.requests]
 
 
 def test_submit_posts_a_custom_job(trainyard, vertex):
@@ -144,7 +146,7 @@ def test_submit_posts_a_custom_job(trainyard, vertex):
 
     assert code == 0
     assert output.startswith("job 7 (first): 1 chief + 2 worker + 1 ps, output in gs://b/r/first")
-    [(method, path, body)] = vertex.asked
+    [(method, path, body)] = vertex.requests
     assert (method, path) == ("POST", JOBS)
     spec = body["jobSpec"]
     assert body["displayName"] == "first"
@@ -155,18 +157,18 @@ def test_submit_posts_a_custom_job(trainyard, vertex):
     assert not any(arg.startswith("--epochs") for arg in args)
 
 
-def test_a_dry_run_prints_what_would_be_sent(trainyard, vertex):
+def test_dry_run_prints_the_request(trainyard, vertex):
     flags = ["--examples-dir", "gs://b/e", "--pipeline-root", "gs://b/r", "--name", "first"]
     code, output, error = trainyard("submit", "taxi", *flags, "--image", "i", "--dry-run")
-    assert (code, vertex.asked, error) == (0, [], f"POST {JOBS}\n")
+    assert (code, vertex.requests, error) == (0, [], f"POST {JOBS}\n")
 
     trainyard("submit", "taxi", *flags, "--image", "i")
-    [(method, path, sent)] = vertex.asked
-    assert sent.pop("labels").keys() == {SUBMISSION_LABEL}  # another one each time
+    [(method, path, sent)] = vertex.requests
+    assert sent.pop("labels").keys() == {SUBMISSION_LABEL}  # new for each request
     assert (method, path, sent) == ("POST", JOBS, json.loads(output))
 
 
-def test_a_followed_log_goes_on_where_it_was_and_ends_with_the_job(trainyard, vertex):
+def test_followed_log_continues_and_ends_with_the_job(trainyard, vertex):
     vertex.states = ["RUNNING", "RUNNING", "SUCCEEDED"]
     first, second = entry(1, "chief/0 begins"), entry(2, "a step", "workerpool1-1")
     vertex.entries = [[first], [first, second], [second, entry(3, "done")]]
@@ -179,7 +181,7 @@ def test_a_followed_log_goes_on_where_it_was_and_ends_with_the_job(trainyard, ve
         "2026-01-31T12:00:02Z worker/1 a step",
         "2026-01-31T12:00:03Z chief/0 done",
     ]
-    filters = [body["filter"] for _, path, body in vertex.asked if path == LOGS]
+    filters = [body["filter"] for _, path, body in vertex.requests if path == LOGS]
     assert [text.partition(" AND timestamp")[2] for text in filters] == [
         "",
         '>="2026-01-31T12:00:01Z"',
@@ -187,7 +189,7 @@ def test_a_followed_log_goes_on_where_it_was_and_ends_with_the_job(trainyard, ve
     ]
 
 
-def test_show_tells_of_each_replica_what_vertex_ai_knows(trainyard):
+def test_show_has_the_last_line_of_each_replica(trainyard):
     code, output, _ = trainyard("show", "7")
 
     assert code == 0
@@ -196,7 +198,7 @@ def test_show_tells_of_each_replica_what_vertex_ai_knows(trainyard):
     assert all(line[-2:] == ["the", "end"] for line in shown[-3:])
 
 
-def test_submit_says_what_it_needs(trainyard):
+def test_submit_reports_missing_options(trainyard):
     code, _, error = trainyard("submit", "mnist", "--pipeline-root", "gs://b/r")
     assert code == 2
     assert "needs --examples-dir gs://BUCKET/FOLDER" in error
@@ -212,10 +214,10 @@ def test_submit_says_what_it_needs(trainyard):
         (["RUNNING", "SUCCEEDED"], 0, "job 7 is SUCCEEDED"),
         (["RUNNING", "FAILED"], 1, "job 7 is FAILED"),
         (["CANCELLED"], 1, "job 7 is CANCELLED"),
-        (["RUNNING"], 124, "job 7 is RUNNING after 1 s; it goes on"),
+        (["RUNNING"], 124, "job 7 is RUNNING after 1 s"),
     ],
 )
-def test_wait_tells_the_end_by_its_exit_code(trainyard, vertex, states, code, said):
+def test_wait_returns_the_outcome_as_exit_code(trainyard, vertex, states, code, said):
     vertex.states = states
 
     answered, output, error = trainyard("wait", "7", "--timeout", "1s")
@@ -232,4 +234,4 @@ def test_wait_that_is_interrupted_leaves_the_job(trainyard, vertex, monkeypatch)
 
     monkeypatch.setattr("time.sleep", interrupt)
     assert trainyard("wait", "7")[0] == 130
-    assert [method for method, _, _ in vertex.asked] == ["GET"]
+    assert [method for method, _, _ in vertex.requests] == ["GET"]

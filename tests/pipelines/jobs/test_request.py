@@ -9,9 +9,9 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
 from components.prepare_examples.raw_data.sources import SOURCES
 from pipelines.cli import main
-from pipelines.command.durations import seconds
+from pipelines.command.parser import seconds
 from pipelines.config import named_run, read_cluster
-from pipelines.jobs.cores import warn_of_cores
+from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.target.places import local_target, vertex_target
@@ -26,7 +26,7 @@ WHERE = {"examples_uri": "/examples", "output_uri": "/out"}
 
 
 def sent_by_the_pipeline(config):
-    """The body that CustomTrainingJobOp makes of the plan: its own template, filled in."""
+    """Return the request that CustomTrainingJobOp sends for a plan: its template, filled in."""
     from google_cloud_pipeline_components.v1.custom_job import component
 
     spec = component.custom_training_job.component_spec
@@ -61,7 +61,7 @@ def sent_by_the_pipeline(config):
 @pytest.mark.parametrize(
     "name", ["mnist_parameter_server", "mnist_multi_worker_mirrored", "spot_gpus"]
 )
-def test_a_job_is_the_same_request_as_the_pipelines(name):
+def test_job_request_equals_the_pipelines(name):
     cluster = read_cluster(Path(f"configs/clusters/{name}.yaml"))
     config = dataclasses.replace(named_run("mnist"), cluster=cluster)
     piped = sent_by_the_pipeline(config)
@@ -72,7 +72,7 @@ def test_a_job_is_the_same_request_as_the_pipelines(name):
     assert parse("CustomJob", ours) == parse("CustomJob", theirs)
 
 
-def test_a_job_can_forbid_restarts():
+def test_job_can_disable_restarts():
     config = named_run("mnist")
     config = dataclasses.replace(
         config, cluster=dataclasses.replace(config.cluster, restarts="never")
@@ -102,7 +102,7 @@ def test_every_job_has_a_timeout(workload):
         ),
     ],
 )
-def test_flags_after_the_dashes_win(flags, train):
+def test_flags_after_dashes_override_settings(flags, train):
     assert with_flags(named_run("mnist"), flags).train == train
 
 
@@ -112,12 +112,12 @@ def test_flags_after_the_dashes_win(flags, train):
         (["--bogus"], "unrecognized arguments: --bogus"),
         (["--batch-size=x"], "--batch-size: 'x'.*a whole number of at least 1"),
         (["--batch-size=0"], "--batch-size is 0.*at least 1"),
-        (["--workload=taxi"], "--workload after --: the job sets it"),
-        (["--output-dir=/x"], "--output-dir after --: the job sets it"),
+        (["--workload=taxi"], "--workload after --"),
+        (["--output-dir=/x"], "--output-dir after --"),
         (["--steps=1", "--epochs=1"], "cannot both be given"),
     ],
 )
-def test_a_wrong_flag_is_one_line(flags, message):
+def test_invalid_flag_is_one_line(flags, message):
     with pytest.raises(ConfigError, match=message) as error:
         with_flags(named_run("mnist"), flags)
     assert "\n" not in str(error.value)
@@ -131,7 +131,7 @@ def test_a_time(text, expected):
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "2w", "h"])
-def test_a_time_that_is_none(text):
+def test_invalid_duration_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is not allowed; give a whole number"):
         seconds(text)
 
@@ -154,7 +154,7 @@ PREPARED = {
     ],
     ids=["workload", "settings", "data", "no-data", "older"],
 )
-def test_other_examples_in_their_place_are_not_used(tmp_path, other):
+def test_other_examples_in_the_folder_are_not_used(tmp_path, other):
     folder = tmp_path / "examples" / "taxi"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps({**PREPARED, **other}))
@@ -177,9 +177,9 @@ def test_examples_are_prepared_once(tmp_path):
     ("on", "given", "message"),
     [
         ("vertex", None, "needs --examples-dir gs://"),
-        ("vertex", "/folder", "cannot read; copy it to a bucket"),
-        ("local", "gs://bucket/folder", "give --on vertex"),
-        ("local", "/no/such", "make it with: python -m components.prepare_examples"),
+        ("vertex", "/folder", "gs://BUCKET/FOLDER"),
+        ("local", "gs://bucket/folder", "--on vertex"),
+        ("local", "/no/such", "no manifest.json.*python -m components.prepare_examples"),
     ],
 )
 def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, message):
@@ -191,15 +191,15 @@ def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, messag
 
 
 @pytest.mark.parametrize(("workers", "is_warned"), [(2, False), (3, True)])
-def test_more_workers_than_cores_are_named(monkeypatch, caplog, workers, is_warned):
+def test_more_workers_than_cores_is_a_warning(monkeypatch, caplog, workers, is_warned):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     shape = {"strategy": "parameter_server", "workers": workers, "parameter_servers": 1}
-    warn_of_cores(ClusterSpec(**shape))
+    warn_of_local_limits(ClusterSpec(**shape))
 
     assert ("3 replicas compute on the 2 cores of this machine" in caplog.text) is is_warned
 
 
-def test_a_job_that_measures_asks_for_cores_in_each_container():
+def test_pinned_job_sets_the_variable_in_each_container():
     request = job_request(named_run("mnist"), name="n", image="i", is_pinned=True, **WHERE)
 
     pools = parse("CustomJob", request)["jobSpec"]["workerPoolSpecs"]
@@ -215,7 +215,7 @@ OLD_FILES = sorted(
 
 @pytest.mark.parametrize("command", [["jobs", "submit"], ["submit"]], ids=["job", "pipeline"])
 @pytest.mark.parametrize("file", OLD_FILES, ids=lambda path: path.stem)
-def test_an_old_cluster_file_is_taken_by_jobs_and_pipelines(file, command, tmp_path, capsys):
+def test_old_cluster_file_is_accepted_by_jobs_and_pipelines(file, command, tmp_path, capsys):
     where = ["--cluster", str(file), "--state-dir", str(tmp_path)]
     assert main([*command, "mnist", "--dry-run", *where]) == 0
 

@@ -11,11 +11,11 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 
 from components.image import IMAGE
 from components.teardown import run_resources
+from components.vertex.task_details import leaf_tasks
 from pipelines.cli import main
 from pipelines.config import RUNS, RunConfig, mnist
 from pipelines.package.compile import compile_pipeline
 from pipelines.package.image import SOURCES, default_image
-from pipelines.runs.view import leaf_tasks
 
 TEST_IMAGE = "trainyard:golden"
 SIDE_EFFECTS = {"find-version", "model-upload", "ensure-endpoint", "model-deploy"} | {
@@ -36,7 +36,7 @@ def pipeline() -> str:
 
 @pytest.fixture(scope="module")
 def tasks(pipeline) -> dict:
-    """Every task of the compiled pipeline, by name."""
+    """Return the tasks of the compiled pipeline by name."""
     spec = yaml.safe_load(pipeline)
     dags = [spec["root"]["dag"], *(c["dag"] for c in spec["components"].values() if "dag" in c)]
     return {name: task for dag in dags for name, task in dag["tasks"].items()}
@@ -47,7 +47,7 @@ def golden_path(root):
 
 
 def without_host(pipeline: str) -> str:
-    """The pipeline without the registry that GCPC's own image comes from."""
+    """Return the pipeline without the registry of GCPC's image."""
     return re.sub(r"image: [^/\s]+/ml-pipeline/", "image: ", pipeline)
 
 
@@ -90,7 +90,7 @@ def test_side_effects_are_never_cached_and_the_rest_is(tasks):
     assert "check-model" in cached
 
 
-def test_the_teardown_knows_the_tasks_by_their_names(tasks):
+def test_teardown_uses_the_pipelines_task_names(tasks):
     assert {run_resources.TRAIN, run_resources.UPLOAD, run_resources.ENDPOINT} <= set(tasks)
 
 
@@ -112,7 +112,7 @@ def test_a_model_is_deployed_without_traffic_once_it_was_checked(tasks):
     assert "predict" in tasks["promote"]["dependentTasks"]
 
 
-def test_nothing_cached_knows_the_run(tasks):
+def test_cached_tasks_do_not_depend_on_the_run(tasks):
     for name in ("prepare-examples", "plan-training", "custom-training-job", "evaluate"):
         assert "pipeline_job_name" not in str(tasks[name]["inputs"]), name
 
@@ -147,7 +147,7 @@ def test_project_and_location_are_the_runs_own(pipeline, tasks):
 
 
 @pytest.mark.parametrize("workload", RUNS)
-def test_a_package_has_its_workloads_defaults_and_is_otherwise_the_same(pipeline, workload):
+def test_packages_differ_only_in_their_workloads_defaults(pipeline, workload):
     spec = yaml.safe_load(compile_pipeline(TEST_IMAGE, config=RUNS[workload]()))
     other = yaml.safe_load(pipeline)
     inputs = spec["root"].pop("inputDefinitions")["parameters"]
@@ -160,8 +160,8 @@ def test_a_package_has_its_workloads_defaults_and_is_otherwise_the_same(pipeline
 
 
 @pytest.mark.timeout(120)
-def test_nothing_of_this_machine_is_compiled_in(tmp_path, pytestconfig):
-    """Another folder, user, home, time zone and environment; and the clock goes on meanwhile."""
+def test_package_does_not_depend_on_this_machine(tmp_path, pytestconfig):
+    """Compile in another folder, home, time zone and environment, and at another time."""
     copy = tmp_path / "elsewhere" / "copy"
     for package in ("components", "pipelines", "trainer"):
         shutil.copytree(
@@ -201,7 +201,7 @@ def test_the_image_is_named_by_the_source():
     assert default_image() == default_image()
 
 
-def test_the_command_writes_the_packages_asked_for(tmp_path, capsys):
+def test_compile_writes_the_named_packages(tmp_path, capsys):
     assert main(["compile", "taxi", "--output-dir", str(tmp_path / "d"), "--image", "i:1"]) == 0
 
     assert capsys.readouterr().out.split() == [str(tmp_path / "d" / "taxi.yaml")]

@@ -1,4 +1,4 @@
-"""The image: its name follows from its source; built, it holds what three uses need and no more."""
+"""The image: its name depends on the source; its content is what its three uses need."""
 
 import json
 import re
@@ -13,12 +13,12 @@ from pipelines.package.image import SOURCE_ROOT, SOURCES, default_image, source_
 from tests.support.docker_command import docker
 
 MAX_BYTES = 3e9
-NUM_SOURCE_LAYERS = 3  # trainer, components, what is compiled of both
+NUM_SOURCE_LAYERS = 3  # trainer, components, bytecode of both
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A small tree that has each of SOURCES."""
+    """A small tree with each of SOURCES."""
     for name in SOURCES:
         if (SOURCE_ROOT / name).is_dir():
             (tmp_path / name).mkdir()
@@ -29,12 +29,12 @@ def source(tmp_path: Path) -> Path:
 
 
 def run(image: str, *command: str) -> str:
-    """What a command in a new container prints."""
+    """Return the output of a command in a new container."""
     return docker("run", "--rm", "--network=none", image, *command)
 
 
 def layers(image: str) -> list[str]:
-    """Digests of its layers, the lowest first."""
+    """Return the digests of an image's layers, lowest first."""
     found: list[str] = json.loads(
         docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", image)
     )
@@ -56,7 +56,7 @@ def test_digest_changes_with_a_name(source: Path) -> None:
     assert source_digest(source) != before
 
 
-def test_digest_is_the_same_whatever_else_changes(source: Path) -> None:
+def test_digest_ignores_other_files(source: Path) -> None:
     before = source_digest(source)
     (source / "README.md").write_text("new")
     (source / "tests").mkdir()
@@ -66,7 +66,7 @@ def test_digest_is_the_same_whatever_else_changes(source: Path) -> None:
     assert source_digest(source) == before
 
 
-def test_build_gets_what_the_digest_covers() -> None:
+def test_image_build_context_equals_the_digests_sources() -> None:
     let_through = re.findall(r"^!(\S+)", (SOURCE_ROOT / ".dockerignore").read_text(), re.M)
     copied = re.findall(r"^COPY (.+) \S+$", (SOURCE_ROOT / "Dockerfile").read_text(), re.M)
     assert sorted(let_through) == sorted(" ".join(copied).split())

@@ -1,4 +1,4 @@
-"""Packages of `trainyard compile`, by whoever has but the file: no parameter needs a value."""
+"""Packages of `trainyard compile` run by the SDK alone: no parameter needs a value."""
 
 import time
 
@@ -20,7 +20,7 @@ def packages(tmp_path_factory):
 
 @pytest.fixture
 def sdk(service):
-    """The official SDK as somebody has it who names project, location and service once."""
+    """The official SDK, initialized with project, location and service."""
     return sdk_at(service.url)
 
 

@@ -19,7 +19,7 @@ REPOSITORY = "https://us-central1-kfp.pkg.dev/demo/repo"
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """The repository, which KFP's client finds by its official address."""
+    """A fake repository at the official address."""
     from kfp.registry import ApiAuth, RegistryClient
 
     with serving() as server:
@@ -47,7 +47,7 @@ def package(image: str = "r.example/i:1"):
     return read_package(json.dumps(spec), source="tiny")
 
 
-def test_what_is_uploaded_comes_back_by_tag_and_by_version(repository):
+def test_uploaded_package_is_downloaded_by_tag_and_by_version(repository):
     uploaded = registry.upload(package(), repository=REPOSITORY, tags=["v1", "latest"])
 
     by_tag, by_latest, by_version = (registry.download(a) for a in uploaded.addresses)
@@ -67,12 +67,12 @@ def test_the_same_package_is_one_version_and_its_tags_move(repository):
     assert registry.download(f"{REPOSITORY}/tiny-one/v1").spec == package().spec
 
 
-def test_a_repository_that_refuses_is_quoted(repository):
+def test_repository_refusal_is_reported(repository):
     with pytest.raises(registry.RegistryError, match="404 tiny-one/v9 not found"):
         registry.download(f"{REPOSITORY}/tiny-one/v9")
 
 
-def test_a_repository_that_fails_for_a_moment_is_asked_again(repository, monkeypatch):
+def test_transient_repository_failure_is_retried(repository, monkeypatch):
     monkeypatch.setattr(retries, "_backoff", lambda state: 0)
     repository.failures = [503, 429]
     uploaded = registry.upload(package(), repository=REPOSITORY, tags=["v1"])
@@ -96,7 +96,7 @@ def test_a_repository_that_fails_for_a_moment_is_asked_again(repository, monkeyp
         pytest.param(REPOSITORY, ["sha256:1"], "--tag 'sha256:1'", id="version-as-tag"),
     ],
 )
-def test_a_bad_address_or_tag_is_named_before_anything_is_sent(
+def test_invalid_address_or_tag_is_refused_before_a_request(
     repository, repository_url, tags, message
 ):
     with pytest.raises(ConfigError, match=message):
@@ -104,7 +104,7 @@ def test_a_bad_address_or_tag_is_named_before_anything_is_sent(
     assert repository.num_requests == 0
 
 
-def test_a_schedule_takes_a_packages_address(repository, tmp_path, monkeypatch, capsys):
+def test_schedule_accepts_a_package_address(repository, tmp_path, monkeypatch, capsys):
     address = registry.upload(package(), repository=REPOSITORY, tags=["latest"]).addresses[0]
     monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
     file = tmp_path / "nightly.yaml"

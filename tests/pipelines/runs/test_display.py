@@ -27,9 +27,7 @@ def running(step: int) -> RunView:
 
 
 @pytest.mark.parametrize(("interval_seconds", "shown"), [(0.0, [10, 20]), (60.0, [10])])
-def test_training_is_shown_at_intervals_and_only_when_it_has_gone_on(
-    monkeypatch, interval_seconds, shown
-):
+def test_progress_is_shown_at_intervals_and_only_when_changed(monkeypatch, interval_seconds, shown):
     monkeypatch.setattr(display, "PLAIN_INTERVAL_SECONDS", interval_seconds)
     written = io.StringIO()
     plain = PlainDisplay(Console(file=written, width=200))
@@ -41,7 +39,7 @@ def test_training_is_shown_at_intervals_and_only_when_it_has_gone_on(
     assert len(written.getvalue().splitlines()) == len(shown)
 
 
-def test_a_warning_is_shown_once_while_the_run_goes_on():
+def test_warning_is_shown_once():
     written = io.StringIO()
     plain = PlainDisplay(Console(file=written, width=200))
     view = dataclasses.replace(running(10), warnings=("open [to] all",))
@@ -50,7 +48,7 @@ def test_a_warning_is_shown_once_while_the_run_goes_on():
     assert written.getvalue().count("warning: open [to] all") == 1
 
 
-def test_an_interrupt_while_the_live_display_starts_ends_it(monkeypatch):
+def test_interrupt_during_the_displays_start_stops_it(monkeypatch):
     def interrupt(_thread) -> None:
         raise KeyboardInterrupt
 

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from pipelines.runs.execute import Interrupted, _interruptible
+from pipelines.runs.execute import _interrupted_once
 
 pytestmark = pytest.mark.fast
 
@@ -20,7 +20,7 @@ def restored_handlers():
 def test_the_first_signal_interrupts_and_later_ones_are_ignored(number):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    with pytest.raises(Interrupted), _interruptible():
+    with pytest.raises(KeyboardInterrupt), _interrupted_once():
         _send(number, signal.SIGINT, signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -28,7 +28,7 @@ def test_the_first_signal_interrupts_and_later_ones_are_ignored(number):
 def test_a_background_job_ignores_sigint_and_ends_on_sigterm():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    with pytest.raises(Interrupted), _interruptible():
+    with pytest.raises(KeyboardInterrupt), _interrupted_once():
         _send(signal.SIGINT, signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 

@@ -55,7 +55,7 @@ def schedule(**fields) -> dict:
     }
 
 
-def test_a_list_of_runs_says_how_each_ended():
+def test_run_list_has_outcomes():
     table = runs_table([summarize(promoted()), summarize(job(FAILED)), summarize(job())])
 
     assert [row[1:4] for row in table.rows] == [
@@ -67,7 +67,7 @@ def test_a_list_of_runs_says_how_each_ended():
 
 
 class ListWithoutDetails:
-    """Answers as Vertex AI does: a list has no task details, and a run may be gone by then."""
+    """Fake of Vertex AI: lists have no task details, and a listed run may be deleted."""
 
     def __init__(self, *jobs: dict) -> None:
         self._jobs = {one["name"]: one for one in jobs}
@@ -84,7 +84,7 @@ class ListWithoutDetails:
         return self._jobs.get(name)
 
 
-def test_each_listed_run_is_asked_for_its_tasks():
+def test_each_listed_run_is_requested_for_its_tasks():
     older = {**job(FAILED), "createTime": "2026-11-20T10:00:00Z"}
     api = ListWithoutDetails(older, promoted())
 
@@ -96,7 +96,7 @@ def test_each_listed_run_is_asked_for_its_tasks():
     assert len(api.asked) == 3 + 4
 
 
-def test_the_lines_of_a_run_fit_and_hold_its_facts():
+def test_run_lines_fit_and_have_the_facts():
     found = job(
         FAILED, state="FAILED", error="one\ntwo " + "words " * 30, **SETTINGS, data_dir="/x"
     )
@@ -122,7 +122,7 @@ def test_the_files_of_a_run_are_in_its_own_folder(root, folder):
     assert f"files             {folder}" in run_lines(summarize(found), found)
 
 
-def test_a_long_error_is_bounded():
+def test_long_error_is_shortened():
     words = "interrupted: killed\n" + "\n".join(f"line {number}" for number in range(40))
     found = job(state="FAILED", error=words)
 
@@ -131,17 +131,17 @@ def test_a_long_error_is_bounded():
     assert "interrupted: killed" in text
     assert "line 39" in text
     assert "line 20" not in text
-    assert "lines more: trainyard runs show m-1 --summary" in text
+    assert "more lines: trainyard runs show m-1 --summary" in text
 
 
-def test_the_metric_of_a_list_is_the_one_that_failed_the_gate():
+def test_listed_metric_is_the_one_that_failed_the_gate():
     judged = task("evaluate", metrics={"accuracy": 0.9, "auc": 0.8}, verdict="failed")
     found = job(judged, thresholds='{"accuracy": 0.5, "auc": 0.9}')
 
     assert metric_of(summarize(found)) == "auc 0.8000"
 
 
-def test_a_list_of_schedules_fits_and_says_how_the_last_run_ended():
+def test_schedule_list_fits_and_has_the_last_outcome():
     last = summarize(promoted())
     lines = schedule_lines([(schedule(maxRunCount="9"), last), (schedule(state="PAUSED"), None)])
 
@@ -185,14 +185,14 @@ def test_two_runs_differ_in_settings_data_code_and_metrics():
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """Two state folders: the usual one of this folder, and another."""
+    """Targets with the default state folder, and with another."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TRAINYARD_DIR", raising=False)
     monkeypatch.setattr(hints.shutil, "which", lambda name: str(Path(sys.executable).parent / name))
     return local_target(tmp_path / ".trainyard"), local_target(tmp_path / "second state")
 
 
-def test_what_to_try_after_a_failure_names_the_task_and_the_state_folder(places):
+def test_hints_after_a_failure_name_task_and_state_folder(places):
     usual, other = places
     found = job(task("evaluate", state="FAILED"), state="FAILED", error="x")
 
@@ -215,12 +215,12 @@ WRITE = (
 
 
 @pytest.mark.parametrize("found", [job(FAILED), job(state="CANCELLED")], ids=["gate", "cancelled"])
-def test_a_command_is_told_of_a_bad_end(tmp_path, found):
+def test_on_failure_is_run_after_a_bad_end(tmp_path, found):
     target, summary = local_target(tmp_path / "state"), summarize(found)
     summary.write(target.run_dir("m-1"))
     words = on_failure.check_command(f'{sys.executable} -c "{WRITE}" {tmp_path / "told"}')
 
-    assert on_failure.tell(words, summary, target=target) == ""
+    assert on_failure.run_command(words, summary, target=target) == ""
 
     content, environment = json.loads((tmp_path / "told").read_text())
     assert content == json.loads(summary.to_json())
@@ -230,24 +230,24 @@ def test_a_command_is_told_of_a_bad_end(tmp_path, found):
 
 
 @pytest.mark.parametrize("found", [promoted(), job(state="RUNNING")], ids=["good", "going-on"])
-def test_a_command_is_not_told_of_other_ends(tmp_path, found):
+def test_on_failure_is_not_run_otherwise(tmp_path, found):
     words = [sys.executable, "-c", "raise SystemExit(1)"]
-    assert on_failure.tell(words, summarize(found), target=local_target(tmp_path)) == ""
+    assert on_failure.run_command(words, summarize(found), target=local_target(tmp_path)) == ""
 
 
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
-        ("raise SystemExit(7)", "ended with code 7"),
-        ("import time; time.sleep(60)", "did not end within 0.5 s"),
+        ("raise SystemExit(7)", "7"),
+        ("import time; time.sleep(60)", "0.5 s"),
         ("pass", ""),  # reads nothing
     ],
     ids=["fails", "hangs", "deaf"],
 )
-def test_a_command_that_fails_is_reported(tmp_path, code, problem):
+def test_failure_of_on_failure_is_reported(tmp_path, code, problem):
     words = [sys.executable, "-c", code]
-    seconds = 0.5 if "hangs" in problem or "sleep" in code else 30
-    said = on_failure.tell(
+    seconds = 0.5 if "sleep" in code else 30
+    said = on_failure.run_command(
         words, summarize(job(FAILED)), target=local_target(tmp_path), timeout_seconds=seconds
     )
     assert said.endswith(problem) if problem else said == ""
@@ -261,17 +261,17 @@ def test_a_command_that_fails_is_reported(tmp_path, code, problem):
         ("  ", "there is no such program"),
     ],
 )
-def test_a_command_that_cannot_be_is_refused_before_the_run(text, message):
+def test_invalid_on_failure_is_refused_before_the_run(text, message):
     with pytest.raises(ConfigError, match=message):
         on_failure.check_command(text)
 
 
-def test_a_command_needs_somebody_who_waits():
+def test_on_failure_requires_wait():
     with pytest.raises(ConfigError, match="needs --wait"):
         on_failure.check_command("true", is_waiting=False)
 
 
-def test_a_mistyped_data_folder_is_an_error_and_no_new_folder(tmp_path):
+def test_mistyped_data_folder_is_refused_and_not_created(tmp_path):
     (tmp_path / "raw-data").mkdir()
     with pytest.raises(ValueError, match=r"did you mean 'raw-data'\?"):
         check_data_dir(str(tmp_path / "raw-dta"))

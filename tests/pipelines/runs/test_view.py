@@ -2,9 +2,10 @@ import pytest
 import yaml
 
 from components.vertex.api import VertexError
-from pipelines.runs import view as watch
+from components.vertex.task_details import NOT_RUN, leaf_tasks
+from pipelines.runs import view as run_view
 from pipelines.runs.execute import summary_of
-from pipelines.runs.view import NOT_RUN, follow, leaf_tasks, view_of
+from pipelines.runs.view import follow, view_of
 
 pytestmark = pytest.mark.fast
 
@@ -55,7 +56,7 @@ PROGRESS = "chief/0 step 1/2 loss 0.5 accuracy 0.5 10 examples/s 5.0 ms/step 0:0
 TASKS = {name: name for name in ("evaluate", "predict", "promote", "teardown")}
 
 
-def test_tasks_of_a_pipeline_come_in_the_order_they_run_without_their_groups():
+def test_leaf_tasks_are_in_execution_order():
     names = leaf_tasks(yaml.safe_load(PIPELINE))
 
     assert list(names) == ["first", "second", "third", "teardown"]
@@ -63,7 +64,7 @@ def test_tasks_of_a_pipeline_come_in_the_order_they_run_without_their_groups():
     assert names["second"] == "second"
 
 
-def test_a_view_tells_each_task_apart():
+def test_view_has_the_state_of_each_task():
     view = view_of(JOB, task_names=TASKS)
 
     evaluate, predict, promote, teardown = view.tasks
@@ -107,11 +108,11 @@ def details(states: dict[str, str]) -> dict:
 
 @pytest.fixture
 def is_quick(monkeypatch):
-    monkeypatch.setattr(watch, "LEAST_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(run_view, "MIN_DELAY_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("is_quick")
-def test_a_warning_of_the_training_job_is_asked_for_once_and_stays():
+def test_warnings_of_the_training_job_are_requested_once():
     api = FakeApi()
 
     views = list(follow(api, run="m-1", task_names={"train": "train"}))
@@ -124,7 +125,7 @@ def test_a_warning_of_the_training_job_is_asked_for_once_and_stays():
 
 @pytest.mark.usefixtures("is_quick")
 @pytest.mark.parametrize("code", [404, 503], ids=["vertex-ai", "bad-moment"])
-def test_a_run_is_followed_to_its_end_where_its_warnings_cannot_be_read(code):
+def test_run_is_followed_without_readable_warnings(code):
     api = FakeApi(error=VertexError(code=code, status="S", message="m"))
 
     views = list(follow(api, run="m-1", task_names={"train": "train"}))

@@ -1,4 +1,4 @@
-"""Schedule files: what they say, what is wrong with them, and what has to be done about them."""
+"""Schedule files: contents, mistakes, and the changes that apply them."""
 
 import datetime
 import json
@@ -48,7 +48,7 @@ RUN = {
 
 @pytest.fixture
 def refused(write, tmp_path, monkeypatch, capsys):
-    """Applies a wrong file; answers what is said of it, once it is sure that nothing was sent."""
+    """Apply an invalid file; check that nothing was sent and return the error."""
 
     def do(values: dict) -> str:
         monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
@@ -93,29 +93,29 @@ def test_the_request_is_the_golden_one(write):
         ({"cron": "TZ=Europe/Berlin 0 3 * * *"}, "cron: .* the time zone in time_zone"),
         ({"cron": "0 25 * * *"}, "cron: '0 25 .*Bad hour"),
         ({"cron": "0 3 L * *"}, "cron: 'L' in"),
-        ({"cron": 3}, "cron: 3 is not allowed; write five fields"),
-        ({"cron": None}, "cron: is missing"),
+        ({"cron": 3}, "cron: 3 .*five fields"),
+        ({"cron": None}, "cron: missing"),
         ({"time_zone": "Europe/Berln"}, "time_zone: 'Europe/Berln' is unknown"),
         ({"start": "2026-12-02", "end": "2026-12-01"}, "end: 2026-12-01 is not after start"),
-        ({"start": "soon"}, "start: 'soon' is no time"),
+        ({"start": "soon"}, "start: 'soon'.*2026-12-31"),
         (
             {"workload": "taxy"},
-            r"workload: 'taxy' is unknown; did you mean 'taxi'\? write one of mnist",
+            r"workload: 'taxy' .*did you mean 'taxi'\?.*mnist",
         ),
         ({"package": "p.yaml"}, "give either workload or package"),
         ({"workload": None}, "give either workload or package"),
-        ({"workload": None, "package": "gone.yaml"}, "package: there is no file .*gone.yaml"),
-        ({"max_runs": 0}, "max_runs: 0 is not allowed; write a whole number from 1"),
-        ({"concurrency": True}, "concurrency: True is not allowed"),
-        ({"paused": "yes"}, "paused: 'yes' is not allowed; write true or false"),
-        ({"crom": "0 3 * * *"}, r"crom: unknown key; did you mean 'cron'\? allowed are workload"),
+        ({"workload": None, "package": "gone.yaml"}, "package: .*gone.yaml"),
+        ({"max_runs": 0}, "max_runs: 0 .*whole number from 1"),
+        ({"concurrency": True}, "concurrency: True "),
+        ({"paused": "yes"}, "paused: 'yes' .*true or false"),
+        ({"crom": "0 3 * * *"}, r"crom: unknown key; did you mean 'cron'\?.*workload"),
         ({"parameters": {"train.epoch": 1}}, "parameters: .*unknown key 'train.epoch'"),
         ({"parameters": {"train.epochs": "x"}}, "parameters: .*epochs"),
-        ({"parameters": ["train.epochs=1"]}, "parameters: .* is not allowed; write settings"),
+        ({"parameters": ["train.epochs=1"]}, "parameters: .*train.epochs: 5"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_mistake_names_file_and_field_and_nothing_is_sent(refused, change, message):
+def test_mistake_is_reported_with_file_and_field_before_a_request(refused, change, message):
     assert re.search(message, said := refused({**GOOD, **change})), said
 
 
@@ -124,9 +124,7 @@ def test_a_mistake_names_file_and_field_and_nothing_is_sent(refused, change, mes
     [({}, True), ({"keep_endpoint": False}, False), ({"keep_endpoint": True}, True)],
     ids=["default", "no", "yes"],
 )
-def test_a_schedules_runs_keep_the_endpoint_unless_told_otherwise(
-    write, tmp_path, parameters, keeps
-):
+def test_scheduled_runs_keep_the_endpoint_by_default(write, tmp_path, parameters, keeps):
     file = read_schedule(write({**GOOD, "parameters": parameters}))
 
     job = plan_schedule(file, target=local_target(tmp_path)).body[REQUEST]["pipelineJob"]
@@ -134,7 +132,7 @@ def test_a_schedules_runs_keep_the_endpoint_unless_told_otherwise(
     assert job["runtimeConfig"]["parameterValues"]["keep_endpoint"] is keeps
 
 
-def test_all_files_with_mistakes_are_named(write, tmp_path):
+def test_mistakes_in_all_files_are_reported(write, tmp_path):
     write({**GOOD, "max_runs": 0}, "one.yaml")
     write({**GOOD, "cron": "x"}, "two.yaml")
     write(GOOD, "Three.yaml")
@@ -147,7 +145,7 @@ def test_all_files_with_mistakes_are_named(write, tmp_path):
     ]
 
 
-def test_a_package_is_named_from_the_files_folder(write, tmp_path):
+def test_package_path_is_relative_to_the_schedule_file(write, tmp_path):
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "p.yaml").write_text("a: 1")
 
@@ -156,7 +154,7 @@ def test_a_package_is_named_from_the_files_folder(write, tmp_path):
     assert found.source == str(tmp_path / "dist" / "p.yaml")
 
 
-def test_a_file_that_is_no_package_is_told(write, tmp_path, monkeypatch, capsys):
+def test_file_that_is_not_a_package_is_refused(write, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
     (tmp_path / "schedules").mkdir()
     (tmp_path / "p.yaml").write_text("a: 1")
@@ -168,7 +166,7 @@ def test_a_file_that_is_no_package_is_told(write, tmp_path, monkeypatch, capsys)
     assert f"{file}: package: " in capsys.readouterr().err
 
 
-def test_an_image_that_vertex_ai_cannot_pull_is_told(write, tmp_path, capsys):
+def test_image_that_vertex_ai_cannot_pull_is_refused(write, tmp_path, capsys):
     path = write(GOOD)
     where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://b/runs"]
 
@@ -177,10 +175,10 @@ def test_an_image_that_vertex_ai_cannot_pull_is_told(write, tmp_path, capsys):
     assert f"{path}: workload: image of " in capsys.readouterr().err
 
 
-def test_there_must_be_a_folder(tmp_path, capsys):
+def test_missing_schedules_folder_is_reported(tmp_path, capsys):
     assert main(["schedule", "apply", str(tmp_path / "none")]) == 2
 
-    assert "there is no folder" in capsys.readouterr().err
+    assert str(tmp_path / "none") in capsys.readouterr().err
 
 
 def wanted(body: dict, *, is_paused: bool = False, catch_up: bool = False) -> Wanted:
@@ -188,7 +186,7 @@ def wanted(body: dict, *, is_paused: bool = False, catch_up: bool = False) -> Wa
 
 
 def there(body: dict, **fields: object) -> dict:
-    """The schedule as Vertex AI answers it."""
+    """Return the schedule as Vertex AI returns it."""
     return {"startTime": "2026-11-01T00:00:00Z", **body, "name": "s/1", "state": "ACTIVE", **fields}
 
 
@@ -227,7 +225,7 @@ def only(changes: list) -> tuple:
     ],
     ids=str,
 )
-def test_what_has_to_be_done(body, fields, options, expected):
+def test_changes_of_a_schedule(body, fields, options, expected):
     assert (
         only(differences([wanted(body, **options)], [there(body, **fields)], now=NOW)) == expected
     )
@@ -243,7 +241,7 @@ def test_changed_parameters_are_told(body, write):
     )
 
 
-def test_a_changed_webhook_is_told_without_its_secret(write):
+def test_changed_webhook_is_reported_without_its_secret(write):
     path, bodies = write(GOOD), []
     for secret in ("ABC", "DEF"):
         url = f"https://hooks.example/services/{secret}"
@@ -260,7 +258,7 @@ def test_a_changed_webhook_is_told_without_its_secret(write):
     assert "DEF" not in reason
 
 
-def test_a_changed_pipeline_is_told(body, write):
+def test_changed_pipeline_is_reported(body, write):
     changed = request_of(write({**GOOD, "max_runs": 3}), {**RUN, "pipelineSpec": {"root": {}}})
 
     assert only(differences([wanted(changed)], [there(body)], now=NOW)) == (
@@ -269,12 +267,12 @@ def test_a_changed_pipeline_is_told(body, write):
     )
 
 
-def test_what_no_file_says_and_what_is_there_twice_is_deleted(body):
+def test_schedules_without_a_file_and_duplicates_are_deleted(body):
     twice = [there(body), there(body, name="s/2"), there(body, name="s/3", displayName="old")]
 
     changes = differences([wanted(body)], twice, now=NOW)
 
-    done = [(change.action, change.name, (change.there or {})["name"]) for change in changes]
+    done = [(change.action, change.name, (change.existing or {})["name"]) for change in changes]
     assert done == [
         ("delete", "nightly", "s/2"),
         ("keep", "nightly", "s/1"),
@@ -282,12 +280,12 @@ def test_what_no_file_says_and_what_is_there_twice_is_deleted(body):
     ]
 
 
-def test_one_that_has_ended_is_not_created(body):
-    with pytest.raises(ConfigError, match="nightly: end: 2026-01-01T00:00:00Z has passed"):
+def test_schedule_with_a_past_end_is_not_created(body):
+    with pytest.raises(ConfigError, match="nightly: end: 2026-01-01T00:00:00Z"):
         differences([wanted({**body, "endTime": "2026-01-01T00:00:00Z"})], [], now=NOW)
 
 
-def test_a_run_at_once_is_labelled_as_such(body):
+def test_run_now_has_its_own_run_label(body):
     run = run_request_of(body, run="nightly-1")
 
     assert run["displayName"] == run["labels"]["trainyard_run"] == "nightly-1"

@@ -52,7 +52,7 @@ def version(api, tmp_path):
 
 @pytest.fixture
 def trainyard(api, tmp_path, capsys):
-    """Runs a command; returns its exit code, output and error output."""
+    """Run a command; return its exit code, output and error output."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main([*arguments, "--state-dir", str(tmp_path / "state")])
@@ -62,7 +62,7 @@ def trainyard(api, tmp_path, capsys):
 
 
 def shares(api) -> dict[str, int]:
-    """The share of each deployed version of the endpoint `tiny`, by its number."""
+    """Return the traffic of each version deployed to the endpoint `tiny`."""
     [endpoint] = api.list_resources("endpoints")
     split = endpoint.get("trafficSplit", {})
     deployed = endpoint.get("deployedModels", [])
@@ -92,7 +92,7 @@ def test_versions_are_deployed_with_a_share_and_undeployed(api, version, trainya
     assert "tiny@1 is not deployed to tiny" in error
 
 
-def test_a_version_that_fails_its_check_changes_nothing(api, version, trainyard):
+def test_failed_check_of_a_deployment_changes_nothing(api, version, trainyard):
     version()
     version(is_right=False)
     trainyard("endpoints", "deploy", "tiny@1")
@@ -105,16 +105,14 @@ def test_a_version_that_fails_its_check_changes_nothing(api, version, trainyard)
     assert shares(api) == {"1": 100}
 
 
-def test_a_version_without_traffic_or_golden_predictions_is_deployed_and_said_so(
-    api, version, trainyard, service
-):
+def test_deployment_without_a_check_is_reported(api, version, trainyard, service):
     first = version()
     assert trainyard("endpoints", "deploy", "tiny@1")[0] == 0
     version()
 
     code, output, _ = trainyard("endpoints", "deploy", "tiny@2", "--traffic", "0")
     assert (code, shares(api)) == (0, {"1": 100, "2": 0})
-    assert "cannot be asked" in output
+    assert "not checked" in output
 
     (service.root / "models" / first.unversioned.rpartition("/")[2] / "1" / GOLDEN_FILE).unlink()
     trainyard("endpoints", "undeploy", "tiny@1")
@@ -123,7 +121,7 @@ def test_a_version_without_traffic_or_golden_predictions_is_deployed_and_said_so
     assert GOLDEN_FILE in output
 
 
-def test_a_rollback_moves_alias_deployment_and_traffic(api, version, trainyard):
+def test_rollback_moves_alias_deployment_and_traffic(api, version, trainyard):
     first, second = version(), version()
     set_default(api, first)
     set_default(api, second)
@@ -139,7 +137,7 @@ def test_a_rollback_moves_alias_deployment_and_traffic(api, version, trainyard):
     assert (aliases(api)["2"], shares(api)) == (["default"], {"2": 100})
 
 
-def test_a_rollback_hands_over_the_share_that_the_default_has(api, version, trainyard):
+def test_rollback_transfers_the_defaults_share(api, version, trainyard):
     first, second = version(), version()
     version()
     set_default(api, first)
@@ -153,7 +151,7 @@ def test_a_rollback_hands_over_the_share_that_the_default_has(api, version, trai
 
 
 @pytest.mark.parametrize("fault", ["wrong predictions", "does not start"])
-def test_a_rollback_that_fails_changes_nothing(api, version, trainyard, fault):
+def test_failed_rollback_changes_nothing(api, version, trainyard, fault):
     words = ("crash",) if fault == "does not start" else ("classes",)
     first = version(is_right=fault != "wrong predictions", words=words)
     second = version()
@@ -169,7 +167,7 @@ def test_a_rollback_that_fails_changes_nothing(api, version, trainyard, fault):
     assert shares(api) == {"2": 100}
 
 
-def test_a_rollback_needs_a_previous_version(api, version, trainyard):
+def test_rollback_requires_a_previous_version(api, version, trainyard):
     version()
 
     code, _, error = trainyard("models", "rollback", "tiny")
@@ -178,9 +176,7 @@ def test_a_rollback_needs_a_previous_version(api, version, trainyard):
     assert "previous" in error
 
 
-def test_the_default_version_and_several_at_once_are_not_deleted_by_accident(
-    api, version, trainyard
-):
+def test_deleting_the_default_or_all_versions_needs_confirmation(api, version, trainyard):
     version()
     version()
 

@@ -39,7 +39,7 @@ def api(service, monkeypatch):
 
 @pytest.fixture
 def trainyard(api, tmp_path, capsys):
-    """Runs a command; returns its exit code, output and error output."""
+    """Run a command; return its exit code, output and error output."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         code = main([*arguments, "--state-dir", str(tmp_path / "state")])
@@ -50,7 +50,7 @@ def trainyard(api, tmp_path, capsys):
 
 @pytest.fixture
 def job(api, tmp_path):
-    """Starts a job of one replica that runs a program, and waits for a state; returns its id."""
+    """Start a job of one replica that runs a program, wait for a state, and return its id."""
 
     def start(code=TRAIN, *, state="SUCCEEDED", name="mnist-1", output=True) -> str:
         container = {"imageUri": "registry.example/job:1", "command": ["python", "-c", code]}
@@ -70,7 +70,7 @@ def job(api, tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Writes a folder with these files below it, empty but for workload.json."""
+    """Write a folder with these files, empty except workload.json."""
 
     def write(*names: str, under="model"):
         (tmp_path / under).mkdir(exist_ok=True)
@@ -84,7 +84,7 @@ def folder(tmp_path):
 
 
 def versions(api) -> dict[str, dict]:
-    """The versions of the only model, by number."""
+    """Return the aliases of the only model's versions by number."""
     [model] = api.list_resources("models")
     found = api.list_resources(f"{model['name'].partition('@')[0]}:listVersions")
     return {one["versionId"]: one for one in found}
@@ -94,7 +94,7 @@ def aliases(api) -> dict[str, list[str]]:
     return {number: sorted(one["versionAliases"]) for number, one in versions(api).items()}
 
 
-def test_a_jobs_model_becomes_the_version_that_the_pipeline_would_upload(api, job, trainyard):
+def test_uploaded_job_model_equals_the_pipelines_version(api, job, trainyard):
     job_id = job()
     code, output, _ = trainyard("models", "upload", job_id, "--name", "mnist")
 
@@ -107,7 +107,7 @@ def test_a_jobs_model_becomes_the_version_that_the_pipeline_would_upload(api, jo
     assert STATE_LABEL not in version["labels"], "no run has uploaded it, none is to promote it"
 
 
-def test_further_versions_have_the_aliases_that_they_are_given(api, job, trainyard, folder):
+def test_later_versions_have_the_given_aliases(api, job, trainyard, folder):
     job()
     model = folder("saved_model.pb", "workload.json")
     put = ["models", "upload", "--name", "mnist"]
@@ -123,9 +123,7 @@ def test_further_versions_have_the_aliases_that_they_are_given(api, job, trainya
     assert aliases(api)["2"] == ["candidate", "default"]
 
 
-def test_the_newest_job_of_a_name_counts_and_a_folder_has_a_slash(
-    job, trainyard, folder, monkeypatch
-):
+def test_name_means_the_newest_job_and_a_slash_a_folder(job, trainyard, folder, monkeypatch):
     job()
     job("raise SystemExit(1)", state="FAILED")
     model = folder("saved_model.pb", "workload.json", under="mnist-1")
@@ -145,15 +143,15 @@ def test_the_newest_job_of_a_name_counts_and_a_folder_has_a_slash(
         (
             "import time; time.sleep(60)",
             {"state": "RUNNING"},
-            "wait for its end: trainyard jobs wait",
+            "trainyard jobs wait",
         ),
         (
             "raise SystemExit(1)",
             {"state": "FAILED"},
-            "with --name mnist-1 it goes on from its last",
+            "--name mnist-1",
         ),
         ("pass", {}, "mnist-1/model does not exist"),
-        ("pass", {"output": False}, "has no baseOutputDirectory; give the folder"),
+        ("pass", {"output": False}, "has no baseOutputDirectory"),
     ],
     ids=["running", "failed", "no-model", "no-output"],
 )
@@ -194,7 +192,7 @@ def test_a_job_without_a_finished_model_is_refused(job, trainyard, code, ending,
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_folder_without_a_whole_model_is_refused(folder, files, message):
+def test_folder_without_a_complete_model_is_refused(folder, files, message):
     with pytest.raises(SavedModelError, match=message):
         check_saved_model(folder(*files))
 
@@ -202,7 +200,7 @@ def test_a_folder_without_a_whole_model_is_refused(folder, files, message):
 @pytest.mark.parametrize(
     "content", ["{", "[]", "{}", '{"workload": "iris", "facts": {}}', '{"workload": "mnist"}']
 )
-def test_a_model_that_the_server_could_not_load_is_refused(folder, tmp_path, content):
+def test_model_that_the_server_cannot_load_is_refused(folder, tmp_path, content):
     path = folder("saved_model.pb", "workload.json")
     (tmp_path / "model" / "workload.json").write_text(content)
 
@@ -216,14 +214,14 @@ def test_a_model_that_the_server_could_not_load_is_refused(folder, tmp_path, con
         (["77", "--name", "mnist"], "neither a job nor a folder '77'"),
         (["/no/folder", "--name", "mnist"], "/no/folder does not exist"),
         (["{file}", "--name", "mnist"], "is a file; give its folder"),
-        (["gs://b/m", "--name", "mnist"], "which the service of this machine cannot read"),
+        (["gs://b/m", "--name", "mnist"], "gcloud storage cp -r gs://b/m"),
         (["/x", "--name", "a@2"], "--name 'a@2' is not allowed"),
         (["/x", "--name", "m", "--version-alias", "v"], "--version-alias 'v' is not allowed"),
         (["/x", "--name", "m", "--version-alias", "1a"], "--version-alias '1a' is not allowed"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_a_wrong_argument_is_one_line(trainyard, tmp_path, arguments, message):
+def test_invalid_argument_is_one_line(trainyard, tmp_path, arguments, message):
     file = tmp_path / "saved_model.pb"
     file.touch()
     words = [word.replace("{file}", str(file)) for word in arguments]
@@ -245,7 +243,7 @@ def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch
     objects = [Object(f"gs://b/m/{name}", 1, 1) for name in names]
     monkeypatch.setattr(saved_model, "find_objects", lambda pattern: objects)
     monkeypatch.setattr(upload_module, "upload_version", fake)
-    with pytest.raises(ResourceError, match="Vertex AI cannot pull it; give --image"):
+    with pytest.raises(ResourceError, match="--image"):
         upload(api, "gs://b/m", name="m", is_remote=True)
     with pytest.raises(ResourceError, match="gcloud storage cp -r /x gs://BUCKET/FOLDER"):
         upload(api, "/x", name="m", is_remote=True)
@@ -261,7 +259,7 @@ def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch
     assert source.job_image == "registry.example/job:1"
 
 
-def test_an_upload_whose_answer_is_lost_is_made_once(tmp_path, monkeypatch, folder):
+def test_upload_with_a_lost_response_is_made_once(tmp_path, monkeypatch, folder):
     path = folder("saved_model.pb", "workload.json")
     faults = "POST:reset=0.5,503=0.2;seed=3"
     with running_service(tmp_path / "bad", "--faults", faults) as service:

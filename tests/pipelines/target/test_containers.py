@@ -1,13 +1,14 @@
-"""`trainyard … --containers`: what is checked before anything starts; no engine is needed."""
+"""Checks of `--containers` before anything starts; needs no Docker."""
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
 
 from pipelines.cli import main
+from pipelines.command.target_options import mounts_of
 from pipelines.package.image import default_image
-from pipelines.target.containers import mounts_of
 from pipelines.target.local_service import LocalService
 from pipelines.target.places import local_target
 from tests.support.service import running_service
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.timeout(120)
 
 @pytest.fixture
 def docker(tmp_path, monkeypatch):
-    """Puts a `docker` that does this onto PATH."""
+    """Put a fake `docker` onto PATH."""
 
     def put(script):
         folder = tmp_path / "bin"
@@ -30,7 +31,7 @@ def docker(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["run", "submit", "jobs submit"])
-def test_an_image_that_is_not_there_is_named(docker, tmp_path, examples_dir, capsys, command):
+def test_missing_image_is_reported(docker, tmp_path, examples_dir, capsys, command):
     docker("echo No such image: it >&2; exit 1")
     data = ["--examples-dir", str(examples_dir)] if command == "jobs submit" else []
     where = ["--state-dir", str(tmp_path / "state"), *data]
@@ -39,7 +40,7 @@ def test_an_image_that_is_not_there_is_named(docker, tmp_path, examples_dir, cap
 
     assert code == 2
     error = capsys.readouterr().err
-    assert f"the image {default_image()} is not on this machine" in error
+    assert default_image() in error
     assert "make image" in error
     assert not (tmp_path / "state").exists()
 
@@ -50,17 +51,17 @@ def examples_dir(tmp_path):
     return tmp_path
 
 
-def test_a_running_service_whose_containers_see_too_little_is_not_used(docker, tmp_path, capsys):
+def test_containers_refuse_a_service_with_missing_mounts(docker, tmp_path, capsys):
     docker("exit 0")
     with running_service(tmp_path / "vertex", "--containers", f"--mount={tmp_path}/bin") as service:
         code = main(["run", "mnist", "--containers", "--state-dir", str(tmp_path)])
 
     assert code == 1
     error = capsys.readouterr().err
-    assert f"the service at {service.url} runs containers that do not see {tmp_path};" in error
+    assert re.search(rf"{service.url} runs containers .*{tmp_path};", error)
 
 
-def test_a_running_service_of_processes_is_not_used(docker, service, capsys):
+def test_containers_refuse_a_service_of_processes(docker, service, capsys):
     docker("exit 0")
 
     code = main(["run", "mnist", "--containers", "--state-dir", str(service.root.parent)])
@@ -71,7 +72,7 @@ def test_a_running_service_of_processes_is_not_used(docker, service, capsys):
     assert f"vertex-local stop --root {service.root}" in error
 
 
-def test_without_docker_the_service_says_what_to_do(tmp_path, monkeypatch, capsys):
+def test_missing_docker_is_reported_with_the_remedy(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
 
     code = main(["run", "mnist", "--containers", "--state-dir", str(tmp_path / "state")])
@@ -80,7 +81,7 @@ def test_without_docker_the_service_says_what_to_do(tmp_path, monkeypatch, capsy
     assert "there is no `docker` on PATH; install it" in capsys.readouterr().err
 
 
-def test_vertex_runs_containers_anyway(capsys):
+def test_containers_option_is_refused_on_vertex(capsys):
     where = ["--on", "vertex", "--project", "p", "--pipeline-root", "gs://bucket/runs"]
     image = ["--image", "us-docker.pkg.dev/p/r/trainyard:1"]
 
@@ -88,7 +89,7 @@ def test_vertex_runs_containers_anyway(capsys):
     assert "--containers is for this machine" in capsys.readouterr().err
 
 
-def test_containers_see_the_local_state_and_the_data_that_is_given():
+def test_containers_mount_local_state_and_given_data():
     target = local_target(Path("/state"))
     arguments = argparse.Namespace(data_dir="/data", examples_dir=None)
 

@@ -1,4 +1,4 @@
-"""How long a service lasts that commands share: as long as one of them uses it."""
+"""Lifetime of a service that commands share: until the last one ends."""
 
 import fcntl
 import json
@@ -14,7 +14,7 @@ from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.target import lease
-from pipelines.target.lease import Lease, LeaseError, end_service, service_pid
+from pipelines.target.lease import Lease, LeaseError, service_pid, stop_service
 from pipelines.target.local_service import (
     PRELOAD_VARIABLE,
     LocalService,
@@ -59,14 +59,14 @@ class Commands:
 
     def start(self, *words: str, log: str) -> Fork:
         environ = {STATE_DIR_VARIABLE: str(self._state_dir), PRELOAD_VARIABLE: ""}
-        return forks_with("pipelines.cli", "pipelines.command.runs").start(
+        return forks_with("pipelines.cli", "pipelines.command.submit").start(
             ["python", "-m", "pipelines.cli", *words],
             log_path=self._state_dir.with_name(f"{log}.log"),
             **environ,
         )
 
     def submit(self, run: str, *options: str) -> Fork:
-        """Starts a run that ends once `release` is called for it."""
+        """Start a run that ends once `release` is called for it."""
         file = self._state_dir.with_name(f"{run}.end")
         words = ("submit", self._package, "--name", run, "--set", f"path={file}", *options)
         return self.start(*words, log=run)
@@ -78,7 +78,7 @@ class Commands:
         return self._state_dir.with_name(f"{name}.log").read_text()
 
     def state(self, run: str) -> str:
-        """The state of a run, "" while there is none."""
+        """Return the state of a run, "" if it does not exist."""
         try:
             url = json.loads((self.root / "server.json").read_text())["url"]
         except (FileNotFoundError, ValueError):
@@ -90,7 +90,7 @@ class Commands:
         return runs[run]["state"].removeprefix("PIPELINE_STATE_") if run in runs else ""
 
     def wait_until_running(self, run: str) -> int:
-        """Returns the service's pid once the run is at work."""
+        """Wait until the run is executing; return the service's pid."""
         wait_for(lambda: self.state(run) == "RUNNING", f"{run} running")
         return service_pid(self.root)
 
@@ -112,11 +112,11 @@ def commands(tmp_path, package, monkeypatch):
     monkeypatch.delenv(EMULATOR_VARIABLE, raising=False)
     found = Commands(tmp_path / "state", package)
     yield found
-    end_service(found.root)
+    stop_service(found.root)
 
 
 @pytest.mark.parametrize("end", ["ends", "is-killed"])
-def test_the_service_goes_on_for_the_others_when_its_starter(commands, end):
+def test_service_continues_for_other_users_when_its_starter(commands, end):
     first = commands.submit("first", "--wait")
     pid = commands.wait_until_running("first")
     second = commands.submit("second", "--wait")
@@ -135,7 +135,7 @@ def test_the_service_goes_on_for_the_others_when_its_starter(commands, end):
     assert service_pid(commands.root) is None, "the last user returned before the service had ended"
 
 
-def test_the_service_ends_by_itself_when_all_its_users_are_killed(commands):
+def test_service_stops_when_all_its_users_are_killed(commands):
     first = commands.submit("first", "--wait")
     pid = commands.wait_until_running("first")
     second = commands.submit("second", "--wait")
@@ -147,7 +147,7 @@ def test_the_service_ends_by_itself_when_all_its_users_are_killed(commands):
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the service's end")
 
 
-def test_of_many_first_commands_one_starts_the_service_and_all_use_it(commands):
+def test_concurrent_commands_start_one_service(commands):
     for number in range(NUM_ROUNDS):
         logs = [f"list-{number}-{one}" for one in range(NUM_FIRST_COMMANDS)]
         users = [commands.start("models", "list", log=log) for log in logs]
@@ -173,10 +173,10 @@ def test_any_user_can_keep_the_service(commands):
     assert service_pid(commands.root) == pid
 
 
-def test_a_command_waits_for_the_end_of_a_service_that_is_ending(commands):
+def test_command_waits_for_a_stopping_service(commands):
     commands.root.mkdir(parents=True)
     with (commands.root / lease.USERS_FILE).open("a") as ending:
-        fcntl.flock(ending, fcntl.LOCK_EX)  # as the service holds it until its process has gone
+        fcntl.flock(ending, fcntl.LOCK_EX)  # as the service does until its process ends
         user = commands.start("models", "list", log="list")
         wait_for(lambda: has_open(user.pid, commands.root / lease.USERS_FILE), "the command's look")
         assert not (commands.root / lease.START_FILE).exists()
@@ -184,8 +184,8 @@ def test_a_command_waits_for_the_end_of_a_service_that_is_ending(commands):
     assert user.wait(WAIT_SECONDS) == 0, commands.log("list")
 
 
-def test_the_address_that_a_killed_service_left_is_not_used(commands, service):
-    """Another service has its port by now."""
+def test_address_of_a_killed_service_is_not_used(commands, service):
+    """Another service uses the recorded port."""
     commands.root.mkdir(parents=True)
     record = {"pid": service.process.pid, "url": service.url, "mounts": None}
     (commands.root / "server.json").write_text(json.dumps(record))
@@ -194,14 +194,14 @@ def test_the_address_that_a_killed_service_left_is_not_used(commands, service):
         assert ours.url != service.url
 
 
-def test_a_service_that_somebody_started_by_hand_is_used_and_left(service):
+def test_service_started_by_hand_is_used_and_kept(service):
     with local_service(service.root) as found:
         assert found.url == service.url
 
     assert service.process.poll() is None
 
 
-def test_a_user_inside_a_user_is_not_the_last_one(commands, monkeypatch):
+def test_nested_user_is_not_the_last_user(commands, monkeypatch):
     monkeypatch.setenv(PRELOAD_VARIABLE, "")
     with local_service(commands.root) as outer:
         pid = service_pid(commands.root)
@@ -213,19 +213,19 @@ def test_a_user_inside_a_user_is_not_the_last_one(commands, monkeypatch):
     assert service_pid(commands.root) is None
 
 
-def test_a_service_that_does_not_answer_is_named(commands, service, monkeypatch):
+def test_unresponsive_service_is_reported(commands, service, monkeypatch):
     monkeypatch.setattr("pipelines.target.local_service.START_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr("pipelines.target.local_service.ANSWER_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr("pipelines.target.local_service.RESPONSE_TIMEOUT_SECONDS", 0.5)
     os.kill(service.process.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(ServiceError, match="did not answer within 1 s"):
+        with pytest.raises(ServiceError, match="within 1 s"):
             LocalService(service.root).join()
     finally:
         os.kill(service.process.pid, signal.SIGCONT)
     assert service.process.poll() is None
 
 
-def test_an_interrupt_while_the_service_starts_leaves_no_process(commands, monkeypatch):
+def test_interrupt_during_the_services_start_leaves_no_process(commands, monkeypatch):
     service = LocalService(commands.root)
 
     def interrupt(self: LocalService) -> bool:
@@ -243,7 +243,7 @@ def test_an_interrupt_while_the_service_starts_leaves_no_process(commands, monke
 
 
 @pytest.mark.parametrize("num_users", [2, 8])
-def test_exactly_one_of_the_users_that_end_is_the_last(tmp_path, num_users):
+def test_exactly_one_of_the_leaving_users_is_the_last(tmp_path, num_users):
     with ExitStack() as stack:
         leases = [Lease(tmp_path) for _ in range(num_users)]
         for one in leases:
@@ -252,9 +252,9 @@ def test_exactly_one_of_the_users_that_end_is_the_last(tmp_path, num_users):
         assert [one._is_last() for one in leases] == [False] * (num_users - 1) + [True]
 
 
-def test_a_wait_for_a_lock_says_what_for(tmp_path, monkeypatch):
+def test_lock_timeout_names_what_holds_it(tmp_path, monkeypatch):
     monkeypatch.setattr(lease, "LOCK_TIMEOUT_SECONDS", 0.1)
     with (tmp_path / lease.USERS_FILE).open("a") as ending:
         fcntl.flock(ending, fcntl.LOCK_EX)
-        with pytest.raises(LeaseError, match=f"the service on {tmp_path} to end"):
+        with pytest.raises(LeaseError, match=f"the service on {tmp_path}"):
             Lease(tmp_path)

@@ -26,7 +26,8 @@ from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelUpload
 from components.endpoint.ensure import ensure_endpoint
 from components.vertex.api import connect
 from components.vertex.creations import deploy_model
-from pipelines.jobs import lifecycle as jobs
+from pipelines.jobs.request import create_job
+from pipelines.kinds import JOB
 from pipelines.target import local_service
 from tests.support.service import container_spec, running_service
 from tests.vertex_local.pipelines.gcpc.test_operator import (
@@ -124,8 +125,8 @@ def test_our_client_creates_nothing_twice(bad_service, monkeypatch):
     }
     for number in range(4):
         request = {"displayName": f"j{number}", "jobSpec": {"workerPoolSpecs": [pool]}}
-        name = jobs.create_job(api, request)["name"]
-        jobs.wait_for_job(api, name.rpartition("/")[2], timeout_seconds=60)
+        name = create_job(api, request)["name"]
+        JOB.wait(api, name.rpartition("/")[2], timeout_seconds=60)
 
     endpoints = list(api.list_resources("endpoints"))
     assert sorted(one["displayName"] for one in endpoints) == [f"e{n}" for n in range(8)]

@@ -333,7 +333,9 @@ def test_the_requests_are_those_of_the_official_client(recorder, body):
         )
         schedules.apply_change(
             api,
-            schedules.Change(action="update", name="y", fields=fields, wanted=wanted, there=there),
+            schedules.Change(
+                action="update", name="y", fields=fields, wanted=wanted, existing=there
+            ),
         )
     ours = canonical(recorder.asked)
     recorder.asked.clear()

@@ -1,4 +1,4 @@
-"""`trainyard prune` and `runs delete` against the real service: what goes, and what stays."""
+"""`trainyard prune` and `runs delete` against the real service: removed and kept runs."""
 
 import fcntl
 import json
@@ -49,7 +49,7 @@ def package(tmp_path_factory):
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
-    """The folder of all local state, with a service that runs."""
+    """The folder of all local state, with a running service."""
     folder = tmp_path / "state"
     folder.mkdir()
     with running_service(folder / "vertex") as service:
@@ -60,7 +60,7 @@ def state(tmp_path, monkeypatch):
 
 @pytest.fixture
 def trainyard(state, capsys):
-    """Runs a command, which must succeed; returns its output."""
+    """Run a command that must succeed; return its output."""
 
     def run(*arguments: str) -> str:
         assert main(list(arguments)) == 0, capsys.readouterr()
@@ -71,7 +71,7 @@ def trainyard(state, capsys):
 
 @pytest.fixture
 def submit(trainyard, package):
-    """Starts runs by name, and waits for the end of each; returns their tasks' states."""
+    """Start runs by name, wait for each, and return their tasks' states."""
 
     def start(*names: str, text: str = "a") -> dict[str, str]:
         for name in names:
@@ -92,18 +92,18 @@ def records(trainyard) -> set[str]:
 
 
 def fate(output: str) -> dict[str, str]:
-    """`stays` or `goes`, with the reason, by run."""
+    """Return the decision and reason by run."""
     rows = [line.split(maxsplit=4) for line in output.splitlines()[1:-1]]
-    return {row[0]: row[4].strip() for row in rows}
+    return {row[0]: " ".join(row[4].split()) for row in rows}
 
 
-def test_old_runs_go_and_what_they_did_is_done_anew(trainyard, submit, state):
+def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state):
     submit("one", "two")
     submit("three", text="b")
 
     output = trainyard("prune", "--keep", "1")
 
-    assert fate(output) == {"three": "stays  one of the newest 1", "two": "goes", "one": "goes"}
+    assert fate(output) == {"three": "keep one of the newest 1", "two": "remove", "one": "remove"}
     assert output.splitlines()[-1].startswith("removed: 2 of 3 runs, 0.")
     assert folders(state) == records(trainyard) == {"three"}
     assert [path.name for path in (state / "vertex" / "pipelines").iterdir()] == ["three"]
@@ -111,50 +111,50 @@ def test_old_runs_go_and_what_they_did_is_done_anew(trainyard, submit, state):
     assert submit("five", text="b") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_files_that_a_kept_run_has_taken_from_the_cache_stay(trainyard, submit, state):
+def test_cached_files_of_a_kept_run_are_kept(trainyard, submit, state):
     submit("one")
     submit("two")
     submit("three", text="b")
 
     output = trainyard("prune", "--keep", "2")
 
-    assert fate(output)["one"] == "stays  two uses its files"
+    assert fate(output)["one"] == "keep two uses its files"
     assert folders(state) == records(trainyard) == {"one", "two", "three"}
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_a_dry_run_changes_nothing(trainyard, submit, state):
+def test_dry_run_changes_nothing(trainyard, submit, state):
     submit("one", "two")
     before = sorted(map(str, (state / "runs").rglob("*")))
 
     output = trainyard("prune", "--keep", "0", "--dry-run")
 
-    assert set(fate(output).values()) == {"goes"}
-    assert output.splitlines()[-1].startswith("would go: 2 of 2 runs")
+    assert set(fate(output).values()) == {"remove"}
+    assert output.splitlines()[-1].startswith("would be removed: 2 of 2 runs")
     assert sorted(map(str, (state / "runs").rglob("*"))) == before
     assert records(trainyard) == {"one", "two"}
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_young_runs_and_the_latest_stay(trainyard, submit, state):
+def test_young_runs_and_the_latest_are_kept(trainyard, submit, state):
     submit("one", "two")
     (state / "runs" / "latest").symlink_to("one")
     output = trainyard("prune", "--keep", "0", "--older-than", "30d")
-    assert set(fate(output).values()) == {"stays  younger than 30d"}
+    assert set(fate(output).values()) == {"keep younger than 30d"}
 
     files = RunFiles(connect("local", "us-central1"), state)
     later = decide(files, keep=0, older_than_seconds=30 * DAY, now=time.time() + 31 * DAY)
     assert {one.run.name: one.reason for one in later} == {"two": "", "one": "latest points to it"}
 
 
-def test_a_run_that_goes_on_keeps_itself_and_what_it_uses(trainyard, submit, package, state):
+def test_unfinished_run_and_the_files_it_uses_are_kept(trainyard, submit, package, state):
     submit("one")
     trainyard("submit", package, "--name", "two", "--set", "seconds=600")
     await_task(trainyard, "two", "use")
 
     output = trainyard("prune", "--keep", "0")
 
-    assert fate(output) == {"two": "stays  it goes on", "one": "stays  two uses its files"}
+    assert fate(output) == {"two": "keep it is unfinished", "one": "keep two uses its files"}
     trainyard("runs", "cancel", "two")
 
 
@@ -165,14 +165,14 @@ def await_task(trainyard, run, task):
         time.sleep(0.1)
 
 
-def test_a_run_that_begins_to_use_files_meanwhile_keeps_them(trainyard, submit, state):
+def test_run_that_starts_to_use_files_keeps_them(trainyard, submit, state):
     submit("one", "two")
     lock = os.open(state / "runs" / "one" / "make", os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_SH)  # as the service's runs do
 
     output = trainyard("prune", "--keep", "0")
 
-    assert fate(output)["one"].startswith("stays  a run that goes on uses files in ")
+    assert fate(output)["one"].startswith("keep an unfinished run uses files in ")
     assert (state / "runs" / "one" / "make" / "made").exists()
     assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
     os.close(lock)
@@ -194,15 +194,15 @@ def test_only_folders_of_runs_are_removed(trainyard, submit, state, tmp_path):
     output = trainyard("prune", "--keep", "0")
 
     assert fate(output) == {
-        "one": "goes",
-        "begun": "stays  it may have just begun",
-        "forgotten": "goes",
+        "one": "remove",
+        "begun": "keep it may have just started",
+        "forgotten": "remove",
     }
     assert folders(state) == {"notes", "begun", "Other", "link"}
     assert (strange / "file").read_text() == "precious"
 
 
-def test_what_an_interrupted_removal_has_left_goes(trainyard, submit, state):
+def test_rest_of_an_interrupted_removal_is_removed(trainyard, submit, state):
     submit("one")
     (state / "runs" / ".removed-x" / "zero").mkdir(parents=True)
     cache = state / "vertex" / "step_cache"
@@ -217,19 +217,23 @@ def test_what_an_interrupted_removal_has_left_goes(trainyard, submit, state):
     assert submit("two") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_a_deleted_run_takes_its_files_along_unless_another_uses_them(trainyard, submit, state):
+def test_delete_removes_files_unless_another_run_uses_them(trainyard, submit, state):
     submit("one", "two", "three")
     (state / "runs" / "latest").symlink_to("three")
 
     assert trainyard("runs", "delete", "three") == "deleted three\n"
     assert folders(state) == {"one", "two"}
-    assert trainyard("runs", "delete", "one") == "deleted one; its files stay: two uses them\n"
+    assert trainyard("runs", "delete", "one") == "deleted one; its files are kept: two uses them\n"
     assert folders(state) == {"one", "two"}
     assert records(trainyard) == {"two"}
     assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
     os.utime(state / "runs" / "one", (time.time() - DAY,) * 2)
-    assert fate(trainyard("prune", "--keep", "0")) == {"four": "goes", "two": "goes", "one": "goes"}
+    assert fate(trainyard("prune", "--keep", "0")) == {
+        "four": "remove",
+        "two": "remove",
+        "one": "remove",
+    }
     assert folders(state) == set()
     assert submit("five") == {"make": "SUCCEEDED", "use": "SUCCEEDED"}
 

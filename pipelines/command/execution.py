@@ -1,0 +1,115 @@
+"""Execution of a planned run: create it, wait for its end, print the result."""
+
+import argparse
+import contextlib
+import sys
+
+from rich.console import Console
+
+from components.run_summary.summary import GATE_FAILED, Summary
+from components.vertex.api import connect
+from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK
+from pipelines.runs.ending import NUM_DRIFT_SHOWN, print_result
+from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_result
+from pipelines.runs.hints import after_failure, command, log_command, stop_command
+from pipelines.runs.on_failure import check_command, run_command
+from pipelines.runs.request import console_url, create_run
+from pipelines.runs.submit import Submission
+from pipelines.target.local_service import LocalService
+from pipelines.target.places import Target
+
+
+def start_run(
+    arguments: argparse.Namespace,
+    submission: Submission,
+    *,
+    target: Target,
+    service: LocalService | None,
+) -> int:
+    """Create a run; with `wait` show it to its end, with `tears_down` then tear it down.
+
+    Returns:
+        The exit code.
+    """
+    api, run, config = connect(target.project, target.location), submission.run, submission.config
+    console = Console()
+    is_created = False
+
+    def create() -> None:
+        nonlocal is_created
+        create_run(api, submission.request, run=run)
+        is_created = True
+        if not arguments.tears_down:  # `run` has printed its title
+            print(run, flush=True)
+        print(f"page: {console_url(api, run)}", flush=True)
+
+    def wants_cancel() -> bool:
+        if not arguments.tears_down:
+            return is_created and _confirm_cancel(run, target=target, service=service)
+        console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
+        return True
+
+    if not arguments.wait:
+        create()
+        if service:
+            service.keep()
+            print(f"{log_command(run, '', target)} --follow   # show its log")
+            print(f"{stop_command(target)}   # stop the service and its runs")
+        return OK
+    with contextlib.ExitStack() as stack:
+        if config and arguments.tears_down:
+            keep = config.keep_endpoint
+            stack.enter_context(torn_down(api, submission, target=target, keep_endpoint=keep))
+        result = show_to_end(
+            api, submission, console=console, create=create, wants_cancel=wants_cancel
+        )
+    if config and arguments.tears_down:
+        write_result(api, result, target=target)
+        is_kept = config.keep_endpoint and result.is_promoted
+        if service and is_kept:
+            service.keep()
+        print_result(result, config=config, target=target, is_kept=is_kept, console=console)
+    else:
+        print_outcome(result.summary, target=target)
+    words = check_command(arguments.on_failure)
+    if problem := run_command(words, result.summary, target=target):
+        print(f"trainyard: {problem}", file=sys.stderr)
+    return _exit_code(result, is_deployment=arguments.tears_down)
+
+
+def print_outcome(summary: Summary, *, target: Target) -> None:
+    """Print the result of a run that is not torn down; errors and hints go to stderr."""
+    print(f"run {summary.run} is {summary.state}")
+    for feature in summary.drift[:NUM_DRIFT_SHOWN]:
+        print(f"drift: {feature}")
+    if summary.data_report:
+        print(f"data report: {summary.data_report}")
+    if summary.error:
+        print(f"trainyard: {summary.error}", file=sys.stderr)
+    if summary.state != "SUCCEEDED":
+        print(f"try: {after_failure(summary, target)[0]}", file=sys.stderr)
+    elif summary.outcome == GATE_FAILED:
+        print(f"the metrics did not pass: {'; '.join(summary.reasons)}")
+
+
+def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
+    """Return the exit code of an awaited run; one of ours must have a promoted model."""
+    if result.is_interrupted and is_deployment:
+        return INTERRUPTED
+    if result.summary.state != "SUCCEEDED":
+        return FAILED
+    is_gated = result.summary.outcome == GATE_FAILED
+    return GATED if is_gated or (is_deployment and not result.is_promoted) else OK
+
+
+def _confirm_cancel(run: str, *, target: Target, service: LocalService | None) -> bool:
+    """Ask at a terminal whether to cancel an interrupted run; otherwise leave it running."""
+    if sys.stdin.isatty():
+        with contextlib.suppress(EOFError, KeyboardInterrupt):
+            if input(f"\nCancel run {run}? [y/N] ").strip().lower() in ("y", "yes"):
+                return True
+    if service:
+        service.keep()
+    cancel = command(f"trainyard runs cancel {run}", target)
+    print(f"run {run} continues; {cancel} cancels it", file=sys.stderr)
+    return False

@@ -1,0 +1,98 @@
+"""`trainyard prune|environments`: remove old runs and Python environments of this machine."""
+
+import argparse
+import subprocess
+import sys
+from typing import Any
+
+from components.vertex.api import connect
+from pipelines.command.actions import print_table
+from pipelines.command.parser import count, seconds
+from pipelines.command.target_options import add_target, service_of, target_of
+from pipelines.runs.removal.files import RunFiles
+from pipelines.runs.removal.prune import MEGABYTE, decide, prune, prune_table
+from pipelines.target.places import TargetError
+
+# Only the service knows the environments' folders and which are in use.
+ENVIRONMENTS_COMMAND = [sys.executable, "-m", "vertex_local.cli", "environments"]
+PRUNE = """\
+Removes old runs of this machine: folders, records, training jobs, and the entries of the step cache
+that refer to them (a repeated run then executes these steps again). Model versions are copies and
+stay. Also kept: unfinished runs, the newest runs, the run that `latest` points to, and runs whose
+cached files a kept run uses. Jobs of `trainyard jobs submit` and downloaded data are not touched.
+
+  trainyard prune --keep 10 --dry-run
+  trainyard prune --keep 10 --older-than 30d
+"""
+ENVIRONMENTS = """\
+On this machine a step that requires packages (packages_to_install of a component, or another kfp
+than the installed one) runs in a Python environment with exactly these packages, built once and
+shared by all steps with the same requirements. See also `vertex-local environments --help`.
+
+  trainyard environments list               size, last use and required packages
+  trainyard environments list --packages    and all installed packages
+  trainyard environments clear [KEY ...]    remove the named ones, or all that no step uses
+"""
+
+
+def add_local_state_commands(commands: Any) -> None:
+    """Add `prune` and `environments`."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    prune_ = commands.add_parser(
+        "prune",
+        help="remove old runs of this machine",
+        description=PRUNE,
+        formatter_class=formatter,
+    )
+    prune_.add_argument(
+        "--keep", type=count, default=10, metavar="N", help="keep the newest N runs; default: 10"
+    )
+    prune_.add_argument(
+        "--older-than",
+        type=seconds,
+        default=0,
+        metavar="TIME",
+        help="only runs that ended longer ago than this: 30d, 12h",
+    )
+    prune_.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    add_target(prune_)
+    prune_.set_defaults(command=_prune)
+
+    environments = commands.add_parser(
+        "environments",
+        help="list or remove the Python environments of steps that require packages",
+        description=ENVIRONMENTS,
+        formatter_class=formatter,
+    )
+    actions = environments.add_subparsers(dest="action", required=True, metavar="list | clear")
+    list_ = actions.add_parser("list", help="list them, last used first")
+    list_.add_argument("--packages", action="store_true", help="show all installed packages")
+    clear = actions.add_parser("clear", help="remove those that no step uses")
+    clear.add_argument("keys", nargs="*", metavar="KEY", help="as listed; default: all")
+    environments.set_defaults(command=_environments, packages=False, keys=[])
+
+
+def _prune(arguments: argparse.Namespace) -> int:
+    if arguments.on == "vertex":
+        raise TargetError(
+            "prune is for this machine; in the cloud set a lifecycle rule for the bucket, and "
+            "delete runs with trainyard runs delete"
+        )
+    target = target_of(arguments)
+    with service_of(arguments, target):
+        files = RunFiles(connect(target.project, target.location), target.state_dir)
+        decisions = decide(files, keep=arguments.keep, older_than_seconds=arguments.older_than)
+        if not arguments.dry_run:
+            decisions = list(prune(files, decisions))
+    print_table(prune_table(decisions))
+    removed = [one for one in decisions if not one.reason]
+    verb = "would be removed" if arguments.dry_run else "removed"
+    megabytes = sum(one.num_bytes for one in removed) / MEGABYTE
+    print(f"{verb}: {len(removed)} of {len(decisions)} runs, {megabytes:,.1f} MB")
+    return 0
+
+
+def _environments(arguments: argparse.Namespace) -> int:
+    flags = ["--packages"] if arguments.packages else []
+    command = [*ENVIRONMENTS_COMMAND, arguments.action, *flags, *arguments.keys]
+    return subprocess.run(command, check=False).returncode

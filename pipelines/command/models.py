@@ -1,0 +1,131 @@
+"""`trainyard models`: list, show, upload, promote, roll back and delete models."""
+
+import argparse
+import contextlib
+import sys
+from functools import partial
+from typing import Any
+
+from pipelines import resources
+from pipelines.command.actions import add_action, describe, group_of, print_json, print_table
+from pipelines.command.target_options import api_of
+from pipelines.serving import releases
+from pipelines.serving.upload import upload
+
+UPLOAD = """\
+Adds a version to a model, creating the model with its first version. The source is a job that
+succeeded (id or name) or a folder with a SavedModel. The folder may come from another trainer, such
+as Keras' model.export(DIR); its signature serving_default then serves TensorFlow Serving's rows.
+
+  trainyard models upload mnist-1 --name mnist
+  trainyard models upload ./exported --name churn --version-alias candidate
+  trainyard models upload gs://BUCKET/runs/mnist-1/model --name mnist --on vertex --project P
+
+No pipeline has evaluated the model: compare its metrics before you deploy it.
+"""
+
+
+def add_models(commands: Any) -> None:
+    """Add the group `models`."""
+    text = "models and their versions: list, show, upload, set-default, rollback, delete"
+    actions = group_of(commands, "models", text)
+    add_action(actions, "list", _list, "list all models with their versions")
+    add_action(actions, "show", _show, "show a model, or MODEL@VERSION", "MODEL")
+    _add_upload(actions)
+    text = (
+        "give MODEL@VERSION the alias default; endpoints keep serving what they serve (rollback "
+        "and endpoints deploy change that)"
+    )
+    add_action(actions, "set-default", _set_default, text, "MODEL@VERSION")
+    text = (
+        "make the previous version the default again and serve it wherever the default is served; "
+        "its predictions are checked, and nothing changes if the check fails"
+    )
+    add_machine(add_action(actions, "rollback", _rollback, text, "MODEL"))
+    text = "delete a model, or only MODEL@VERSION, which must not be the default"
+    delete = add_action(actions, "delete", _delete, text, "MODEL")
+    delete.add_argument("--all", action="store_true", help="delete all versions without asking")
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    """Add the machine type of a prediction server."""
+    parser.add_argument(
+        "--machine", default="n1-standard-4", help="Vertex AI: machine type; %(default)s"
+    )
+
+
+def _add_upload(actions: Any) -> None:
+    parser = add_action(
+        actions, "upload", _upload, "upload a job's or a folder's model as a version"
+    )
+    describe(parser, UPLOAD)
+    parser.add_argument(
+        "source", metavar="JOB|DIR", help="job id or name, or a folder; ./NAME is always a folder"
+    )
+    parser.add_argument("--name", required=True, help="name of the model; created if missing")
+    parser.add_argument(
+        "--version-alias",
+        action="append",
+        default=[],
+        metavar="ALIAS",
+        dest="aliases",
+        help="may be repeated; `default` makes it the default version",
+    )
+    parser.add_argument(
+        "--image",
+        default="",
+        help="image of the prediction server; default: the job's on Vertex AI, this source's here",
+    )
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        return print_table(resources.models_table(api))
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        return print_json(resources.get_model(api, arguments.name))
+
+
+def _upload(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        lines = upload(
+            api,
+            arguments.source,
+            name=arguments.name,
+            aliases=arguments.aliases,
+            image=arguments.image,
+            is_remote=arguments.on == "vertex",
+        )
+        print("\n".join(lines))
+    return 0
+
+
+def _set_default(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        print(f"the default is {resources.set_default_version(api, arguments.name)}")
+    return 0
+
+
+def _rollback(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        print("\n".join(releases.roll_back(api, arguments.name, machine=arguments.machine)))
+    return 0
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        confirm_all = partial(_confirm_all, arguments)
+        print(f"deleted {resources.delete_model(api, arguments.name, confirm_all=confirm_all)}")
+    return 0
+
+
+def _confirm_all(arguments: argparse.Namespace, num_versions: int) -> bool:
+    """Return whether to delete all versions: with --all, or as the user answers at a terminal."""
+    if arguments.all or not sys.stdin.isatty():
+        return bool(arguments.all)
+    with contextlib.suppress(EOFError):
+        reply = input(f"Delete {arguments.name} with its {num_versions} versions? [y/N] ")
+        return reply.strip().lower() in ("y", "yes")
+    return False

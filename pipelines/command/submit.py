@@ -1,0 +1,187 @@
+"""`trainyard run|submit`: start a pipeline run.
+
+`run` is `submit --wait` and then teardown; both are parsed and executed by the same functions.
+"""
+
+import argparse
+import dataclasses
+import importlib
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from components.prepare_examples.raw_data.fetch import fetch
+from pipelines.command.actions import print_json
+from pipelines.command.execution import start_run
+from pipelines.command.target_options import add_containers, add_target, service_of, target_of
+from pipelines.config import RUNS, RunConfig, named_run
+from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
+from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
+from pipelines.package.image import default_image
+from pipelines.package.spec import own_image
+from pipelines.runs.execute import new_run_name
+from pipelines.runs.on_failure import add_on_failure, check_command
+from pipelines.runs.submit import (
+    Submission,
+    check_run_name,
+    config_of,
+    configured,
+    package_of,
+    parameters_of,
+    plan_run,
+    run_prefix,
+)
+from pipelines.target.places import Target
+
+EXIT_CODES = exit_codes_text(OK, FAILED, USAGE, GATED, INTERRUPTED)
+RUN_HELP = f"""\
+Runs the pipeline: prepare examples, train, evaluate, and if the metrics pass the thresholds,
+check the prediction server, upload a model version, deploy it, move the traffic and promote it.
+Then tears down; an endpoint that served before the run serves the promoted version after it.
+Ctrl-C cancels the run and tears down.
+
+{EXIT_CODES}
+"""
+SUBMIT_HELP = f"""\
+Starts a pipeline run and prints its name and its page. Everything that can be checked is checked
+before anything is sent. With --wait, Ctrl-C asks whether to cancel the run; without a terminal the
+run continues.
+
+  trainyard submit mnist --set train.epochs=5 --set labels.team=vision
+  trainyard submit dist/taxi.yaml --on vertex --project P --pipeline-root gs://BUCKET/runs
+  trainyard submit https://us-central1-kfp.pkg.dev/P/REPOSITORY/train-and-deploy-mnist/latest
+
+With --wait, {EXIT_CODES}
+"""
+
+
+def add_submit_commands(commands: Any) -> None:
+    """Add `run` and `submit`."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    run = commands.add_parser(
+        "run",
+        help="run the pipeline, wait for its end and tear it down",
+        description=RUN_HELP,
+        formatter_class=formatter,
+    )
+    run.add_argument("source", metavar="WORKLOAD", help=f"one of: {', '.join(RUNS)}")
+    _add_options(run)
+    run.set_defaults(command=_start, name="", wait=True, dry_run=False, tears_down=True)
+
+    submit = commands.add_parser(
+        "submit", help="start a pipeline run", description=SUBMIT_HELP, formatter_class=formatter
+    )
+    submit.add_argument(
+        "source",
+        metavar="PACKAGE",
+        help=f"a workload ({', '.join(RUNS)}), a package file, or a package's address",
+    )
+    submit.add_argument("--name", help="name of the run; default: the workload and the time")
+    ending = submit.add_mutually_exclusive_group()
+    ending.add_argument("--wait", action="store_true", help="wait until the run has ended")
+    ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
+    _add_options(submit)
+    submit.set_defaults(command=_start, tears_down=False)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `run` and `submit` share."""
+    parser.add_argument(
+        "--cluster", type=Path, metavar="FILE", help="cluster file: configs/clusters"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="settings",
+        help="change a setting, e.g. train.epochs=5, cluster.spot=true or labels.team=vision; "
+        "may be repeated; an unknown key lists all",
+    )
+    parser.add_argument("--no-cache", action="store_true", help="run every step again")
+    parser.add_argument(
+        "--keep-endpoint",
+        action="append_const",
+        const="keep_endpoint=true",
+        dest="settings",
+        help="leave the promoted model deployed, as --set keep_endpoint=true; an endpoint that "
+        "served before the run is always kept",
+    )
+    parser.add_argument(
+        "--image",
+        help="container image of the steps; default: the package's, or named by a digest of the "
+        "source",
+    )
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="folder, or gs:// address, with a folder per workload"
+    )
+    parser.add_argument("--service-account", default="", help="Vertex AI: account of the run")
+    add_on_failure(parser)
+    add_containers(parser)
+    add_target(parser)
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    """Run `trainyard run` or `trainyard submit`."""
+    check_command(arguments.on_failure, is_waiting=arguments.wait)
+    target, source = target_of(arguments), arguments.source
+    options = {"settings": arguments.settings, "cluster": arguments.cluster}
+    package = None
+    if arguments.tears_down or source in RUNS:  # compiled while the service starts
+        config: RunConfig | None = configured(named_run(source), **options)
+        prefix, image = source, arguments.image or default_image()
+    else:
+        package = package_of(source, image=arguments.image)
+        config = config_of(package, **options)
+        prefix, image = run_prefix(package), arguments.image or own_image(package)
+    run = arguments.name or new_run_name(prefix)
+    check_run_name(run)
+    if config:
+        if arguments.service_account:
+            config = dataclasses.replace(config, service_account=arguments.service_account)
+        parameters_of(config, target)  # checks the settings before the service starts
+
+    def plan() -> Submission:
+        return plan_run(
+            package or package_of(source, image=arguments.image),
+            run=run,
+            target=target,
+            config=config,
+            settings=arguments.settings,
+            use_cache=not arguments.no_cache,
+            service_account=arguments.service_account,
+        )
+
+    if arguments.dry_run:
+        print(f"POST /v1/{target.parent}/pipelineJobs?pipelineJobId={run}", file=sys.stderr)
+        return print_json(plan().request)
+    if config:
+        warn_of_restarts(config.cluster)
+    if config and arguments.tears_down:
+        title = f"[bold]{run}[/]: {config.cluster} ({config.cluster.strategy})"
+        Console().print(title, highlight=False)
+    # Import KFP while the service starts: both take about as long.
+    importing = threading.Thread(
+        target=importlib.import_module, args=("pipelines.train_and_deploy",)
+    )
+    if package is None:
+        importing.start()
+    with service_of(arguments, target, image=image) as service:
+        if service and config:
+            warn_of_local_limits(config.cluster)
+            if arguments.tears_down:
+                _fetch_data(config, target)
+        if package is None:
+            importing.join()
+        return start_run(arguments, plan(), target=target, service=service)
+
+
+def _fetch_data(config: RunConfig, target: Target) -> None:
+    """Download the raw data before the run starts, so that a failed download is found at once."""
+    options = config.prepare_options()
+    if not options.files and options.source == "files":
+        folder = Path(target.data_root) / config.workload
+        fetch(config.workload, folder, trust_files=config.trust_files)

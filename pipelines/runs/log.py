@@ -1,0 +1,51 @@
+"""Logs of a run's tasks. Vertex AI runs each task as a custom job of its own."""
+
+from collections.abc import Iterator
+
+from components.vertex.api import VertexApi
+from components.vertex.task_details import leaf_tasks
+from pipelines.jobs.log import LogReader, follow_logs, message_of
+from pipelines.kinds import RUN
+from pipelines.resources import ResourceError, short_name
+from trainer.json_types import Json
+from trainer.suggest import did_you_mean
+
+
+def run_log_lines(
+    api: VertexApi, run: str, *, task: str | None = None, is_followed: bool = False
+) -> Iterator[str]:
+    """Yield the log lines of a run's tasks, or of one, each with its task's name in front.
+
+    Raises:
+        ResourceError: the run has no such task.
+    """
+    readers: dict[str, LogReader] = {}
+
+    def readers_of(job: Json) -> Iterator[tuple[str, LogReader]]:
+        _check_task(job, task)
+        for name, job_id in _task_jobs(job):
+            if task in (None, name):
+                yield name, readers.setdefault(job_id, LogReader(api, job_id))
+
+    for name, entry in follow_logs(api, RUN, run, readers_of=readers_of, is_followed=is_followed):
+        yield f"{name}  {message_of(entry)}"
+
+
+def _task_jobs(job: Json) -> list[tuple[str, str]]:
+    """Return the name and job id of each task of a run that has started."""
+    names = leaf_tasks(job["pipelineSpec"])
+    found = []
+    for detail in job.get("jobDetail", {}).get("taskDetails", []):
+        container = detail.get("executorDetail", {}).get("containerDetail", {})
+        if detail.get("taskName") in names and container.get("mainJob"):
+            found.append((names[detail["taskName"]], short_name(container["mainJob"])))
+    return found
+
+
+def _check_task(job: Json, task: str | None) -> None:
+    names = leaf_tasks(job["pipelineSpec"]).values()
+    if task is not None and task not in names:
+        hint = did_you_mean(task, names)
+        raise ResourceError(
+            f"--task {task!r} is not a task of this run;{hint} its tasks are {', '.join(names)}"
+        )
