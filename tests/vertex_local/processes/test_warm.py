@@ -115,8 +115,10 @@ def ready(warm: Warm):
     warm.start()
     warm.await_ready(60)
     assert warm.is_ready
-    yield warm
-    warm.close()
+    try:
+        yield warm
+    finally:
+        warm.close()
 
 
 @pytest.fixture
@@ -347,6 +349,7 @@ def test_modules_that_cannot_be_preloaded_are_named_and_all_else_works(
     assert not warm.is_ready
     assert reason in (tmp_path / "warm.log").read_text()
     assert run("print('done')", warm).log == "done\n"
+    warm.close()
 
 
 @pytest.mark.parametrize(
