@@ -17,8 +17,9 @@ import yaml
 
 from tests.support.forks import EVERYTHING, forks_with
 
-NIGHTS_TIMEOUT_SECONDS = 200
-COMMAND_TIMEOUT_SECONDS = 60
+pytestmark = pytest.mark.timeout(600)
+NIGHTS_TIMEOUT_SECONDS = 300
+COMMAND_TIMEOUT_SECONDS = 180
 COLLECTIONS = "projects/local/locations/us-central1"
 PAUSE_SECONDS = 0.01
 CLOCK_SPEED = 17280  # a day takes five seconds

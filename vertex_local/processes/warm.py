@@ -58,6 +58,7 @@ class WarmSupervisor:
 
     def __del__(self) -> None:
         os.close(self._pidfd)
+        self._reply.close()
 
 
 class WarmClient:
@@ -148,6 +149,10 @@ class Warm(WarmClient):
         self._is_closed = True
         if self._process:
             self._process.kill()
+        if self._thread.is_alive():
+            self._thread.join(REPLY_TIMEOUT_SECONDS)
+        self._theirs.close()
+        self._requests.close()
 
     def _keep(self) -> None:
         num_deaths = 0
@@ -183,6 +188,8 @@ class Warm(WarmClient):
                 pass_fds=[fd],
                 start_new_session=True,
             )
+        if self._is_closed:  # meanwhile, and `close` has not seen this process
+            self._process.kill()
         code = self._process.wait()
         with suppress(BlockingIOError):
             self._requests.recv(len(READY), socket.MSG_DONTWAIT)

@@ -114,8 +114,10 @@ def ready(warm: Warm):
     warm.start()
     warm.await_ready(60)
     assert warm.is_ready
-    yield warm
-    warm.close()
+    try:
+        yield warm
+    finally:
+        warm.close()
 
 
 @pytest.fixture
@@ -336,6 +338,7 @@ def test_the_log_names_modules_that_cannot_be_preloaded(run, tmp_path, monkeypat
     assert not warm.is_ready
     assert reason in (tmp_path / "warm.log").read_text()
     assert run("print('done')", warm).log == "done\n"
+    warm.close()
 
 
 @pytest.mark.parametrize(
