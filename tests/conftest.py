@@ -105,7 +105,7 @@ def container_image() -> str:
 
 @pytest.fixture
 def left_over() -> Callable[[Path], list[str]]:
-    """Answers the containers and networks of a service's root folder that are there now."""
+    """Return the containers and networks that exist for a service's root folder."""
 
     def names(root: Path) -> list[str]:
         label = ["--filter", f"label=vertex-local.root={root.resolve()}"]

@@ -66,12 +66,12 @@ class Summary:
 
     @property
     def is_final(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return self.outcome in (*GOOD, *BAD)
 
     @property
     def is_good(self) -> bool:
-        """Whether the run succeeded and passed the gate."""
+        """True if the run succeeded and passed the gate."""
         return self.outcome in GOOD
 
     @property

@@ -76,7 +76,7 @@ class RunResources:
 
     @property
     def served_before(self) -> bool:
-        """Whether the endpoint had traffic before this run."""
+        """True if the endpoint had traffic before this run."""
         return bool(self._output(ENDPOINT, "endpoint").get(SERVED_BEFORE) == "yes")
 
     def _models(self) -> Iterator[str]:

@@ -34,7 +34,7 @@ CREATIONS = ("CreateEndpoint", "DeployModel", "UploadModel")
 
 @dataclass(frozen=True)
 class Holdings:
-    """What a service holds at one moment."""
+    """Resources of a service at one moment."""
 
     runs: int
     jobs: int
@@ -45,7 +45,7 @@ class Holdings:
     creations: dict[str, int]
 
     def expected_next(self) -> "Holdings":
-        """What it holds after one more run that has succeeded and was torn down."""
+        """Return the resources after one more run that has succeeded and was torn down."""
         return replace(
             self,
             runs=self.runs + 1,
@@ -80,7 +80,7 @@ def log_of(home: Home) -> Path:
 
 
 def num_faults(home: Home) -> dict[str, int]:
-    """How many faults of each kind the service has injected."""
+    """Return the number of injected faults by kind."""
     return dict(collections.Counter(re.findall(r"fault \d+: ([^:]+):", log_of(home).read_text())))
 
 
@@ -117,7 +117,7 @@ def holdings(home: Home, api: VertexApi) -> Holdings:
 
 
 def _creations(home: Home) -> dict[str, int]:
-    """How often each kind of creation was begun, by the operations in the service's store."""
+    """Return the number of creations by kind, from the operations in the service's store."""
     path = home.state / "vertex" / "vertex.db"
     with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
         rows = store.execute("SELECT body FROM resources WHERE collection GLOB '*/operations'")

@@ -6,7 +6,7 @@ TIMEOUT_SECONDS = 120
 
 
 def docker(*arguments: str) -> str:
-    """What a docker command prints; one that fails raises, with what it has said."""
+    """Return the output of a docker command; a failure raises with its output."""
     done = subprocess.run(
         ["docker", *arguments], check=True, capture_output=True, text=True, timeout=TIMEOUT_SECONDS
     )

@@ -152,7 +152,7 @@ class Fork:
 
 
 def serve(search_path: list[str]) -> None:
-    """Answers requests until stdin ends."""
+    """Serve requests until stdin ends."""
     running: set[int] = set()
     for line in iter(sys.stdin.buffer.readline, b""):
         request = json.loads(line)

@@ -10,10 +10,10 @@ Server = TypeVar("Server", bound=ThreadingHTTPServer)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers with whole bodies, and says nothing."""
+    """Handler that sends whole bodies and logs nothing."""
 
     def body(self) -> bytes:
-        """What was sent."""
+        """Return the body of the request."""
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def answer(self, code: int, body: bytes, *, kind: str = "application/json") -> None:
@@ -25,7 +25,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @contextmanager

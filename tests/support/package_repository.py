@@ -36,7 +36,7 @@ class Repository(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/demo/repo"
 
     def write_client_config(self, path) -> None:
-        """What the client must be told to find this server by the official address."""
+        """Write the settings that direct a client of the official address to this server."""
         urls = {
             "upload_url": self.url,
             "download_version_url": self.url + "/{package_name}/{version}",

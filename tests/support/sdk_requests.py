@@ -1,4 +1,4 @@
-"""What the project asks of Vertex AI, done with Google's SDK: the source of the goldens.
+"""The project's requests to Vertex AI, made with Google's SDK: the source of the goldens.
 
 `python tests/pipelines/test_requests.py` records them anew.
 """

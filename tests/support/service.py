@@ -149,7 +149,7 @@ def aiplatform(service):
 
 @pytest.fixture
 def artifact_folder(tmp_path):
-    """What a training run would have exported."""
+    """A folder like the one that a training run exports."""
     folder = tmp_path / "artifact"
     (folder / "variables").mkdir(parents=True)
     (folder / "saved_model.pb").write_bytes(b"model bytes")

@@ -140,7 +140,7 @@ class Home:
             time.sleep(0.01)
 
     def job_log(self) -> str:
-        """What the chief of the newest training job said."""
+        """Return the log of the newest training job's chief."""
         logs = self.state.glob("vertex/jobs/*/workerpool0-0.log")
         return max(logs, key=lambda path: int(path.parent.name)).read_text()
 

@@ -134,7 +134,7 @@ class Checker:
 
     @property
     def _deploys_model(self) -> bool:
-        """Whether the pipeline deploys a model."""
+        """True if the pipeline deploys a model."""
         containers = [one.get("container", {}) for one in self._executors.values()]
         return any("DeployModel" in one.get("args", []) for one in containers)
 

@@ -108,12 +108,12 @@ class PipelineRun:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether a previous runner was interrupted, so that only exit tasks remain."""
+        """True if a previous runner was interrupted, so that only exit tasks remain."""
         return bool(self.previous.reason)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether a user or the service has cancelled the run."""
+        """True if a user or the service has cancelled the run."""
         return self._is_cancelled
 
     def cancel(self) -> None:
@@ -149,7 +149,7 @@ class PipelineRun:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether this runner was cancelled, or a task has failed and the run fails fast."""
+        """True if this runner was cancelled, or a task has failed and the run fails fast."""
         has_failed = self._fails_fast and bool(self.failures)
         return not self.is_resumed and (self._is_cancelled or has_failed)
 

@@ -50,7 +50,7 @@ class Replica:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process was started and has not been reaped."""
+        """True if its process was started and has not been reaped."""
         return self.pid is not None and self.exit_code is None
 
     def summary(self) -> Json:
@@ -73,7 +73,7 @@ class Replica:
 
     @property
     def is_lost(self) -> bool:
-        """Whether a restart may help: a signal ended it, or its exit code asks for a restart."""
+        """True if a restart may help: a signal ended it, or its exit code asks for a restart."""
         return bool(self.exit_code) and is_lost_exit(self.exit_code, self.killed_by)
 
     def reset_for_restart(self) -> None:

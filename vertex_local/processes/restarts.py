@@ -39,12 +39,12 @@ class Restarts:
 
     @property
     def is_planned(self) -> bool:
-        """Whether a restart is planned."""
+        """True if a restart is planned."""
         return bool(self.names)
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the limit allows another restart."""
+        """True if the limit allows another restart."""
         return self.count < self.limit
 
     def plan(self, names: set[str], *, moment: float) -> None:

@@ -80,7 +80,7 @@ class WarmClient:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the warm process has imported its modules and is alive."""
+        """True if the warm process has imported its modules and is alive."""
         try:
             flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
             return self._requests.recv(len(READY), flags) == READY

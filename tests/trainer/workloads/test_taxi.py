@@ -154,9 +154,7 @@ def test_a_resumed_job_has_the_same_facts_and_examples(trips_dir, tmp_path, monk
     }
     manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
     (others / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(
-        InputError, match=r"--examples-dir: the train .*/others are not those .*out"
-    ):
+    with pytest.raises(InputError, match=r"--examples-dir: .*out/.* train examples .*/others;"):
         make_taxi_job(others, tmp_path / "out")
     assert make_taxi_job(others, tmp_path / "out", fresh=True).workload != first.workload
 

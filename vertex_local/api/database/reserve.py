@@ -30,7 +30,7 @@ class Reserve:
 
     @property
     def is_used(self) -> bool:
-        """Whether the disk was full and the reserve has not been restored."""
+        """True if the disk was full and the reserve has not been restored."""
         return not self._path.exists()
 
     def use_if_full(self) -> None:

@@ -68,7 +68,7 @@ class Step:
 
     @property
     def needs_environment(self) -> bool:
-        """Whether it requires anything except the kfp of this service."""
+        """True if it requires anything except the kfp of this service."""
         return bool(set(self.requirements) - {own_kfp()})
 
 

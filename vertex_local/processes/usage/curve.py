@@ -92,7 +92,7 @@ class Curve:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no sample has a value."""
+        """True if no sample has a value."""
         return all(value is None for value in self.cores)
 
 
