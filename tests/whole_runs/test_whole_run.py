@@ -370,7 +370,7 @@ def test_a_killed_service_fails_the_run_and_leaves_no_process(home):
     code, output = ended(process)
 
     assert code == 1, output
-    assert "has the service ended?" in output
+    assert "UNAVAILABLE (503)" in output
     assert home.summary()["state"] == "FAILED"
     assert "FAILED" in home.call("jobs", "list"), "the next service settles what was interrupted"
     home.wait_until_no_process()
