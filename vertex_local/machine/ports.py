@@ -14,7 +14,7 @@ FIRST, LAST = 20000, 32000
 
 
 class PortPool:
-    """Reserves ports on which no process listens, until they are given back."""
+    """Pool of ports on which no process listens, each reserved until it is given back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
