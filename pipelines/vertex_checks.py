@@ -13,7 +13,7 @@ MOST_LABELS = 60  # Vertex AI allows 64; the run's own, Vertex AI's and GCPC's t
 
 
 def check_labels(labels: dict[str, str]) -> None:
-    """Checks labels by Google's rules.
+    """Check labels by Google's rules.
 
     Raises:
         ConfigError: one is not allowed; names it.

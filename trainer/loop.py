@@ -45,7 +45,7 @@ _EXPLOSION_FACTOR = 100.0
 
 
 class Driver(Protocol):
-    """Runs the train step; see `trainer.strategies`."""
+    """Driver of the train step; see `trainer.strategies`."""
 
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
         """Yield the totals of finished steps, continuing from a checkpoint's `progress`."""

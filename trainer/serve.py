@@ -197,7 +197,7 @@ def load_ready_predictor(storage_uri: str) -> Any:
 
 
 def serve(config: ServerConfig) -> int:
-    """Serve until SIGTERM; returns the exit code."""
+    """Serve until SIGTERM; return the exit code."""
     app = PredictionApp(config)
     try:
         server = DrainingServer(

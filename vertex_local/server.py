@@ -27,6 +27,7 @@ from vertex_local.machine import root_lock, users
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine, find_engine
 from vertex_local.machine.files import make_private
+from vertex_local.machine.ports import LOOPBACK
 from vertex_local.models import resource as models
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import leftovers
@@ -35,7 +36,6 @@ from vertex_local.schedules import resource as schedules
 
 logger = logging.getLogger(__name__)
 
-HOST = "127.0.0.1"
 PRIVATE_UMASK = 0o077  # also of its child processes: environments and data may be secret
 DEFAULT_PORT = 8085
 CLOSE_TIMEOUT_SECONDS = 25.0
@@ -130,7 +130,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
 def _service(
     options: Options, *, root: Path, store: Store, listener: socket.socket, engine: Engine | None
 ) -> Service:
-    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
     clock = Clock(options.clock_speed)
     service = Service(root=root, store=store, url=url, engine=engine, clock=clock)
     if not options.is_while_used:
@@ -161,7 +161,7 @@ def _listen(options: Options) -> socket.socket:
     except OSError as error:
         if options.port is not None:
             raise PortTakenError(
-                f"Port {options.port} cannot be used on {HOST}: {error.strerror}. "
+                f"Port {options.port} cannot be used on {LOOPBACK}: {error.strerror}. "
                 "Choose another --port, or omit it to get a free one."
             ) from None
     return _bind(0, kind)
@@ -171,7 +171,7 @@ def _bind(port: int, kind: type[socket.socket]) -> socket.socket:
     listener = kind(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
+        listener.bind((LOOPBACK, port))
         listener.listen(128)  # connections queue from here on, during the rest of the start
     except OSError:
         listener.close()

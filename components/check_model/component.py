@@ -11,7 +11,7 @@ from components.image import IMAGE
 def check_model(
     workload: str, model: Input[UnmanagedContainerModel], golden: Input[Artifact]
 ) -> int:
-    """Starts the model's prediction server in this step and sends it requests in every wire form.
+    """Start the model's prediction server in this step and send it requests in every wire form.
 
     On Vertex AI a deployed model without traffic cannot get requests, so this is the last check
     before users' requests reach the model.

@@ -14,7 +14,7 @@ def ensure_endpoint(
     run: str,
     endpoint: dsl.Output[VertexEndpoint],
 ):
-    """Finds the endpoint of a display name, or creates it.
+    """Find the endpoint of a display name, or create it.
 
     Its metadata tells the teardown whether it served before this run; if so, it serves afterwards.
     """

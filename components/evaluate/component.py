@@ -20,7 +20,7 @@ def evaluate(
     golden: Output[Artifact],
     report: Output[HTML],
 ) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str)]):  # type: ignore[valid-type]
-    """Evaluates a model on the test split and compares its metrics with the thresholds.
+    """Evaluate a model on the test split and compare its metrics with the thresholds.
 
     Args:
         workload: Name of the model's workload.

@@ -19,7 +19,7 @@ def find_version(
     model: dsl.Input[UnmanagedContainerModel],
     parent_model: dsl.Output[VertexModel],
 ) -> NamedTuple("Found", [("known_version", str), ("digest", str)]):  # type: ignore[valid-type]
-    """Finds the model that the new version belongs to; its resource name is empty for a new model.
+    """Find the model that the new version belongs to; its resource name is empty for a new model.
 
     The launcher of `ModelUploadOp` takes an empty resource name of the parent as a new model, so
     the DAG needs no second branch.

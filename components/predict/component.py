@@ -17,7 +17,7 @@ def predict(
     metrics: Output[Metrics],
     table: Output[Markdown],
 ):
-    """Moves the traffic to a version and compares the endpoint's predictions with the offline ones.
+    """Move the traffic to a version and compare the endpoint's predictions with the offline ones.
 
     If they differ, the traffic split is restored.
 

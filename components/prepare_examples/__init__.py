@@ -1,1 +1,1 @@
-"""Preparing of examples: raw data, fetched and verified, to sharded TFRecords."""
+"""Preparation of examples: raw data, fetched and verified, to sharded TFRecords."""

@@ -16,10 +16,10 @@ def fingerprint_input(
     """Return a text that changes when the raw data does; never cached, it is a cache key.
 
     Args:
-        workload: the name of the workload.
-        data_dir: cache of the raw files, as for prepare_examples.
-        trust_files: use the files in `data_dir` unverified.
-        prepare: further fields of PrepareOptions, a JSON object.
+        workload: Name of the workload.
+        data_dir: Cache of the raw files, as for prepare_examples.
+        trust_files: Use the files in `data_dir` unverified.
+        prepare: Further fields of PrepareOptions, a JSON object.
     """
     from components.prepare_examples.errors import exit_on_user_errors
     from components.prepare_examples.fingerprint import fingerprint
@@ -43,13 +43,13 @@ def prepare_examples(
     """Fetch and verify a workload's raw data, and write it as sharded TFRecords.
 
     Args:
-        workload: the name of the workload.
-        data_dir: cache of the raw files, a folder or gs://; empty for the default.
-        examples: the dataset, a folder with manifest.json.
-        max_examples: use only the first examples of each split, this many in all; 0 for all.
-        trust_files: use the files in `data_dir` unverified and fetch none.
-        prepare: further fields of PrepareOptions, a JSON object.
-        input_fingerprint: of the raw data (fingerprint_input), so that the cache key covers it.
+        workload: Name of the workload.
+        data_dir: Cache of the raw files, a folder or gs://; empty for the default.
+        examples: The dataset, a folder with manifest.json.
+        max_examples: Use only the first examples of each split, this many in all; 0 for all.
+        trust_files: Use the files in `data_dir` unverified and fetch none.
+        prepare: Further fields of PrepareOptions, a JSON object.
+        input_fingerprint: Fingerprint of the raw data, so that the cache key covers it.
     """
     from components.prepare_examples.errors import exit_on_user_errors
     from components.prepare_examples.fingerprint import check_unchanged

@@ -13,7 +13,7 @@ def promote(
     model: dsl.Input[VertexModel],
     endpoint: dsl.Input[VertexEndpoint],
 ) -> str:
-    """Moves the alias `default` to this version and returns its resource name.
+    """Move the alias `default` to this version and return its resource name.
 
     Deployed versions of the same model without traffic are undeployed.
     """
@@ -42,7 +42,7 @@ def serve_known(
     run: str,
     golden: dsl.Input[dsl.Artifact],
 ) -> str:
-    """Serves the registered version that is the same as the trained model, and returns its name.
+    """Serve the registered version that is the same as the trained model, and return its name.
 
     It is deployed only if the endpoint is to be kept, or served another version before.
     """

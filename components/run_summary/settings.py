@@ -9,7 +9,7 @@ from trainer.json_types import Json
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
 GROUPS = ("cluster", "train", "thresholds", "prepare")
-# Parameters that are no settings.
+# Parameters that are not settings.
 PLACES = ("project", "location")
 WEBHOOK = "on_failure_url"
 SOURCE_DIGEST = re.compile(r":src-([0-9a-f]{12})")

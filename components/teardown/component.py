@@ -15,7 +15,7 @@ def teardown(
     status: dsl.PipelineTaskFinalStatus,
     on_failure_url: str = "",
 ):
-    """Cancels and deletes everything a run created, except the model version it promoted.
+    """Cancel and delete everything a run created, except the model version it promoted.
 
     Args:
         project: Project of the run.

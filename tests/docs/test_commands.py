@@ -159,7 +159,8 @@ def test_every_command_of_a_page_works(runner, page, capfd):
     run_all(commands, runner.run, capfd)
 
 
-def test_every_mentioned_command_exists(page, capfd, tmp_path):
+def test_every_mentioned_command_exists(page, capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     runner = Runner(names={}, raw=tmp_path)
     run_all(mentioned_commands(page), runner.help, capfd)
 

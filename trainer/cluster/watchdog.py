@@ -25,7 +25,7 @@ _STDERR = 2
 
 
 class Watchdog:
-    """Calls `on_stall` after every `stall_seconds` without progress.
+    """Timer that calls `on_stall` after every `stall_seconds` without progress.
 
     `on_stall` receives a message and the number of stalls since the last progress. Time does not
     count while `is_excused` returns True: the wait has a known cause and its own timeout. The

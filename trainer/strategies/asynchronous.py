@@ -87,7 +87,7 @@ class _Call:
 
 
 class AsyncDriver:
-    """Keeps every worker busy with calls of its own; their updates meet on the servers.
+    """Driver with calls of its own for every worker; their updates meet on the servers.
 
     The steps of a call determine its batches. If its worker is lost, another one, or the same one
     restarted, repeats the call from the step after the last one counted. The global step and the

@@ -122,7 +122,7 @@ def _from_bits(bits: tf.Tensor, *, like: tf.Tensor) -> tf.Tensor:
 
 
 class _StartWatch:
-    """Watches for missing and lost replicas while the main thread connects.
+    """Watch for missing and lost replicas while the main thread connects.
 
     TensorFlow waits for all replicas without a timeout, so this ends the process instead.
     """

@@ -16,7 +16,7 @@ from trainer.training.step import TrainStep
 
 
 class SyncDriver:
-    """Runs the steps one after the other on the devices of this replica, or of a group of them.
+    """Driver of steps one after the other, on the devices of this replica or of a group of them.
 
     The contributions of the devices of a replica are added, then, in one message, those of the
     replicas. So every replica holds the same weights to the bit, and the number of devices does

@@ -124,7 +124,7 @@ class _ChiefWatch:
 
 
 class _Evaluator:
-    """Evaluates each checkpoint once; writes the metrics to logs/eval and evaluator.jsonl."""
+    """Evaluator of checkpoints, each once; its metrics are in logs/eval and evaluator.jsonl."""
 
     def __init__(self, job: Job):
         self._job = job

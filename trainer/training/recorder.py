@@ -63,7 +63,7 @@ class StepRate:
 
 
 class Recorder:
-    """Collects the totals of finished steps and reports them every `every_steps` steps.
+    """Recorder of the totals of finished steps, which reports them every `every_steps` steps.
 
     In asynchronous training `count_steps` returns the number of steps, each of `batch_size`
     examples, that the workers have applied. Speed is computed from it: totals arrive later and in

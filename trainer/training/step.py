@@ -58,7 +58,7 @@ class StepPlan:
 
 
 class TrainStep:
-    """Trains a model on numbered batches of a table of examples."""
+    """The train step of a model, on numbered batches of a table of examples."""
 
     def __init__(
         self, workload: Workload, model: FlatModel, parameters: Parameters, plan: StepPlan

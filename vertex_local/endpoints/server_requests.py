@@ -3,10 +3,10 @@
 import http.client
 import json
 
-from vertex_local.endpoints.serving_contract import HOST
 from vertex_local.errors import ApiError, internal, invalid_argument
 from vertex_local.http import strict_json
 from vertex_local.json_types import Json
+from vertex_local.machine.ports import LOOPBACK
 
 MAX_MESSAGE_CHARACTERS = 4000
 
@@ -30,7 +30,7 @@ def exchange(
     Raises:
         OSError, http.client.HTTPException: There was no response; TimeoutError if not in time.
     """
-    connection = http.client.HTTPConnection(HOST, port, timeout=timeout_seconds)
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_seconds)
     try:
         data = None if body is None else json.dumps(body).encode()
         connection.request(method, route, data, {"Content-Type": "application/json"})

@@ -11,9 +11,9 @@ from pathlib import Path
 from vertex_local.errors import failed_precondition
 from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
+from vertex_local.machine.ports import LOOPBACK
 from vertex_local.processes import group as processes
 
-HOST = "127.0.0.1"
 CONTAINER_HOST, CONTAINER_PORT = "0.0.0.0", 8080  # unless the model names another port
 DEFAULT_DEPLOYMENT_TIMEOUT_SECONDS = 120.0
 REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_]*)\)")
@@ -38,7 +38,7 @@ class ServingSpec:
 
     def process_spec(self, *, port: int, log_path: Path) -> processes.ProcessSpec:
         """Return the process or container, which is reached on `port` of 127.0.0.1."""
-        host, own_port, container = HOST, port, None
+        host, own_port, container = LOOPBACK, port, None
         if self.engine:
             host, own_port = CONTAINER_HOST, self.container_port
             container = self.engine.container(self.image, published=(own_port, port))

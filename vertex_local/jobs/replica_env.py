@@ -16,11 +16,11 @@ from vertex_local.jobs.worker_pools import ROLES, WorkerPool, worker_pools
 from vertex_local.json_types import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine.docker_engine import Engine
+from vertex_local.machine.ports import LOOPBACK
 from vertex_local.processes.group import ProcessSpec
 
 Addresses = dict[int, list[str]]
 
-HOST = "127.0.0.1"
 CONTAINER_PORT = 2222
 # These serve the others and are stopped when the chief exits.
 SERVICE_ROLES = ("ps", "evaluator")
@@ -137,7 +137,7 @@ def assign_addresses(pools: tuple[WorkerPool, ...], ports: list[int]) -> Address
     """Return `host:port` of every replica, by pool index."""
     rest = iter(ports)
     return {
-        pool.index: [f"{HOST}:{next(rest)}" for _ in range(pool.num_replicas)] for pool in pools
+        pool.index: [f"{LOOPBACK}:{next(rest)}" for _ in range(pool.num_replicas)] for pool in pools
     }
 
 

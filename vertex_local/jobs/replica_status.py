@@ -3,7 +3,6 @@
 An addition to Vertex AI's API, which returns 404 here; a client then has the job's state and log.
 """
 
-import os
 from pathlib import Path
 
 from vertex_local.api.routes import Call
@@ -16,8 +15,6 @@ from vertex_local.machine import linux
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import group as processes
 from vertex_local.processes.usage.curve import Curve, read_curves
-
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def list_replicas(kind: RunKind, service: Service, call: Call) -> Json:
@@ -88,9 +85,8 @@ def _current_usage(state: Json) -> Json:
         return {}
     if not fields:
         return {}
-    ticks = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime: proc(5)
     sizes = dict(line.split(":", 1) for line in status.splitlines())
-    found = {"cpuSeconds": round(ticks / _TICKS_PER_SECOND, 2)}
+    found = {"cpuSeconds": round(linux.cpu_seconds(fields), 2)}
     for key, field in (("memoryBytes", "VmRSS"), ("peakMemoryBytes", "VmHWM")):
         if field in sizes:  # missing for a zombie
             found[key] = int(sizes[field].split()[0]) * 1024

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # <linux/prctl.h>
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -259,6 +260,11 @@ def stat_fields(pid: int, *, proc_fd: int | None = None) -> list[str]:
         return []
     finally:
         os.close(fd)
+
+
+def cpu_seconds(fields: list[str]) -> float:
+    """Return the CPU seconds of a process and its reaped children, from its `stat_fields`."""
+    return sum(map(int, fields[11:15])) / TICKS_PER_SECOND  # utime, stime, cutime, cstime
 
 
 def signal_name(number: int) -> str:

@@ -7,14 +7,14 @@ import threading
 
 from vertex_local.errors import resource_exhausted
 
-HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 # Below the range that Linux uses for outgoing connections, so that a port which is free now is
 # still free when a replica listens on it seconds later.
 FIRST, LAST = 20000, 32000
 
 
 class PortPool:
-    """Reserves ports on which no process listens, until they are given back."""
+    """Pool of ports on which no process listens, each reserved until it is given back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class PortPool:
 def _is_free(port: int) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
-            probe.bind((HOST, port))
+            probe.bind((LOOPBACK, port))
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
                 return False

@@ -14,7 +14,7 @@ INCOMING = ".incoming"
 
 
 class _CopyError(Exception):
-    """Carries an OSError out of `copytree`, which would collect it and continue copying."""
+    """An OSError of `copytree`, which would collect the original and continue copying."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(str(cause))

@@ -38,7 +38,7 @@ class ProcessSpec:
         cwd: Working directory; None for that of the service or of the image.
         log_path: File to which stdout and stderr are appended.
         is_primary: Whether its exit decides the outcome of the group. If no process is primary,
-            all decide that are no services.
+            all that are not services decide.
         is_service: Whether it is stopped once the primary processes have exited; an early exit
             with code 0 is ignored.
         holds_state: Whether the others cannot continue without it: all are restarted with it.

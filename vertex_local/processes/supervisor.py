@@ -42,7 +42,7 @@ STRAYS_TIMEOUT_SECONDS = 10.0
 
 
 class Supervisor:
-    """Runs the processes of a group until one of the reasons to end the group occurs."""
+    """Runner of the processes of a group, until one of the reasons to end the group occurs."""
 
     def __init__(self, folder: Path) -> None:
         plan = json.loads((folder / GROUP_FILE).read_text())

@@ -1,1 +1,1 @@
-"""Running of Beam pipelines, and Beam's flags."""
+"""Execution of Beam pipelines, and Beam's flags."""

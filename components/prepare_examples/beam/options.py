@@ -1,4 +1,4 @@
-"""Running of a Beam pipeline: a function for each element, and one for all results."""
+"""Execution of a Beam pipeline: a function for each element, and one for all results."""
 
 import contextlib
 import json

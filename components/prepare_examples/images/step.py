@@ -1,4 +1,4 @@
-"""Preparing of images: the splits are given by the raw files, and shards are ranges of rows."""
+"""Preparation of images: the splits are given by the raw files, and shards are ranges of rows."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Preparing of tables: files are split at the ends of records, and rows into splits by key."""
+"""Preparation of tables: files are split at the ends of records, and rows into splits by key."""
 
 import json
 import logging

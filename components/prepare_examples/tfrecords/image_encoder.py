@@ -1,4 +1,4 @@
-"""Serialising of images as framed tf.train.Examples, a whole batch at once."""
+"""Serialisation of images as framed tf.train.Examples, a whole batch at once."""
 
 import numpy as np
 from numpy.typing import NDArray

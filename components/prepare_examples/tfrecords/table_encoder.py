@@ -1,4 +1,4 @@
-"""Serialising of a table's rows as tf.train.Examples, a whole column at once.
+"""Serialisation of a table's rows as tf.train.Examples, a whole column at once.
 
 Each feature's map entries are built for all rows as one binary column, and Arrow joins the columns.
 Features are sorted by name, and absent where a value is missing. tfx-bsl's

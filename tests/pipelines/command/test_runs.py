@@ -205,7 +205,7 @@ def test_unsupported_tasks_are_listed_and_no_run_is_created(trainyard, tmp_path)
 
     assert code == 1
     for task in ("shell", "shell-2"):
-        assert f"\n  {task}: it runs the image alpine" in errors
+        assert f"\n  {task}: " in errors
     assert "Traceback" not in errors
     assert trainyard("runs", "list")[1].split() == ["RUN", "RESULT", "VERSION", "METRIC", "CREATED"]
 

@@ -1,11 +1,12 @@
 """Fields for filters and `orderBy` by kind of resource, as in Vertex AI."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from vertex_local.api.database import model_record as registry
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.json_types import Json
+from vertex_local.machine.clock import timestamp
 
 VERSIONS = "versions"
 TIMES = ("create_time", "update_time", "start_time", "end_time", "next_run_time")
@@ -85,7 +86,7 @@ def normal_time(text: str) -> str:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return timestamp(moment, timespec="microseconds")
 
 
 def _stored_time(text: str) -> str:

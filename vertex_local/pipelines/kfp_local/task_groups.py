@@ -26,7 +26,7 @@ RUNS_ALWAYS = 2  # TriggerPolicy.TriggerStrategy.ALL_UPSTREAM_TASKS_COMPLETED
 
 
 class TaskGroups:
-    """Runs the groups of a pipeline run; `arguments_of` takes a task's inputs and an IOStore."""
+    """Runner of a pipeline run's groups; `arguments_of` takes a task's inputs and an IOStore."""
 
     def __init__(self, run: PipelineRun, arguments_of: Callable[[Any, Any], Json]) -> None:
         self._run = run

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from vertex_local.machine.clock import now
 from vertex_local.machine.files import make_private, write_json
 from vertex_local.processes.environments.commands import own_kfp
 
@@ -200,7 +201,7 @@ def write_record(folder: Path, *, requirements: tuple[str, ...], packages: list[
         "requirements": requirements,
         "packages": sorted(packages),
         "size_bytes": size_bytes,
-        "built": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "built": now(timespec="seconds"),
         "python": platform.python_version(),
     }
     write_json(folder / RECORD_FILE, record)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from vertex_local.machine import linux
 
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MICROSECONDS, _NANOSECONDS = 1e6, 1e9
 ZOMBIE = "Z"
@@ -49,8 +48,7 @@ class ProcessTrees:
         for pid, root in self._root_of.items():
             fields = linux.stat_fields(pid, proc_fd=self._proc) if root else []
             if fields and fields[0] != ZOMBIE:
-                ticks = sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime: proc(5)
-                reading = Reading(ticks / _TICKS_PER_SECOND, int(fields[21]) * _PAGE_BYTES)
+                reading = Reading(linux.cpu_seconds(fields), int(fields[21]) * _PAGE_BYTES)
                 found[root] = found[root] + reading if root in found else reading
         return found
 

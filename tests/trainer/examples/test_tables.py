@@ -1,13 +1,12 @@
-"""Tables of examples, and exported models, in this process."""
+"""Tables of examples in memory: the order of each epoch, and damaged folders."""
 
 import json
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from trainer.errors import InputError, TrainerError
+from trainer.errors import InputError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import load_workload
 
@@ -17,7 +16,6 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.examples.manifest import checked_split, read_manifest  # noqa: E402
 from trainer.examples.tables import batch_rows, read_table  # noqa: E402
-from trainer.serving.export import InstanceError, export_model, load_predictor  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 MNIST = load_workload("mnist")
@@ -95,66 +93,3 @@ def test_too_many_records_for_the_manifest_are_noticed(examples_dir):
     fewer = type(split)(name="train", num_examples=500, shards=split.shards)
     with pytest.raises(InputError, match="train-00000-of-00003"):
         read_table(fewer, MNIST, compression="GZIP")
-
-
-def test_a_failed_export_leaves_the_old_model(tmp_path, monkeypatch):
-    folder = tmp_path / "model"
-    export_model(MNIST.build_model(), MNIST, str(folder))
-
-    def fail(*_args, **_options):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(tf.io.gfile, "rename", fail)
-    with pytest.raises(OSError, match="disk full"):
-        export_model(MNIST.build_model(), MNIST, str(folder))
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-    assert load_predictor(str(folder)).predict([[0] * 784])
-
-
-def test_predictions_carry_class_label_probabilities_and_key(tmp_path):
-    model = MNIST.build_model()
-    export_model(model, MNIST, str(tmp_path / "model"))
-    predictor = load_predictor(str(tmp_path / "model"))
-    image = np.arange(784) % 256
-    nested, flat = predictor.predict(
-        [image.reshape(28, 28).tolist(), {"image": image.tolist(), "key": 5}]
-    )
-    assert flat.pop("key") == 5
-    assert nested == flat
-    assert nested["label"] == str(nested["class"])
-    inputs = (image / 255).astype(np.float32).reshape(1, 28, 28, 1)
-    expected = tf.nn.softmax(model(inputs))[0].numpy()
-    np.testing.assert_allclose(nested["probabilities"], expected, atol=1e-6)
-    assert model.count_params() < 70_000
-
-
-@pytest.mark.parametrize(
-    ("instance", "message"),
-    [
-        (5, "must be a list of pixels"),
-        ([[0] * 28] * 27, r"shape \(27, 28\), expected \(28, 28\)"),
-        ([[0] * 28] * 27 + [[0]], "rows of different lengths"),
-        ([[-1] * 28] * 28, "pixel -1"),
-        ([[0.5] * 28] * 28, "pixel 0.5"),
-        ([["a"] * 28] * 28, "not a number"),
-        ({"key": 1}, "'image' is missing"),
-        ({"inputs": [0] * 784}, """'inputs' .*{"image": …}"""),
-    ],
-)
-def test_a_bad_instance_is_named(tmp_path, instance, message):
-    predictor = load_predictor_without_model()
-    with pytest.raises(InstanceError, match=f"instance 1: .*{message}"):
-        predictor.predict([[0] * 784, instance])
-
-
-def load_predictor_without_model():
-    """A predictor that checks instances but must never be asked."""
-
-    from trainer.serving.export import Predictor
-
-    return Predictor(SimpleNamespace(signatures={"serving_default": None}), MNIST)
-
-
-def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(TrainerError, match=r"model from .*nothing"):
-        load_predictor(str(tmp_path / "nothing"))
