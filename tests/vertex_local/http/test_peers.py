@@ -194,7 +194,7 @@ def test_a_state_folder_is_made_private_unless_all_users_share_it(tmp_path, make
 def test_a_state_folder_that_is_a_file_is_refused_by_its_name(tmp_path):
     file = tmp_path / "notes"
     file.touch()
-    with pytest.raises(TargetError, match="notes is .*--state-dir"):
+    with pytest.raises(TargetError, match=r"notes is .*--state-dir"):
         make_state_dir(file)
 
 
