@@ -78,7 +78,7 @@ def test_missing_docker_is_reported_with_the_remedy(tmp_path, monkeypatch, capsy
     code = main(["run", "mnist", "--containers", "--state-dir", str(tmp_path / "state")])
 
     assert code == 1
-    assert "there is no `docker` on PATH; install it" in capsys.readouterr().err
+    assert "`docker` is not on PATH; install it" in capsys.readouterr().err
 
 
 def test_containers_option_is_refused_on_vertex(capsys):
