@@ -196,7 +196,7 @@ def named_run(name: str) -> RunConfig:
     """
     if name not in RUNS:
         hint = did_you_mean(name, RUNS)
-        raise ConfigError(f"unknown workload {name!r};{hint} there are {', '.join(RUNS)}")
+        raise ConfigError(f"unknown workload {name!r};{hint} allowed are {', '.join(RUNS)}")
     return RUNS[name]()
 
 

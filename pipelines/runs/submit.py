@@ -60,7 +60,7 @@ def package_of(source: str, *, image: str | None = None) -> Package:
         package = read_package_file(Path(source))
     else:
         raise ConfigError(
-            f"unknown workload {source!r};{did_you_mean(source, RUNS)} workloads are "
+            f"unknown workload {source!r};{did_you_mean(source, RUNS)} allowed are "
             f"{', '.join(RUNS)}. A package is a .yaml file or an address, {FORM}/NAME/TAG"
         )
     return with_image(package, image) if image else package

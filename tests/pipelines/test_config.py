@@ -24,7 +24,7 @@ pytestmark = pytest.mark.fast
 def test_an_unknown_workload_names_the_known_ones():
     with pytest.raises(
         ConfigError,
-        match=r"unknown workload 'mnits'; did you mean 'mnist'\? there are mnist, cifar10, taxi",
+        match=r"unknown workload 'mnits'; did you mean 'mnist'\? allowed are mnist, cifar10, taxi",
     ):
         named_run("mnits")
 

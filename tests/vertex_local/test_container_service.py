@@ -15,6 +15,7 @@ from kfp import compiler, dsl
 
 from tests.support.docker_command import docker
 from tests.support.service import SERVE, SERVER_SCRIPT, running_service
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -49,21 +50,20 @@ def job(container_image):
 
 
 def wait_for_end(service, created):
-    deadline = time.monotonic() + 60
-    while True:
+    def ended():
         found = service.do("GET", f"/v1/{created['name']}")
-        if not found["state"].endswith(UNFINISHED):
-            return found
-        assert time.monotonic() < deadline, f"{created['name']} has not ended within 60 s"
-        time.sleep(0.1)
+        return found if not found["state"].endswith(UNFINISHED) else None
+
+    return wait_until(ended, f"the end of {created['name']}", timeout_seconds=60)
 
 
 def wait_until_ready(service, created, count):
     folder = service.root / "jobs" / created["name"].rpartition("/")[2]
-    deadline = time.monotonic() + 60
-    while sum("ready" in log.read_text() for log in folder.glob("workerpool*.log")) < count:
-        assert time.monotonic() < deadline, f"{count} replicas were not ready within 60 s"
-        time.sleep(0.1)
+
+    def are_ready():
+        return sum("ready" in log.read_text() for log in folder.glob("workerpool*.log")) >= count
+
+    wait_until(are_ready, f"{count} replicas ready", timeout_seconds=60)
 
 
 def test_a_job_runs_in_containers_and_writes_to_its_output_folder(contained, job):

@@ -18,6 +18,7 @@ from kfp import compiler, dsl
 
 from tests.support.seen import await_end_of, running
 from tests.support.service import SERVE
+from tests.support.waiting import wait_until
 from vertex_local.machine import linux
 from vertex_local.processes import group as processes
 from vertex_local.processes import leftovers, pid_namespace
@@ -74,16 +75,8 @@ def start(tmp_path):
         group.stop(grace_seconds=0)
 
 
-def wait_for(condition, what):
-    deadline = time.monotonic() + 20
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited 20 s for {what}"
-        time.sleep(0.02)
-    return found
-
-
 def await_sleeps(marker: str, count: int = 2) -> None:
-    wait_for(lambda: len(running(marker)) >= count, f"{count} times `sleep {marker}`")
+    wait_until(lambda: len(running(marker)) >= count, f"{count} times `sleep {marker}`")
 
 
 @pytest.mark.parametrize("shell", SHELLS.values(), ids=SHELLS)
@@ -266,7 +259,7 @@ def start_refused(service, refusing: list[str]) -> None:
     command = [*refusing, *SERVE, "--root", str(service.root), *service.arguments]
     with (service.root / "serve.log").open("ab") as log:
         service.process = subprocess.Popen(command, stdout=log, stderr=log)
-    wait_for(service._is_announced, "the service")
+    wait_until(service._is_announced, "the service")
 
 
 def shell_job(script: str) -> dict:
@@ -320,7 +313,7 @@ def test_without_namespaces_the_next_start_ends_leftover_processes(
         for process in (*supervisors, service):
             process.kill()
         refused.process.wait(20)
-        wait_for(lambda: running(marker), "an orphan: else this would show nothing")
+        wait_until(lambda: running(marker), "an orphan: else this would show nothing")
 
     start_refused(refused, refusing)
 

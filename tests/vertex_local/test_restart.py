@@ -5,19 +5,12 @@ import fcntl
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.seen import is_running
-
-
-def wait_until_gone(pid: int, *, timeout_seconds: float = 10) -> None:
-    deadline = time.monotonic() + timeout_seconds
-    while is_running(pid):
-        assert time.monotonic() < deadline, f"process {pid} outlived its service"
-        time.sleep(0.05)
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -36,7 +29,8 @@ def test_a_serving_endpoint_serves_again(service, endpoint, upload, end):
     before = predict(service, endpoint)
     stored = service.do("GET", f"/v1/{endpoint}")
     getattr(service, end)()
-    wait_until_gone(before["predictions"][0]["pid"])
+    pid = before["predictions"][0]["pid"]
+    wait_until(lambda: not is_running(pid), f"the end of {pid}")
 
     service.start()
     assert service.do("GET", f"/v1/{endpoint}") == stored

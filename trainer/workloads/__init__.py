@@ -16,5 +16,5 @@ WORKLOADS = {
 def load_workload(name: str) -> "Workload":
     """Return a workload by name; ValueError lists the known names."""
     if name not in WORKLOADS:
-        raise ValueError(f"{name!r} is not a workload; known: {', '.join(sorted(WORKLOADS))}")
+        raise ValueError(f"{name!r} is not a workload; allowed are {', '.join(sorted(WORKLOADS))}")
     return importlib.import_module(WORKLOADS[name]).WORKLOAD

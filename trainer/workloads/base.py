@@ -53,8 +53,8 @@ class Workload(abc.ABC):
         """Return the recipe of a model, "" for the default; ValueError lists the models."""
         model = model or self.default_model
         if model not in self.recipes:
-            known = ", ".join(self.recipes)
-            raise ValueError(f"{model!r} is not a model of {self.name}; use one of: {known}")
+            allowed = ", ".join(self.recipes)
+            raise ValueError(f"{model!r} is not a model of {self.name}; allowed are {allowed}")
         return self.recipes[model]
 
     @property

@@ -1,8 +1,9 @@
 """Parsing of the settings hidden-units and crosses."""
 
-import difflib
 import math
 from collections.abc import Mapping
+
+from trainer.suggest import did_you_mean
 
 # Each has a weight per class, and the optimizer's state for it: some 200 MB in all.
 MOST_COMBINATIONS = 5_000_000
@@ -36,11 +37,10 @@ def parse_crosses(text: str, sizes: Mapping[str, int]) -> tuple[tuple[str, ...],
 def _check_cross(cross: tuple[str, ...], sizes: Mapping[str, int]) -> None:
     shown = ":".join(cross)
     if unknown := [name for name in cross if name not in sizes]:
-        near = difflib.get_close_matches(unknown[0], sizes, n=1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(unknown[0], sizes)
         raise ValueError(
-            f"crosses: {unknown[0]!r} in {shown!r} is not a column; allowed are"
-            f" {', '.join(sizes)}{meant}"
+            f"crosses: {unknown[0]!r} in {shown!r} is not a column;{hint} allowed are"
+            f" {', '.join(sizes)}"
         )
     if len(set(cross)) != len(cross) or len(cross) < 2:  # noqa: PLR2004
         raise ValueError(

@@ -1,13 +1,13 @@
 """Beam's flags, checked before any work starts."""
 
 import argparse
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from components.prepare_examples.errors import DataError
 from trainer import paths
+from trainer.suggest import did_you_mean
 
 RUNNERS = ("DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 DATAFLOW = "DataflowRunner"
@@ -59,9 +59,8 @@ def _parsed(flags: Sequence[str]) -> dict[str, Any]:
     found, unknown = parser.parse_known_args(list(flags))
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]
-        near = difflib.get_close_matches(unknown[0].split("=")[0], known)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise DataError(f"{unknown[0]} is not a flag of Beam{hint}")
+        hint = did_you_mean(unknown[0].partition("=")[0], known)
+        raise DataError(f"{unknown[0]} is not a flag of Beam{';' if hint else ''}{hint}")
     return vars(found)
 
 

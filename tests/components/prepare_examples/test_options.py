@@ -129,7 +129,7 @@ DATAFLOW = ("--runner=DataflowRunner", "--project=p", "--region=r", "--sdk_conta
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
-        (["--direct_num_wrokers=2"], "--direct_num_wrokers=2.* --direct_num_workers"),
+        (["--direct_num_wrokers=2"], "--direct_num_wrokers=2.* '--direct_num_workers'"),
         (["--direct_num_workers=two"], "argument --direct_num_workers: invalid int value: 'two'"),
         (["--runner=Flink"], "runner is 'Flink'; allowed are DirectRunner, DataflowRunner, Flink"),
         (DATAFLOW[:2], "DataflowRunner needs --region"),

@@ -15,6 +15,7 @@ from kfp import compiler, dsl
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from tests.support.signals import WITH_DEFAULT_SIGINT
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_SECONDS = 60
@@ -22,7 +23,6 @@ WAIT_SECONDS = 60
 
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
 def nap(seconds: float, text: str):
-    import time
 
     print(f"I say {text}", flush=True)  # noqa: T201
     time.sleep(seconds)
@@ -86,13 +86,6 @@ def waiting(package, **arguments):
     )
 
 
-def wait_for(condition, what):
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} not within {WAIT_SECONDS} s"
-        time.sleep(0.1)
-
-
 def state(trainyard):
     lines = trainyard("runs", "list")[1].splitlines()
     return next((line.split()[1] for line in lines if line.startswith("nap-1")), "")
@@ -137,7 +130,7 @@ def test_failed_gate_has_its_own_exit_code(trainyard, tmp_path, verdict, code):
 
 def test_interrupted_wait_without_a_terminal_leaves_the_run(trainyard, package):
     process = waiting(package, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_for(lambda: state(trainyard) == "running", "running")
+    wait_until(lambda: state(trainyard) == "running", "running", timeout_seconds=WAIT_SECONDS)
     code, _, errors = trainyard("runs", "delete", "nap-1")
     assert code == 2
     assert "trainyard runs cancel nap-1" in errors
@@ -148,7 +141,7 @@ def test_interrupted_wait_without_a_terminal_leaves_the_run(trainyard, package):
     assert process.returncode == 130
     assert state(trainyard) == "running"
     assert "run nap-1" in trainyard("runs", "cancel", "nap-1")[1]
-    wait_for(lambda: state(trainyard) == "cancelled", "cancelled")
+    wait_until(lambda: state(trainyard) == "cancelled", "cancelled", timeout_seconds=WAIT_SECONDS)
 
 
 def test_at_a_terminal_ctrl_c_asks_whether_to_cancel(trainyard, package):
@@ -164,11 +157,17 @@ def test_at_a_terminal_ctrl_c_asks_whether_to_cancel(trainyard, package):
         return text in shown
 
     try:
-        wait_for(lambda: state(trainyard) == "running" and says("nap"), "the step shown")
+        wait_until(
+            lambda: state(trainyard) == "running" and says("nap"),
+            "the step shown",
+            timeout_seconds=WAIT_SECONDS,
+        )
         process.send_signal(signal.SIGINT)
-        wait_for(lambda: says("Cancel run nap-1? [y/N]"), "the question")
+        wait_until(
+            lambda: says("Cancel run nap-1? [y/N]"), "the question", timeout_seconds=WAIT_SECONDS
+        )
         os.write(ours, b"y\n")
-        wait_for(lambda: says("run nap-1 is CANCELLED"), "the end")
+        wait_until(lambda: says("run nap-1 is CANCELLED"), "the end", timeout_seconds=WAIT_SECONDS)
         assert process.wait(WAIT_SECONDS) == 1
     finally:
         process.kill()

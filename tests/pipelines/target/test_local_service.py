@@ -23,6 +23,7 @@ from pipelines.target.local_service import (
 )
 from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
 from tests.support.forks import Fork, forks_with
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_SECONDS = 60
@@ -32,7 +33,6 @@ NUM_FIRST_COMMANDS, NUM_ROUNDS = 5, 4
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
 def wait_for_file(path: str):
     import os
-    import time
 
     while not os.path.exists(path):
         time.sleep(0.05)
@@ -91,15 +91,10 @@ class Commands:
 
     def wait_until_running(self, run: str) -> int:
         """Wait until the run is executing; return the service's pid."""
-        wait_for(lambda: self.state(run) == "RUNNING", f"{run} running")
+        wait_until(
+            lambda: self.state(run) == "RUNNING", f"{run} running", timeout_seconds=WAIT_SECONDS
+        )
         return service_pid(self.root)
-
-
-def wait_for(condition, what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_SECONDS} s"
-        time.sleep(0.05)
 
 
 def has_open(pid: int, path: Path) -> bool:
@@ -144,7 +139,9 @@ def test_service_stops_when_all_its_users_are_killed(commands):
     for one in (first, second):
         one.kill()
 
-    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the service's end")
+    wait_until(
+        lambda: not Path(f"/proc/{pid}").exists(), "the service's end", timeout_seconds=WAIT_SECONDS
+    )
 
 
 def test_concurrent_commands_start_one_service(commands):
@@ -169,7 +166,11 @@ def test_any_user_can_keep_the_service(commands):
     assert first.wait(WAIT_SECONDS) == 0, commands.log("first")
 
     commands.release("left")
-    wait_for(lambda: commands.state("left") == "SUCCEEDED", "the run that was left")
+    wait_until(
+        lambda: commands.state("left") == "SUCCEEDED",
+        "the run that was left",
+        timeout_seconds=WAIT_SECONDS,
+    )
     assert service_pid(commands.root) == pid
 
 
@@ -178,7 +179,11 @@ def test_command_waits_for_a_stopping_service(commands):
     with (commands.root / lease.USERS_FILE).open("a") as ending:
         fcntl.flock(ending, fcntl.LOCK_EX)  # as the service does until its process ends
         user = commands.start("models", "list", log="list")
-        wait_for(lambda: has_open(user.pid, commands.root / lease.USERS_FILE), "the command's look")
+        wait_until(
+            lambda: has_open(user.pid, commands.root / lease.USERS_FILE),
+            "the command's look",
+            timeout_seconds=WAIT_SECONDS,
+        )
         assert not (commands.root / lease.START_FILE).exists()
 
     assert user.wait(WAIT_SECONDS) == 0, commands.log("list")

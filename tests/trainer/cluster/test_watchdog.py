@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.support.waiting import wait_until
 from trainer.cluster.ports import check_port
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import Watchdog
@@ -44,22 +45,15 @@ def watch():
         dog.close()
 
 
-def wait_for(condition, *, timeout_seconds=10):
-    deadline = time.monotonic() + timeout_seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_seconds} s for the watchdog"
-        time.sleep(0.02)
-
-
 def test_a_stall_is_reported_repeatedly_until_there_is_progress(watch):
     dog, stalls = watch()
-    wait_for(lambda: len(stalls) >= 2)
+    wait_until(lambda: len(stalls) >= 2)
     assert [number for number, _ in stalls[:2]] == [1, 2]
     assert "for 0 s" in stalls[0][1]
 
     dog.report_progress()
     number = len(stalls)
-    wait_for(lambda: len(stalls) > number)
+    wait_until(lambda: len(stalls) > number)
     assert stalls[number][0] == 1
 
 
@@ -76,7 +70,7 @@ def test_an_excused_wait_is_not_a_stall(watch):
     time.sleep(3 * STALL)
     assert stalls == []
     waits[0] = False
-    wait_for(lambda: stalls)
+    wait_until(lambda: stalls)
 
 
 @pytest.mark.parametrize(

@@ -186,5 +186,5 @@ def test_a_resnet_has_as_many_weights_as_in_the_paper(model, num_weights):
 
 
 def test_an_unknown_model_lists_the_known_ones():
-    with pytest.raises(ValueError, match="'resnet21' is not a model of cifar10; use one of: fast"):
+    with pytest.raises(ValueError, match="'resnet21' is not a model of cifar10; allowed are fast"):
         load_workload("cifar10").recipe("resnet21")

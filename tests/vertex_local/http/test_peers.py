@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.target.local_service import LocalService
 from pipelines.target.places import TargetError, make_state_dir
 from tests.support.service import PARENT, running_service
+from tests.support.waiting import wait_until
 from vertex_local.http import peers
 from vertex_local.machine import files
 
@@ -66,14 +66,11 @@ def job(path: Path) -> dict[str, Any]:
 
 
 def wait_for_end(service, name: str) -> str:
-    deadline = time.monotonic() + 30
-    while (state := service.do("GET", f"/v1/{name}")["state"]) in (
-        "JOB_STATE_PENDING",
-        "JOB_STATE_RUNNING",
-    ):
-        assert time.monotonic() < deadline, f"{name} did not end within 30 s"
-        time.sleep(0.05)
-    return state
+    def final_state() -> str:
+        state = service.do("GET", f"/v1/{name}")["state"]
+        return "" if state in ("JOB_STATE_PENDING", "JOB_STATE_RUNNING") else state
+
+    return wait_until(final_state, f"the end of {name}")
 
 
 @needs_root

@@ -25,6 +25,7 @@ from pipelines.schedules.file import ScheduleFile
 from pipelines.target.lease import Lease, keep_service
 from pipelines.target.places import Target
 from tests.support.http_server import Handler, running
+from tests.support.waiting import wait_until
 
 PROJECT, LOCATION = "demo", "us-central1"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
@@ -211,13 +212,6 @@ def fast_service(root):
         process.communicate(timeout=WAIT_TIMEOUT_SECONDS)
 
 
-def until(is_reached, what: str) -> None:
-    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
-    while not is_reached():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def test_runs_start_on_time_once_the_service_stays(package, tmp_path):
     minutely = {**plan(package, tmp_path, max_runs=2, queue=True).body, "cron": "* * * * *"}
     with fast_service(tmp_path / "vertex") as api:
@@ -226,14 +220,19 @@ def test_runs_start_on_time_once_the_service_stays(package, tmp_path):
         assert list(api.list_resources("pipelineJobs")) == [], "it may end at any moment"
 
         keep_service(tmp_path / "vertex")
-        until(lambda: api.get(name)["state"] == "COMPLETED", "two runs were not started")
+        wait_until(
+            lambda: api.get(name)["state"] == "COMPLETED",
+            "the start of two runs",
+            timeout_seconds=WAIT_TIMEOUT_SECONDS,
+        )
 
         runs = list(api.list_resources("pipelineJobs", filter=f'schedule_name="{name}"'))
         assert len(runs) == 2
         for run in runs:
-            until(
+            wait_until(
                 lambda run=run: api.get(run["name"])["state"] == "PIPELINE_STATE_SUCCEEDED",
-                f"{run['name']} did not succeed",
+                f"the success of {run['name']}",
+                timeout_seconds=WAIT_TIMEOUT_SECONDS,
             )
         last = api.get(name)["lastScheduledRunResponse"]
         assert last["runResponse"] == runs[1]["name"]
