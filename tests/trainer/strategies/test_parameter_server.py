@@ -82,7 +82,7 @@ def test_a_lost_worker_is_replaced_and_each_update_is_counted_once(
     replicas["worker/0"].kill()
     chief.wait_for("worker/0 is lost; 1 worker continues")
     replicas["worker/0"] = replicas["worker/0"].start_again()
-    codes = {name: replica.wait() for name, replica in replicas.items()}
+    codes = {name: replica.wait(timeout_seconds=180) for name, replica in replicas.items()}
     assert set(codes.values()) == {0}, chief.log
     assert "worker/0 is back" in chief.log
     assert f"step {total}/{total}" in chief.log
