@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from typing import NamedTuple
 
 import pytest
@@ -23,6 +22,7 @@ WAIT_SECONDS = 60
 
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
 def nap(seconds: float, text: str):
+    import time
 
     print(f"I say {text}", flush=True)  # noqa: T201
     time.sleep(seconds)

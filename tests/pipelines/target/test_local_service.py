@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import stat
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -33,6 +32,7 @@ NUM_FIRST_COMMANDS, NUM_ROUNDS = 5, 4
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
 def wait_for_file(path: str):
     import os
+    import time
 
     while not os.path.exists(path):
         time.sleep(0.05)
