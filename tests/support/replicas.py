@@ -19,7 +19,7 @@ from tests.support.forks import EVERYTHING, Fork, forks_with
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 SPLITS = {"train": (512, 3), "eval": (100, 1), "test": (100, 1)}
-WAIT_SECONDS = 60
+WAIT_SECONDS = 120
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from tests.support.evaluation import evaluate
 from trainer.errors import EXIT_RESTART
 from trainer.training.checkpoint import list_checkpoints
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 # Blocks of ten steps; a step is 32 digits of 792 bytes.
 STREAM = ("--cache", "stream", "--cache-gb", 3 * 10.5 * 32 * 792 / 1e9)
 
