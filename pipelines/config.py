@@ -13,15 +13,9 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.options import PrepareOptions
 from pipelines.values import read_value
 from pipelines.vertex_checks import check_labels
-from trainer.config.settings import (
-    ConfigError,
-    check_settings,
-    find_setting,
-    same_setting,
-    setting,
-)
+from trainer.config.settings import check_settings, find_setting, same_setting, setting
 from trainer.config.train_config import TrainConfig
-from trainer.errors import ClusterError
+from trainer.errors import ClusterError, ConfigError
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 

@@ -40,8 +40,11 @@ class ClusterSpec(Shape):
 
     @classmethod
     def from_json(cls, text: str) -> "ClusterSpec":
-        """Return the cluster of the pipeline's parameter."""
-        values = json.loads(text)
+        """Return the cluster of the pipeline's parameter; ClusterError if it is not one."""
+        try:
+            values = json.loads(text)
+        except ValueError:
+            values = None
         if not isinstance(values, dict):
             raise ClusterError(f"the cluster must be a JSON object, not {text!r}")
         return cls.from_dict(values)

@@ -17,7 +17,8 @@ from components.prepare_examples.tfrecords.shards import (
     plan_num_shards,
 )
 from trainer import paths
-from trainer.config.settings import ConfigError, check_settings, setting
+from trainer.config.settings import check_settings, setting
+from trainer.errors import ConfigError
 from trainer.suggest import did_you_mean
 from trainer.workloads.taxi_table import TIME_ZONE
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from components.yaml_text import YamlError, load_documents
 from pipelines.package.image import IMAGE_REPOSITORY
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 from trainer.suggest import did_you_mean
 
 KINDS: dict[str, tuple[type, ...]] = {

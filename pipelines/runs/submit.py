@@ -24,7 +24,7 @@ from pipelines.target.places import Target
 from pipelines.values import read_value
 from pipelines.vertex_checks import check_labels
 from trainer import paths
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 

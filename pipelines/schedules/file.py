@@ -13,7 +13,7 @@ from cronsim import CronSim, CronSimError
 from components.yaml_text import YamlError, load_yaml
 from pipelines.config import RUNS
 from pipelines.package.registry import is_address
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 from trainer.suggest import did_you_mean
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")

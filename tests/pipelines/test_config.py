@@ -15,8 +15,8 @@ from pipelines.config import (
     with_settings,
 )
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig, parse_flags
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 

@@ -12,7 +12,7 @@ from pipelines.schedules.differences import REQUEST, plan_schedule
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
 from tests.support.package_repository import TOKEN, serving
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/demo/repo"
 

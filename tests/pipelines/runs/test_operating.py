@@ -22,7 +22,7 @@ from pipelines.runs.tables import (
 )
 from pipelines.target.places import local_target, vertex_target
 from tests.components.run_summary.test_summary import FAILED, VERSION, job, task
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 

@@ -25,7 +25,7 @@ from pipelines.runs.submit import (
     run_prefix,
 )
 from pipelines.target.places import local_target, vertex_target
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 
