@@ -23,7 +23,6 @@ from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
 from pipelines.package.registry import RegistryError
 from pipelines.resources import ResourceError
 from pipelines.target.local_service import ServiceError
-from pipelines.target.places import TargetError
 from trainer.errors import ConfigError
 
 EXAMPLES = """\
@@ -42,7 +41,7 @@ examples:
   trainyard models list
   trainyard jobs logs JOB_ID --replica worker/1
 """
-USAGE_ERRORS = (ConfigError, TargetError, ResourceError)
+USAGE_ERRORS = (ConfigError, ResourceError)
 FAILURES = (StepError, VertexError, RegistryError, ServiceError, OSError)
 LOGIN = "Log in with `gcloud auth application-default login`; see docs/vertex-setup.md."
 

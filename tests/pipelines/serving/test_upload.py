@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from components.errors import StepError
 from components.labels import MODEL_LABEL, STATE_LABEL
 from components.model_version import saved_model
-from components.model_version.saved_model import SavedModelError, check_saved_model
+from components.model_version.saved_model import check_saved_model
 from components.model_version.upload import upload_version
 from components.plan_training.plan import serving_container
 from components.prepare_examples.raw_data.buckets import Object
@@ -193,7 +194,7 @@ def test_a_job_without_a_finished_model_is_refused(job, trainyard, code, ending,
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_folder_without_a_complete_model_is_refused(folder, files, message):
-    with pytest.raises(SavedModelError, match=message):
+    with pytest.raises(StepError, match=message):
         check_saved_model(folder(*files))
 
 
@@ -204,7 +205,7 @@ def test_model_that_the_server_cannot_load_is_refused(folder, tmp_path, content)
     path = folder("saved_model.pb", "workload.json")
     (tmp_path / "model" / "workload.json").write_text(content)
 
-    with pytest.raises(SavedModelError, match="does not describe a model"):
+    with pytest.raises(StepError, match="does not describe a model"):
         check_saved_model(path)
 
 
