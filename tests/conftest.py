@@ -4,6 +4,7 @@ import csv
 import ctypes
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ import pytest
 from tests.support.docker_command import docker
 from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
 
-pytest_plugins = ["tests.support.replicas", "tests.support.service"]
+pytest_plugins = ["tests.support.replicas", "tests.support.service", "tests.support.trips"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,6 +78,13 @@ def temp_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return folder
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """Listen on a free port of the loopback interface."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
 
 
 def write_idx(path: Path, values: np.ndarray) -> None:

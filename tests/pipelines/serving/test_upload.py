@@ -13,12 +13,12 @@ from components.model_version.upload import upload_version
 from components.plan_training.plan import serving_container
 from components.prepare_examples.raw_data.buckets import Object
 from components.vertex.api import EMULATOR_VARIABLE, connect
-from pipelines.cli import main
 from pipelines.package.image import default_image
 from pipelines.resources import ResourceError
 from pipelines.serving import upload as upload_module
 from pipelines.serving.upload import upload
 from pipelines.target.places import LOCAL_PROJECT
+from tests.support.models import aliases, versions
 from tests.support.service import running_service
 
 WAIT_SECONDS = 20
@@ -30,23 +30,6 @@ folder.mkdir(parents=True)
 (folder / "saved_model.pb").write_bytes(b"graph")
 (folder / "workload.json").write_text('{DESCRIBED}')
 """
-
-
-@pytest.fixture
-def api(service, monkeypatch):
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
-    return connect(LOCAL_PROJECT, "us-central1")
-
-
-@pytest.fixture
-def trainyard(api, tmp_path, capsys):
-    """Run a command; return its exit code, output and error output."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main([*arguments, "--state-dir", str(tmp_path / "state")])
-        return (code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
@@ -82,17 +65,6 @@ def folder(tmp_path):
         return str(tmp_path / under)
 
     return write
-
-
-def versions(api) -> dict[str, dict]:
-    """Return the aliases of the only model's versions by number."""
-    [model] = api.list_resources("models")
-    found = api.list_resources(f"{model['name'].partition('@')[0]}:listVersions")
-    return {one["versionId"]: one for one in found}
-
-
-def aliases(api) -> dict[str, list[str]]:
-    return {number: sorted(one["versionAliases"]) for number, one in versions(api).items()}
 
 
 def test_uploaded_job_model_equals_the_pipelines_version(api, job, trainyard):

@@ -196,12 +196,6 @@ def test_a_state_folder_that_is_a_file_is_refused_by_its_name(tmp_path):
         make_state_dir(file)
 
 
-@pytest.fixture
-def listener():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener
-
-
 @pytest.fixture(params=["netlink", "proc"])
 def source(request, monkeypatch):
     """Set the source of the kernel's information."""
