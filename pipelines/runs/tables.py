@@ -129,7 +129,7 @@ def metric_of(run: Summary) -> str:
     return f"{names[0]} {run.metrics[names[0]]:.4f}" if names else ""
 
 
-def settings_text(settings: dict[str, Any]) -> str:
+def settings_text(settings: Json) -> str:
     """Return the settings that differ from the workload's defaults."""
     changed = changed_settings(settings)
     changed.pop("workload", None)
