@@ -20,7 +20,7 @@ WRONG = {**RIGHT, "probabilities": [0.5, 0.5]}
 
 @pytest.fixture
 def version(api, tmp_path):
-    """Uploads a version of `tiny` that is right, or wrong by its golden prediction."""
+    """Upload a version of `tiny`, whose golden prediction is right or wrong."""
 
     def do(*, is_right: bool = True, words: tuple[str, ...] = ("classes",)) -> ResourceName:
         folder = tmp_path / "artifact"
