@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.json_object import parse_object
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.options import PrepareOptions
@@ -140,7 +141,7 @@ class RunConfig:
             raise ConfigError(f"the package has no default for {', '.join(sorted(missing))}")
         known = {name: value for name, value in parameters.items() if name in names}
         for name in {"train", "thresholds", "prepare"} & set(known):
-            known[name] = json.loads(known[name])
+            known[name] = parse_object(known[name], name=name)
         if "cluster" in known:
             known["cluster"] = ClusterSpec.from_json(known["cluster"])
         if "max_examples" in known:

@@ -31,14 +31,15 @@ def plan_training(
     import logging
 
     from components.errors import errors_in_one_line
+    from components.json_object import parse_object
     from components.plan_training.cluster_spec import ClusterSpec
-    from components.plan_training.plan import parse_train, plan_training, serving_container
+    from components.plan_training.plan import plan_training, serving_container
 
     with errors_in_one_line():
         plan = plan_training(
             workload,
             cluster=ClusterSpec.from_json(cluster),
-            train=parse_train(train),
+            train=parse_object(train, name="train"),
             image=image,
             examples_uri=examples.uri,
         )

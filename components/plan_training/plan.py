@@ -7,7 +7,6 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
 from components.plan_training.spellings.pools import COMMAND
 from trainer.cluster.roles import ROLES
-from trainer.errors import ConfigError
 from trainer.json_types import Json
 
 SERVING_PORT = 8080
@@ -58,17 +57,6 @@ def plan_training(
             f"{cluster.machine}, {json.dumps(train)}"
         ),
     )
-
-
-def parse_train(text: str) -> Json:
-    """Return the trainer's flags of the pipeline's parameter; ConfigError if it is no object."""
-    try:
-        train = json.loads(text)
-    except ValueError:
-        train = None
-    if not isinstance(train, dict):
-        raise ConfigError(f"train must be a JSON object, not {text!r}")
-    return train
 
 
 def trainer_strategy(cluster: ClusterSpec) -> str:
