@@ -15,12 +15,12 @@ WEBHOOK = "on_failure_url"
 SOURCE_DIGEST = re.compile(r":src-([0-9a-f]{12})")
 
 
-def settings_of(job: Json) -> Json:
+def settings_of(job: Json) -> dict[str, Any]:
     """Return the parameters of a run by name, keys of a JSON object as `train.epochs`.
 
     A webhook's URL is without its path, which is often a secret.
     """
-    found: Json = {}
+    found: dict[str, Any] = {}
     for name, value in parameters_of(job).items():
         if name in PLACES:
             continue
@@ -32,7 +32,7 @@ def settings_of(job: Json) -> Json:
     return found
 
 
-def parameters_of(job: Json) -> Json:
+def parameters_of(job: Json) -> dict[str, Any]:
     """Return the parameters of a run, with the pipeline's defaults."""
     root = job.get("pipelineSpec", {}).get("root", {})
     definitions = root.get("inputDefinitions", {}).get("parameters", {})

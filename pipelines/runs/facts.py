@@ -1,13 +1,13 @@
 """Facts of runs, read from their PipelineJobs."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import Summary, summarize
 from components.vertex.api import VertexApi
 from pipelines.config import RUNS, named_run
-from trainer.json_types import Json
 
 NUM_THREADS = 8
 
@@ -34,7 +34,7 @@ def newest_runs(api: VertexApi, *, limit: int, schedule: str = "") -> list[Summa
     return [summarize(job) for job in jobs if job]  # None: deleted in the meantime
 
 
-def changed_settings(settings: Json) -> Json:
+def changed_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that differ from the workload's defaults."""
     if settings.get("workload") not in RUNS:
         return settings

@@ -5,7 +5,6 @@ import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.errors import RouteError
@@ -32,7 +31,7 @@ class GzipDownloads:
             archive = folder / file.gzip_name
             url, sha256 = f"{self.base_url}/{file.gzip_name}", file.gzip_sha256
             assert sha256 is not None, f"{file.name} is not published gzipped"
-            twice(partial(download, url, archive, sha256=sha256))
+            twice(lambda: download(url, archive, sha256=sha256))  # noqa: B023
             gunzip(archive, folder / file.name, sha256=file.sha256)
             archive.unlink()
 
