@@ -5,11 +5,11 @@ import sys
 from collections.abc import Iterator
 
 from components.vertex.api import VertexError
-from trainer.errors import TrainerError
+from trainer.errors import ClusterError, TrainerError
 
 
 class StepError(Exception):
-    """A step cannot go on; the message says why and what to do."""
+    """A step cannot continue; the message says why and what to do."""
 
 
 @contextlib.contextmanager
@@ -17,5 +17,6 @@ def errors_in_one_line() -> Iterator[None]:
     """End a pipeline's step with one line for an error that a user can solve, without traceback."""
     try:
         yield
-    except (StepError, TimeoutError, TrainerError, VertexError) as error:
-        sys.exit(f"error: {' '.join(str(error).split())}")
+    except (StepError, TrainerError, VertexError, OSError) as error:
+        reasons = error.problems if isinstance(error, ClusterError) else (str(error),)
+        sys.exit(f"error: {' '.join('; '.join(reasons).split())}")

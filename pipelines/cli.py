@@ -6,7 +6,6 @@ import signal
 import sys
 
 from components.errors import StepError
-from components.prepare_examples.errors import DataError
 from components.vertex.api import VertexError
 from pipelines.command.clusters import add_cluster_commands
 from pipelines.command.endpoints import add_endpoints
@@ -24,8 +23,7 @@ from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
 from pipelines.package.registry import RegistryError
 from pipelines.resources import ResourceError
 from pipelines.target.local_service import ServiceError
-from pipelines.target.places import TargetError
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 EXAMPLES = """\
 examples:
@@ -43,8 +41,8 @@ examples:
   trainyard models list
   trainyard jobs logs JOB_ID --replica worker/1
 """
-USAGE_ERRORS = (ConfigError, TargetError, ResourceError)
-FAILURES = (DataError, StepError, VertexError, RegistryError, ServiceError, OSError)
+USAGE_ERRORS = (ConfigError, ResourceError)
+FAILURES = (StepError, VertexError, RegistryError, ServiceError, OSError)
 LOGIN = "Log in with `gcloud auth application-default login`; see docs/vertex-setup.md."
 
 

@@ -8,20 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.json_object import parse_object
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.options import PrepareOptions
 from pipelines.values import read_value
 from pipelines.vertex_checks import check_labels
-from trainer.config.settings import (
-    ConfigError,
-    check_settings,
-    find_setting,
-    same_setting,
-    setting,
-)
+from trainer.config.settings import check_settings, find_setting, limits_of, same_setting, setting
 from trainer.config.train_config import TrainConfig
-from trainer.errors import ClusterError
+from trainer.errors import ClusterError, ConfigError
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 
@@ -30,6 +25,8 @@ logger = logging.getLogger(__name__)
 GROUPS = ("cluster", "train", "thresholds", "prepare", "labels")
 # The settings of PrepareOptions that are parameters of the pipeline, not keys of `prepare`.
 RUN_PREPARE_SETTINGS = ("max_examples", "trust_files")
+# Metrics of the workloads.
+METRICS = limits_of(find_setting(TrainConfig, "best_metric")).choices
 # The trainer's settings that the pipeline sets.
 PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
 
@@ -47,7 +44,9 @@ class RunConfig:
     endpoint_name: str = setting("name of the endpoint that serves the model")
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     train: dict[str, Any] = setting("settings of the trainer", factory=dict)
-    thresholds: dict[str, float] = setting("least metrics of a model to deploy", factory=dict)
+    thresholds: dict[str, float] = setting(
+        "least metrics of a model to deploy; of the loss: the largest", factory=dict
+    )
     prepare: dict[str, Any] = setting("settings of prepare_examples", factory=dict)
     serving_machine: str = setting("machine type of the endpoint", default="n1-standard-4")
     max_examples: int = same_setting(PrepareOptions, "max_examples")
@@ -142,7 +141,7 @@ class RunConfig:
             raise ConfigError(f"the package has no default for {', '.join(sorted(missing))}")
         known = {name: value for name, value in parameters.items() if name in names}
         for name in {"train", "thresholds", "prepare"} & set(known):
-            known[name] = json.loads(known[name])
+            known[name] = parse_object(known[name], name=name)
         if "cluster" in known:
             known["cluster"] = ClusterSpec.from_json(known["cluster"])
         if "max_examples" in known:
@@ -265,7 +264,7 @@ def _setting_keys(config: RunConfig) -> list[str]:
     groups: dict[str, Iterable[str]] = {
         "cluster": (f.name for f in dataclasses.fields(ClusterSpec)),
         "train": trainer_flags(),
-        "thresholds": config.thresholds,
+        "thresholds": METRICS,
         "prepare": (
             f.name for f in dataclasses.fields(PrepareOptions) if f.name not in RUN_PREPARE_SETTINGS
         ),
@@ -275,9 +274,15 @@ def _setting_keys(config: RunConfig) -> list[str]:
 
 
 def _check_key(key: str, config: RunConfig) -> None:
-    """Check the key of a setting; a label may have any name."""
+    """Check the key of a setting; a label may have any name, a metric any but a misspelt one.
+
+    The evaluation checks that the workload has the metric.
+    """
     allowed = _setting_keys(config)
-    if key not in allowed and not key.startswith("labels."):
+    group, _, name = key.partition(".")
+    if group == "labels" or (group == "thresholds" and name and not did_you_mean(name, METRICS)):
+        return
+    if key not in allowed:
         hint = did_you_mean(key, allowed)
         raise ConfigError(f"unknown key {key!r};{hint} allowed are {', '.join(allowed)}")
 

@@ -68,7 +68,8 @@ def train_and_deploy(
         workload: What to train, for example `mnist`.
         cluster: Shape, machines, GPUs, spot and time limit, a JSON object (configs/clusters).
         train: Flags of `python -m trainer.task`, a JSON object.
-        thresholds: Minimum of each metric that gates the deployment, a JSON object.
+        thresholds: Least value of each metric that gates the deployment (of the loss: the largest),
+            a JSON object.
         model_name: Display name of the model in the registry; an existing one gets a new version.
         endpoint_name: Display name of the endpoint; an existing one is reused.
         data_dir: Folder of raw data files; empty: they are downloaded.

@@ -3,7 +3,7 @@
 import re
 
 from components.labels import RUN_LABEL
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 # https://cloud.google.com/vertex-ai/docs/general/resource-labels-and-tags
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 SERVICES = (
     "aiplatform.googleapis.com",

@@ -1,9 +1,10 @@
-"""Fixtures that every kind of test may use."""
+"""Markers, the temporary folder of the session, and fixtures that all tests share."""
 
 import csv
 import ctypes
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ import pytest
 from tests.support.docker_command import docker
 from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
 
-pytest_plugins = ["tests.support.replicas", "tests.support.service"]
+pytest_plugins = ["tests.support.replicas", "tests.support.service", "tests.support.trips"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,9 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Gives the session, all its processes, a folder for temporary files that its end removes."""
+    """Create a folder for temporary files of the session; it is removed at the end."""
     if hasattr(config, "workerinput"):
-        return  # has that of the process that started it
+        return  # a worker of xdist uses the folder of the process that started it
     folder = tempfile.mkdtemp(prefix="trainyard-tests-")
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = None
@@ -49,19 +50,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def no_subreaper() -> None:
-    """Lets the system reap what a killed service leaves.
+    """Let init reap the orphans of a killed service.
 
-    A group of processes that an earlier test has started made this process their subreaper, which
-    reaps nobody else's.
+    A group of processes that an earlier test started made this process a subreaper, which would get
+    the orphans and not reap them.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.fixture(autouse=True)
 def no_service_left_in_environment() -> Iterator[None]:
-    """Fails the test that leaves a service's address to those after it."""
+    """Fail a test that leaves a service's address in the environment."""
     name = "VERTEX_EMULATOR_HOST"
-    before = os.environ.get(name)  # a module's service may be named for all its tests
+    before = os.environ.get(name)  # a module may set it for all its tests
     yield
     left = os.environ.pop(name, None)
     if before is not None:
@@ -71,12 +72,19 @@ def no_service_left_in_environment() -> Iterator[None]:
 
 @pytest.fixture
 def temp_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder for temporary files of this process and those that it starts."""
+    """Create the folder for temporary files of this process and its children."""
     folder = tmp_path / "temp"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
     return folder
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """Listen on a free port of the loopback interface."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
 
 
 def write_idx(path: Path, values: np.ndarray) -> None:
@@ -86,20 +94,20 @@ def write_idx(path: Path, values: np.ndarray) -> None:
 
 @pytest.fixture(scope="session")
 def container_image() -> str:
-    """The image of this source; skips where it cannot be run."""
+    """Return the image of this source; skip the test if it cannot be run."""
     from pipelines.package.image import default_image
 
     image = default_image()
     if not shutil.which("docker"):
-        pytest.skip("there is no `docker` on PATH")
+        pytest.skip("`docker` is not on PATH")
     try:
         docker("version")
     except subprocess.CalledProcessError:
-        pytest.skip("no Docker engine answers")
+        pytest.skip("no Docker engine responds")
     try:
         docker("image", "inspect", "--", image)
     except subprocess.CalledProcessError:
-        pytest.skip(f"the image of this source, {image}, is not there: make image")
+        pytest.skip(f"the image of this source, {image}, does not exist: make image")
     return image
 
 
@@ -117,7 +125,7 @@ def left_over() -> Callable[[Path], list[str]]:
 
 
 def write_mnist(folder: Path, *, num_train: int = 60, num_test: int = 20) -> Path:
-    """Writes a small MNIST of noise, which a class brightens in its own row; answers its folder."""
+    """Write a small MNIST of noise, each class with a bright row of its own; return its folder."""
     folder.mkdir(exist_ok=True)
     for part, count in (("train", num_train), ("t10k", num_test)):
         labels = np.arange(count) % 10
@@ -130,13 +138,13 @@ def write_mnist(folder: Path, *, num_train: int = 60, num_test: int = 20) -> Pat
 
 @pytest.fixture
 def tiny_mnist(tmp_path: Path) -> Callable[..., Path]:
-    """`write_mnist` into a folder of the test's own."""
+    """Call `write_mnist` with a folder of the test."""
     return partial(write_mnist, tmp_path / "tiny-mnist")
 
 
 @pytest.fixture
 def tiny_cifar10(tmp_path: Path) -> Callable[..., Path]:
-    """Writes five small CIFAR-10 batches of noise and a test batch; answers their folder."""
+    """Write five small CIFAR-10 batches of noise and a test batch; return their folder."""
 
     def write(*, num_batch: int = 20, num_test: int = 10) -> Path:
         folder = tmp_path / "tiny-cifar10"
@@ -154,7 +162,7 @@ def tiny_cifar10(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def taxi_rows() -> Callable[..., list[dict[str, str]]]:
-    """Makes up trips: every third one tips well, every fifth names no company."""
+    """Make up trips: every third has a big tip, every fifth has no company."""
 
     def make(count: int = 200) -> list[dict[str, str]]:
         rows = []
@@ -188,7 +196,7 @@ def taxi_rows() -> Callable[..., list[dict[str, str]]]:
 
 @pytest.fixture
 def write_csv(tmp_path: Path) -> Callable[..., Path]:
-    """Writes rows as CSV; answers the file."""
+    """Write rows as CSV; return the file."""
 
     def write(rows: list[dict[str, str]], name: str = "trips.csv") -> Path:
         path = tmp_path / name

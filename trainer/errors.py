@@ -14,7 +14,11 @@ class TrainerError(Exception):
     """The job cannot continue; the message says why and what to do."""
 
 
-class ClusterError(TrainerError, ValueError):
+class ConfigError(TrainerError, ValueError):
+    """A setting is not allowed; the message has its name, its value and what is allowed."""
+
+
+class ClusterError(ConfigError):
     """A cluster that cannot train; `problems` has a sentence for each reason."""
 
     def __init__(self, *problems: str):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from trainer.cluster.liveness import end_process
 from trainer.cluster.ports import check_port
 from trainer.cluster.tf_config import Cluster, choose_strategy, parse_tf_config
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import (
     Folders,
     TrainConfig,
@@ -20,7 +19,7 @@ from trainer.config.train_config import (
 )
 from trainer.errors import (
     EXIT_RESTART,
-    ClusterError,
+    ConfigError,
     Preempted,
     ReplicaLostError,
     TrainerError,
@@ -45,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cluster = parse_tf_config(os.environ.get("TF_CONFIG"))
         strategy = choose_strategy(config.strategy, cluster)
         folders = resolve_folders(config.output_dir, os.environ)
-    except (ClusterError, ConfigError) as error:
+    except ConfigError as error:
         sys.stderr.write(f"python -m trainer.task: error: {error}\n")
         return 2
     _configure_logging(cluster)

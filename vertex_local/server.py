@@ -26,7 +26,7 @@ from vertex_local.machine import docker as containers
 from vertex_local.machine import root_lock, users
 from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine, find_engine
-from vertex_local.machine.files import make_private
+from vertex_local.machine.files import make_private, remove_temp_dir
 from vertex_local.machine.ports import LOOPBACK
 from vertex_local.models import resource as models
 from vertex_local.pipelines import resource as pipelines
@@ -220,7 +220,7 @@ def _shut_down(service: Service, server: http_server.HttpServer) -> None:
     if service.warm:
         service.warm.close()
     _remove_left_containers(service.root)
-    leftovers.remove_temp_dir(service.root)
+    remove_temp_dir(service.root)
     service.store.checkpoint()
     server.trigger.pull_trigger(server.close)
 

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from components.evaluate.held_out import HeldOut, read_held_out
 from components.evaluate.report import render_report
@@ -88,7 +88,7 @@ def golden_predictions(held_out: HeldOut, predictor: "Predictor", labels: Sequen
 
 def log_metrics(artifact: "Metrics", evaluation: "Evaluation") -> None:
     """Write the metrics to the artifact's metadata and file; without the file, no cache hit."""
-    values: dict[str, Any] = {**evaluation.metrics, "num_examples": evaluation.num_examples}
+    values: Json = {**evaluation.metrics, "num_examples": evaluation.num_examples}
     for name, value in values.items():
         artifact.log_metric(name, value)
     _write(artifact.path, json.dumps(values, indent=2))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.errors import StepError
+from trainer.json_types import Json
 
 LOWER_IS_BETTER = frozenset({"loss"})
 EXAMPLE = '{"accuracy": 0.985}'
@@ -86,7 +87,7 @@ def _compare(name: str, value: float, limit: float) -> tuple[bool, str]:
     return is_met, f"{name} {shown} is {'at least' if is_met else 'below'} {limit:g}"
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
     names = [name for name, _ in pairs]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:

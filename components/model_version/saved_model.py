@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+from components.errors import StepError
 from components.prepare_examples.raw_data.buckets import find_objects
 from trainer import paths
 from trainer.errors import TrainerError
@@ -15,21 +16,17 @@ _SHARD = re.compile(r"variables/variables\.data-\d{5}-of-(\d{5})")
 _KERAS_FILE = re.compile(r".*\.(keras|h5|hdf5)")
 
 
-class SavedModelError(ValueError):
-    """A folder contains no model that can be served; the message says what is missing."""
-
-
 def check_saved_model(uri: str) -> str:
     """Check the files of a model in a folder or in gs://, and return a description of it.
 
     Raises:
-        SavedModelError: A file is missing (named), or the server cannot serve the model.
+        StepError: A file is missing (named), or the server cannot serve the model.
         OSError: The folder cannot be read.
     """
     is_remote = paths.is_bucket_uri(uri)
     names = _names_in_bucket(uri) if is_remote else _names_in_folder(uri)
     if GRAPH not in names:
-        raise SavedModelError(f"{uri} has no {GRAPH}, so it is not a SavedModel{_hint(uri, names)}")
+        raise StepError(f"{uri} has no {GRAPH}, so it is not a SavedModel{_hint(uri, names)}")
     _check_variables(uri, names)
     if DESCRIPTION not in names:
         return f"a SavedModel that {_signature(uri)}"
@@ -39,10 +36,10 @@ def check_saved_model(uri: str) -> str:
 def _names_in_folder(uri: str) -> set[str]:
     folder = Path(uri)
     if _KERAS_FILE.fullmatch(uri) and folder.is_file():
-        raise SavedModelError(f"{uri} is not a SavedModel{_exported(uri)}")
+        raise StepError(f"{uri} is not a SavedModel{_exported(uri)}")
     if not folder.is_dir():
         problem = "is a file; give its folder" if folder.exists() else "does not exist"
-        raise SavedModelError(f"{uri} {problem}")
+        raise StepError(f"{uri} {problem}")
     found = [path for pattern in ("*", "*/*") for path in folder.glob(pattern)]
     return {path.relative_to(folder).as_posix() for path in found if path.is_file()}
 
@@ -59,7 +56,7 @@ def _check_variables(uri: str, names: set[str]) -> None:
     count = int(shards[0][1]) if shards else 1
     expected = {f"variables/variables.data-{n:05d}-of-{count:05d}" for n in range(count)}
     if missing := sorted({VARIABLES, *expected} - names):
-        raise SavedModelError(
+        raise StepError(
             f"{uri} lacks {', '.join(missing)}, which its {GRAPH} needs; copy the whole folder"
         )
 
@@ -85,7 +82,7 @@ def _described(path: Path) -> str:
         content = json.loads(path.read_text())
         workload = load_workload(content["workload"]).with_facts(content["facts"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SavedModelError(f"{path} does not describe a model: {error!r}") from error
+        raise StepError(f"{path} does not describe a model: {error!r}") from error
     return f"a {workload.name} model of this trainer"
 
 
@@ -98,4 +95,4 @@ def _signature(uri: str) -> str:
     try:
         return str(read_signature(uri))
     except TrainerError as error:
-        raise SavedModelError(str(error)) from error
+        raise StepError(str(error)) from error

@@ -7,7 +7,8 @@ from components.plan_training.findings import Findings
 from components.plan_training.machines import MACHINES, accelerator_error, machine_error
 from components.plan_training.shape import COUNT_KEYS, Shape
 from trainer.cluster.roles import find_role_errors, max_gpus
-from trainer.config.settings import ConfigError, check
+from trainer.config.settings import check
+from trainer.errors import ConfigError
 
 # Names of the fields of Shape in a file, where they differ, for messages; `machine.ROLE` and
 # `accelerator.ROLE` are those of one role's machine and accelerator.

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from components.json_object import parse_object
 from components.plan_training.checks import check_shape
 from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import short
-from trainer.errors import ClusterError
 from trainer.json_types import Json
 
 
@@ -40,11 +40,8 @@ class ClusterSpec(Shape):
 
     @classmethod
     def from_json(cls, text: str) -> "ClusterSpec":
-        """Return the cluster of the pipeline's parameter."""
-        values = json.loads(text)
-        if not isinstance(values, dict):
-            raise ClusterError(f"the cluster must be a JSON object, not {text!r}")
-        return cls.from_dict(values)
+        """Return the cluster of the pipeline's parameter; ConfigError if it is not one."""
+        return cls.from_dict(parse_object(text, name="cluster"))
 
     def to_dict(self) -> Json:
         """Return the short form."""

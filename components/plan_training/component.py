@@ -28,19 +28,21 @@ def plan_training(
     ],
 ):
     """Turn the cluster into worker pools; the model is the `model/` that the job will write."""
-    import json
     import logging
 
+    from components.errors import errors_in_one_line
+    from components.json_object import parse_object
     from components.plan_training.cluster_spec import ClusterSpec
     from components.plan_training.plan import plan_training, serving_container
 
-    plan = plan_training(
-        workload,
-        cluster=ClusterSpec.from_json(cluster),
-        train=json.loads(train),
-        image=image,
-        examples_uri=examples.uri,
-    )
+    with errors_in_one_line():
+        plan = plan_training(
+            workload,
+            cluster=ClusterSpec.from_json(cluster),
+            train=parse_object(train, name="train"),
+            image=image,
+            examples_uri=examples.uri,
+        )
     logging.getLogger("plan_training").info(plan.explanation)
     base_output_directory = model.uri
     model.uri = f"{base_output_directory}/model"

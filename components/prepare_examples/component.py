@@ -21,11 +21,11 @@ def fingerprint_input(
         trust_files: Use the files in `data_dir` unverified.
         prepare: Further fields of PrepareOptions, a JSON object.
     """
-    from components.prepare_examples.errors import exit_on_user_errors
+    from components.errors import errors_in_one_line
     from components.prepare_examples.fingerprint import fingerprint
     from components.prepare_examples.options import PrepareOptions
 
-    with exit_on_user_errors():
+    with errors_in_one_line():
         options = PrepareOptions.from_json(prepare, trust_files=trust_files)
         return fingerprint(workload, data_dir=data_dir, options=options)
 
@@ -51,13 +51,13 @@ def prepare_examples(
         prepare: Further fields of PrepareOptions, a JSON object.
         input_fingerprint: Fingerprint of the raw data, so that the cache key covers it.
     """
-    from components.prepare_examples.errors import exit_on_user_errors
+    from components.errors import errors_in_one_line
     from components.prepare_examples.fingerprint import check_unchanged
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import describe
     from components.prepare_examples.prepare import prepare as run
 
-    with exit_on_user_errors():
+    with errors_in_one_line():
         options = PrepareOptions.from_json(
             prepare, max_examples=max_examples, trust_files=trust_files
         )

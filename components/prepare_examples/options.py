@@ -1,12 +1,12 @@
 """Settings of prepare_examples, checked before any data is read."""
 
-import json
 import math
 import zoneinfo
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from components.json_object import parse_object
 from components.prepare_examples.statistics.drift import THRESHOLDS
 from components.prepare_examples.tables.bigquery import build_query
 from components.prepare_examples.tfrecords.shards import (
@@ -17,7 +17,8 @@ from components.prepare_examples.tfrecords.shards import (
     plan_num_shards,
 )
 from trainer import paths
-from trainer.config.settings import ConfigError, check_settings, setting
+from trainer.config.settings import check_settings, setting
+from trainer.errors import ConfigError
 from trainer.suggest import did_you_mean
 from trainer.workloads.taxi_table import TIME_ZONE
 
@@ -236,13 +237,7 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
         Raises:
             ConfigError: it is not a JSON object, or see `from_values`.
         """
-        try:
-            values = json.loads(text or "{}")
-        except ValueError as error:
-            raise ConfigError(f"prepare is not JSON: {error}") from error
-        if not isinstance(values, dict):
-            raise ConfigError(f"prepare is {text!r}; it must be a JSON object")
-        return cls.from_values(values, **more)
+        return cls.from_values(parse_object(text or "{}", name="prepare"), **more)
 
 
 def _check_absolute(name: str, *addresses: str) -> None:

@@ -11,7 +11,10 @@ from trainer.json_types import Json
 
 REPORT_FILE = "report.html"
 TEMPLATE = Path(__file__).with_name("report.html")
-NO_USAGE = "<p>No samples: the training was cached, took less than a second, ran in containers whose control groups are not on this machine, or ran on Vertex AI (see Cloud Monitoring).</p>"  # noqa: E501
+NO_USAGE = (
+    "<p>No samples: the training was cached, took less than a second, ran in containers whose"
+    " control groups are not on this machine, or ran on Vertex AI (see Cloud Monitoring).</p>"
+)
 
 
 def write_report(summary: Summary, folder: Path, *, replicas: list[Json]) -> None:

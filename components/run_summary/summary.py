@@ -5,7 +5,6 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import code_digest, parameters_of, settings_of
@@ -51,12 +50,12 @@ class Summary:
     metrics: dict[str, float]
     model_version: str
     is_new_version: bool
-    settings: dict[str, Any]
+    settings: Json
     data_digest: str
     code_digest: str
     created: str
     ended: str
-    tasks: list[dict[str, Any]]
+    tasks: list[Json]
     seconds: float
     error: str = ""
     warnings: tuple[str, ...] = ()
@@ -182,7 +181,7 @@ def as_ended(
     }
 
 
-def _outcome(state: str, error: str, outputs: dict[str, dict[str, Any]]) -> str:
+def _outcome(state: str, error: str, outputs: dict[str, Json]) -> str:
     if state in ("FAILED", "CANCELLED") and error.startswith(INTERRUPTED_PREFIX):
         return INTERRUPTED
     if state == "FAILED":
@@ -196,7 +195,7 @@ def _outcome(state: str, error: str, outputs: dict[str, dict[str, Any]]) -> str:
     return SAME_MODEL if outputs.get("serve-known", {}).get("Output") else SUCCEEDED
 
 
-def _promoted(outputs: dict[str, dict[str, Any]]) -> str:
+def _promoted(outputs: dict[str, Json]) -> str:
     """Return the version that was promoted, by the task `promote` or by the teardown.
 
     `promote` has no output if it was killed; the teardown completes such a promotion.
@@ -218,12 +217,12 @@ def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:
     return "; ".join(f"{name}: {line.removeprefix(USER_ERROR_PREFIX)}" for name, line in failed)
 
 
-def _warnings(outputs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+def _warnings(outputs: dict[str, Json]) -> tuple[str, ...]:
     warnings = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
     return tuple(str(warnings).splitlines())
 
 
-def _task(view: TaskView) -> dict[str, Any]:
+def _task(view: TaskView) -> Json:
     return {
         "name": view.name,
         "state": view.state,
@@ -240,7 +239,7 @@ def _seconds(job: Json) -> float:
     return round((moments[1] - moments[0]).total_seconds(), 2)
 
 
-def _numbers(metadata: dict[str, Any]) -> dict[str, float]:
+def _numbers(metadata: Json) -> dict[str, float]:
     """Return the metrics, with counts as integers; kfp.local returns them as floats."""
     return {
         name: int(value) if name.startswith("num_") else value

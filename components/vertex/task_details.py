@@ -2,7 +2,6 @@
 
 import datetime
 from dataclasses import dataclass
-from typing import Any
 
 from trainer.json_types import Json
 
@@ -28,7 +27,7 @@ def details_by_name(job: Json) -> dict[str, Json]:
     return {d["taskName"]: d for d in job.get("jobDetail", {}).get("taskDetails", [])}
 
 
-def outputs_of(detail: Json) -> dict[str, Any]:
+def outputs_of(detail: Json) -> Json:
     """Return the outputs of a task by name; of an artifact, its URI and metadata."""
     metadata = detail.get("execution", {}).get("metadata", {})
     outputs = {
@@ -42,7 +41,7 @@ def outputs_of(detail: Json) -> dict[str, Any]:
     return outputs
 
 
-def outputs_by_task(job: Json, task_names: dict[str, str]) -> dict[str, dict[str, Any]]:
+def outputs_by_task(job: Json, task_names: dict[str, str]) -> dict[str, Json]:
     """Return the outputs of each task that has started, by the task's display name."""
     details = details_by_name(job)
     return {

@@ -14,9 +14,8 @@ from components.plan_training.prices import read_prices
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from pipelines.config import RUNS, RunConfig, named_run, read_cluster_file
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
-from trainer.errors import ClusterError
+from trainer.errors import ConfigError
 
 PRICES = Path(__file__).resolve().parents[2] / "configs" / "prices.yaml"
 DEFAULT_WORKLOAD = "mnist"
@@ -77,8 +76,6 @@ def _explain(arguments: argparse.Namespace) -> int:
     file = read_cluster_file(arguments.file)
     try:
         lines = _lines(file, arguments)
-    except ClusterError as error:
-        raise ConfigError(str(error)) from error
     except OSError as error:
         raise ConfigError(
             f"cannot read {error.filename}: {error.strerror}; give another --prices or "
@@ -131,10 +128,7 @@ def _batch_size(run: RunConfig) -> int:
 
 def _commands(arguments: argparse.Namespace) -> int:
     file = read_cluster_file(arguments.file)
-    try:
-        found = commands(file.spec, arguments.hosts, flags=arguments.flags)
-    except ClusterError as error:
-        raise ConfigError(str(error)) from error
+    found = commands(file.spec, arguments.hosts, flags=arguments.flags)
     for name, command in found.items():
         print(f"# {name}{_host_note(name, arguments.hosts, list(found))}\n{command}")
     return 0

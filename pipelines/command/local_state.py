@@ -11,7 +11,7 @@ from pipelines.command.parser import count, seconds
 from pipelines.command.target_options import add_target, service_of, target_of
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import MEGABYTE, decide, prune, prune_table
-from pipelines.target.places import TargetError
+from trainer.errors import ConfigError
 
 # Only the service knows the environments' folders and which are in use.
 ENVIRONMENTS_COMMAND = [sys.executable, "-m", "vertex_local.cli", "environments"]
@@ -74,7 +74,7 @@ def add_local_state_commands(commands: Any) -> None:
 
 def _prune(arguments: argparse.Namespace) -> int:
     if arguments.on == "vertex":
-        raise TargetError(
+        raise ConfigError(
             "prune is for this machine; in the cloud set a lifecycle rule for the bucket, and "
             "delete runs with trainyard runs delete"
         )

@@ -12,12 +12,12 @@ from pipelines.target.containers import check_image
 from pipelines.target.local_service import LocalService, local_service
 from pipelines.target.places import (
     Target,
-    TargetError,
     default_state_dir,
     local_target,
     make_state_dir,
     vertex_target,
 )
+from trainer.errors import ConfigError
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def target_of(arguments: argparse.Namespace, *, needs_bucket: bool = True) -> Ta
     try:
         check_data_dir(data_dir or "")
     except DataError as error:
-        raise TargetError(str(error)) from error
+        raise ConfigError(str(error)) from error
     if arguments.on == "local":
         return local_target(state_dir, data_dir=data_dir)
     return vertex_target(
@@ -84,7 +84,7 @@ def service_of(
     has_containers = getattr(arguments, "containers", False)
     if arguments.on == "vertex":
         if has_containers:
-            raise TargetError("--containers is for this machine; Vertex AI always uses containers")
+            raise ConfigError("--containers is for this machine; Vertex AI always uses containers")
         yield None
         return
     if has_containers:

@@ -11,7 +11,7 @@ from components.prepare_examples.raw_data.sources import source_of
 from pipelines.config import RunConfig
 from pipelines.target.places import Target
 from trainer import paths
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 PREPARE = "python -m components.prepare_examples"
 PREPARE_TIMEOUT_SECONDS = 3600

@@ -15,8 +15,8 @@ from components.plan_training.spellings.vertex import camel_case
 from components.vertex.api import VertexApi
 from pipelines.config import RunConfig, trainer_flags
 from trainer.config.flags import add_flags
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
+from trainer.errors import ConfigError
 from trainer.json_types import Json
 
 # Read by vertex_local (vertex_local/jobs/cores.py).

@@ -19,7 +19,7 @@ from components.vertex.retries import (
     retry,
 )
 from pipelines.package.spec import Package, read_package
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 REPOSITORY = re.compile(
     r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[a-z0-9:.-]+)/(?P<repo>[a-z0-9-]+)"

@@ -7,7 +7,8 @@ from typing import Any
 
 from components.yaml_text import YamlError, load_documents
 from pipelines.package.image import IMAGE_REPOSITORY
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
+from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 
 KINDS: dict[str, tuple[type, ...]] = {
@@ -39,7 +40,7 @@ class Package:
 
     source: str
     text: str
-    spec: dict[str, Any]
+    spec: Json
     address: str = ""
 
     @property
@@ -48,15 +49,13 @@ class Package:
         return str(self.spec["pipelineInfo"]["name"])
 
     @property
-    def definitions(self) -> dict[str, dict[str, Any]]:
+    def definitions(self) -> dict[str, Json]:
         """Return the type, default and description of each parameter."""
-        found: dict[str, dict[str, Any]] = (
-            self.spec["root"].get("inputDefinitions", {}).get("parameters", {})
-        )
+        found: dict[str, Json] = self.spec["root"].get("inputDefinitions", {}).get("parameters", {})
         return found
 
     @property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Json:
         """Return the parameters' defaults."""
         return {
             name: definition["defaultValue"]
@@ -87,7 +86,7 @@ def read_package(text: str, *, source: str, address: str = "") -> Package:
     )
 
 
-def _refuse_platforms(platforms: dict[str, Any], source: str) -> None:
+def _refuse_platforms(platforms: Json, source: str) -> None:
     """Refuse settings for platforms such as Kubernetes, which Vertex AI's requests cannot hold."""
     for platform, settings in platforms.items():
         executors = settings.get("deploymentSpec", {}).get("executors", {})
@@ -116,7 +115,7 @@ def read_package_file(path: Path) -> Package:
     return read_package(text, source=str(path))
 
 
-def check_parameters(package: Package, values: dict[str, Any]) -> None:
+def check_parameters(package: Package, values: Json) -> None:
     """Check a run's parameters against the package's definitions.
 
     Raises:

@@ -7,6 +7,7 @@ from typing import Any
 from components.run_summary.summary import Summary
 from pipelines.resources import Table
 from pipelines.runs.tables import shown
+from trainer.json_types import Json
 
 MAX_CELL_WIDTH = 20
 DIGEST_DIGITS = 12
@@ -56,9 +57,9 @@ def differences_table(found: list[Difference]) -> Table:
     return Table(("", "A", "B", "CHANGE"), rows)
 
 
-def differences_json(first: Summary, second: Summary, found: list[Difference]) -> dict[str, Any]:
+def differences_json(first: Summary, second: Summary, found: list[Difference]) -> Json:
     """Return the facts as JSON, with values uncut."""
-    kinds: dict[str, dict[str, Any]] = {}
+    kinds: dict[str, Json] = {}
     for one in found:
         kinds.setdefault(one.kind, {})[one.name] = {"a": one.first, "b": one.second}
     return {"a": first.run, "b": second.run, **kinds}
@@ -69,8 +70,8 @@ def _facts(first: Summary, second: Summary) -> Iterator[Difference]:
         values = [getattr(one, name) or None for one in (first, second)]
         yield Difference(kind="run", name=name, first=values[0], second=values[1])
     for kind in ("settings", "metrics"):
-        a: dict[str, Any] = getattr(first, kind)
-        b: dict[str, Any] = getattr(second, kind)
+        a: Json = getattr(first, kind)
+        b: Json = getattr(second, kind)
         for name in sorted({*a, *b}):
             yield Difference(kind=kind, name=name, first=a.get(name), second=b.get(name))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from components.run_summary.summary import SUMMARY_FILE, Summary
 from pipelines.target.places import Target
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 TIMEOUT_SECONDS = 60.0
 HELP = (

@@ -7,7 +7,6 @@ seconds of the SDK's imports.
 import copy
 import os
 import re
-from typing import Any
 
 from components.labels import RUN_LABEL
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi
@@ -22,7 +21,7 @@ def run_request(
     *,
     run: str,
     pipeline_root: str,
-    parameters: dict[str, Any],
+    parameters: Json,
     labels: dict[str, str] | None = None,
     service_account: str = "",
     use_cache: bool = True,

@@ -24,7 +24,7 @@ from pipelines.target.places import Target
 from pipelines.values import read_value
 from pipelines.vertex_checks import check_labels
 from trainer import paths
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 
@@ -144,7 +144,7 @@ def plan_run(
     return Submission(run=run, package=package, config=config, request=request)
 
 
-def parameters_of(config: RunConfig, target: Target) -> dict[str, Any]:
+def parameters_of(config: RunConfig, target: Target) -> Json:
     """Return all parameters of the pipeline for a run on `target`."""
     return {
         **config.parameters(),
@@ -163,9 +163,9 @@ def _location_of(package: Package, target: Target) -> dict[str, str]:
 
 def _plain_parameters(
     package: Package, settings: list[str], target: Target
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[Json, dict[str, str]]:
     """Return the parameters and labels that settings give a pipeline of another repository."""
-    values: dict[str, Any] = {**_location_of(package, target)}
+    values: Json = {**_location_of(package, target)}
     labels: dict[str, str] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")

@@ -4,6 +4,7 @@ import json
 import textwrap
 from typing import Any
 
+from components.evaluate.thresholds import LOWER_IS_BETTER
 from components.run_summary.summary import USER_ERROR_PREFIX, Summary
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import leaf_tasks
@@ -119,7 +120,7 @@ def aligned(table: Table) -> list[str]:
 def metric_of(run: Summary) -> str:
     """Return the metric with the smallest margin over its threshold: `accuracy 0.9871`."""
     margins = {
-        name: value - run.settings[f"thresholds.{name}"]
+        name: (value - run.settings[f"thresholds.{name}"]) * (-1 if name in LOWER_IS_BETTER else 1)
         for name, value in run.metrics.items()
         if f"thresholds.{name}" in run.settings
     }
@@ -128,7 +129,7 @@ def metric_of(run: Summary) -> str:
     return f"{names[0]} {run.metrics[names[0]]:.4f}" if names else ""
 
 
-def settings_text(settings: dict[str, Any]) -> str:
+def settings_text(settings: Json) -> str:
     """Return the settings that differ from the workload's defaults."""
     changed = changed_settings(settings)
     changed.pop("workload", None)

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi, VertexError
@@ -35,7 +34,7 @@ class RunView:
 
     state: str
     tasks: tuple[TaskView, ...]
-    outputs: dict[str, dict[str, Any]]
+    outputs: dict[str, Json]
     error: str = ""
     training: Progress | None = None
     warnings: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from pipelines.runs.submit import config_of, package_of, plan_run
 from pipelines.schedules.file import ScheduleFile
 from pipelines.target.places import Target
 from trainer import paths
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 

@@ -13,7 +13,8 @@ from cronsim import CronSim, CronSimError
 from components.yaml_text import YamlError, load_yaml
 from pipelines.config import RUNS
 from pipelines.package.registry import is_address
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
+from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -128,7 +129,7 @@ def _error(path: Path, field: str, problem: object) -> ConfigError:
     return ConfigError(f"{path}: {field}: {problem}")
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> Json:
     try:
         values = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, YamlError) as error:
@@ -149,7 +150,7 @@ def _check(path: Path, key: Any, value: Any) -> None:
         raise _error(path, key, f"{value!r} is not allowed; write {allowed}")
 
 
-def _source(path: Path, values: dict[str, Any]) -> str:
+def _source(path: Path, values: Json) -> str:
     given = [key for key in SOURCES if key in values]
     if len(given) != 1:
         raise _error(path, "workload", "give either workload or package")

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.errors import StepError
 from components.labels import MODEL_LABEL
 from components.model_version.same_model import model_digest
-from components.model_version.saved_model import SavedModelError, check_saved_model
+from components.model_version.saved_model import check_saved_model
 from components.model_version.upload import upload_version
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
@@ -67,7 +68,7 @@ def upload(
         )
     try:
         description = check_saved_model(found.uri)
-    except SavedModelError as error:
+    except StepError as error:
         raise ResourceError(str(error)) from error
     labels = {} if is_remote else {MODEL_LABEL: model_digest(Path(found.uri))}
     version = upload_version(

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 INSPECT_TIMEOUT_SECONDS = 60
 

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer import paths
+from trainer.errors import ConfigError
 
 STATE_DIR_VARIABLE = "TRAINYARD_DIR"
 LOCAL_PROJECT = "local"
 DEFAULT_LOCATION = "us-central1"
-
-
-class TargetError(ValueError):
-    """An option of the target is missing or invalid."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +45,14 @@ def make_state_dir(folder: Path) -> None:
     """Create the folder of local state if missing, and restrict access to its owner.
 
     Raises:
-        TargetError: it is not a folder, or all users may write to it, as to /tmp.
+        ConfigError: it is not a folder, or all users may write to it, as to /tmp.
     """
     if folder.exists() and not folder.is_dir():
-        raise TargetError(f"{folder} is not a folder; give --state-dir a folder, or a new name")
+        raise ConfigError(f"{folder} is not a folder; give --state-dir a folder, or a new name")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
     if mode & stat.S_ISVTX:
-        raise TargetError(f"{folder} is shared by all users; give --state-dir {folder}/NAME")
+        raise ConfigError(f"{folder} is shared by all users; give --state-dir {folder}/NAME")
     if mode & 0o077:
         folder.chmod(0o700)
 
@@ -83,16 +80,16 @@ def vertex_target(
     """Return the target for Vertex AI; missing options come from the environment.
 
     Raises:
-        TargetError: there is no project or no bucket.
+        ConfigError: there is no project or no bucket.
     """
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:
-        raise TargetError(
+        raise ConfigError(
             "--on vertex needs a project: give --project, or set GOOGLE_CLOUD_PROJECT"
         )
     root = pipeline_root or os.environ.get("TRAINYARD_PIPELINE_ROOT", "")
     if not paths.is_bucket_uri(root) and (root or needs_bucket):
-        raise TargetError(
+        raise ConfigError(
             f"--on vertex needs a bucket for the run's files, not {root!r}: give --pipeline-root "
             "gs://BUCKET/FOLDER, or set TRAINYARD_PIPELINE_ROOT"
         )

@@ -9,9 +9,8 @@ from pipelines.package.spec import read_package_file
 from pipelines.runs.submit import plan_run
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
-from tests.pipelines.runs.test_submit import package
-from trainer.config.settings import ConfigError
-from trainer.errors import ClusterError
+from tests.support.packages import package
+from trainer.errors import ClusterError, ConfigError
 
 pytestmark = pytest.mark.fast
 

@@ -15,8 +15,8 @@ from pipelines.config import (
     with_settings,
 )
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig, parse_flags
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 
@@ -64,6 +64,7 @@ def test_settings_reach_every_group():
         pytest.param(
             "thresholds.accuracy=high", "accuracy is 'high'.*a number", id="threshold-text"
         ),
+        pytest.param("thresholds.=0.9", "unknown key 'thresholds.'.*loss", id="no-metric"),
         pytest.param("train.batch_size=0", "--batch-size is 0.*at least 1", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
         pytest.param("train.optimizer=amda", "did you mean 'adam'", id="optimizer"),
@@ -86,6 +87,8 @@ def test_a_wrong_setting_is_named(setting, message):
         pytest.param("train.batch_size=1e3", 1000, id="whole-by-exponent"),
         pytest.param("train.batch_size=0100", 100, id="not-octal"),
         pytest.param("thresholds.accuracy=9e-1", 0.9, id="threshold"),
+        pytest.param("thresholds.loss=0.05", 0.05, id="threshold-of-another-metric"),
+        pytest.param("thresholds.recall=0.9", 0.9, id="threshold-of-an-unknown-metric"),
         pytest.param("prepare.ratios={train: 9e-1, eval: 5e-2, test: 5e-2}", None, id="inside"),
         pytest.param("max_examples=2e3", 2000, id="of-the-run"),
         pytest.param("model_name=2026", "2026", id="text-of-digits"),
@@ -116,6 +119,8 @@ def test_a_value_is_read_by_the_type_of_its_setting(setting, value):
         ("cluster.worker=2", "cluster.workers"),
         ("keep-endpoint=true", "keep_endpoint"),
         ("threshold.accuracy=1", "thresholds.accuracy"),
+        ("thresholds.acuracy=1", "thresholds.accuracy"),
+        ("thresholds.Loss=1", "thresholds.loss"),
         ("prepare.num_shard=1", "prepare.num_shards"),
     ],
 )

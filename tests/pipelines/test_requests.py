@@ -69,7 +69,7 @@ def custom_job():
 
 
 def submit(api, **options):
-    """The run of the golden requests."""
+    """Submit the run of the golden requests."""
     labels = {name: value for name, value in LABELS.items() if name == "team"}
     request = run_request(
         read_package(json.dumps(PACKAGE), source="tiny"),
@@ -83,7 +83,7 @@ def submit(api, **options):
 
 
 def apply(api, action, **options):
-    """A change of the schedule of the golden requests."""
+    """Change the schedule of the golden requests."""
     wanted = schedules.Wanted(body=SCHEDULE, is_paused=False, catch_up=False)
     existing = None if action == "create" else {"name": f"{PARENT}/schedules/4", "state": "ACTIVE"}
     change = schedules.Change(

@@ -5,7 +5,7 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.vertex_setup import Setup, steps_of
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 

@@ -75,7 +75,7 @@ def faulty_service(home: Home, faults: str) -> Iterator[str]:
 
 
 def log_of(home: Home) -> Path:
-    """The log of the home's service."""
+    """Return the log of the home's service."""
     return home.state / "serve.log"
 
 

@@ -1,7 +1,8 @@
-"""Programs as forks of a process that has imported what they need: each is spared seconds of that.
+"""Programs as forks of a process that has imported their modules, which takes seconds.
 
 `python -m tests.support.forks MODULE…` imports, then reads requests from stdin, one JSON object a
-line, and answers each. A fork starts as a new process does (`vertex_local/processes/forking.py`).
+line, and responds to each. A fork starts as a new process does
+(`vertex_local/processes/forking.py`).
 """
 
 import atexit
@@ -24,7 +25,7 @@ from tests.support.spares import PADDING, padded, run_program
 from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
 
 CLONE_NEWNET = 0x40000000
-# What commands, services, steps and replicas import: eight seconds.
+# Imports of commands, services, steps and replicas, which take eight seconds.
 EVERYTHING = (
     "tensorflow",
     "trainer.loop",
@@ -38,10 +39,10 @@ EVERYTHING = (
 
 
 class Forks:
-    """The process that forks, and requests to it."""
+    """Client of a process that forks on request."""
 
     def __init__(self, *modules: str) -> None:
-        # Tests find the processes that a run has left by the other variable.
+        # Tests find the processes that a run has left by this variable.
         env = {name: os.environ[name] for name in os.environ if name != "TRAINYARD_DIR"}
         self._process = subprocess.Popen(
             **padded(
@@ -65,9 +66,9 @@ class Forks:
         network: str = "",
         **environ: str | None,
     ) -> "Fork":
-        """Starts `python -m MODULE …`, perhaps in a network namespace; it adds to a log.
+        """Start `python -m MODULE …`, in a network namespace if one is named; append to a log.
 
-        A variable that is None is not in its environment.
+        A variable that is None is removed from its environment.
         """
         env = {**os.environ, "TF_CONFIG": "", **environ}
         request = {
@@ -80,13 +81,13 @@ class Forks:
         return Fork(self.ask(request), self.ask, log_path)
 
     def ask(self, request: dict[str, Any]) -> Any:
-        """The answer to a request; it comes at once but for the first."""
+        """Return the response to a request; only the first waits for the imports."""
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """Ends it, and every fork that is left."""
+        """End the process, and every fork that still runs."""
         self._process.stdin.close()
         self._process.wait(10)
         self._process.stdout.close()
@@ -94,12 +95,12 @@ class Forks:
 
 @functools.cache
 def forks_with(*modules: str) -> Forks:
-    """The one of this test process that has imported these; none of them may leave a thread."""
+    """Return this test process's client for these modules, which must start no thread."""
     return Forks(*modules)
 
 
 class Fork:
-    """One program; what the tests use of `subprocess.Popen`."""
+    """A forked program, with the part of the interface of `subprocess.Popen` that tests use."""
 
     def __init__(self, pid: int, ask: Callable[[dict[str, Any]], Any], log_path: Path) -> None:
         self.pid = pid
@@ -109,11 +110,11 @@ class Fork:
 
     @property
     def output(self) -> str:
-        """Its log so far."""
+        """The log so far."""
         return self._log_path.read_text()
 
     def await_output(self, text: str, timeout_seconds: float = 90) -> None:
-        """Return once its log has the text."""
+        """Wait until the log has the text."""
         deadline = time.monotonic() + timeout_seconds
         while text not in self.output:
             assert self.poll() is None, self.output
@@ -121,18 +122,18 @@ class Fork:
             time.sleep(0.02)
 
     def communicate(self, timeout: float) -> tuple[str, None]:
-        """Wait for its end; return its log."""
+        """Wait for the end; return the log."""
         self.wait(timeout)
         return self.output, None
 
     def poll(self) -> int | None:
-        """The exit code; None while it runs."""
+        """Return the exit code; None while the program runs."""
         if self.returncode is None:
             self.returncode = self._ask({"pid": self.pid})
         return self.returncode
 
     def wait(self, timeout: float) -> int:
-        """The exit code, once it has ended."""
+        """Wait for the end; return the exit code."""
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > deadline:
@@ -157,11 +158,11 @@ def serve(search_path: list[str]) -> None:
     for line in iter(sys.stdin.buffer.readline, b""):
         request = json.loads(line)
         if "pid" in request:
-            answer = _exit_code(request["pid"])
-            running -= {request["pid"]} if answer is not None else set()
+            response = _exit_code(request["pid"])
+            running -= {request["pid"]} if response is not None else set()
         else:
-            running.add(answer := _fork(request, search_path))
-        sys.stdout.write(f"{json.dumps(answer)}\n")
+            running.add(response := _fork(request, search_path))
+        sys.stdout.write(f"{json.dumps(response)}\n")
         sys.stdout.flush()
     for pid in running:
         os.killpg(pid, signal.SIGKILL)
@@ -192,14 +193,14 @@ def _fork(request: dict[str, Any], search_path: list[str]) -> int:
 
 
 def _enter(network: str) -> None:
-    """Makes a network namespace that `ip netns add` has made this process's own."""
+    """Enter a network namespace that `ip netns add` has created."""
     with open(f"/run/netns/{network}", "rb") as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), "setns")
 
 
 def main() -> None:
-    """Imports, and serves."""
+    """Import the modules and serve."""
     *modules, _ = sys.argv[1:]
     os.environ.pop(PADDING)
     search_path = sys.path[1:]

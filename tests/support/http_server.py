@@ -16,8 +16,8 @@ class Handler(BaseHTTPRequestHandler):
         """Return the body of the request."""
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    def answer(self, code: int, body: bytes, *, kind: str = "application/json") -> None:
-        """Sends an answer."""
+    def respond(self, code: int, body: bytes, *, kind: str = "application/json") -> None:
+        """Send a response."""
         self.send_response(code)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -30,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def running(server: Server) -> Iterator[Server]:
-    """Serves for as long as the block lasts."""
+    """Serve until the block ends."""
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -43,6 +43,6 @@ def running(server: Server) -> Iterator[Server]:
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The address of a server with this handler: `127.0.0.1:PORT`."""
+    """Serve with this handler until the block ends; yield the address, `127.0.0.1:PORT`."""
     with running(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
         yield f"127.0.0.1:{server.server_port}"

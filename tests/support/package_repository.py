@@ -28,7 +28,7 @@ class Repository(ThreadingHTTPServer):
         self.versions: dict[tuple[str, str], bytes] = {}
         self.tags: dict[tuple[str, str], str] = {}
         self.num_requests = 0
-        self.failures: list[int] = []  # codes of the next answers
+        self.failures: list[int] = []  # codes of the next responses
 
     @property
     def url(self) -> str:
@@ -90,9 +90,9 @@ class _Handler(Handler):
         }
 
     def _say(self, code: int, text: str | bytes) -> None:
-        self.answer(code, text if isinstance(text, bytes) else text.encode(), kind="text/plain")
+        self.respond(code, text if isinstance(text, bytes) else text.encode(), kind="text/plain")
 
 
 def serving() -> AbstractContextManager[Repository]:
-    """A repository that serves for as long as the block lasts."""
+    """Serve a repository until the block ends."""
     return running(Repository())

@@ -1,4 +1,4 @@
-"""A local server that keeps each request it gets, and answers well enough for a client to go on."""
+"""A local server that records requests; its responses let a client continue."""
 
 import json
 import urllib.parse
@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.http_server import Handler, running
 
 PARENT = "projects/demo/locations/us-central1"
-# What only says how the client wants its answer: not part of what is asked.
+# Parameters of the form of the response: no part of the request itself.
 FORMAL = {"$alt", "alt", "enum-encoding", "pageSize", "prettyPrint", "readMask"}
 RESOURCES: dict[str, dict[str, Any]] = {
     "pipelineJobs/run-1": {
@@ -36,7 +36,7 @@ CREATED = "2026-01-31T12:00:00Z"
 
 
 class Recorder(ThreadingHTTPServer):
-    """Keeps `requests`, each {method, path, query, body}."""
+    """Server that records `requests`, each {method, path, query, body}."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -48,7 +48,7 @@ class Recorder(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_port}"
 
     def taken(self) -> list[dict[str, Any]]:
-        """The requests since the last call."""
+        """Return the requests since the last call."""
         taken, self.requests = self.requests, []
         return taken
 
@@ -66,12 +66,12 @@ class _Handler(Handler):
         self.server.requests.append(
             {"method": self.command, "path": path, "query": query, "body": body}
         )
-        self.answer(200, json.dumps(_answer(self.command, path)).encode())
+        self.respond(200, json.dumps(_response(self.command, path)).encode())
 
     do_GET = do_POST = do_DELETE = do_PATCH = _serve  # noqa: N815
 
 
-def _answer(method: str, path: str) -> dict[str, Any]:
+def _response(method: str, path: str) -> dict[str, Any]:
     name = path.removeprefix("/v1/").removeprefix(f"{PARENT}/")
     if method == "GET":
         return _read(name)
@@ -104,5 +104,5 @@ def _resource(name: str) -> dict[str, Any]:
 
 
 def recording() -> AbstractContextManager[Recorder]:
-    """A recorder that serves for as long as the block lasts."""
+    """Serve a recorder until the block ends."""
     return running(Recorder())

@@ -24,7 +24,7 @@ WAIT_SECONDS = 120
 
 @pytest.fixture(scope="session")
 def examples_dir(tmp_path_factory):
-    """Ten made-up digits, each a bright square at its own place, in noise: learnt in a minute."""
+    """Write ten made-up digits, each a bright square at its own place in noise."""
     folder = tmp_path_factory.mktemp("examples")
     random = np.random.default_rng(7)
     splits = {name: write_split(folder, name, *size, random) for name, size in SPLITS.items()}
@@ -73,7 +73,7 @@ def write_shard(path, images, labels):
 
 @pytest.fixture
 def expect_own_predictions(examples_dir):
-    """Checks that an exported model scores what the trainer has measured of the same weights."""
+    """Check that an exported model has the metrics that the trainer measured."""
     from tests.support.evaluation import evaluate
 
     def check(out, *, is_best=False):
@@ -89,7 +89,7 @@ def expect_own_predictions(examples_dir):
 
 @dataclass
 class Replica:
-    """One process and the file that it logs to."""
+    """A process and its log file."""
 
     name: str
     process: "subprocess.Popen | Fork"
@@ -97,7 +97,7 @@ class Replica:
     start_again: Callable[[], "Replica"]
 
     def kill(self):
-        """Kills it as the kernel does, and waits for its end."""
+        """Kill the process as the kernel does, and wait for its end."""
         self.process.kill()
         self.process.wait(10)
 
@@ -106,14 +106,14 @@ class Replica:
         return self.log_path.read_text()
 
     def wait(self, timeout_seconds=WAIT_SECONDS):
-        """Returns the exit code; fails with the log when the process does not end."""
+        """Return the exit code; fail with the log if the process does not end."""
         try:
             return self.process.wait(timeout_seconds)
         except subprocess.TimeoutExpired:
             pytest.fail(f"{self.name} has not ended within {timeout_seconds} s:\n{self.log}")
 
     def wait_for(self, text, timeout_seconds=WAIT_SECONDS):
-        """Returns when the log holds the text."""
+        """Wait until the log has the text."""
         deadline = time.monotonic() + timeout_seconds
         while text not in self.log:
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -123,10 +123,10 @@ class Replica:
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts `python -m MODULE …` as a replica; what still runs at the end is killed.
+    """Start `python -m MODULE …` as a replica, which is killed at the end of the test.
 
-    It is a fork, or if that is asked for a new interpreter, as where a user types the command.
-    Killed or not, it must leave no temporary file.
+    It is a fork; with `is_new` a new interpreter, as when a user types the command. Killed or not,
+    it must leave no temporary file.
     """
     started = []
     temp = tmp_path / "temp"
@@ -153,7 +153,7 @@ def start(tmp_path):
 
 
 def start_interpreter(words, *, log_path, **environ):
-    """The same as a process that imports all by itself."""
+    """Start a program that imports its modules itself."""
     with log_path.open("w") as log:
         return subprocess.Popen(
             [sys.executable, *words[1:]],
@@ -166,7 +166,7 @@ def start_interpreter(words, *, log_path, **environ):
 
 @pytest.fixture
 def start_cluster(start):
-    """Starts one replica for each task of a cluster and returns them by name."""
+    """Start a replica for each task of a cluster; return them by name."""
 
     def start_all(*args, num_chiefs=1, num_workers=2, num_ps=1, num_evaluators=0):
         sizes = {"ps": num_ps, "worker": num_workers, "chief": num_chiefs}
@@ -194,7 +194,7 @@ def port():
 
 
 def free_ports(count):
-    """Returns ports that were free a moment ago."""
+    """Return ports that were free a moment ago."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in sockets]
     for server in sockets:

@@ -57,7 +57,7 @@ UPDATED = ("cron", "maxRunCount")
 
 
 def record(server: Recorder, folder: Path, custom_job: dict[str, Any]) -> dict[str, list[Any]]:
-    """The requests of each operation, by its name."""
+    """Return the requests of each operation by its name."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import aiplatform, aiplatform_v1
 

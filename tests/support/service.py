@@ -61,7 +61,7 @@ class RunningService:
         return (self.root / "serve.log").read_text()[-5000:]
 
     def stop(self) -> int:
-        """SIGTERM; returns the exit code."""
+        """Send SIGTERM; return the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -71,17 +71,17 @@ class RunningService:
             pytest.fail(f"serve did not end within {STOP_TIMEOUT_SECONDS} s: {self.log()}")
 
     def kill(self) -> None:
-        """SIGKILL, as a crash or the kernel would."""
+        """Send SIGKILL, as the kernel does."""
         self.process.kill()
         self.process.wait(STOP_TIMEOUT_SECONDS)
 
     def call(self, method: str, path: str, body: Any = None, **arguments: Any) -> requests.Response:
-        """A request below `/v1/projects/demo/locations/us-central1/`, or of an absolute path."""
+        """Send a request to an absolute path, or to one below `/v1/PARENT/`."""
         url = f"{self.url}{path}" if path.startswith("/") else f"{self.url}/v1/{PARENT}/{path}"
         return self.session.request(method, url, json=body, timeout=60, **arguments)
 
     def wait_for(self, operation: dict[str, Any], *, timeout_seconds: float = 60) -> dict[str, Any]:
-        """Polls an operation until it is done; returns it."""
+        """Poll an operation until it is done; return it."""
         deadline = time.monotonic() + timeout_seconds
         while not operation.get("done"):
             assert time.monotonic() < deadline, f"{operation['name']} was not done in time"
@@ -90,20 +90,20 @@ class RunningService:
         return operation
 
     def do(self, method: str, path: str, body: Any = None, **arguments: Any) -> dict[str, Any]:
-        """A request that must succeed, and its operation, if it is one, too; the response."""
+        """Send a request that must succeed, as must its operation; return the response."""
         response = self.call(method, path, body, **arguments)
         assert response.ok, response.text
-        answer = response.json()
-        if "/operations/" not in answer.get("name", ""):
-            return answer
-        operation = self.wait_for(answer)
+        body = response.json()
+        if "/operations/" not in body.get("name", ""):
+            return body
+        operation = self.wait_for(body)
         assert "error" not in operation, operation["error"]
         return operation["response"]
 
 
 @contextmanager
 def running_service(root: Path, *arguments: str) -> Iterator[RunningService]:
-    """A service on `root`, which must end in order unless the test has killed it."""
+    """Serve `root` until the block ends; the exit code must be 0 unless the test killed it."""
     root.mkdir()
     running = RunningService(root=root, arguments=arguments)
     running.session.trust_env = False
@@ -115,14 +115,14 @@ def running_service(root: Path, *arguments: str) -> Iterator[RunningService]:
 
 @pytest.fixture
 def service(tmp_path):
-    """A running service of the test's own."""
+    """Start a service for one test."""
     with running_service(tmp_path / "vertex") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def shared_service(tmp_path_factory):
-    """A running service for the tests of a module whose requests are all refused."""
+    """Start a service for the tests of a module; they must change nothing in it."""
     with running_service(tmp_path_factory.mktemp("shared") / "vertex") as running:
         yield running
 
@@ -143,13 +143,13 @@ def sdk_at(url: str) -> ModuleType:
 
 @pytest.fixture
 def aiplatform(service):
-    """The official SDK, pointed at the service."""
+    """Return the official SDK, pointed at the service."""
     return sdk_at(service.url)
 
 
 @pytest.fixture
 def artifact_folder(tmp_path):
-    """A folder like the one that a training run exports."""
+    """Write a folder like an exported model."""
     folder = tmp_path / "artifact"
     (folder / "variables").mkdir(parents=True)
     (folder / "saved_model.pb").write_bytes(b"model bytes")
@@ -161,7 +161,7 @@ SERVER_SCRIPT = Path(__file__).with_name("tiny_server.py")
 
 
 def container_spec(*arguments: str) -> dict[str, Any]:
-    """The container of a tiny prediction server."""
+    """Return the container of a tiny prediction server."""
     return {
         "imageUri": "example.invalid/tiny",
         "command": ["python", str(SERVER_SCRIPT)],
@@ -172,7 +172,7 @@ def container_spec(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture
 def upload(service, artifact_folder):
-    """Uploads a model served by the tiny server; returns the response."""
+    """Upload a model that the tiny server serves; return the response."""
 
     def do(*arguments: str, **fields: Any) -> dict[str, Any]:
         model = {

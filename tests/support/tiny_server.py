@@ -1,6 +1,6 @@
 """A prediction server in the standard library: doubles numbers, waits and fails on request.
 
-A word of its command that is the path of a file keeps it from starting as long as that exists.
+If a word of its command is the path of a file, it starts once the file has been removed.
 """
 
 import json
@@ -14,37 +14,37 @@ from pathlib import Path
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         is_health = self.path == os.environ["AIP_HEALTH_ROUTE"]
-        self._answer(200 if is_health and "unhealthy" not in sys.argv else 404, {})
+        self._respond(200 if is_health and "unhealthy" not in sys.argv else 404, {})
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path != os.environ["AIP_PREDICT_ROUTE"]:
-            self._answer(404, {"error": f"no route {self.path}"})
+            self._respond(404, {"error": f"no route {self.path}"})
         elif body["instances"] == ["die"]:
             sys.stderr.write("the model exploded\n")
             os._exit(3)
         elif "classes" in sys.argv:
             one = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}
-            self._answer(200, {"predictions": [one for _ in body["instances"]]})
+            self._respond(200, {"predictions": [one for _ in body["instances"]]})
         elif body["instances"][0] == "break off":
             self._break_off(Path(body["instances"][1]))
         elif "wait" in body["instances"][0:1]:
             time.sleep(body["instances"].pop())
-            self._answer(200, {"predictions": [{"pid": os.getpid(), "argv": sys.argv[1:]}]})
+            self._respond(200, {"predictions": [{"pid": os.getpid(), "argv": sys.argv[1:]}]})
         elif any(not isinstance(one, (int, float)) for one in body["instances"]):
-            self._answer(400, {"error": {"message": "instances[0]: not a number"}})
+            self._respond(400, {"error": {"message": "instances[0]: not a number"}})
         else:
             files = sorted(p.name for p in Path(os.environ["AIP_STORAGE_URI"]).iterdir())
             predictions = [
                 {"double": 2 * one, "files": files, "argv": sys.argv[1:], "pid": os.getpid()}
                 for one in body["instances"]
             ]
-            self._answer(200, {"predictions": predictions})
+            self._respond(200, {"predictions": predictions})
 
     def _break_off(self, path):
-        """Ends in the middle of a response where the file exists, which is then removed."""
+        """If the file exists, remove it and exit in the middle of a response."""
         if not path.exists():
-            self._answer(200, {"predictions": ["whole"]})
+            self._respond(200, {"predictions": ["whole"]})
             return
         path.unlink()
         self.send_response(200)
@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b'{"predictions": [')
         os._exit(3)
 
-    def _answer(self, code, body):
+    def _respond(self, code, body):
         self.send_response(code)
         self.end_headers()
         self.wfile.write(json.dumps(body).encode())

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,3 +18,9 @@ def wait_until(
             return value
         time.sleep(0.02)
     pytest.fail(f"not within {timeout_seconds} s: {awaited}")
+
+
+def wait_for_text(path: Path, text: str) -> str:
+    """Wait until a file contains a text; return its content."""
+    wait_until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
+    return path.read_text()

@@ -8,7 +8,7 @@ import zipfile
 from importlib import metadata
 from pathlib import Path
 
-# A build takes as long as the test wants: until GO is there. It says that it has begun.
+# A build announces its start and takes until GO exists.
 SLOW_BACKEND = """
 import pathlib, time, zipfile
 
@@ -30,7 +30,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 
 def write_wheel(folder: Path, name: str, version: str, files: dict[str, bytes | str]) -> Path:
-    """Writes a wheel that any pip installs."""
+    """Write a wheel that any pip installs."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -47,7 +47,7 @@ def write_wheel(folder: Path, name: str, version: str, files: dict[str, bytes | 
 
 
 def write_kfp_wheel(folder: Path, version: str) -> Path:
-    """Writes the kfp that is installed here, under a version."""
+    """Write the installed kfp as a wheel of another version."""
     files: dict[str, bytes | str] = {}
     for file in metadata.files("kfp"):
         path = Path(file.locate())
@@ -58,7 +58,7 @@ def write_kfp_wheel(folder: Path, version: str) -> Path:
 
 
 def write_slow_sdist(folder: Path, *, place: Path) -> Path:
-    """Writes slow-fares 1.0, which takes until PLACE/go is there to build."""
+    """Write slow-fares 1.0, whose build takes until PLACE/go exists."""
     project = (
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
         '[project]\nname = "slow-fares"\nversion = "1.0"\n'

@@ -203,7 +203,7 @@ def test_a_deployed_model_is_a_container_with_a_port_on_loopback(
 
 
 def pipeline_job(service, *, image):
-    """A container component and a Python component."""
+    """Return a run of a container component and a Python component."""
 
     @dsl.container_component
     def write(text: str, note: dsl.OutputPath(str)):

@@ -29,7 +29,7 @@ WARNING = "other machines can reach the ports"
 
 @contextmanager
 def refusing_service(root):
-    """Address of a service without network namespaces."""
+    """Serve without network namespaces; yield the address."""
     process = subprocess.Popen(
         [*UNSHARE, "serve", "--root", str(root)],
         stdout=subprocess.PIPE,

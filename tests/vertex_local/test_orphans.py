@@ -19,7 +19,7 @@ from kfp import compiler, dsl
 from tests.support.seen import await_end_of, running
 from tests.support.service import SERVE
 from tests.support.waiting import wait_until
-from vertex_local.machine import linux
+from vertex_local.machine import files, linux
 from vertex_local.processes import group as processes
 from vertex_local.processes import leftovers, pid_namespace
 from vertex_local.processes.group import ProcessSpec
@@ -390,11 +390,11 @@ def test_a_start_keeps_folders_of_others(tmp_path, kind):
     if kind == "link":
         target = tmp_path / "vertex-local-1234"
         target.symlink_to(kept)
-    (root / leftovers.TEMP_LINK).symlink_to(
+    (root / files.TEMP_LINK).symlink_to(
         os.path.relpath(kept, root) if kind == "relative" else target
     )
 
-    leftovers.remove_temp_dir(root)
+    files.remove_temp_dir(root)
 
     assert (kept / "file").exists()
 

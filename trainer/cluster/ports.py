@@ -5,11 +5,11 @@ import socket
 
 from trainer.cluster.roles import STRATEGIES
 from trainer.cluster.tf_config import Cluster
-from trainer.errors import ClusterError
+from trainer.errors import TrainerError
 
 
 def check_port(cluster: Cluster, *, strategy: str) -> None:
-    """Raise ClusterError if this replica cannot listen on its port in TF_CONFIG.
+    """Raise TrainerError if this replica cannot listen on its port in TF_CONFIG.
 
     TensorFlow would report it only after its import, without naming the replica.
     """
@@ -26,7 +26,7 @@ def check_port(cluster: Cluster, *, strategy: str) -> None:
         except OSError as error:
             is_taken = error.errno == errno.EADDRINUSE
             reason = "another process listens on it" if is_taken else error.strerror
-            raise ClusterError(
+            raise TrainerError(
                 f"{cluster.name} cannot serve at {address}: port {port}: {reason}; stop that"
                 " process (a replica of an earlier job?), or give this replica another port in"
                 " TF_CONFIG"

@@ -13,7 +13,7 @@ from trainer.cluster.late_workers import connect_without
 from trainer.cluster.liveness import Watch, end_process, is_reachable, wait_until_reachable
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import dump_stacks
-from trainer.errors import EXIT_RESTART, ClusterError, Preempted, ReplicaLostError, first_line
+from trainer.errors import EXIT_RESTART, Preempted, ReplicaLostError, TrainerError, first_line
 from trainer.json_types import Json
 from trainer.runtime.tensorflow_logs import quiet_native_logs
 
@@ -124,12 +124,12 @@ def end_stuck_process(lost: str) -> None:
 
 @contextlib.contextmanager
 def explain_port_errors(cluster: Cluster) -> Iterator[None]:
-    """Raise TensorFlow's error about a taken port as ClusterError that names the address."""
+    """Raise TensorFlow's error about a taken port as a TrainerError that names the address."""
     try:
         yield
     except tf.errors.UnknownError as error:
         address = cluster.addresses[cluster.task_type][cluster.task_index]
-        raise ClusterError(
+        raise TrainerError(
             f"cannot serve at {address} ({first_line(error)}): is the port taken?"
         ) from error
 

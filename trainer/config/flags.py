@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainer.config.settings import (
-    ConfigError,
     check,
     describe_allowed,
     flag_name,
@@ -14,6 +13,7 @@ from trainer.config.settings import (
     limits_of,
     split_list,
 )
+from trainer.errors import ConfigError
 
 
 def add_flags(parser: argparse.ArgumentParser, config: type) -> None:

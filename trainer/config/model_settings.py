@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.config.settings import ConfigError, flag_name, setting
+from trainer.config.settings import flag_name, setting
+from trainer.errors import ConfigError
 from trainer.workloads.base import Recipe, Workload
 
 # Default learning rates, for models whose recipe has another optimizer.

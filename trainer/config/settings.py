@@ -11,13 +11,10 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from trainer.errors import ConfigError
 from trainer.suggest import did_you_mean
 
 _NONE = type(None)
-
-
-class ConfigError(ValueError):
-    """A setting is not allowed; the message has its name, its value and what is allowed."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

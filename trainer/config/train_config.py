@@ -9,8 +9,9 @@ from trainer import paths
 from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
 from trainer.config.flags import add_flags
 from trainer.config.model_settings import ModelSettings, as_texts
-from trainer.config.settings import ConfigError, check_settings, flag_name, setting
+from trainer.config.settings import check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
+from trainer.errors import ConfigError
 from trainer.workloads import WORKLOADS, load_workload
 from trainer.workloads.base import Recipe, Workload
 

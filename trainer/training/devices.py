@@ -5,7 +5,7 @@ import pathlib
 
 import tensorflow as tf
 
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 # While one thread waits for the gradients of other replicas, another must be free.
 _LEAST_INTER_OP_THREADS = 2

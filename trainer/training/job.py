@@ -7,9 +7,8 @@ from typing import Any
 
 from trainer.cluster.tf_config import Cluster, choose_strategy
 from trainer.config.model_settings import FTRL_LEARNING_RATE
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import Folders, TrainConfig
-from trainer.errors import Preempted
+from trainer.errors import ConfigError, Preempted
 from trainer.examples.manifest import Manifest, Split, checked_split, read_manifest
 from trainer.examples.stream import (
     BlockTables,

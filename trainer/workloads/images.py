@@ -7,6 +7,7 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
+from PIL import Image
 
 from trainer.workloads.base import Features, Workload, check_fields
 
@@ -139,8 +140,6 @@ def _parse_base64(text: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def _encode_png(image: np.ndarray) -> bytes:
     """Return a PNG file, made without TensorFlow: no fork is allowed after its first op."""
-    from PIL import Image
-
     file = io.BytesIO()
     Image.fromarray(image).save(file, "PNG")
     return file.getvalue()

@@ -16,6 +16,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from waitress.channel import ClientDisconnected
@@ -151,7 +152,8 @@ def _number(item: str, value: str) -> float:
 
 def _refuse(code: int, start_response: Callable[..., Any]) -> list[bytes]:
     message = "An injected fault; try again."
-    error: ApiError = resource_exhausted(message) if code == 429 else unavailable(message)  # noqa: PLR2004
+    is_quota = code == HTTPStatus.TOO_MANY_REQUESTS
+    error: ApiError = resource_exhausted(message) if is_quota else unavailable(message)
     body = json.dumps(error.to_body()).encode()
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     start_response(SERVER_ERRORS[code], headers)

@@ -1,16 +1,21 @@
 """Files that supervisors write and read. Standard library only."""
 
 import json
+import logging
 import os
+import secrets
 import shutil
 import stat
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from vertex_local.json_types import Json
 
+logger = logging.getLogger(__name__)
+
 TEMP_LINK = "tmp"
+SERVICE_PREFIX = "vertex-local-"
+GROUP_PREFIX = "group-"
 NUM_LAST_LINES = 20
 LAST_LINES_BYTES = 4000
 
@@ -50,20 +55,40 @@ def last_lines(path: Path) -> str:
     return "\n".join(lines[-NUM_LAST_LINES:])[-LAST_LINES_BYTES:]
 
 
-def make_temp_dir(folder: Path) -> Path:
+def make_temp_dir(folder: Path, *, prefix: str) -> Path:
     """Create a folder for TMPDIR, linked from FOLDER/tmp for `remove_temp_dir`.
 
-    It is not inside FOLDER: names of sockets in it would exceed the limit of 108 characters.
+    It is not inside FOLDER: names of sockets in it would exceed the limit of 108 characters. The
+    link is made first, so that a kill leaves no folder without one.
     """
     remove_temp_dir(folder)
-    path = Path(tempfile.mkdtemp(prefix="group-"))
+    path = Path(tempfile.gettempdir()) / f"{prefix}{secrets.token_hex(4)}"
+    (folder / TEMP_LINK).unlink(missing_ok=True)
     (folder / TEMP_LINK).symlink_to(path)
+    path.mkdir(mode=0o700)
     return path
 
 
 def remove_temp_dir(folder: Path) -> None:
     """Remove the folder that `make_temp_dir` created for `folder` in any process, if it exists."""
     link = folder / TEMP_LINK
-    with suppress(OSError):
-        shutil.rmtree(link.resolve(strict=True), ignore_errors=True)
-    link.unlink(missing_ok=True)
+    if not link.is_symlink():
+        return
+    path = Path(os.readlink(link))
+    if not _is_temp_dir(path):
+        logger.warning("%s names %s, which is no temporary folder: not removed", link, path)
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    if not path.exists():  # if a process still writes there, the next start removes it
+        link.unlink(missing_ok=True)
+
+
+def _is_temp_dir(path: Path) -> bool:
+    """Return whether this user created a folder with `make_temp_dir`, or it does not exist."""
+    if not path.is_absolute() or not path.name.startswith((SERVICE_PREFIX, GROUP_PREFIX)):
+        return False
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return True
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()

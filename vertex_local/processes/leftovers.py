@@ -9,22 +9,19 @@ holder of the root's lock may call it.
 import fcntl
 import logging
 import os
-import secrets
 import select
-import shutil
 import signal
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from vertex_local.machine.files import SERVICE_PREFIX, make_temp_dir, remove_temp_dir
+
 logger = logging.getLogger(__name__)
 
 ROOT_VARIABLE = "VERTEX_LOCAL_ROOT"
-TEMP_LINK = "tmp"
-TEMP_PREFIX = "vertex-local-"
 # Supervisors end their groups, and record that, when their service has ended.
 SUPERVISORS_END_SECONDS = 2.0
 KILL_TIMEOUT_SECONDS = 10.0
@@ -39,43 +36,12 @@ def remove(root: Path) -> None:
 
 
 def mark_environment(root: Path) -> None:
-    """Set the root's mark and a temporary folder for all children in this process's environment.
-
-    The link to the folder is made before the folder, so that a kill leaves no folder without one.
-    """
-    path = Path(tempfile.gettempdir()) / f"{TEMP_PREFIX}{secrets.token_hex(4)}"
-    (root / TEMP_LINK).unlink(missing_ok=True)
-    (root / TEMP_LINK).symlink_to(path)
-    path.mkdir(mode=0o700)
+    """Set the root's mark and a temporary folder for all children in this process's environment."""
+    path = make_temp_dir(root, prefix=SERVICE_PREFIX)
     # Held as long as this process lives: systemd-tmpfiles removes old folders without a lock.
     fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_SH)
     os.environ |= {ROOT_VARIABLE: str(root), "TMPDIR": str(path)}
     tempfile.tempdir = None
-
-
-def remove_temp_dir(root: Path) -> None:
-    """Remove the temporary folder that ROOT/tmp names, if it is one of a service."""
-    link = root / TEMP_LINK
-    if not link.is_symlink():
-        return
-    path = Path(os.readlink(link))
-    if not _is_temp_dir(path):
-        logger.warning("%s names %s, which is not a folder of a service: not removed", link, path)
-        return
-    shutil.rmtree(path, ignore_errors=True)
-    if not path.exists():  # if a process still writes there, the next start removes it
-        link.unlink(missing_ok=True)
-
-
-def _is_temp_dir(path: Path) -> bool:
-    """Return whether a folder is one of a service of this user, or does not exist."""
-    if not path.is_absolute() or not path.name.startswith(TEMP_PREFIX):
-        return False
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return True
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _await_supervisors(root: Path) -> None:

@@ -22,7 +22,7 @@ from vertex_local.json_types import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux, private_network
 from vertex_local.machine.docker import Container
-from vertex_local.machine.files import make_temp_dir, remove_temp_dir, write_json
+from vertex_local.machine.files import GROUP_PREFIX, make_temp_dir, remove_temp_dir, write_json
 from vertex_local.processes import pid_namespace
 from vertex_local.processes.child import Replica
 from vertex_local.processes.environments import layer
@@ -76,7 +76,7 @@ class Supervisor:
         self._make_private_network()
         self._make_pid_namespace()
         self._protect_environments()
-        self._temp_dir = make_temp_dir(self._folder)
+        self._temp_dir = make_temp_dir(self._folder, prefix=GROUP_PREFIX)
         self._start_replicas(self._replicas)
         while self._has_work():
             self._wait_for_event(min(SAMPLE_SECONDS, self._seconds_to_wait()))

@@ -7,16 +7,14 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from vertex_local.errors import invalid_argument
+
 NUM_FIELDS = 5
 VALUE = r"(?:[0-9]+|[A-Za-z]{3})"
 TERM = rf"(?:\*|{VALUE}(?:-{VALUE})?)(?:/[0-9]+)?"
 FIELD = re.compile(rf"{TERM}(?:,{TERM})*")  # without L, W and #, which are extensions
 ZONE_PREFIX = re.compile(r"(?:CRON_)?TZ=(\S*)\s+")
 EXAMPLE = '"TZ=Europe/Berlin 0 3 * * *"'
-
-
-class CronError(ValueError):
-    """Invalid cron expression; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -35,28 +33,28 @@ class Cron:
         """Parse `TZ=Europe/Berlin 0 3 * * *`.
 
         Raises:
-            CronError: It is not valid, or has no time in the next fifty years.
+            ApiError: It is not valid, or has no time in the next fifty years.
         """
         prefix = ZONE_PREFIX.match(text)
         expression = text[prefix.end() if prefix else 0 :].strip()
         fields = expression.split()
         if len(fields) != NUM_FIELDS:
-            raise CronError(
+            raise invalid_argument(
                 f'cron "{text}" has {len(fields)} fields; write minute, hour, day of month, month '
-                f"and day of week, as {EXAMPLE}"
+                f"and day of week, as {EXAMPLE}."
             )
         for field in fields:
             if not FIELD.fullmatch(field):
-                raise CronError(
-                    f'cron "{text}": field {field} is not valid; write it as in {EXAMPLE}'
+                raise invalid_argument(
+                    f'cron "{text}": field {field} is not valid; write it as in {EXAMPLE}.'
                 )
         cron = cls(expression, _zone(prefix[1]) if prefix else UTC)
         try:
             has_next = cron.next_after(datetime.now(UTC)) is not None
         except CronSimError as error:
-            raise CronError(f'cron "{text}": {error}') from None
+            raise invalid_argument(f'cron "{text}": {error}.') from None
         if not has_next:
-            raise CronError(f'cron "{text}" has no time in the next fifty years')
+            raise invalid_argument(f'cron "{text}" has no time in the next fifty years.')
         return cron
 
     def next_after(self, moment: datetime) -> datetime | None:
@@ -72,6 +70,6 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise CronError(
-            f'time zone "{name}" is unknown; write an IANA name, such as Europe/Berlin'
+        raise invalid_argument(
+            f'time zone "{name}" is unknown; write an IANA name, such as Europe/Berlin.'
         ) from None

@@ -12,7 +12,7 @@ from vertex_local.json_types import Json
 from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.schedules import timing
-from vertex_local.schedules.cron import Cron, CronError
+from vertex_local.schedules.cron import Cron
 from vertex_local.schedules.scheduler import COLLECTION, Scheduler, close, recover
 
 __all__ = ["ROUTES", "close", "recover"]
@@ -161,10 +161,7 @@ def _check(service: Service, record: Json, *, parent: str) -> None:
     for field in ("maxRunCount", "maxConcurrentRunCount", "maxConcurrentActiveRunCount"):
         if int(record.get(field, 1)) < 1:
             raise invalid_argument(f"{field} is {record[field]}; it must be at least 1.")
-    try:
-        Cron.parse(record["cron"])
-    except CronError as error:
-        raise invalid_argument(f"{error}.") from None
+    Cron.parse(record["cron"])
     start, end = record.get("startTime"), record.get("endTime")
     if start and end and moment_of(end) <= moment_of(start):
         raise invalid_argument(f"endTime {end} is not after startTime {start}.")

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,6 +36,30 @@ def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
     return options
 
 
+@contextlib.contextmanager
+def raw_errors() -> Iterator[None]:
+    """Raise the error of a worker instead of Beam's copy of it.
+
+    Beam adds the name of its step to the message, makes a RuntimeError of some types, and logs
+    the traceback before it raises: its log is silenced meanwhile.
+    """
+    beam = logging.getLogger("apache_beam")
+    level = beam.level
+    beam.setLevel(logging.CRITICAL)
+    try:
+        yield
+    except Exception as error:
+        raw: BaseException = error
+        while " [while running '" in str(raw) and raw.__context__:
+            raw = raw.__context__
+        if raw is error:
+            raise
+        raise raw from None
+    finally:
+        beam.setLevel(level)
+
+
+@raw_errors()
 def run_pipeline(
     elements: Sequence[Element],
     work: Callable[[Element], Json],

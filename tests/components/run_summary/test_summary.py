@@ -7,7 +7,6 @@ import re
 import pytest
 from rich.console import Console
 
-from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import as_ended, summarize
 from pipelines.command.execution import print_outcome
@@ -16,67 +15,9 @@ from pipelines.runs.ending import print_result
 from pipelines.runs.execute import RunResult
 from pipelines.runs.view import view_of
 from pipelines.target.places import Target
+from tests.support.run_records import FAILED, PASSED, STEPS, VERSION, job, pipeline, task
 
 pytestmark = pytest.mark.fast
-
-NAME = "projects/p/locations/l/pipelineJobs/m-1"
-VERSION = "projects/p/locations/l/models/5@3"
-STEPS = ("fingerprint-input", "evaluate", "promote", "serve-known", "teardown")
-
-
-def pipeline(*names: str) -> dict:
-    """Return a specification with these tasks in sequence."""
-    tasks = {
-        name: {"componentRef": {"name": "comp"}, "dependentTasks": list(names[:place])}
-        for place, name in enumerate(names)
-    }
-    return {
-        "components": {"comp": {"executorLabel": "e"}},
-        "deploymentSpec": {
-            "executors": {"e": {"container": {"image": "r/trainyard:src-0123456789ab"}}}
-        },
-        "root": {
-            "dag": {"tasks": tasks},
-            "inputDefinitions": {
-                "parameters": {
-                    "workload": {"parameterType": "STRING"},
-                    "model_name": {"parameterType": "STRING", "defaultValue": "mnist"},
-                    "max_examples": {"parameterType": "NUMBER_INTEGER", "defaultValue": 0.0},
-                }
-            },
-        },
-    }
-
-
-def task(name: str, *, state: str = "SUCCEEDED", metrics: dict | None = None, **outputs) -> dict:
-    detail = {
-        "taskName": name,
-        "state": state,
-        "startTime": "2026-11-21T10:00:00Z",
-        "endTime": "2026-11-21T10:00:02.500000Z",
-        "execution": {"metadata": {f"output:{key}": value for key, value in outputs.items()}},
-    }
-    if metrics:
-        detail["outputs"] = {"metrics": {"artifacts": [{"uri": "/m", "metadata": metrics}]}}
-    return detail
-
-
-def job(*tasks: dict, state: str = "SUCCEEDED", error: str = "", **parameters) -> dict:
-    return {
-        "name": NAME,
-        "state": f"PIPELINE_STATE_{state}",
-        "createTime": "2026-11-21T10:00:00Z",
-        "endTime": "2026-11-21T10:01:00.250000Z",
-        "labels": {SCHEDULE_LABEL: "nightly"},
-        "pipelineSpec": pipeline(*STEPS),
-        "runtimeConfig": {"parameterValues": {"workload": "mnist", **parameters}},
-        "jobDetail": {"taskDetails": list(tasks)},
-        **({"error": {"message": error}} if error else {}),
-    }
-
-
-PASSED = task("evaluate", verdict="passed", reasons="accuracy is enough")
-FAILED = task("evaluate", verdict="failed", reasons="accuracy 0.1 is below 0.9")
 
 
 @pytest.mark.parametrize(

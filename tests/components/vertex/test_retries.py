@@ -104,9 +104,9 @@ class CloudHandler(Handler):
             cloud.released.wait(10)
             self.close_connection = True
         elif kind:
-            self.answer(*jsoned(refusal(int(kind), "UNAVAILABLE")))
+            self.respond(*jsoned(refusal(int(kind), "UNAVAILABLE")))
         else:
-            self.answer(*jsoned((code, answer)))
+            self.respond(*jsoned((code, answer)))
 
     def end_headers(self) -> None:
         for name, value in self.server.cloud.headers.items():
@@ -132,7 +132,7 @@ def cloud():
 
 @pytest.fixture
 def api(cloud, monkeypatch, request):
-    """A client with a long timeout, unless the test needs a request to time out."""
+    """Return a client with a long timeout, unless the test needs a request to time out."""
     is_silent = "silence" in request.node.name
     monkeypatch.setattr(retries, "_backoff", lambda state: 0.01)
     monkeypatch.setenv("VERTEX_EMULATOR_HOST", cloud.url.removeprefix("http://"))
@@ -355,7 +355,7 @@ def test_a_failed_token_request_is_retried(monkeypatch):
 
 def test_a_response_that_is_not_json_is_an_error(api, cloud, monkeypatch):
     monkeypatch.setattr(
-        CloudHandler, "answer", lambda self, code, body: Handler.answer(self, 200, b"<html>")
+        CloudHandler, "respond", lambda self, code, body: Handler.respond(self, 200, b"<html>")
     )
     with pytest.raises(VertexError, match="UNKNOWN"):
         api.get(THING)

@@ -7,8 +7,6 @@ import time
 
 import pytest
 
-from components.vertex.api import EMULATOR_VARIABLE
-from pipelines.cli import main
 from pipelines.jobs.log import worker_pool_task
 from pipelines.resources import ResourceError
 from pipelines.target.places import LOCAL_PROJECT
@@ -20,18 +18,6 @@ POOL = {
     "machineSpec": {"machineType": "m"},
     "containerSpec": {"imageUri": "i", "command": ["python", "-c", TALK]},
 }
-
-
-@pytest.fixture
-def trainyard(service, monkeypatch, tmp_path, capsys):
-    """Run a command; return its exit code, output and error output."""
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main([*arguments, "--state-dir", str(tmp_path / "state")])
-        return (code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import pytest
 from kfp import compiler, dsl
 
-from components.vertex.api import EMULATOR_VARIABLE
-from pipelines.cli import main
 from tests.support.signals import WITH_DEFAULT_SIGINT
 from tests.support.waiting import wait_until
 
@@ -61,19 +59,6 @@ def package(tmp_path_factory):
     path = tmp_path_factory.mktemp("package") / "napping.yaml"
     compiler.Compiler().compile(napping, str(path))
     return str(path)
-
-
-@pytest.fixture
-def trainyard(service, monkeypatch, tmp_path, capsys):
-    """Run a command; return its exit code, output and error output."""
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
-    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(list(arguments))
-        return (code, *capsys.readouterr())
-
-    return run
 
 
 def waiting(package, **arguments):

@@ -15,7 +15,7 @@ from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.target.places import local_target, vertex_target
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 from vertex_local.api.protos import parse
 from vertex_local.jobs import cores
 from vertex_local.pipelines.gcpc.requests import Launch, create_custom_job

@@ -7,12 +7,12 @@ import pytest
 from components.vertex import retries
 from pipelines.cli import main
 from pipelines.package import registry
-from pipelines.package.spec import read_package
 from pipelines.schedules.differences import REQUEST, plan_schedule
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
 from tests.support.package_repository import TOKEN, serving
-from trainer.config.settings import ConfigError
+from tests.support.packages import package
+from trainer.errors import ConfigError
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/demo/repo"
 
@@ -31,20 +31,6 @@ def repository(tmp_path, monkeypatch):
             lambda host: RegistryClient(host=host, auth=ApiAuth(TOKEN), config_file=str(config)),
         )
         yield server
-
-
-def package(image: str = "r.example/i:1"):
-    spec = {
-        "pipelineInfo": {"name": "tiny-one"},
-        "root": {
-            "dag": {"tasks": {"a": {"componentRef": {"name": "comp-a"}}}},
-            "inputDefinitions": {"parameters": {"count": {"parameterType": "NUMBER_INTEGER"}}},
-        },
-        "components": {"comp-a": {"executorLabel": "exec-a"}},
-        "deploymentSpec": {"executors": {"exec-a": {"container": {"image": image}}}},
-        "schemaVersion": "2.1.0",
-    }
-    return read_package(json.dumps(spec), source="tiny")
 
 
 def test_uploaded_package_is_downloaded_by_tag_and_by_version(repository):

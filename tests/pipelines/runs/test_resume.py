@@ -10,8 +10,6 @@ import pytest
 from kfp import compiler, dsl
 
 from components.labels import RUN_LABEL
-from components.vertex.api import EMULATOR_VARIABLE
-from pipelines.cli import main
 from pipelines.package.image import default_image
 from tests.support.service import PARENT
 
@@ -57,19 +55,6 @@ def package(tmp_path_factory):
     path = tmp_path_factory.mktemp("package") / "training.yaml"
     compiler.Compiler().compile(training, str(path))
     return path
-
-
-@pytest.fixture
-def trainyard(service, monkeypatch, tmp_path, capsys):
-    """Run a command; return its exit code, output and error output."""
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
-    monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(list(arguments))
-        return (code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

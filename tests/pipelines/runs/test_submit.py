@@ -25,32 +25,12 @@ from pipelines.runs.submit import (
     run_prefix,
 )
 from pipelines.target.places import local_target, vertex_target
-from trainer.config.settings import ConfigError
+from tests.support.packages import package
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 
 ACCOUNT = "trainer@demo.iam.gserviceaccount.com"
-DEFINITIONS = {
-    "project": {"parameterType": "STRING"},
-    "count": {"parameterType": "NUMBER_INTEGER"},
-    "share": {"parameterType": "NUMBER_DOUBLE", "defaultValue": 0.5},
-    "is_dry": {"parameterType": "BOOLEAN", "defaultValue": False},
-    "names": {"parameterType": "LIST", "isOptional": True},
-    "note": {"parameterType": "STRING", "defaultValue": ""},
-}
-
-
-def package(definitions=None, image="r.example/i:1"):
-    spec = {
-        "pipelineInfo": {"name": "tiny-one"},
-        "root": {
-            "dag": {"tasks": {"a": {"componentRef": {"name": "comp-a"}}}},
-            "inputDefinitions": {"parameters": definitions or DEFINITIONS},
-        },
-        "components": {"comp-a": {"executorLabel": "exec-a"}},
-        "deploymentSpec": {"executors": {"exec-a": {"container": {"image": image}}}},
-    }
-    return read_package(json.dumps(spec), source="tiny.yaml")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pipelines.schedules.differences import (
 )
 from pipelines.schedules.file import read_schedule, read_schedules
 from pipelines.target.places import local_target
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 

@@ -9,10 +9,9 @@ from components.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
 from components.model_version.golden import GOLDEN_FILE, write_golden
 from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
-from components.vertex.api import EMULATOR_VARIABLE, VertexError, connect
+from components.vertex.api import VertexError
 from components.vertex.resource_name import ResourceName
-from pipelines.cli import main
-from pipelines.target.places import LOCAL_PROJECT
+from tests.support.models import aliases
 from tests.support.service import container_spec
 
 RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
@@ -20,14 +19,8 @@ WRONG = {**RIGHT, "probabilities": [0.5, 0.5]}
 
 
 @pytest.fixture
-def api(service, monkeypatch):
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
-    return connect(LOCAL_PROJECT, "us-central1")
-
-
-@pytest.fixture
 def version(api, tmp_path):
-    """Uploads a version of `tiny` that is right, or wrong by its golden prediction."""
+    """Upload a version of `tiny`, whose golden prediction is right or wrong."""
 
     def do(*, is_right: bool = True, words: tuple[str, ...] = ("classes",)) -> ResourceName:
         folder = tmp_path / "artifact"
@@ -50,29 +43,12 @@ def version(api, tmp_path):
     return do
 
 
-@pytest.fixture
-def trainyard(api, tmp_path, capsys):
-    """Run a command; return its exit code, output and error output."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main([*arguments, "--state-dir", str(tmp_path / "state")])
-        return (code, *capsys.readouterr())
-
-    return run
-
-
 def shares(api) -> dict[str, int]:
     """Return the traffic of each version deployed to the endpoint `tiny`."""
     [endpoint] = api.list_resources("endpoints")
     split = endpoint.get("trafficSplit", {})
     deployed = endpoint.get("deployedModels", [])
     return {one["modelVersionId"]: split.get(one["id"], 0) for one in deployed}
-
-
-def aliases(api) -> dict[str, list[str]]:
-    [model] = api.list_resources("models")
-    versions = api.list_resources(f"{model['name'].partition('@')[0]}:listVersions")
-    return {one["versionId"]: one["versionAliases"] for one in versions}
 
 
 def test_versions_are_deployed_with_a_share_and_undeployed(api, version, trainyard):

@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from components.errors import StepError
 from components.labels import MODEL_LABEL, STATE_LABEL
 from components.model_version import saved_model
-from components.model_version.saved_model import SavedModelError, check_saved_model
+from components.model_version.saved_model import check_saved_model
 from components.model_version.upload import upload_version
 from components.plan_training.plan import serving_container
 from components.prepare_examples.raw_data.buckets import Object
 from components.vertex.api import EMULATOR_VARIABLE, connect
-from pipelines.cli import main
 from pipelines.package.image import default_image
 from pipelines.resources import ResourceError
 from pipelines.serving import upload as upload_module
 from pipelines.serving.upload import upload
 from pipelines.target.places import LOCAL_PROJECT
+from tests.support.models import aliases, versions
 from tests.support.service import running_service
 
 WAIT_SECONDS = 20
@@ -29,23 +30,6 @@ folder.mkdir(parents=True)
 (folder / "saved_model.pb").write_bytes(b"graph")
 (folder / "workload.json").write_text('{DESCRIBED}')
 """
-
-
-@pytest.fixture
-def api(service, monkeypatch):
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
-    return connect(LOCAL_PROJECT, "us-central1")
-
-
-@pytest.fixture
-def trainyard(api, tmp_path, capsys):
-    """Run a command; return its exit code, output and error output."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main([*arguments, "--state-dir", str(tmp_path / "state")])
-        return (code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
@@ -81,17 +65,6 @@ def folder(tmp_path):
         return str(tmp_path / under)
 
     return write
-
-
-def versions(api) -> dict[str, dict]:
-    """Return the aliases of the only model's versions by number."""
-    [model] = api.list_resources("models")
-    found = api.list_resources(f"{model['name'].partition('@')[0]}:listVersions")
-    return {one["versionId"]: one for one in found}
-
-
-def aliases(api) -> dict[str, list[str]]:
-    return {number: sorted(one["versionAliases"]) for number, one in versions(api).items()}
 
 
 def test_uploaded_job_model_equals_the_pipelines_version(api, job, trainyard):
@@ -193,7 +166,7 @@ def test_a_job_without_a_finished_model_is_refused(job, trainyard, code, ending,
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_folder_without_a_complete_model_is_refused(folder, files, message):
-    with pytest.raises(SavedModelError, match=message):
+    with pytest.raises(StepError, match=message):
         check_saved_model(folder(*files))
 
 
@@ -204,7 +177,7 @@ def test_model_that_the_server_cannot_load_is_refused(folder, tmp_path, content)
     path = folder("saved_model.pb", "workload.json")
     (tmp_path / "model" / "workload.json").write_text(content)
 
-    with pytest.raises(SavedModelError, match="does not describe a model"):
+    with pytest.raises(StepError, match="does not describe a model"):
         check_saved_model(path)
 
 

@@ -15,6 +15,7 @@ from components.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.target import lease
 from pipelines.target.lease import Lease, LeaseError, service_pid, stop_service
 from pipelines.target.local_service import (
+    PRELOAD,
     PRELOAD_VARIABLE,
     LocalService,
     ServiceError,
@@ -263,3 +264,8 @@ def test_lock_timeout_names_what_holds_it(tmp_path, monkeypatch):
         fcntl.flock(ending, fcntl.LOCK_EX)
         with pytest.raises(LeaseError, match=f"the service on {tmp_path}"):
             Lease(tmp_path)
+
+
+@pytest.mark.fast
+def test_the_console_preloads_as_a_run_does():
+    assert f"PRELOAD := {PRELOAD}\n" in Path("Makefile").read_text()

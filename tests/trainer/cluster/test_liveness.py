@@ -12,12 +12,6 @@ from trainer.errors import ReplicaLostError
 pytestmark = pytest.mark.fast
 
 
-@pytest.fixture
-def listener():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server
-
-
 def address_of(server):
     return f"127.0.0.1:{server.getsockname()[1]}"
 

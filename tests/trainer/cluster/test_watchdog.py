@@ -9,7 +9,7 @@ from tests.support.waiting import wait_until
 from trainer.cluster.ports import check_port
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import Watchdog
-from trainer.errors import EXIT_RESTART, ClusterError
+from trainer.errors import EXIT_RESTART, TrainerError
 
 pytestmark = pytest.mark.fast
 
@@ -103,7 +103,7 @@ def test_a_taken_port_is_named_with_its_replica(strategy, roles):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         for role in roles:
             cluster = Cluster(task_type=role, addresses={role: (address,)})
-            with pytest.raises(ClusterError, match=f"{role}/0 cannot serve at {address}: port"):
+            with pytest.raises(TrainerError, match=f"{role}/0 cannot serve at {address}: port"):
                 check_port(cluster, strategy=strategy)
         check_port(cluster, strategy="single")
     check_port(cluster, strategy=strategy)

@@ -8,11 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from trainer.config.flags import add_flags
-from trainer.config.settings import (
-    ConfigError,
-    check_settings,
-    setting,
-)
+from trainer.config.settings import check_settings, setting
+from trainer.errors import ConfigError
 from trainer.serve import parse_environ
 
 pytestmark = pytest.mark.fast

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from trainer.config.model_settings import OPTIMIZERS
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig, parse_flags, resolve_folders
+from trainer.errors import ConfigError
 from trainer.workloads import WORKLOADS, load_workload
 
 pytestmark = pytest.mark.fast

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from trainer.cluster.tf_config import Cluster
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig, resolve_folders
-from trainer.errors import InputError
+from trainer.errors import ConfigError, InputError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import load_workload
 

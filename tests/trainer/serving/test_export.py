@@ -75,7 +75,7 @@ def test_a_bad_instance_is_named(tmp_path, instance, message):
 
 
 def load_predictor_without_model():
-    """A predictor that checks instances; predicting would fail."""
+    """Return a predictor that can check instances but not predict."""
     return Predictor(SimpleNamespace(signatures={"serving_default": None}), MNIST)
 
 

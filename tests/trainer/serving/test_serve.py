@@ -9,6 +9,8 @@ import urllib.request
 
 import pytest
 
+from tests.support.untrained import export_untrained
+
 pytestmark = pytest.mark.timeout(120)
 
 BLACK_PIXELS = [[0] * 28] * 28
@@ -17,13 +19,8 @@ BLACK_PIXELS = [[0] * 28] * 28
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """An untrained model."""
-    from trainer.serving.export import export_model, load_predictor
-    from trainer.workloads import load_workload
-
     folder = tmp_path_factory.mktemp("model") / "model"
-    workload = load_workload("mnist")
-    export_model(workload.build_model(), workload, str(folder))
-    return folder, load_predictor(str(folder))
+    return folder, export_untrained(folder)
 
 
 def request(port, path, body=None):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.support.evaluation import evaluate
-from tests.trainer.workloads.test_taxi import write_trips
 from trainer.training.checkpoint import list_checkpoints
 
 pytestmark = pytest.mark.timeout(300)
@@ -14,16 +13,6 @@ SIZES = {
     "parameter_server": {"num_workers": 2, "num_ps": 2},
     "multi_worker_mirrored": {"num_chiefs": 0, "num_workers": 2, "num_ps": 0},
 }
-
-
-@pytest.fixture(scope="module")
-def trips_dir(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trips")
-    random = np.random.default_rng(5)
-    splits = {name: write_trips(folder, name, 300, random) for name in ("train", "eval", "test")}
-    manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder
 
 
 def flags(trips_dir, out, *, steps):

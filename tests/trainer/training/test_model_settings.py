@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.support.evaluation import evaluate
-from tests.trainer.workloads.test_taxi import write_trips
 from trainer.cluster.tf_config import Cluster
 from trainer.config.model_settings import LINEAR_OPTIMIZERS, OPTIMIZERS
 from trainer.config.train_config import TrainConfig, resolve_folders
@@ -47,16 +46,6 @@ WIDE_AND_DEEP = {
     "linear_optimizer": "ftrl",
 }
 STEADY = Schedule(peak=0.1, total_steps=100, warmup=0.0, kind="constant")
-
-
-@pytest.fixture(scope="module")
-def trips_dir(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("trips")
-    random = np.random.default_rng(5)
-    splits = {name: write_trips(folder, name, 300, random) for name in ("train", "eval", "test")}
-    manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder
 
 
 def train(examples_dir, out, *, workload="taxi", num_devices=1, **settings):

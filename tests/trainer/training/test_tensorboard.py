@@ -6,8 +6,8 @@ from collections import defaultdict
 import pytest
 
 from trainer.cluster.tf_config import Cluster
-from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig, resolve_folders
+from trainer.errors import ConfigError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()

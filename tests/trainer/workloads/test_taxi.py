@@ -1,6 +1,5 @@
 """The taxi workload, from examples to an evaluated model and its predictions elsewhere."""
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from components.evaluate.step import evaluate_model
 from components.predict.parity import check_parity
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from tests.support.trips import write_trips
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import InputError
@@ -24,7 +24,6 @@ from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
 
-import tensorflow as tf  # noqa: E402
 
 from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
@@ -43,41 +42,6 @@ from trainer.serving.export import load_predictor
 instances = json.load(open(sys.argv[2]))["instances"]
 print(json.dumps(load_predictor(sys.argv[1]).predict(instances)))
 """
-
-
-@pytest.fixture(scope="module")
-def trips_dir(tmp_path_factory):
-    """Trips whose tip is big if they are paid by card and have a company."""
-    folder = tmp_path_factory.mktemp("trips")
-    random = np.random.default_rng(5)
-    splits = {name: write_trips(folder, name, 300, random) for name in ("train", "eval", "test")}
-    manifest = {"workload": "taxi", "compression": "GZIP", "splits": splits}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    return folder
-
-
-def write_trips(folder, name, count, random):
-    path = folder / f"{name}-00000-of-00001.tfrecord.gz"
-    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
-        for _ in range(count):
-            writer.write(make_trip(random))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    shard = {"file": path.name, "num_examples": count, "sha256": digest}
-    return {"num_examples": count, "shards": [shard]}
-
-
-def make_trip(random):
-    is_card, has_company = random.random() < 0.5, random.random() < 0.7
-    feature = {"payment_type": tf.train.Feature(bytes_list={"value": [b"Cash"]})}
-    if is_card:
-        feature["payment_type"] = tf.train.Feature(bytes_list={"value": [b"Credit Card"]})
-    if has_company:
-        feature["company"] = tf.train.Feature(bytes_list={"value": ["Café Cabs".encode()]})
-    feature["fare"] = tf.train.Feature(float_list={"value": [random.gamma(2, 6)]})
-    feature["trip_start_hour"] = tf.train.Feature(int64_list={"value": [random.integers(24)]})
-    label = [int(is_card and has_company)]
-    feature["big_tipper"] = tf.train.Feature(int64_list={"value": label})
-    return tf.train.Example(features={"feature": feature}).SerializeToString()
 
 
 def test_a_trained_model_is_evaluated_and_another_process_repeats_its_predictions(

@@ -279,13 +279,6 @@ def test_keys_have_a_minimum_and_a_maximum_length(service, key):
     assert create(service, key).status_code == 422
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    store = Store(tmp_path / "vertex.db")
-    yield store
-    store.close()
-
-
 def test_a_request_that_was_interrupted_by_a_kill_is_not_executed_again(store):
     def killed() -> dict:
         store.close()  # nothing is stored from here on, as after kill -9

@@ -8,7 +8,6 @@ from contextlib import closing
 
 import pytest
 
-from vertex_local.api.database.store import Store
 from vertex_local.api.query import select
 from vertex_local.api.query.pages import Page, list_versions_page
 from vertex_local.api.routes import Call
@@ -183,13 +182,6 @@ def test_the_error_for_an_unknown_field_lists_the_known_ones(query, field):
 def test_a_filter_may_have_a_hundred_conditions():
     text = " AND ".join(f"(state!=x{n} OR labels.run:*)" for n in range(100))
     assert is_listed(JOB, text)
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "vertex.db")
-    yield store
-    store.close()
 
 
 def add(store, number, **fields):

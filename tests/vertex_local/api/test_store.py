@@ -13,13 +13,6 @@ pytestmark = pytest.mark.fast
 MODELS = "projects/p/locations/l/models"
 
 
-@pytest.fixture
-def store(tmp_path):
-    store = Store(tmp_path / "vertex.db")
-    yield store
-    store.close()
-
-
 def test_resource_survives_reopening(tmp_path, store):
     store.insert(f"{MODELS}/5", {"name": "five", "text": "ü"})
     last = store.next_id()

@@ -14,9 +14,10 @@ import pytest
 
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.target.local_service import LocalService
-from pipelines.target.places import TargetError, make_state_dir
+from pipelines.target.places import make_state_dir
 from tests.support.service import PARENT, running_service
 from tests.support.waiting import wait_until
+from trainer.errors import ConfigError
 from vertex_local.http import peers
 from vertex_local.machine import files
 
@@ -170,7 +171,7 @@ def test_files_of_the_service_and_of_its_jobs_are_private(service, tmp_path):
 
 @pytest.mark.parametrize(
     ("make", "error"),
-    [(files.make_private, PermissionError), (make_state_dir, TargetError)],
+    [(files.make_private, PermissionError), (make_state_dir, ConfigError)],
     ids=["service", "commands"],
 )
 def test_a_state_folder_is_made_private_unless_all_users_share_it(tmp_path, make, error):
@@ -191,14 +192,8 @@ def test_a_state_folder_is_made_private_unless_all_users_share_it(tmp_path, make
 def test_a_state_folder_that_is_a_file_is_refused_by_its_name(tmp_path):
     file = tmp_path / "notes"
     file.touch()
-    with pytest.raises(TargetError, match=r"notes is .*--state-dir"):
+    with pytest.raises(ConfigError, match=r"notes is .*--state-dir"):
         make_state_dir(file)
-
-
-@pytest.fixture
-def listener():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener
 
 
 @pytest.fixture(params=["netlink", "proc"])

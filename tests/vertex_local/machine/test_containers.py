@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.docker_command import docker
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_for_text
 from vertex_local.machine.docker import BRIDGE, PRIVATE, Container
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
@@ -81,10 +81,6 @@ def run(tmp_path: Path, left_over):
     for group in groups:
         group.stop(grace_seconds=0)
     assert left_over(tmp_path) == []
-
-
-def wait_for_text(path: Path, text: str) -> None:
-    wait_until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
 
 
 def test_a_container_has_the_environment_of_its_spec_and_none_of_the_service(

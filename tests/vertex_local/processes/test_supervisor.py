@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.support.seen import is_running
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_for_text, wait_until
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
 
@@ -65,11 +65,6 @@ def run(tmp_path: Path):
 
 def pids(group: Group) -> list[int]:
     return [replica["pid"] for replica in group.state()["replicas"].values() if replica["pid"]]
-
-
-def wait_for_text(path: Path, text: str) -> str:
-    wait_until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
-    return path.read_text()
 
 
 def assert_ended(*pids: int) -> None:

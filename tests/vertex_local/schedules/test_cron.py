@@ -3,7 +3,8 @@ from itertools import islice
 
 import pytest
 
-from vertex_local.schedules.cron import Cron, CronError
+from vertex_local.errors import ApiError
+from vertex_local.schedules.cron import Cron
 
 pytestmark = pytest.mark.fast
 
@@ -88,5 +89,5 @@ def test_a_leap_day_comes_every_four_years():
     ],
 )
 def test_an_invalid_expression_is_refused(line, message):
-    with pytest.raises(CronError, match=message):
+    with pytest.raises(ApiError, match=message):
         Cron.parse(line)

@@ -188,7 +188,7 @@ def test_an_unknown_parameter_is_refused(shared_service, body):
 
 @contextmanager
 def fast_service(root):
-    """A service with a fast clock that stops with its users, as one that a command starts."""
+    """Serve with a fast clock until the last user ends, as for a command."""
     command = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
     root.mkdir()
     user = Lease(root)
@@ -283,7 +283,7 @@ class RecordingHandler(Handler):
         parts = urlsplit(self.path)
         query = {k: v for k, v in parse_qs(parts.query).items() if not k.startswith("$")}
         self.server.asked.append((self.command, parts.path, query, json.loads(body or b"{}")))
-        self.answer(200, DONE if self.command == "DELETE" else b"{}")
+        self.respond(200, DONE if self.command == "DELETE" else b"{}")
 
     do_GET = do_POST = do_PATCH = do_DELETE = _keep  # noqa: N815
 
@@ -295,7 +295,7 @@ def recorder():
 
 
 def canonical(asked: list[tuple]) -> list[tuple]:
-    """Requests with bodies and masks in one spelling."""
+    """Return requests with bodies and masks in one spelling."""
     found = []
     for method, path, query, body in asked:
         message = types.Schedule.pb()()

@@ -19,7 +19,7 @@ from trainer import paths
 
 pytestmark = pytest.mark.fast
 
-HEAVY = {"tensorflow", "apache_beam", "pyarrow", "numpy", "google.cloud.storage", "kfp"}
+HEAVY = {"tensorflow", "apache_beam", "pyarrow", "google.cloud.storage", "kfp"}
 
 
 @pytest.fixture

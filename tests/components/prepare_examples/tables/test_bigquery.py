@@ -10,7 +10,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.tables import bigquery
 from components.prepare_examples.tables.bigquery import build_query, fetch_trips
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 

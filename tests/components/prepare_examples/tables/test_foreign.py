@@ -4,7 +4,6 @@ import csv
 import datetime
 import decimal
 import gzip
-import json
 import math
 import uuid
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.tables.times import wall_times
+from tests.support.prepared import quarantined
 from trainer.workloads.taxi_table import DERIVED
 
 TIME = "trip_start_timestamp"
@@ -361,11 +361,6 @@ def test_another_separator_is_named(tmp_path, run, rows, separator):
     path = write_lines(tmp_path / "foreign.csv", rows, delimiter=separator)
     with pytest.raises(DataError, match=r"foreign\.csv: .*separated by .*; only commas"):
         run(path)
-
-
-def quarantined(folder: Path) -> list[dict]:
-    files = sorted(folder.glob("quarantine-*"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from components.prepare_examples.tables import bigquery
 from components.prepare_examples.tables.beam_pipeline import merge_results
+from tests.support.prepared import files_of, quarantined
 from trainer.workloads.taxi_table import FEATURES, LABEL
 
 THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
@@ -66,15 +67,6 @@ def examples_of(folder: Path, split: str) -> list[dict]:
 
 def all_examples(folder: Path) -> list[dict]:
     return [item for split in ("train", "eval", "test") for item in examples_of(folder, split)]
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def quarantined(folder: Path) -> list[dict]:
-    files = sorted(folder.glob("quarantine-*"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def test_every_row_becomes_an_example_with_its_present_features(

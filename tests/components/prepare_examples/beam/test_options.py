@@ -2,9 +2,10 @@ import logging
 
 import pytest
 
+from components.errors import errors_in_one_line
 from components.prepare_examples.beam.options import run_pipeline
-from components.prepare_examples.errors import DataError, exit_on_user_errors
-from trainer.config.settings import ConfigError
+from components.prepare_examples.errors import DataError
+from trainer.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
         raise error
 
     caplog.set_level(logging.INFO)
-    with pytest.raises(SystemExit) as ended, exit_on_user_errors():
+    with pytest.raises(SystemExit) as ended, errors_in_one_line():
         run_pipeline([1], work, lambda _: {}, flags=(), folder=tmp_path)
 
     said = str(ended.value.code)

@@ -1,0 +1,78 @@
+"""The command that is run when a run has failed."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from components.run_summary.summary import summarize
+from pipelines.runs import on_failure
+from pipelines.target.places import local_target
+from tests.support.run_records import FAILED, job, promoted
+from trainer.errors import ConfigError
+
+pytestmark = pytest.mark.fast
+
+
+WRITE = (
+    "import json,os,sys; "
+    "json.dump([json.load(sys.stdin), dict(os.environ)], open(sys.argv[1], 'w'))"
+)
+
+
+@pytest.mark.parametrize("found", [job(FAILED), job(state="CANCELLED")], ids=["gate", "cancelled"])
+def test_on_failure_is_run_after_a_bad_end(tmp_path, found):
+    target, summary = local_target(tmp_path / "state"), summarize(found)
+    summary.write(target.run_dir("m-1"))
+    words = on_failure.check_command(f'{sys.executable} -c "{WRITE}" {tmp_path / "told"}')
+
+    assert on_failure.run_command(words, summary, target=target) == ""
+
+    content, environment = json.loads((tmp_path / "told").read_text())
+    assert content == json.loads(summary.to_json())
+    assert environment["TRAINYARD_RUN"] == "m-1"
+    assert environment["TRAINYARD_OUTCOME"] == summary.outcome
+    assert json.loads(Path(environment["TRAINYARD_SUMMARY"]).read_text()) == content
+
+
+@pytest.mark.parametrize("found", [promoted(), job(state="RUNNING")], ids=["good", "going-on"])
+def test_on_failure_is_not_run_otherwise(tmp_path, found):
+    words = [sys.executable, "-c", "raise SystemExit(1)"]
+    assert on_failure.run_command(words, summarize(found), target=local_target(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("raise SystemExit(7)", "7"),
+        ("import time; time.sleep(60)", "0.5 s"),
+        ("pass", ""),  # reads nothing
+    ],
+    ids=["fails", "hangs", "deaf"],
+)
+def test_failure_of_on_failure_is_reported(tmp_path, code, problem):
+    words = [sys.executable, "-c", code]
+    seconds = 0.5 if "sleep" in code else 30
+    said = on_failure.run_command(
+        words, summarize(job(FAILED)), target=local_target(tmp_path), timeout_seconds=seconds
+    )
+    assert said.endswith(problem) if problem else said == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no-such-program --x", "there is no such program"),
+        ("'open", "No closing quotation"),
+        ("  ", "there is no such program"),
+    ],
+)
+def test_invalid_on_failure_is_refused_before_the_run(text, message):
+    with pytest.raises(ConfigError, match=message):
+        on_failure.check_command(text)
+
+
+def test_on_failure_requires_wait():
+    with pytest.raises(ConfigError, match="needs --wait"):
+        on_failure.check_command("true", is_waiting=False)

@@ -1,0 +1,16 @@
+"""Versions of the only model of a service."""
+
+from components.vertex.api import VertexApi
+from trainer.json_types import Json
+
+
+def versions(api: VertexApi) -> dict[str, Json]:
+    """Return the model's versions by number."""
+    [model] = api.list_resources("models")
+    found = api.list_resources(f"{model['name'].partition('@')[0]}:listVersions")
+    return {one["versionId"]: one for one in found}
+
+
+def aliases(api: VertexApi) -> dict[str, list[str]]:
+    """Return the aliases of each version, sorted."""
+    return {number: sorted(one["versionAliases"]) for number, one in versions(api).items()}
