@@ -2,6 +2,7 @@
 
 import csv
 import ctypes
+import gc
 import os
 import shutil
 import socket
@@ -19,6 +20,24 @@ from tests.support.docker_command import docker
 from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
 
 pytest_plugins = ["tests.support.replicas", "tests.support.service", "tests.support.trips"]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare `-m fast` the imports of files that have no fast test, two thirds of all imports."""
+    if config.option.markexpr != "fast" or collection_path.suffix != ".py":
+        return None
+    return True if "mark.fast" not in collection_path.read_text(encoding="utf-8") else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Do not look for garbage among imported modules: a fifth of the time that collection takes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
