@@ -204,19 +204,11 @@ def main() -> None:
     *modules, _ = sys.argv[1:]
     os.environ.pop(PADDING)
     search_path = sys.path[1:]
-    before = set(sys.modules)
-    atexit.register(_keep_imported, before)  # the first, hence called last
     for module in modules:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # collecting would copy pages that are shared
     run_to_end(lambda: serve(search_path), Baseline.capture(without=set()))
-
-
-def _keep_imported(before: set[str]) -> None:
-    """Have the interpreter of an ending fork pass over what it shares, as a warm process has."""
-    kept = [sys.modules.pop(name) for name in sys.modules.keys() - before - {"__main__"}]
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 if __name__ == "__main__":

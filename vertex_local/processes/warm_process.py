@@ -5,8 +5,6 @@ the requests. It has one thread and no port, calls nothing that it has imported,
 the service ends.
 """
 
-import atexit
-import ctypes
 import gc
 import importlib
 import json
@@ -109,15 +107,6 @@ def _import(modules: list[str]) -> None:
             sys.exit(EXIT_CANNOT)
 
 
-def _keep_modules_at_exit(before: set[str]) -> None:
-    """Keep the imported modules out of the clean-up of an interpreter that exits.
-
-    Deallocating TensorFlow in a fork takes 0.2 s and copies the pages it shares with its parent.
-    """
-    kept = [sys.modules.pop(name) for name in sys.modules.keys() - before - {"__main__"}]
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-
-
 def _threads() -> set[str]:
     """Return the names of other threads, which a fork would not have.
 
@@ -142,7 +131,6 @@ def main() -> None:
     linux.restore_default_signals()
     if not sys.flags.safe_path:
         del sys.path[0]  # a program's own folder takes this place (`Program.run`)
-    atexit.register(_keep_modules_at_exit, set(sys.modules))  # registered first: called last
     _import(modules)
     _log(f"ready: {', '.join(modules)}")
     requests = socket.socket(fileno=int(socket_fd))

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.support.waiting import wait_until
 from vertex_local.http import channel
 from vertex_local.http import server as http_server
 
@@ -27,7 +28,7 @@ def start(monkeypatch):
         def do(application):
             listener = socket.create_server(("127.0.0.1", 0))
             server = http_server.start(application, listener)
-            stack.callback(lambda: server.trigger.pull_trigger(server.close))
+            stack.callback(close, server)
 
             def connect(data=b""):
                 address = ("127.0.0.1", server.effective_port)
@@ -40,6 +41,20 @@ def start(monkeypatch):
             return connect
 
         yield do
+
+
+def close(server):
+    """Close a server whose clients have closed their connections.
+
+    Its threads pull its trigger, a pipe, after each response; if `close` ran before, they and this
+    thread would write to a file descriptor that is closed, or by then another file's.
+    """
+    pools = vars(server.task_dispatcher).values()
+    wait_until(lambda: not server.active_channels, "the end of all connections")
+    wait_until(lambda: not any(p.queue or p.active_count for p in pools), "idle threads")
+    with server.trigger.lock:  # held until the pull, because another pull may run `close` already
+        server.trigger.thunks.append(server.close)
+        server.trigger.pull_trigger()
 
 
 def request(path):

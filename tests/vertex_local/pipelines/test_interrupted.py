@@ -18,6 +18,7 @@ from kfp import dsl
 from tests.support.seen import is_running
 from tests.support.service import running_service
 from tests.vertex_local.pipelines.test_pipelines import (
+    PRELOADED,
     SERVER_SCRIPT,
     STEP,
     WHERE,
@@ -149,15 +150,21 @@ def every_kind(folder: str):
 
 
 @pytest.fixture
-def runs(service, tmp_path):
+def cold_runs(service, tmp_path):
+    """Runs on a service that starts a new interpreter for each process."""
     return Runs(service, tmp_path)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Runs on a service of the test's own, for the tests that stop it."""
+    with running_service(tmp_path / "vertex", *PRELOADED) as running:
+        yield Runs(running, tmp_path)
 
 
 @pytest.fixture(scope="module")
 def warm_service(tmp_path_factory):
-    """A service that has imported KFP, for the tests that do not stop it."""
-    root = tmp_path_factory.mktemp("warm") / "vertex"
-    with running_service(root, "--preload", "kfp.local,kfp.dsl.executor_main") as running:
+    with running_service(tmp_path_factory.mktemp("warm") / "vertex", *PRELOADED) as running:
         yield running
 
 
@@ -216,21 +223,23 @@ def ended(runs: Runs, job: dict) -> dict:
 
 
 @pytest.mark.timeout(120)
-def test_after_a_kill_of_all_processes_the_next_service_runs_the_exit_task(runs):
-    job = start(runs, one_hangs)
-    pids = runs.pids()
-    kill_everything(runs)
+def test_after_a_kill_of_all_processes_the_next_service_runs_the_exit_task(cold_runs):
+    job = start(cold_runs, one_hangs)
+    pids = cold_runs.pids()
+    kill_everything(cold_runs)
     killed_at = now()
     assert not any(is_running(pid) for pid in pids)
-    runs.service.start()
-    job = ended(runs, job)
+    cold_runs.service.start()
+    job = ended(cold_runs, job)
     assert job["state"] == "PIPELINE_STATE_FAILED"
     assert job["error"]["message"] == INTERRUPTED
     assert detail(job, "hang")["error"]["message"] == INTERRUPTED
     assert detail(job, "hang")["startTime"] <= detail(job, "hang")["endTime"] <= killed_at
     seen = {"state": "FAILED", "error": INTERRUPTED, "seen": "PIPELINE_STATE_RUNNING"}
-    assert notes(runs) == [seen]
-    assert (runs.folder / "marks").read_text() == "first\n", "what had succeeded is not repeated"
+    assert notes(cold_runs) == [seen]
+    assert (cold_runs.folder / "marks").read_text() == "first\n", (
+        "what had succeeded is not repeated"
+    )
 
 
 @pytest.mark.timeout(180)

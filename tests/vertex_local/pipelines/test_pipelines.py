@@ -20,11 +20,12 @@ from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import compiler, dsl
 
 from tests.support.seen import is_running
-from tests.support.service import SERVER_SCRIPT, running_service
+from tests.support.service import SERVER_SCRIPT, running_service, sdk_at
 
 pytestmark = pytest.mark.usefixtures("temp_folder")  # also of the service
 FINAL_STATES = [f"PIPELINE_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")]
 STEP = {"install_kfp_package": False, "base_image": "python:3.11"}
+PRELOADED = ("--preload", "kfp.local,kfp.dsl.executor_main")
 NUMBERS = itertools.count(1)
 WHERE = {"project": "demo", "location": "us-central1"}
 
@@ -288,8 +289,16 @@ class Runs:
 
 
 @pytest.fixture
-def runs(service, tmp_path):
+def cold_runs(service, tmp_path):
+    """Runs on a service that starts a new interpreter for each process."""
     return Runs(service, tmp_path)
+
+
+@pytest.fixture
+def runs(temp_folder, tmp_path):
+    """Runs on a service of the test's own, which has imported KFP."""
+    with running_service(tmp_path / "vertex", *PRELOADED) as running:
+        yield Runs(running, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -299,8 +308,7 @@ def warm_service(tmp_path_factory):
     (folder / "temp").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(folder / "temp"))
-        preload = "kfp.local,kfp.dsl.executor_main"
-        with running_service(folder / "vertex", "--preload", preload) as running:
+        with running_service(folder / "vertex", *PRELOADED) as running:
             yield running
     assert list((folder / "temp").iterdir()) == []
 
@@ -333,9 +341,11 @@ def detail(job: dict, name: str) -> dict:
 
 @pytest.mark.timeout(120)
 def test_a_whole_pipeline_runs_with_the_sdk_and_is_cached_the_second_time(
-    aiplatform, runs, tmp_path, temp_folder, monkeypatch
+    runs, tmp_path, temp_folder, monkeypatch
 ):
     from google.cloud.aiplatform import pipeline_jobs
+
+    aiplatform = sdk_at(runs.service.url)
 
     monkeypatch.setattr(pipeline_jobs, "_JOB_WAIT_TIME", 0.2)
     code = "import os, pathlib; pathlib.Path(os.environ['AIP_MODEL_DIR']).mkdir(parents=True); "
@@ -441,8 +451,9 @@ def test_a_condition_that_cannot_be_evaluated_fails_the_run(warm_runs, tmp_path)
 
 
 def test_cancelling_stops_the_step_and_its_children_and_runs_the_exit_task(
-    aiplatform, runs, tmp_path, temp_folder
+    runs, tmp_path, temp_folder
 ):
+    aiplatform = sdk_at(runs.service.url)
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     assert states(runs.get(job)) == {"hang": "RUNNING"}
@@ -473,8 +484,9 @@ def test_cancelling_a_run_cancels_its_custom_job(warm_runs, tmp_path):
 
 
 def test_after_a_kill_of_the_runner_the_exit_task_runs_and_no_process_remains(
-    runs, tmp_path, temp_folder
+    cold_runs, tmp_path, temp_folder
 ):
+    runs = cold_runs
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     state = json.loads((runs.files(job) / "state.json").read_text())
@@ -490,9 +502,8 @@ def test_after_a_kill_of_the_runner_the_exit_task_runs_and_no_process_remains(
     assert left_in(temp_folder) == []
 
 
-def test_the_next_service_runs_the_exit_tasks_of_a_run_that_was_interrupted(
-    runs, service, tmp_path
-):
+def test_the_next_service_runs_the_exit_tasks_of_a_run_that_was_interrupted(runs, tmp_path):
+    service = runs.service
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     service.kill()
@@ -505,7 +516,8 @@ def test_the_next_service_runs_the_exit_tasks_of_a_run_that_was_interrupted(
     assert not any(is_running(pid) for pid in pids)
 
 
-def test_stopping_the_service_ends_its_runs(runs, service, tmp_path):
+def test_stopping_the_service_ends_its_runs(runs, tmp_path):
+    service = runs.service
     job = runs.submit(hangs, parameterValues={"folder": str(tmp_path)})
     pids = runs.pids()
     assert service.stop() == 0
@@ -515,7 +527,8 @@ def test_stopping_the_service_ends_its_runs(runs, service, tmp_path):
     assert runs.note()["state"] == "CANCELLED"
 
 
-def test_invalid_requests_are_refused_and_create_nothing(runs, service):
+def test_invalid_requests_are_refused_and_create_nothing(runs):
+    service = runs.service
     good = {"required": "a", "number": 1.0}
 
     def message(expect: int = 400, pipeline=types, **arguments) -> str:

@@ -137,20 +137,13 @@ def runs(service, tmp_path):
     return Runs(service, tmp_path)
 
 
-@pytest.fixture(scope="module")
-def files():
-    """The files that are installed, as of the last look."""
-    return installed()
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_written(files):
-    """Compare every file of the environment of the service and this test."""
-    before = dict(files)
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_written():
+    """Compare every file of the environment of the service and these tests; it takes seconds."""
+    before = installed()
     yield
-    files.clear()
-    files |= installed()
-    assert before == files, sorted(set(before.items()) ^ set(files.items()))[:10]
+    after = installed()
+    assert before == after, sorted(set(before.items()) ^ set(after.items()))[:10]
 
 
 def installed() -> dict[str, str]:

@@ -78,6 +78,12 @@ ENDINGS = {
     "atexit": "import atexit\natexit.register(print, 1)\natexit.register(print, 2)\nexit(1)",
     "a file left open": "f = open('left', 'w'); f.write('x' * 100)\nimport atexit; "
     "atexit.register(lambda: print(f.closed))",
+    "a file left open by a cycle": "class Log: pass\nlog = Log(); log.log = log\n"
+    "log.file = open('left', 'w'); log.file.write('y' * 100)",
+    "a global with a finalizer": "class Last:\n    def __del__(self): print('last')\nlast = Last()",
+    "a daemon thread": "import threading\nprint('early'); f = open('left', 'w'); f.write('z' * 9)\n"
+    "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+    "stdout closed": "import sys; print('early'); sys.stdout.close()",
     "a thread": "import threading, time\n"
     "threading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\nprint('early')",
     "syntax error": "print('never'\n",
@@ -100,6 +106,7 @@ class Outcome:
     state: dict[str, Any]
     log: str
     was_forked: bool
+    left: str
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +170,8 @@ def run(start):
         # Replace the names of the folders, which differ.
         text = text.replace(str(home), "HOME").replace(os.path.realpath(group.folder), "GROUP")
         state["message"] = state["message"].replace(str(home), "HOME")
-        return Outcome(state, text, forked)
+        left = home / "left"
+        return Outcome(state, text, forked, left.read_text() if left.exists() else "")
 
     return do
 
@@ -209,6 +217,7 @@ def test_a_fork_ends_as_a_new_process_does(run, warm, ending):
     new, fork = run(ENDINGS[ending], None), run(ENDINGS[ending], warm)
 
     assert fork.log == new.log
+    assert fork.left == new.left
     assert fork.state["message"] == new.state["message"]
     replicas = [outcome.state["replicas"]["chief/0"] for outcome in (new, fork)]
     assert replicas[0]["exit_code"] == replicas[1]["exit_code"]
