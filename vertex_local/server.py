@@ -113,7 +113,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     service = _service(options, root=root, store=store, listener=listener, engine=engine)
     for module in MODULES:
         _call_if_defined(module, "recover", service)
-    server = _start_http(service, listener, options.faults)
+    _start_http(service, listener, options.faults)
     protos.warm_up()
     port, mounts = listener.getsockname()[1], engine.mounts if engine else None
     root_lock.announce(root, port=port, url=service.url, mounts=mounts)
@@ -123,7 +123,7 @@ def serve(options: Options, *, on_ready: Callable[[str], None]) -> None:
     while not stop.wait(SIGNAL_CHECK_SECONDS):
         if users.stays(root):
             service.stays.set()
-    _shut_down(service, server)
+    _shut_down(service)
     del lock, users_file  # both files are locked until here
 
 
@@ -191,16 +191,14 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _start_http(
-    service: Service, listener: socket.socket, faults: Faults | None
-) -> http_server.HttpServer:
+def _start_http(service: Service, listener: socket.socket, faults: Faults | None) -> None:
     routes = [route for module in MODULES for route in module.ROUTES]
     application = Application(service, routes)
     served = FaultyApplication(application, faults, service.closing) if faults else application
-    return http_server.start(served, listener)
+    http_server.start(served, listener)  # to the end of this process
 
 
-def _shut_down(service: Service, server: http_server.HttpServer) -> None:
+def _shut_down(service: Service) -> None:
     """Stop every process within a time limit; a supervisor that remains sees this process end."""
     service.ending.set()
     root_lock.withdraw(service.root)
@@ -222,7 +220,6 @@ def _shut_down(service: Service, server: http_server.HttpServer) -> None:
     _remove_left_containers(service.root)
     remove_temp_dir(service.root)
     service.store.checkpoint()
-    server.trigger.pull_trigger(server.close)
 
 
 def _call_if_defined(module: ModuleType, function: str, service: Service) -> None:

@@ -17,7 +17,7 @@ from kfp import components, dsl
 from tests.support.seen import is_running
 from tests.support.service import running_service
 from tests.support.wheels import write_kfp_wheel, write_slow_sdist, write_wheel
-from tests.vertex_local.pipelines.test_pipelines import Runs, await_true, detail
+from tests.vertex_local.pipelines.test_pipelines import PRELOADED, Runs, await_true, detail
 from vertex_local.cli import main
 from vertex_local.processes.environments.layer import Layer
 from vertex_local.processes.environments.store import LOCK_FILE, Store, write_record
@@ -48,6 +48,23 @@ def report() -> str:
         except ImportError:
             found[name] = ""
     return json.dumps(found)
+
+
+def install_here(ours: str) -> str:
+    """Try to write to the environment of this step, and to that of the service."""
+    import json
+    import subprocess
+
+    attempts = [
+        ["pip", "install", "fares==1.0"],
+        ["python3", "-m", "pip", "install", "numpy==1.0"],
+        ["pip", "uninstall", "-y", "kfp"],
+        [f"{ours}/bin/pip", "uninstall", "-y", "rich"],
+    ]
+    ends = [subprocess.run(command, check=False).returncode for command in attempts]
+    import fares
+
+    return json.dumps({"ends": ends, "fares": fares.__version__})
 
 
 def install_in_every_way(ours: str) -> str:
@@ -128,7 +145,7 @@ def place(tmp_path_factory, wheels):
 
 @pytest.fixture(scope="module")
 def service(place):
-    with running_service(place / "vertex", "--preload", "kfp.local,kfp.dsl.executor_main") as one:
+    with running_service(place / "vertex", *PRELOADED) as one:
         yield one
 
 
@@ -248,9 +265,10 @@ def test_pip_in_a_layer_does_not_change_the_base(place, tmp_path):
 
 
 def test_a_step_cannot_change_a_shared_environment(runs, place):
-    made = component(install_in_every_way, kfp_version=OLD_KFP)
+    made = component(install_here, kfp_version=OLD_KFP)
     [found] = succeeded(runs, [made], ours=sys.prefix)
     assert found["fares"] == "1.0"
+    assert found["ends"][:2] == [0, 0]
     [after] = succeeded(runs, [component(kfp_version=OLD_KFP)])
     assert (after["fares"], after["numpy"], after["kfp"]) == ("", "", OLD_KFP)
 
@@ -336,7 +354,7 @@ def test_a_cancel_ends_the_build_and_leaves_nothing(runs, slow, place, tmp_path)
 def test_an_environment_half_built_by_a_killed_service_is_built_again(
     place, wheels, slow, tmp_path
 ):
-    with running_service(tmp_path / "vertex") as service:
+    with running_service(tmp_path / "vertex", *PRELOADED) as service:
         runs = Runs(service, tmp_path)
         job = runs.submit(pipeline_of(slow))
         await_true((tmp_path / "begun").exists, "the build", WAIT_SECONDS)
