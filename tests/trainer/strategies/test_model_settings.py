@@ -10,7 +10,7 @@ from trainer.training.checkpoint import list_checkpoints
 
 pytestmark = pytest.mark.timeout(300)
 SIZES = {
-    "parameter_server": {"num_workers": 2, "num_ps": 2},
+    "parameter_server": {"num_workers": 1, "num_ps": 2},
     "multi_worker_mirrored": {"num_chiefs": 0, "num_workers": 2, "num_ps": 0},
 }
 
