@@ -159,10 +159,10 @@ class Client(threading.Thread):
         self.join(COMMAND_TIMEOUT_SECONDS)
 
 
-def write_paused(home, name: str, *, auc: float = 0) -> None:
+def write_paused(home, name: str, *, seed: int, auc: float = 0) -> None:
     """A schedule that starts runs on request only."""
     schedule = yaml.safe_load((home / "schedules" / "taxi-nightly.yaml").read_text())
-    schedule["parameters"] |= {"train.seed": 1, "thresholds.auc": auc}
+    schedule["parameters"] |= {"train.seed": seed, "thresholds.auc": auc}
     schedule |= {"paused": True, "cache": True}
     (home / "schedules" / f"{name}.yaml").write_text(yaml.safe_dump(schedule))
 
@@ -190,8 +190,8 @@ def await_end(url: str, run: str) -> None:
 
 
 def test_an_endpoint_answers_every_request_through_nights_and_failed_runs(home):
-    write_paused(home, "gated", auc=1.1)
-    write_paused(home, "killed")  # its model is that of the other, from the cache
+    write_paused(home, "gated", seed=4, auc=1.1)
+    write_paused(home, "killed", seed=5)
     assert "created" in trainyard("schedule", "apply", str(home / "schedules"))
     with serving(home) as url:
         client = Client(url, await_first_night(url))
