@@ -1,5 +1,6 @@
 """Runs the commands of a page on tiny data, against a local service with something in it."""
 
+import functools
 import importlib.util
 import json
 import os
@@ -44,7 +45,8 @@ NOT_RUN = {
 # Reduces the work of a command that would take minutes.
 SMALL = {
     "components.prepare_examples": "--dry-run",
-    "components.prepare_examples --workload mnist": "--max-examples 60 --trust-files --data-dir {}",
+    "components.prepare_examples --workload mnist": "--trust-files --data-dir {mnist}",
+    "components.prepare_examples --workload cifar10": "--trust-files --data-dir {cifar10}",
     "trainer.task": "--steps 1 --batch-size 8",
 }
 
@@ -54,10 +56,10 @@ class Runner:
 
     Args:
         names: Placeholders of the pages, such as JOB_ID, and their values in the service.
-        raw: Folder of raw MNIST files.
+        raw: Folders of raw files by workload.
     """
 
-    def __init__(self, *, names: dict[str, str], raw: Path) -> None:
+    def __init__(self, *, names: dict[str, str], raw: dict[str, Path]) -> None:
         self.names, self.raw = names, raw
         self.variables: dict[str, str] = {}
         self.exported = {"GOOGLE_CLOUD_PROJECT": LOCAL_PROJECT}
@@ -148,25 +150,22 @@ class Runner:
         if words[2].startswith("benchmarks."):  # minutes; `make bench` runs them
             return
         if "--help" in words:
-            _finish([sys.executable, *words[1:]])
+            assert _start_module(words, environment).wait(TIMEOUT_SECONDS) == 0, LOG.read_text()
         elif words[2] == "trainer.serve":
             port = self.ports[environment["AIP_HTTP_PORT"]]
-            server = _start_trainer(words, {**environment, "AIP_HTTP_PORT": port})
+            server = _start_module(words, {**environment, "AIP_HTTP_PORT": port})
             self._ask(server, f"{port}/health")
         elif words[2].startswith("tests."):  # counted for a night
             return
         else:
             text = " ".join(words[2:])
             small = max((name for name in SMALL if text.startswith(name)), key=len)
-            words = [*words, *SMALL[small].format(self.raw).split()]
+            words = [*words, *SMALL[small].format(**self.raw).split()]
             if "/data/*.csv.gz" in words:
                 words.remove("--dry-run")
                 words[words.index("/data/*.csv.gz")] = self.names["TRIPS"]
-            if "trainer.task" in words:
-                trainer = _start_trainer(words, environment)
-                assert trainer.wait(TIMEOUT_SECONDS) == 0, LOG.read_text()
-            else:
-                _finish([sys.executable, *words[1:]])
+            program = _start_module(words, environment)
+            assert program.wait(TIMEOUT_SECONDS) == 0, LOG.read_text()
 
     def _tensorboard(self, words: Sequence[str], environment: dict[str, str]) -> None:
         del environment
@@ -183,8 +182,7 @@ class Runner:
 
     def _make(self, words: Sequence[str], environment: dict[str, str]) -> None:
         del environment  # CI runs the targets
-        printed = _finish([words[0], "-C", str(ROOT), "--dry-run", "--always-make", *words[1:]])
-        assert printed
+        assert _dry_run(*words)
 
     def _pytest(self, words: Sequence[str], environment: dict[str, str]) -> None:
         del environment  # for a night
@@ -254,8 +252,8 @@ def _wait_for(path: Path, process: Fork) -> None:
         time.sleep(0.02)
 
 
-def _start_trainer(words: Sequence[str], environment: dict[str, str]) -> Fork:
-    """Start `python -m trainer.…` in a process that has TensorFlow."""
+def _start_module(words: Sequence[str], environment: dict[str, str]) -> Fork:
+    """Start `python -m MODULE …` in a process that has TensorFlow and Beam."""
     forks = forks_with(*EVERYTHING)
     return forks.start(list(words), log_path=LOG.absolute(), cwd=os.getcwd(), **environment)
 
@@ -267,6 +265,12 @@ def _finish(call: Sequence[str]) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@functools.cache
+def _dry_run(make: str, *words: str) -> str:
+    """Return the recipes of a target; those that have $(MAKE) are run, which takes seconds."""
+    return _finish([make, "-C", str(ROOT), "--dry-run", "--always-make", *words])
 
 
 def _free_port() -> str:

@@ -63,7 +63,7 @@ def page(request):
 
 
 @pytest.fixture
-def runner(page, service, tmp_path, *, monkeypatch, tiny_mnist, taxi_rows, write_csv):
+def runner(page, service, tmp_path, *, monkeypatch, tiny_mnist, tiny_cifar10, taxi_rows, write_csv):
     """A folder with the pages' files, and a service with jobs, a model, an endpoint and runs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
@@ -90,7 +90,7 @@ def runner(page, service, tmp_path, *, monkeypatch, tiny_mnist, taxi_rows, write
         "TRIPS": str(write_csv(taxi_rows())),
     }
     (tmp_path / "out").symlink_to(tmp_path / "job", target_is_directory=True)
-    runner = Runner(names=names, raw=tiny_mnist())
+    runner = Runner(names=names, raw={"mnist": tiny_mnist(), "cifar10": tiny_cifar10()})
     environment = dict(os.environ)
     yield runner
     runner.close()
@@ -161,7 +161,7 @@ def test_every_command_of_a_page_works(runner, page, capfd):
 
 def test_every_mentioned_command_exists(page, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    runner = Runner(names={}, raw=tmp_path)
+    runner = Runner(names={}, raw={})
     run_all(mentioned_commands(page), runner.help, capfd)
 
 

@@ -25,9 +25,11 @@ from tests.support.spares import PADDING, padded, run_program
 from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
 
 CLONE_NEWNET = 0x40000000
-# Imports of commands, services, steps and replicas, which take eight seconds.
+# Imports of commands, services, steps and replicas, which take ten seconds.
 EVERYTHING = (
     "tensorflow",
+    "apache_beam",
+    "components.prepare_examples.prepare",
     "trainer.loop",
     "kfp.local",
     "kfp.dsl.executor_main",

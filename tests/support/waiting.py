@@ -9,14 +9,18 @@ import pytest
 
 
 def wait_until(
-    condition: Callable[[], Any], awaited: str = "the condition", *, timeout_seconds: float = 30
+    condition: Callable[[], Any],
+    awaited: str = "the condition",
+    *,
+    timeout_seconds: float = 30,
+    poll_seconds: float = 0.02,
 ) -> Any:
     """Return the first true value of `condition`; fail the test, naming `awaited`, if late."""
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         if value := condition():
             return value
-        time.sleep(0.02)
+        time.sleep(poll_seconds)
     pytest.fail(f"not within {timeout_seconds} s: {awaited}")
 
 
