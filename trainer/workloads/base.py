@@ -1,11 +1,12 @@
 """The interface of workloads."""
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from trainer.json_types import Json
+from trainer.workloads.labels import Label
 
 Features = dict[str, Any]
 
@@ -34,20 +35,37 @@ class Recipe:
 
 
 class Workload(abc.ABC):
-    """A classification task: its examples, its models and what a prediction request looks like.
+    """A task: its examples, its models and what a prediction request looks like.
 
     Features are a dict of batched tensors, raw as stored. All processing is in the graph, so the
     exported model takes raw features too: `encode` runs once per example, `preprocess` in every
     step.
+
+    Attributes:
+        name: the workload's name, as in manifest.json.
+        label: what it predicts. The kind decides the type of labels, see `parse`, and the default
+            loss, metrics and predictions.
+        recipes: the recipe of each model, by name; the first is the default.
+        num_noise: random numbers that `augment` takes for each example.
+        options: the workload-specific settings of trainer.config.model_settings that this one
+            supports.
+        callbacks: Keras callbacks, which the replica that writes the results calls.
     """
 
-    name: ClassVar[str]
-    labels: ClassVar[tuple[str, ...]]
-    recipes: ClassVar[dict[str, Recipe]]
-    """The recipe of each model, by name; the first is the default."""
-    num_noise: ClassVar[int] = 0
-    options: ClassVar[tuple[str, ...]] = ()
-    """The workload-specific settings of trainer.config.model_settings that this one supports."""
+    name: str
+    label: Label
+    recipes: Mapping[str, Recipe]
+    num_noise: int = 0
+    options: tuple[str, ...] = ()
+    callbacks: Sequence[Any] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression.
+
+        They come from the declaration, or from the train split like a vocabulary.
+        """
+        return self.label.names_of_classes()
 
     def recipe(self, model: str = "") -> Recipe:
         """Return the recipe of a model, "" for the default; ValueError lists the models."""
@@ -66,7 +84,9 @@ class Workload(abc.ABC):
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Return features and labels of a batch of serialized tf.train.Examples.
 
-        Labels are int64, -1 for examples without one, as in a request.
+        The labels of Binary and Classes are int64 [batch], -1 for an example without one, as in a
+        request; of Regression float32 [batch], NaN without; of Multilabel float32 [batch, labels],
+        1 for each label that the example has.
         """
 
     @abc.abstractmethod
@@ -132,6 +152,13 @@ class Workload(abc.ABC):
     def encode(self, features: Features) -> Features:
         """Return the columns of the training table, computed once per example."""
         return features
+
+    def example_weights(self, features: Features, labels: Any) -> Any:
+        """Return the weight of each example in loss and metrics, float32 [batch]; None: all 1.
+
+        `features` are encoded (and not yet preprocessed), `labels` as `parse` returns them.
+        """
+        del features, labels
 
     def augment(self, features: Features, noise: Any) -> Features:
         """Return the encoded features of a training batch, randomly augmented.

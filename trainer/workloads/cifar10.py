@@ -7,8 +7,13 @@ import numpy as np
 
 from trainer.workloads.base import Features, Recipe
 from trainer.workloads.images import ImageWorkload, flip, shift
+from trainer.workloads.labels import Classes
 
 SIDE = 32
+_NAMES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
 MAX_SHIFT = 2
 # Of the training images, per channel; pixels are 0 to 255.
 _MEAN = (125.3, 123.0, 113.9)
@@ -45,10 +50,7 @@ class Cifar10(ImageWorkload):
     """A row for each channel of each pixel of a patch; see `trainer.workloads.layers`."""
 
     name = "cifar10"
-    labels = (
-        *("airplane", "automobile", "bird", "cat", "deer"),
-        *("dog", "frog", "horse", "ship", "truck"),
-    )
+    label = Classes(values=tuple(range(len(_NAMES))), names=_NAMES)
     recipes = {"fast": _FAST, **{f"resnet{depth}": _RESNET for depth in _RESNET_DEPTHS}}  # noqa: RUF012
     num_noise = 3
     shape = (SIDE, SIDE, 3)

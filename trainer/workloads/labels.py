@@ -17,6 +17,13 @@ class Label:
 
     column: str = "label"
 
+    def names_of_classes(self) -> tuple[str, ...]:
+        """Return the declared names of the classes or labels, () if they are learnt or no classes.
+
+        A number or a truth value is named by its text.
+        """
+        return ()
+
 
 @dataclass(frozen=True)
 class Binary(Label):
@@ -41,6 +48,10 @@ class Binary(Label):
     rule_columns: tuple[str, ...] = ()
     rule_text: str = ""
 
+    def names_of_classes(self) -> tuple[str, ...]:
+        """Return the names of the negative and the positive class."""
+        return self.names or (f"not {self.positive}", str(self.positive))
+
 
 @dataclass(frozen=True)
 class Classes(Label):
@@ -51,10 +62,16 @@ class Classes(Label):
 
     Attributes:
         values: the classes in order; default: the values of the train split, sorted.
+        names: the names of `values` in predictions and reports; default: their texts.
     """
 
     _: KW_ONLY
     values: tuple[Value, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def names_of_classes(self) -> tuple[str, ...]:
+        """Return the declared classes, () if they are learnt from the train split."""
+        return self.names or tuple(map(str, self.values))
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,10 @@ class Multilabel(Label):
     _: KW_ONLY
     values: tuple[str, ...] = ()
     separator: str = "|"
+
+    def names_of_classes(self) -> tuple[str, ...]:
+        """Return the declared labels, () if they are learnt from the train split."""
+        return self.values
 
 
 @dataclass(frozen=True)

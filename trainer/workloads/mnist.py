@@ -4,6 +4,7 @@ from typing import Any
 
 from trainer.workloads.base import Features, Recipe
 from trainer.workloads.images import ImageWorkload, shift
+from trainer.workloads.labels import Classes
 
 SIDE = 28
 MAX_SHIFT = 1
@@ -13,7 +14,7 @@ class Mnist(ImageWorkload):
     """A small convolutional net on shifted digits: 62,000 weights, 0.99 in three epochs."""
 
     name = "mnist"
-    labels = tuple(str(digit) for digit in range(10))
+    label = Classes(values=tuple(range(10)))
     recipes = {"cnn": Recipe(learning_rate=4e-3)}  # noqa: RUF012
     num_noise = 2
     shape = (SIDE, SIDE)
