@@ -4,6 +4,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 from trainer import paths
 from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
@@ -11,7 +12,7 @@ from trainer.config.flags import add_flags
 from trainer.config.model_settings import ModelSettings, as_texts
 from trainer.config.settings import ConfigError, check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
-from trainer.workloads import WORKLOADS, load_workload
+from trainer.workloads import BUILT_IN, WorkloadError, load_workload
 from trainer.workloads.base import Recipe, Workload
 
 SCHEDULES = ("one_cycle", "cosine", "constant", "linear")
@@ -20,9 +21,7 @@ DEFAULT_EPOCHS = 3
 
 
 def _models_help() -> str:
-    models = "; ".join(
-        f"{name}: {', '.join(load_workload(name).recipes)}" for name in sorted(WORKLOADS)
-    )
+    models = "; ".join(f"{name}: {', '.join(load_workload(name).recipes)}" for name in BUILT_IN)
     return f"model of the workload, with its own recipe; default: the first ({models})"
 
 
@@ -30,7 +29,10 @@ def _models_help() -> str:
 class TrainConfig(ModelSettings):
     """Settings of a training job; each is a flag of `python -m trainer.task`."""
 
-    workload: str = setting("what to train", choices=tuple(sorted(WORKLOADS)))
+    workload: str = setting(
+        f"what to train: one of {', '.join(BUILT_IN)}; or the path of a folder with a workload.py,"
+        " a package.module, or an entry point of trainyard.workloads"
+    )
     examples_dir: str = setting("folder with manifest.json and the TFRecord shards")
     output_dir: str = setting("folder to write to; default: the AIP_* folders", default="")
     model: str = setting(_models_help(), default="")
@@ -187,13 +189,25 @@ class TrainConfig(ModelSettings):
         self.chosen_workload()
 
     def chosen_workload(self) -> Workload:
-        """Return the workload with the model that the settings describe."""
-        return self.adapt(load_workload(self.workload))
+        """Return the workload with the model that the settings describe.
+
+        Raises:
+            ConfigError: there is no such workload, or its file or a setting of its model is wrong.
+        """
+        return self.adapt(self._workload)
+
+    @cached_property
+    def _workload(self) -> Workload:
+        """The workload as declared; loaded once, for its file may change during the training."""
+        try:
+            return load_workload(self.workload)
+        except WorkloadError as error:
+            raise ConfigError(f"--workload: {error}") from error
 
     def recipe(self) -> Recipe:
         """Return the model's recipe with the given settings."""
         try:
-            recipe = self.apply(load_workload(self.workload).recipe(self.model))
+            recipe = self.apply(self._workload.recipe(self.model))
         except ConfigError:
             raise
         except ValueError as error:

@@ -116,12 +116,12 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         ConfigError: a setting does not fit the examples.
         InputError: the examples are incomplete or damaged, or differ from the checkpoints' ones.
     """
-    manifest = read_manifest(config.examples_dir, workload=config.workload)
+    workload = config.chosen_workload()
+    manifest = read_manifest(config.examples_dir, workload=workload.name)
     train, evaluation = (
         checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
         for name in ("train", "eval")
     )
-    workload = config.chosen_workload()
     facts = (
         None
         if config.fresh
@@ -137,7 +137,7 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
             f"--profile-steps: {config.profile_steps} is past the last step, {total_steps}"
         )
     if config.best_metric == "auc" and len(workload.labels) != _BINARY:
-        raise ConfigError(f"--best-metric auc needs two classes; {config.workload} has more")
+        raise ConfigError(f"--best-metric auc needs two classes; {workload.name} has more")
     decoder = Decoder(workload=workload, compression=manifest.compression)
     return Job(
         config=config,

@@ -1,6 +1,7 @@
 """The interface of workloads."""
 
 import abc
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +43,8 @@ class Workload(abc.ABC):
     step.
 
     Attributes:
-        name: the workload's name, as in manifest.json.
+        name: the workload's name, as in manifest.json; a user's one has the name of its folder.
+        reference: what `load_workload` loaded it from.
         label: what it predicts. The kind decides the type of labels, see `parse`, and the default
             loss, metrics and predictions.
         recipes: the recipe of each model, by name; the first is the default.
@@ -52,7 +54,8 @@ class Workload(abc.ABC):
         callbacks: Keras callbacks, which the replica that writes the results calls.
     """
 
-    name: str
+    name: str = ""
+    reference: str = ""
     label: Label
     recipes: Mapping[str, Recipe]
     num_noise: int = 0
@@ -66,6 +69,16 @@ class Workload(abc.ABC):
         They come from the declaration, or from the train split like a vocabulary.
         """
         return self.label.names_of_classes()
+
+    def with_name(self, name: str, reference: str) -> "Workload":
+        """Return the workload with its name, unless it has one, and what it was loaded from."""
+        if self.name and self.reference == reference:
+            return self
+        named = copy.copy(self)
+        # Dataclasses of workloads are frozen.
+        object.__setattr__(named, "name", self.name or name)
+        object.__setattr__(named, "reference", reference)
+        return named
 
     def recipe(self, model: str = "") -> Recipe:
         """Return the recipe of a model, "" for the default; ValueError lists the models."""

@@ -160,4 +160,4 @@ def _convolve(x: Any, width: int, *, strides: int = 1, activation: str | None = 
     return layers.ReLU()(x) if activation else x
 
 
-WORKLOAD = Cifar10()
+workload = Cifar10()

@@ -48,4 +48,4 @@ class Mnist(ImageWorkload):
         )
 
 
-WORKLOAD = Mnist()
+workload = Mnist()

@@ -279,4 +279,4 @@ def _parse_value(name: str, value: Any) -> np.ndarray:
     return np.asarray(value, np.int64)
 
 
-WORKLOAD = Taxi()
+workload = Taxi()

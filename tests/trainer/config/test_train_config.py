@@ -12,7 +12,7 @@ import pytest
 from trainer.config.model_settings import OPTIMIZERS
 from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig, parse_flags, resolve_folders
-from trainer.workloads import WORKLOADS, load_workload
+from trainer.workloads import BUILT_IN, load_workload
 
 pytestmark = pytest.mark.fast
 
@@ -226,7 +226,7 @@ def test_model_settings_may_be_texts_numbers_or_lists(given, hidden_units):
 
 
 def test_without_settings_the_model_is_unchanged():
-    for name in WORKLOADS:
+    for name in BUILT_IN:
         chosen = TrainConfig(workload=name, examples_dir="-").chosen_workload()
         assert chosen == load_workload(name)
         assert chosen.changed_options() == {}

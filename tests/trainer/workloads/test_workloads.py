@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads import WORKLOADS, load_workload
+from trainer.workloads import BUILT_IN, load_workload
 
 import_tensorflow()
 
@@ -53,7 +53,7 @@ def image_examples(workload):
     return [make_example({"image": image.tobytes()}, key=f"k{i}") for i, image in enumerate(images)]
 
 
-@pytest.fixture(scope="module", params=sorted(WORKLOADS))
+@pytest.fixture(scope="module", params=sorted(BUILT_IN))
 def exported(request, tmp_path_factory):
     """An untrained model: (workload, Keras model, predictor, Examples, folder)."""
     workload = load_workload(request.param)
