@@ -228,9 +228,9 @@ def _workload_of(module: ModuleType, place: str, *, name: str, reference: str) -
         found = [key for key, value in vars(module).items() if isinstance(value, Workload)]
         hint = f"; rename {found[0]!r} to it" if found else f"; add `{VARIABLE} = Table(…)`"
         raise WorkloadError(f"{place} does not define the variable {VARIABLE!r}{hint}")
-    found = _checked(getattr(module, VARIABLE), place, name=name, reference=reference)
-    setattr(module, VARIABLE, found)  # the same object for the next call
-    return found
+    workload = _checked(getattr(module, VARIABLE), place, name=name, reference=reference)
+    setattr(module, VARIABLE, workload)  # the same object for the next call
+    return workload
 
 
 def _checked(found: Any, place: str, *, name: str, reference: str) -> Workload:
