@@ -26,6 +26,12 @@ BUILT_IN = ("cifar10", "mnist", "taxi")
 ENTRY_POINTS = "trainyard.workloads"
 FILE = "workload.py"
 VARIABLE = "workload"
+# Where an image has the folders of workloads, by the names of their snapshots.
+IMAGE_DIR = "/opt/trainyard/workloads"
+IMAGE_DIR_VARIABLE = "TRAINYARD_WORKLOADS"
+# A snapshot of a folder's code: its name and a digest of its content.
+SNAPSHOT = re.compile(r"(?P<name>[a-z][a-z0-9-]*)-(?P<digest>[0-9a-f]{12})")
+MAX_NAME = 63
 
 _PREFIX = "trainyard_workload_"
 _NOT_WORDS = re.compile(r"\W")
@@ -41,13 +47,17 @@ def load_workload(reference: str) -> Workload:
 
     Args:
         reference: the name of a workload of this package or of an entry point, a dotted module
-            such as `package.module`, or a path: a folder with a workload.py, or a .py file.
+            such as `package.module`, a path (a folder with a workload.py, or a .py file), or the
+            name of a snapshot that this image has.
 
     Raises:
         WorkloadError: there is no such workload, or its file fails; the message has the line.
     """
     if reference in BUILT_IN:
         return _load_module(f"trainer.workloads.{reference}", reference, name=reference)
+    name = Path(reference).name
+    if SNAPSHOT.fullmatch(name) and not Path(reference).is_dir():
+        return _load_snapshot(name)  # also for the path of a snapshot on another machine
     if is_path(reference):
         return _load_path(Path(reference), reference)
     found = _entry_points()
@@ -71,11 +81,27 @@ def is_path(reference: str) -> bool:
 
 
 def workload_name(reference: str) -> str:
-    """Return the name of a reference's workload, without loading it: that of a path's folder."""
+    """Return the name of a reference's workload, without loading it: that of a path's folder.
+
+    The digest of a snapshot is no part of it.
+    """
     if is_path(reference):
         file = _workload_file(Path(reference))
-        return file.parent.name if file.name == FILE else file.stem
-    return _module_name(reference)
+        reference = file.parent.name if file.name == FILE else file.stem
+    elif not SNAPSHOT.fullmatch(reference):
+        return _module_name(reference)
+    found = SNAPSHOT.fullmatch(reference)
+    return found["name"] if found else valid_name(reference)
+
+
+def valid_name(text: str) -> str:
+    """Return a name made of a folder's: lower-case letters, digits and hyphens, a letter first.
+
+    It is allowed everywhere: in names of runs, in labels, tags of images and paths.
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower(), flags=re.ASCII).strip("-")
+    name = name if name[:1].isalpha() else f"w-{name}".rstrip("-")
+    return name[:MAX_NAME].rstrip("-")
 
 
 def _module_name(reference: str) -> str:
@@ -102,7 +128,18 @@ def _load_path(path: Path, reference: str) -> Workload:
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
         module = _execute(package, file)
-    return _workload_of(module, str(file), name=name, reference=str(path.expanduser().absolute()))
+    own = reference if SNAPSHOT.fullmatch(reference) else str(path.expanduser().absolute())
+    return _workload_of(module, str(file), name=name, reference=own)
+
+
+def _load_snapshot(reference: str) -> Workload:
+    folder = Path(os.environ.get(IMAGE_DIR_VARIABLE, IMAGE_DIR), reference)
+    if not folder.is_dir():
+        raise WorkloadError(
+            f"{reference!r} is the snapshot of a folder, but {folder} does not exist: run it in the"
+            " image of that folder, which `trainyard image --project FOLDER --build` builds"
+        )
+    return _load_path(folder, reference)
 
 
 def _describe_missing(file: Path, reference: str) -> str:
