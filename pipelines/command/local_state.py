@@ -14,7 +14,7 @@ from pipelines.runs.removal.prune import MEGABYTE, decide, prune, prune_table
 from pipelines.target.places import TargetError
 
 # Only the service knows the environments' folders and which are in use.
-ENVIRONMENTS_COMMAND = [sys.executable, "-m", "vertex_local.cli", "environments"]
+ENVIRONMENTS_COMMAND = [sys.executable, "-P", "-m", "vertex_local.cli", "environments"]
 PRUNE = """\
 Removes old runs of this machine: folders, records, training jobs, and the entries of the step cache
 that refer to them (a repeated run then executes these steps again). Model versions are copies and

@@ -185,6 +185,10 @@ class TrainConfig(ModelSettings):
                 f" {self.batch_size}"
             )
         self.steps_to_profile()
+        self.check_workload()
+
+    def check_workload(self) -> None:
+        """Load the workload and check the settings that depend on it."""
         self.recipe()
         self.chosen_workload()
 

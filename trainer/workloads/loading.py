@@ -63,7 +63,7 @@ def load_workload(reference: str) -> Workload:
     found = _entry_points()
     if reference in found:
         return _load_entry_point(found[reference], reference)
-    if _MODULE.fullmatch(reference):
+    if is_module(reference):
         return _load_module(reference, reference, name=_module_name(reference))
     names = (*BUILT_IN, *sorted(found))
     raise WorkloadError(
@@ -78,6 +78,11 @@ def is_path(reference: str) -> bool:
         return False
     looks_so = "/" in reference or os.sep in reference or reference.startswith(".")
     return looks_so or reference.endswith(".py") or (bool(reference) and Path(reference).is_dir())
+
+
+def is_module(reference: str) -> bool:
+    """Return whether a reference is a dotted module, such as `package.module`."""
+    return _MODULE.fullmatch(reference) is not None
 
 
 def workload_name(reference: str) -> str:

@@ -1,0 +1,65 @@
+"""Description of a workload as JSON: `python -m trainer.describe REFERENCE`.
+
+Commands that must know a user's workload read it from this process, so that no code of the user
+runs in theirs.
+"""
+
+import argparse
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.config.settings import ConfigError
+from trainer.config.train_config import TrainConfig
+from trainer.json_types import Json
+
+EXIT_WRONG = 2
+
+
+def describe(reference: str, train: Json) -> Json:
+    """Return a workload's name, label and models, with the settings of its training checked.
+
+    Raises:
+        ConfigError: there is no such workload, its file fails, or a setting is not allowed.
+    """
+    config = TrainConfig(workload=reference, examples_dir="-", **train)
+    workload = config.chosen_workload()
+    return {
+        "name": workload.name,
+        "label": {"kind": type(workload.label).__name__, "column": workload.label.column},
+        "labels": list(workload.labels),
+        "models": list(workload.recipes),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the description, or {"error": …}, as JSON to stdout; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m trainer.describe", description=__doc__)
+    parser.add_argument("reference", help="as of --workload of the trainer")
+    parser.add_argument("--train", default="{}", help="settings of the trainer, a JSON object")
+    arguments = parser.parse_args(argv)
+    # What the user's code prints goes to stderr, also what it does so below Python.
+    stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    found = _described(arguments.reference, json.loads(arguments.train))
+    with stdout:
+        json.dump(found, stdout)
+    return EXIT_WRONG if "error" in found else 0
+
+
+def _described(reference: str, train: Json) -> dict[str, Any]:
+    try:
+        return describe(reference, train)
+    except ConfigError as error:
+        return {"error": str(error).removeprefix("--workload: ")}
+    except SystemExit as error:
+        return {"error": f"it exits while it is imported, with {error.code!r}; remove that call"}
+    except BaseException:
+        return {"error": f"it cannot be loaded:\n{traceback.format_exc()}"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
