@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
@@ -10,6 +11,7 @@ from trainer.cluster.roles import ROLES
 from trainer.json_types import Json
 
 SERVING_PORT = 8080
+MODEL_PREFIX = "model."
 # On spot machines: the most work that is repeated after each preemption.
 SPOT_CHECKPOINT_SECONDS = 60
 
@@ -106,17 +108,28 @@ def _pool(count: int, *, machine: Machine, container: Json) -> Json:
 
 
 def trainer_args(flags: Json) -> list[str]:
-    """Return `["--batch-size=128", "--fresh"]` for `{"batch_size": 128, "fresh": True}`."""
+    """Return `["--batch-size=128", "--fresh"]` for `{"batch_size": 128, "fresh": True}`.
+
+    A setting of the workload's model keeps its name, and has a value: `--model.use_bias=false`.
+    """
     args = []
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
-        if value is True:
+        if name.startswith(MODEL_PREFIX):
+            args.append(f"--{name}={_model_value(value)}")
+        elif value is True:
             args.append(flag)
         elif isinstance(value, list):
             args.append(f"{flag}={','.join(map(str, value))}")
         elif value is not False and value is not None:
             args.append(f"{flag}={value}")
     return args
+
+
+def _model_value(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def serving_container(image: str) -> Json:
