@@ -33,6 +33,11 @@ GROUPS = ("cluster", "train", "thresholds", "prepare", "labels")
 FREE_GROUPS = ("labels", "model")
 # Settings of the workload's own model travel among those of the trainer: `model.units`.
 MODEL_GROUP = "model"
+# Also inside quotes in the filter of a request.
+DISPLAY_NAME = {
+    "pattern": r"""[^"\\\x00-\x1f\x7f]{1,128}""",
+    "form": "at most 128 characters, without quotation marks and backslashes",
+}
 # The settings of PrepareOptions that are parameters of the pipeline, not keys of `prepare`.
 RUN_PREPARE_SETTINGS = ("max_examples", "trust_files")
 # The trainer's settings that the pipeline sets.
@@ -55,8 +60,8 @@ class RunConfig:
     """
 
     workload: str = setting("workload to train")
-    model_name: str = setting("name of the model in the registry")
-    endpoint_name: str = setting("name of the endpoint that serves the model")
+    model_name: str = setting("name of the model in the registry", **DISPLAY_NAME)
+    endpoint_name: str = setting("name of the endpoint that serves the model", **DISPLAY_NAME)
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     train: dict[str, Any] = setting("settings of the trainer", factory=dict)
     thresholds: dict[str, float] = setting("least metrics of a model to deploy", factory=dict)

@@ -66,6 +66,8 @@ def test_settings_reach_every_group():
         ),
         pytest.param("train.batch_size=0", "--batch-size is 0.*at least 1", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
+        pytest.param('model_name=a" OR name="b', "model_name is .*without quotation", id="quote"),
+        pytest.param(f"endpoint_name={'a' * 129}", "endpoint_name is .*128", id="too-long"),
         pytest.param("train.optimizer=amda", "did you mean 'adam'", id="optimizer"),
         pytest.param("train.momentum=0.9", "adam has none", id="no-momentum"),
         pytest.param("train.crosses=fare:company", "mnist has no such setting", id="not-its-own"),
