@@ -31,6 +31,7 @@ from trainer.strategies.collective import ReplicaGroup
 from trainer.strategies.synchronous import SyncDriver
 from trainer.training.job import Job
 from trainer.training.model import FlatModel, build_model, build_served_model
+from trainer.training.objective import Objective
 from trainer.training.optimizers import make_linear_optimizer, make_optimizer
 from trainer.training.parameters import LinearPart, Parameters
 from trainer.training.profiling import profile_calls
@@ -67,7 +68,8 @@ def train_synchronously(
 ) -> None:
     """Train on this replica's devices: `single`, `mirrored` and `multi_worker_mirrored`."""
     with _announce_outcome(job), _explain_lost_replicas(group.monitor if group else None):
-        training = _Training(job, devices=devices[:1], group=group)
+        num_parts = len(devices) * (group.size if group else 1)
+        training = _Training(job, devices=devices[:1], group=group, num_parts=num_parts)
         driver = SyncDriver(
             training.step,
             job.train_tables(),
@@ -149,6 +151,7 @@ class _Training:
         *,
         devices: Sequence[str],
         group: ReplicaGroup | None = None,
+        num_parts: int = 1,
         num_counters: int = 0,
         is_excused: Callable[[], bool] = lambda: False,
     ):
@@ -158,6 +161,13 @@ class _Training:
         keras.utils.set_random_seed(config.seed)
         keras_model = build_model(job.workload, config)
         model = FlatModel(keras_model)
+        objective = Objective(
+            job.workload,
+            model,
+            batch_size=config.batch_size,
+            label_smoothing=recipe.label_smoothing,
+        )
+        objective.check_parts(num_parts=num_parts * config.micro_batches)
         self._job, self._group, self._is_excused = job, group, is_excused
         self.parameters = Parameters(
             model.read_weights(),
@@ -181,14 +191,15 @@ class _Training:
             num_examples=job.train.num_examples,
             seed=config.seed,
             schedule=job.schedule,
-            label_smoothing=recipe.label_smoothing,
             clip_norm=recipe.clip_norm,
             num_micro_batches=config.micro_batches,
             is_compiled=config.jit,
             steps_per_block=job.stream.steps_per_block if job.stream else 0,
         )
-        self.step = TrainStep(job.workload, model, self.parameters, plan)
-        self._results = Results(job, self.parameters, served) if served is not None else None
+        self.step = TrainStep(job.workload, model, objective, self.parameters, plan)
+        self._results = (
+            Results(job, self.parameters, objective, served) if served is not None else None
+        )
 
     def run(self, driver: Driver) -> None:
         """Restore, train the remaining steps and export; end the process if training stalls."""
