@@ -1,7 +1,6 @@
 """Results of a job, written by the chief: reports, evaluations, checkpoints and the model."""
 
 import contextlib
-import dataclasses
 import functools
 import logging
 import math
@@ -29,6 +28,7 @@ from trainer.training.model import FlatModel
 from trainer.training.objective import Objective
 from trainer.training.parameters import Parameters
 from trainer.training.recorder import Recorder, Totals
+from trainer.training.schedule import KerasRate, Schedule
 from trainer.workloads.base import Features, Workload
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,17 @@ class Results:
     `model` is the Keras model to evaluate and export, `objective` that of the model in training.
     """
 
-    def __init__(self, job: Job, parameters: Parameters, objective: Objective, model: Any):
+    def __init__(
+        self,
+        job: Job,
+        parameters: Parameters,
+        objective: Objective,
+        model: Any,
+        *,
+        schedule: Schedule | KerasRate,
+    ):
         self._job, self._parameters, self._objective = job, parameters, objective
+        self._schedule = schedule
         self._model, self._flat_model = model, FlatModel(model)
         self._served_objective = Objective(
             job.workload, self._flat_model, batch_size=job.config.batch_size
@@ -77,7 +86,7 @@ class Results:
 
     def _warn_about_schedule(self, step: int, old: Mapping[str, Any]) -> None:
         total = self._job.total_steps
-        warning = self._job.schedule.warning(step=step, last_step=total, old=old)
+        warning = self._schedule.warning(step=step, last_step=total, old=old)
         if step < total and warning:
             logger.warning("%s", warning)
 
@@ -105,7 +114,7 @@ class Results:
         """Record finished steps; evaluate after each epoch; save a checkpoint if one is due."""
         job, before = self._job, self._recorder.step
         step = before + totals.steps
-        self._recorder.add(totals, learning_rate=float(job.schedule.rate(tf.constant(step))))
+        self._recorder.add(totals, learning_rate=float(self._schedule.rate(tf.constant(step))))
         is_last = step >= job.total_steps
         if is_last or job.epoch(before) < job.epoch(step):
             self._evaluate_and_save(must_save=is_last or self._is_due(before, step))
@@ -168,7 +177,7 @@ class Results:
         self._last_save = time.monotonic()
         state = dict(snapshot)
         progress = self._progress(state.pop("steps_done").numpy().tolist())
-        schedule = dataclasses.asdict(self._job.schedule)
+        schedule = self._schedule.fields()
         return self._checkpoints.save(state, metrics=metrics, extra=progress, schedule=schedule)
 
     def _evaluate_and_save(self, *, must_save: bool) -> None:

@@ -30,8 +30,8 @@ from trainer.examples.tables import batch_noise, batch_rows, gather_rows
 from trainer.runtime.tracing import traced
 from trainer.training.model import FlatModel
 from trainer.training.objective import Objective
-from trainer.training.parameters import Parameters, Piece
-from trainer.training.schedule import Schedule
+from trainer.training.parameters import Average, Parameters, Piece
+from trainer.training.schedule import KerasRate, Schedule
 from trainer.workloads.base import Workload
 
 
@@ -43,9 +43,11 @@ class StepPlan:
     """Examples in a step, over all replicas."""
     num_examples: int
     seed: int
-    schedule: Schedule
+    schedule: Schedule | KerasRate
     clip_norm: float = 0.0
     """The largest norm of a gradient; 0 for any."""
+    clip: Callable[[tf.Tensor], tf.Tensor] | None = None
+    """Clip a gradient as a compiled optimizer does."""
     num_micro_batches: int = 1
     """Pieces that a device computes one after the other, to save memory."""
     is_compiled: bool = False
@@ -191,6 +193,8 @@ class TrainStep:
         gradient, state_change, sums = tf.split(contribution, sizes)
         if self._plan.clip_norm:
             gradient = tf.clip_by_norm(gradient, self._plan.clip_norm)
+        if self._plan.clip:
+            gradient = self._plan.clip(gradient)
         apply_gradient(
             self._parameters,
             gradient,
@@ -204,15 +208,16 @@ class TrainStep:
 def apply_gradient(
     parameters: Parameters,
     gradient: tf.Tensor,
-    schedule: Schedule,
+    schedule: Schedule | KerasRate,
     *,
     state_change: tf.Tensor | None = None,
     counter: tf.Tensor | None = None,
 ) -> None:
     """Count one step, change the state and update each piece of the weights by its gradient.
 
-    Every change is an addition or a fused operation that runs where its variable is, under the
-    variable's lock: workers may apply at the same time without losing an update.
+    Every change is an addition, a fused operation or, for optimizers in Keras' own code, a critical
+    section, and runs where its variable is: workers may apply at the same time without losing an
+    update.
     """
     first, *others = parameters.split(gradient)
     with tf.device(parameters.pieces[0].device):
@@ -223,9 +228,9 @@ def apply_gradient(
         learning_rate = schedule.rate(step)
         if state_change is not None and parameters.state.shape[0]:
             parameters.state.assign_add(state_change)
-            if parameters.average_decay:
-                average = parameters.average_state
-                _move_average(average, parameters.state, step, decay=parameters.average_decay)
+            if parameters.average and parameters.average.has_state:
+                rule = parameters.average
+                _move_average(parameters.average_state, parameters.state, step, rule=rule)
     for piece, part in zip(parameters.pieces, [first, *others], strict=True):
         with tf.device(piece.device):
             rate = piece.schedule.rate(step) if piece.schedule else learning_rate
@@ -246,13 +251,17 @@ def _update_piece(
     piece.optimizer.apply(
         piece.weights, piece.slots, gradient, step=step, learning_rate=learning_rate
     )
-    if piece.average is not None:
-        _move_average(piece.average, piece.weights, step, decay=parameters.average_decay)
+    if piece.average is not None and parameters.average is not None:
+        _move_average(piece.average, piece.weights, step, rule=parameters.average)
 
 
 def _move_average(
-    average: tf.Variable, values: tf.Variable, step: tf.Tensor, *, decay: float
+    average: tf.Variable, values: tf.Variable, step: tf.Tensor, *, rule: Average
 ) -> None:
-    # A smaller decay in the first steps, or the initial values would dominate the average.
     done = tf.cast(step, tf.float32)
-    average.assign_add((1 - tf.minimum(decay, (1 + done) / (10 + done))) * (values - average))
+    # A smaller decay in the first steps, or the initial values would dominate the average.
+    early = tf.where(step > 1, 1.0, 0.0) if rule.is_keras else (1 + done) / (10 + done)
+    average.assign_add((1 - tf.minimum(rule.decay, early)) * (values - average))
+    if rule.overwrite_every:
+        is_due = step % rule.overwrite_every == 0
+        values.assign(tf.where(is_due, average, values))
