@@ -119,9 +119,9 @@ class TrainConfig(ModelSettings):
         "latest checkpoints to keep; the best one is kept as well", default=3, at_least=1
     )
     best_metric: str = setting(
-        "metric on the eval split that decides which checkpoint is the best",
+        "metric on the eval split that decides which checkpoint is the best: loss, accuracy, auc,"
+        " mae, …, or a metric of the compiled model; NAME:min or NAME:max says what is better",
         default="loss",
-        choices=("loss", "accuracy", "auc"),
     )
     cache: str = setting(
         "where the examples of a split are kept: in memory, or streamed from the files in blocks"
