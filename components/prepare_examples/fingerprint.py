@@ -8,16 +8,17 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+from components.prepare_examples.declarations import declared, is_table
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
+from components.prepare_examples.raw_data.bigquery import table_modified
 from components.prepare_examples.raw_data.buckets import find_objects
 from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.raw_data.sources import data_folder, source_of
 from components.prepare_examples.statistics.drift import statistics_file
-from components.prepare_examples.tables.bigquery import table_modified
 from trainer import paths
 
 logger = logging.getLogger(__name__)
@@ -66,11 +67,11 @@ def check_unchanged(
 
 
 def _raw_facts(workload: str, folder: Path, options: PrepareOptions) -> Facts:
-    source = source_of(workload)
-    if options.source == "bigquery" and source.is_table:
-        return [table_modified(options.project)]
-    if options.files and source.is_table:
+    if options.source == "bigquery" and is_table(workload):
+        return [table_modified(declared(workload), options.project)]
+    if options.files:
         return _file_facts(options.files, folder)
+    source = source_of(workload)
     if options.trust_files:
         fetched = fetch(
             workload, folder, trust_files=True

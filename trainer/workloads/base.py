@@ -8,6 +8,7 @@ from typing import Any
 
 from trainer.json_types import Json
 from trainer.workloads.labels import Label
+from trainer.workloads.sources import Source
 
 Features = dict[str, Any]
 
@@ -45,6 +46,7 @@ class Workload(abc.ABC):
     Attributes:
         name: the workload's name, as in manifest.json; a user's one has the name of its folder.
         reference: what `load_workload` loaded it from.
+        source: where its raw data comes from, unless a run names files.
         label: what it predicts. The kind decides the type of labels, see `parse`, and the default
             loss, metrics and predictions.
         recipes: the recipe of each model, by name; the first is the default.
@@ -56,6 +58,7 @@ class Workload(abc.ABC):
 
     name: str = ""
     reference: str = ""
+    source: Source | None = None
     label: Label
     recipes: Mapping[str, Recipe]
     num_noise: int = 0

@@ -10,6 +10,7 @@ import numpy as np
 from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe, Workload, check_fields
 from trainer.workloads.crosses import parse_crosses, parse_sizes
+from trainer.workloads.data_sets import TAXI
 from trainer.workloads.labels import Binary
 from trainer.workloads.lookups import (
     Distribution,
@@ -58,6 +59,7 @@ class Taxi(Workload):
     batch_norm: bool = False
 
     name = "taxi"
+    source = TAXI
     label = Binary(LABEL, names=("small tip", "big tip"))
     recipes = {  # noqa: RUF012
         "wide_and_deep": Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99)
