@@ -51,7 +51,7 @@ def load_rule(reference: str) -> Callable[..., Any]:
 def table_fields(workload: Workload) -> dict[str, Any]:
     """Return the arguments of tables.declared.schema_of for a workload."""
     if hasattr(workload, "only_read"):
-        names = ("features", "label", "only_read", "weight", "key", "group_by")
+        names: tuple[str, ...] = ("features", "label", "only_read", "weight", "key", "group_by")
         names += ("aliases", "ignored", "missing")
         return {name: getattr(workload, name) for name in names}
     return _taxi_fields()

@@ -116,7 +116,7 @@ def _of_feature(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tup
     if not found["num_present"]:
         yield WARNING, "is never present"
         return
-    if found["num_unique"] == 1:
+    if found["num_unique"] == 1 and "tokens" not in found:
         yield WARNING, f"is always {found['top_values'][0][0]!r}"
     yield from _outside(found, feature, is_inferred=is_inferred)
 
@@ -124,6 +124,8 @@ def _of_feature(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tup
 def _outside(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
     """Yield findings on values outside the domain: a range of numbers, or a list of texts."""
     kind = feature.WhichOneof("domain_info")
+    if found["type"] != "STRING" and found["min"] is None:
+        return
     if kind in {"int_domain", "float_domain"}:
         domain = getattr(feature, kind)
         has_low, has_high = domain.HasField("min"), domain.HasField("max")
@@ -140,11 +142,12 @@ def _new_texts(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tupl
     new = {value: count for value, count in found["top_values"] if value not in allowed}
     if not new:
         return
-    share = 1 - sum(new.values()) / found["num_present"]
+    total = found.get("num_values", found["num_present"])
+    share = 1 - sum(new.values()) / total
     least = feature.distribution_constraints.min_domain_mass
     if not feature.HasField("distribution_constraints"):
         least = 1.0
-    most = most_by_chance(found["num_present"], 1 - least) if is_inferred else 0
+    most = most_by_chance(total, 1 - least) if is_inferred else 0
     severity = ERROR if share < least and sum(new.values()) > most else WARNING
     shown = ", ".join(repr(value) for value in list(new)[:3])
     yield severity, f"has {len(new)} values that are not in the schema: {shown}"

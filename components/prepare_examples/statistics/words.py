@@ -1,7 +1,7 @@
 """Counts of the tokens of texts, in bounded memory.
 
-Texts are split as keras.layers.TextVectorization does by default: lower case, without punctuation,
-at white space.
+Texts are split as the model does (trainer.workloads.tokens), and keras.layers.TextVectorization:
+lower case, without punctuation, at white space.
 """
 
 from dataclasses import dataclass, field
@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES
 from trainer.json_types import Json
 
-# keras.src.layers.preprocessing.text_vectorization's default standardization strips these.
+# The signs that keras.layers.TextVectorization strips by default.
 PUNCTUATION = r"[!\"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~\']"
-# What tf.strings.split and RE2's \s take for white space.
+# What tf.strings.split takes for white space.
 SPACES = r"[ \t\n\r\f\v]+"
 # Beyond twice as many, the rare ones of a part are dropped.
 MAX_TOKENS = 200_000
@@ -92,13 +92,5 @@ class Words:
 
 def split_tokens(texts: pa.Array) -> pa.Array:
     """Return the tokens of each text, with empty ones at the ends of some."""
-    plain = pc.replace_substring_regex(_lower(texts), PUNCTUATION, "")
+    plain = pc.replace_substring_regex(pc.utf8_lower(texts), PUNCTUATION, "")
     return pc.split_pattern_regex(plain, SPACES)
-
-
-def _lower(texts: pa.Array) -> pa.Array:
-    """Return texts with A to Z in lower case.
-
-    tf.strings.lower, which Keras calls without an encoding, leaves other letters unchanged.
-    """
-    return pc.ascii_lower(texts)
