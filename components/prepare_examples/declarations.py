@@ -7,6 +7,7 @@ from components.prepare_examples.errors import DataError
 from trainer.workloads import taxi_table
 from trainer.workloads.base import Workload
 from trainer.workloads.features import Category, Number, TimePart, Timestamp
+from trainer.workloads.images import ImageWorkload
 from trainer.workloads.labels import Binary
 from trainer.workloads.loading import WorkloadError, load_workload
 
@@ -34,7 +35,7 @@ def kind_of(workload: Workload) -> str:
     """
     if workload.source is not None and workload.source.format is not None:
         return IMAGES
-    return TABLE
+    return IMAGE_FOLDER if isinstance(workload, ImageWorkload) else TABLE
 
 
 def is_table(reference: str) -> bool:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from glob import escape
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
     """Return name, size, and digest or generation of each file that the patterns match."""
     local = [str(local_path(pattern)) for pattern in patterns]  # fails for an unmounted bucket
     if not any(map(paths.is_in_bucket, patterns)):
-        files = [Path(path) for path in find_files(local)]
+        files = _all_files(local)
         digests = cached_digests(files, folder=folder)
         return [[str(path), *digests[path]] for path in files]
     facts: Facts = []
@@ -97,6 +97,18 @@ def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
             raise DataError(f"{pattern} matches no file")
         facts += [list(item) for item in found]
     return sorted(facts)
+
+
+def _all_files(patterns: Sequence[str]) -> list[Path]:
+    """Return the files that the patterns match, and those in the folders that they match."""
+    found: list[Path] = []
+    for pattern in patterns:
+        folders = [Path(path) for path in sorted(glob(pattern)) if Path(path).is_dir()]
+        for folder in folders:
+            found += [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        if not folders:
+            found += map(Path, find_files([pattern]))
+    return sorted(set(found))
 
 
 def _baseline(options: PrepareOptions) -> str:

@@ -3,7 +3,7 @@
 import json
 import math
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -199,11 +199,11 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
         names = (field.name for field in fields(self) if field.name != "beam_options")
         return {n: getattr(self, n) for n in names if getattr(self, n) != getattr(default, n)}
 
-    def check_images(self, workload: str) -> None:
-        """Raise ConfigError for a changed setting that only tables have."""
+    def check_images(self, workload: str, *, allowed: Sequence[str] = ()) -> None:
+        """Raise ConfigError for a changed setting that only tables have, except those allowed."""
         changed = self.changed()
         for field in (field for options in _TABLE_ONLY for field in fields(options)):
-            if field.name in changed:
+            if field.name in changed and field.name not in allowed:
                 raise ConfigError(
                     f"{field.name} is {changed[field.name]!r}, but only tables have it; leave it"
                     f" out for {workload}"

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.beam.runner_flags import checked_flags
-from components.prepare_examples.declarations import IMAGES, TABLE, declared, kind_of
+from components.prepare_examples.declarations import IMAGE_FOLDER, IMAGES, TABLE, declared, kind_of
+from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import (
@@ -23,7 +24,7 @@ from components.prepare_examples.tables import quarantine
 from components.prepare_examples.tables import step as table_step
 from trainer.json_types import Json
 
-STEPS: dict[str, Any] = {TABLE: table_step, IMAGES: image_step}
+STEPS: dict[str, Any] = {TABLE: table_step, IMAGES: image_step, IMAGE_FOLDER: folder_step}
 
 logger = logging.getLogger(__name__)
 
