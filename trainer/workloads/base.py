@@ -9,6 +9,7 @@ from typing import Any
 from trainer.json_types import Json
 from trainer.workloads.labels import Label
 from trainer.workloads.model_settings import ModelSetting, parse_settings
+from trainer.workloads.sources import Source
 
 Features = dict[str, Any]
 
@@ -46,6 +47,7 @@ class Workload(abc.ABC):
     Attributes:
         name: the workload's name, as in manifest.json; a user's one has the name of its folder.
         reference: what `load_workload` loaded it from.
+        source: where its raw data comes from, unless a run names files.
         label: what it predicts. The kind decides the type of labels, see `parse`, and the default
             loss, metrics and predictions.
         num_noise: random numbers that `augment` takes for each example.
@@ -54,6 +56,7 @@ class Workload(abc.ABC):
 
     name: str = ""
     reference: str = ""
+    source: Source | None = None
     label: Label
     num_noise: int = 0
     callbacks: Sequence[Any] = ()

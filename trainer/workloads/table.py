@@ -19,6 +19,7 @@ from trainer.workloads.labels import Regression
 from trainer.workloads.learning import ColumnsSource, InsufficientError, StatisticsSource, learn
 from trainer.workloads.lookups import num_categories, number_combinations
 from trainer.workloads.model_settings import ModelSetting, as_text
+from trainer.workloads.sources import Source
 from trainer.workloads.storage import format_value, parse_columns, parse_value, tensor_spec
 from trainer.workloads.table_checks import (
     check_features,
@@ -71,7 +72,7 @@ class Table(DeclaredWorkload):
     hidden_units: Sequence[int] = (64, 32)
     embedding_size: int = 8
     batch_norm: bool = False
-    source: Any = None
+    source: Source | None = None
     learnt: TableFacts = field(default_factory=TableFacts, repr=False)
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from trainer.workloads import Binary, Category, Number, Recipe, Table, TimePart, Timestamp
+from trainer.workloads.data_sets import TAXI
 
 TIP_SHARE = 0.2
 
@@ -91,5 +92,6 @@ workload = Table(
         ("payment_type", "company"),
         ("payment_type", "trip_start_month"),
     ],
+    source=TAXI,
     recipe=Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99),
 )
