@@ -159,9 +159,12 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     from components.prepare_examples.tables import step as table_step
     from components.prepare_examples.tables.beam_pipeline import finish
     from components.prepare_examples.tables.write import write_part
+    from trainer.workloads import load_workload
 
     output.mkdir()
-    plan = table_step.plan("taxi", output, PrepareOptions(files=[file], compression=compression))
+    plan = table_step.plan(
+        load_workload("taxi"), output, PrepareOptions(files=[file], compression=compression)
+    )
     options = plan.options.to_json()
     with ThreadPoolExecutor(2) as threads:
         done = [

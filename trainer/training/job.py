@@ -24,8 +24,6 @@ from trainer.training.facts import find_facts, read_facts
 from trainer.training.schedule import Schedule
 from trainer.workloads.base import Workload
 
-_BINARY = 2
-
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -136,8 +134,6 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         raise ConfigError(
             f"--profile-steps: {config.profile_steps} is past the last step, {total_steps}"
         )
-    if config.best_metric == "auc" and len(workload.labels) != _BINARY:
-        raise ConfigError(f"--best-metric auc needs two classes; {workload.name} has more")
     decoder = Decoder(workload=workload, compression=manifest.compression)
     return Job(
         config=config,

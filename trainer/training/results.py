@@ -1,7 +1,6 @@
 """Results of a job, written by the chief: reports, evaluations, checkpoints and the model."""
 
 import contextlib
-import dataclasses
 import functools
 import logging
 import math
@@ -26,8 +25,10 @@ from trainer.training.evaluator import EvalStep, served_values
 from trainer.training.facts import write_facts
 from trainer.training.job import Job
 from trainer.training.model import FlatModel
+from trainer.training.objective import Objective
 from trainer.training.parameters import Parameters
 from trainer.training.recorder import Recorder, Totals
+from trainer.training.schedule import KerasRate, Schedule
 from trainer.workloads.base import Features, Workload
 
 logger = logging.getLogger(__name__)
@@ -38,15 +39,28 @@ _FINISHED_FILE = "finished-early"
 class Results:
     """Everything a job writes; `export` needs no `open`, the other methods do.
 
-    `model` is the Keras model to evaluate and export.
+    `model` is the Keras model to evaluate and export, `objective` that of the model in training.
     """
 
-    def __init__(self, job: Job, parameters: Parameters, model: Any):
-        self._job, self._parameters = job, parameters
+    def __init__(
+        self,
+        job: Job,
+        parameters: Parameters,
+        objective: Objective,
+        model: Any,
+        *,
+        schedule: Schedule | KerasRate,
+    ):
+        self._job, self._parameters, self._objective = job, parameters, objective
+        self._schedule = schedule
         self._model, self._flat_model = model, FlatModel(model)
+        self._served_objective = Objective(
+            job.workload, self._flat_model, batch_size=job.config.batch_size
+        )
+        self._criterion = objective.criterion(job.config.best_metric)
         self._directory = job.folders.checkpoints
         self._checkpoints = Checkpoints(
-            self._directory, keep=job.config.keep_checkpoints, best_metric=job.config.best_metric
+            self._directory, keep=job.config.keep_checkpoints, criterion=self._criterion
         )
         self._last_save, self._num_worse = time.monotonic(), 0
 
@@ -72,7 +86,7 @@ class Results:
 
     def _warn_about_schedule(self, step: int, old: Mapping[str, Any]) -> None:
         total = self._job.total_steps
-        warning = self._job.schedule.warning(step=step, last_step=total, old=old)
+        warning = self._schedule.warning(step=step, last_step=total, old=old)
         if step < total and warning:
             logger.warning("%s", warning)
 
@@ -90,6 +104,7 @@ class Results:
             first_step=first_step,
             total_steps=job.total_steps,
             every_steps=job.config.log_every_steps,
+            measure=self._measure,
             batch_size=job.config.batch_size,
             count_steps=self._parameters.num_steps if job.cluster.count("ps") else None,
         )
@@ -99,7 +114,7 @@ class Results:
         """Record finished steps; evaluate after each epoch; save a checkpoint if one is due."""
         job, before = self._job, self._recorder.step
         step = before + totals.steps
-        self._recorder.add(totals, learning_rate=float(job.schedule.rate(tf.constant(step))))
+        self._recorder.add(totals, learning_rate=float(self._schedule.rate(tf.constant(step))))
         is_last = step >= job.total_steps
         if is_last or job.epoch(before) < job.epoch(step):
             self._evaluate_and_save(must_save=is_last or self._is_due(before, step))
@@ -150,7 +165,11 @@ class Results:
         if self._is_new:
             features, _ = next(iter(tables))
             self._recorder.add_graph(_model_graph(self._model, workload, features))
-        return EvalStep(workload, self._flat_model, self._watchdog.watch_items(tables))
+        watched = self._watchdog.watch_items(tables)
+        return EvalStep(workload, self._flat_model, self._served_objective, watched)
+
+    def _measure(self, totals: Totals) -> Mapping[str, float]:
+        return self._objective.metrics(totals.sums, num_examples=totals.examples)
 
     def _save(
         self, snapshot: Mapping[str, tf.Tensor], metrics: Mapping[str, float] | None = None
@@ -158,7 +177,7 @@ class Results:
         self._last_save = time.monotonic()
         state = dict(snapshot)
         progress = self._progress(state.pop("steps_done").numpy().tolist())
-        schedule = dataclasses.asdict(self._job.schedule)
+        schedule = self._schedule.fields()
         return self._checkpoints.save(state, metrics=metrics, extra=progress, schedule=schedule)
 
     def _evaluate_and_save(self, *, must_save: bool) -> None:
@@ -168,7 +187,7 @@ class Results:
         self._recorder.add_evaluation(metrics)
         if self._job.config.histograms:
             self._recorder.add_histograms(self._flat_model.weights_by_name(snapshot["weights"]))
-        value = self._cost(metrics)
+        value = self._criterion.cost(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
         if must_save or value < self._best:
             self._best = min(value, self._best)
@@ -184,7 +203,7 @@ class Results:
     def _finish_early(self) -> None:
         logger.info(
             "training ends early: the %s no longer improves (--patience %d)",
-            self._job.config.best_metric,
+            self._criterion.metric,
             self._job.config.patience,
         )
         with tf.io.gfile.GFile(f"{self._directory}/{_FINISHED_FILE}", "w") as file:
@@ -193,15 +212,10 @@ class Results:
 
     def _best_so_far(self) -> float:
         best = self._best_checkpoint()
-        return self._cost(best.metrics) if best else math.inf
+        return self._criterion.cost(best.metrics) if best else math.inf
 
     def _best_checkpoint(self) -> Saved | None:
-        return best_checkpoint(list_checkpoints(self._directory), self._job.config.best_metric)
-
-    def _cost(self, metrics: Mapping[str, float]) -> float:
-        """Return what a better model has less of: the loss, or the negative of another metric."""
-        value = metrics[self._job.config.best_metric]
-        return value if self._job.config.best_metric == "loss" else -value
+        return best_checkpoint(list_checkpoints(self._directory), self._criterion)
 
     def _is_due(self, before: int, step: int) -> bool:
         config = self._job.config
