@@ -132,18 +132,9 @@ class RunConfig:
         Raises:
             ConfigError: a setting of `train` is not allowed.
         """
-        is_loaded = self.is_built_in
-        train = {
-            name: value
-            for name, value in self.train.items()
-            if is_loaded or not name.startswith(f"{MODEL_GROUP}.")
-        }
-        return (TrainConfig if is_loaded else _UnloadedTrainConfig)(
-            workload=self.workload,
-            examples_dir="-",
-            strategy=self.cluster.strategy,
-            **train,
-        )
+        kind = TrainConfig if self.is_built_in else _UnloadedTrainConfig
+        planned = {"workload": self.workload, "examples_dir": "-"}
+        return kind.from_settings({**planned, "strategy": self.cluster.strategy, **self.train})
 
     def parameters(self) -> Json:
         """Return the pipeline's parameters; structures as JSON, which kfp.local leaves unchanged.
@@ -297,7 +288,8 @@ def with_texts(config: RunConfig, texts: Sequence[tuple[str, str, str]]) -> RunC
 
 def trainer_flags() -> list[str]:
     """Return the trainer's settings that a run may have."""
-    return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in PLANNED_FLAGS]
+    not_flags = (*PLANNED_FLAGS, "model_settings")  # those are `model.NAME`
+    return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in not_flags]
 
 
 def _setting_keys(config: RunConfig) -> list[str]:
@@ -333,10 +325,10 @@ def _check_key(key: str, config: RunConfig) -> None:
 def _type_of(key: str) -> Any:
     """Return the declared type of a setting."""
     group, _, name = key.partition(".") if "." in key else ("", "", key)
-    if group == MODEL_GROUP:
-        return None
-    if group in ("thresholds", "labels"):
-        return float if group == "thresholds" else str
+    if group == "thresholds":
+        return float
+    if group in FREE_GROUPS:  # the workload reads the texts of its model's settings
+        return str
     declared = {"cluster": ClusterSpec, "train": TrainConfig, "prepare": PrepareOptions}
     return find_setting(declared.get(group, RunConfig), name).type
 

@@ -15,23 +15,34 @@ from typing import Any
 from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
 from trainer.json_types import Json
+from trainer.workloads import load_workload
 
 EXIT_WRONG = 2
 
 
 def describe(reference: str, train: Json) -> Json:
-    """Return a workload's name, label and models, with the settings of its training checked.
+    """Return a workload's name, label, models and settings, and the values given for these.
+
+    The settings of the training are checked against the workload.
 
     Raises:
         ConfigError: there is no such workload, its file fails, or a setting is not allowed.
     """
-    config = TrainConfig(workload=reference, examples_dir="-", **train)
-    workload = config.chosen_workload()
+    config = TrainConfig.from_settings({"workload": reference, "examples_dir": "-", **train})
+    workload = load_workload(reference)
+    settings = workload.settings_of(config.model)
+    given = config.model_settings
     return {
         "name": workload.name,
         "label": {"kind": type(workload.label).__name__, "column": workload.label.column},
         "labels": list(workload.labels),
         "models": list(workload.recipes),
+        "settings": {
+            name: {"type": one.kind.__name__, "default": one.default}
+            for name, one in settings.items()
+        },
+        "model_settings": {name: settings[name].parse(value) for name, value in given.items()},
+        "has_source": workload.source is not None,
     }
 
 
@@ -46,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.dup2(2, 1)
     found = _described(arguments.reference, json.loads(arguments.train))
     with stdout:
-        json.dump(found, stdout)
+        json.dump(found, stdout, default=str)
     return EXIT_WRONG if "error" in found else 0
 
 

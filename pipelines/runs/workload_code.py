@@ -5,13 +5,14 @@ import glob
 import logging
 from pathlib import Path
 
-from pipelines.config import RunConfig
+from pipelines.config import MODEL_GROUP, RunConfig
 from pipelines.projects.description import describe
 from pipelines.projects.project import CODE_DIR, RUN_FILE, Project, Snapshot, take_snapshot
 from pipelines.projects.requirements import check_requirements
 from pipelines.target.places import Target, make_state_dir
 from trainer import paths
 from trainer.config.settings import ConfigError
+from trainer.json_types import Json
 from trainer.workloads.loading import SNAPSHOT
 
 logger = logging.getLogger(__name__)
@@ -40,11 +41,10 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
         return config if uses_image else _with_local_snapshot(config, target.state_dir)
     path = Path(config.workload)
     if not path.is_absolute():
-        describe(config)
-        return config
+        return _described(config, describe(config))
     snapshot = snapshot_of(config, target.state_dir)
     if _is_loadable(snapshot.project, uses_image=uses_image):
-        check_data(config, describe(config, snapshot))
+        config = _described(config, describe(config, snapshot))
     reference = snapshot.reference if uses_image else str(snapshot.folder)
     return dataclasses.replace(config, workload=reference)
 
@@ -55,6 +55,13 @@ def snapshot_of(config: RunConfig, state_dir: Path) -> Snapshot:
     make_state_dir(state_dir)
     data = (*options.files, options.schema, options.baseline)
     return take_snapshot(Project(Path(config.workload)), state_dir, data=data)
+
+
+def _described(config: RunConfig, description: Json) -> RunConfig:
+    """Return the run with its model's settings as the types that the workload declares."""
+    check_data(config, description)
+    typed = {f"{MODEL_GROUP}.{key}": one for key, one in description["model_settings"].items()}
+    return dataclasses.replace(config, train={**config.train, **typed})
 
 
 def check_data_is_remote(config: RunConfig) -> None:
@@ -71,14 +78,14 @@ def check_data_is_remote(config: RunConfig) -> None:
             )
 
 
-def check_data(config: RunConfig, description: dict[str, object]) -> None:
+def check_data(config: RunConfig, description: Json) -> None:
     """Check that a user's workload has data, and that its local files exist.
 
     Raises:
         ConfigError: there is none, or a path or pattern matches nothing.
     """
     options = config.prepare_options()
-    if not options.files and options.source == "files" and not description.get("has_source", True):
+    if not options.files and options.source == "files" and not description["has_source"]:
         raise ConfigError(
             f"{config.workload} has no data: name it in {RUN_FILE}, as `prepare: {{files: "
             "[data.csv]}`, or with --set prepare.files=/PATH"
