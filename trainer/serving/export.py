@@ -146,7 +146,8 @@ def is_foreign(model_dir: str) -> bool:
 
 
 def _describe(workload: Workload) -> dict[str, Any]:
-    return {"workload": workload.name, "labels": workload.labels, "facts": workload.facts()}
+    reference = workload.reference or workload.name
+    return {"workload": reference, "labels": workload.labels, "facts": workload.facts()}
 
 
 def _replace_folder(new: str, target: str) -> None:

@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,8 +66,12 @@ def load_workload(reference: str) -> Workload:
         return _load_entry_point(found[reference], reference)
     if is_module(reference):
         return _load_module(reference, reference, name=_module_name(reference))
-    names = (*BUILT_IN, *sorted(found))
-    raise WorkloadError(
+    raise _unknown(reference, found)
+
+
+def _unknown(reference: str, entry_points: Iterable[str]) -> WorkloadError:
+    names = (*BUILT_IN, *sorted(entry_points))
+    return WorkloadError(
         f"{reference!r} is not a workload;{did_you_mean(reference, names)} allowed are"
         f" {', '.join(names)}, the path of a folder with a {FILE}, and a package.module"
     )
@@ -78,6 +83,18 @@ def is_path(reference: str) -> bool:
         return False
     looks_so = "/" in reference or os.sep in reference or reference.startswith(".")
     return looks_so or reference.endswith(".py") or (bool(reference) and Path(reference).is_dir())
+
+
+def check_reference(reference: str) -> None:
+    """Check that a text can name a workload, without loading one; a path need not exist.
+
+    Raises:
+        WorkloadError: it names none.
+    """
+    found = _entry_points()
+    is_known = reference in BUILT_IN or reference in found or is_path(reference)
+    if not (is_known or SNAPSHOT.fullmatch(reference) or is_module(reference)):
+        raise _unknown(reference, found)
 
 
 def is_module(reference: str) -> bool:
