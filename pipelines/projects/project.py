@@ -90,7 +90,7 @@ def project_of(reference: str, *, folder: Path | None = None) -> Project | None:
     written = Path(reference).expanduser()
     if reference in BUILT_IN or not (is_path(reference) or (base / written / FILE).is_file()):
         return None
-    path = Path(os.path.normpath(base / written))
+    path = Path(os.path.abspath(base / written))
     if path.name == FILE and path.is_file():
         path = path.parent
     project = Project(path)

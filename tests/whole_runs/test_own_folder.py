@@ -29,7 +29,7 @@ def model(inputs, *, units=16, layers=1):
     import keras
 
     x = keras.layers.Concatenate()(
-        [keras.ops.cast(keras.layers.Reshape((1,))(one), "float32") for one in inputs.values()]
+        [keras.ops.cast(keras.layers.Flatten()(one), "float32") for one in inputs.values()]
     )
     for _ in range(layers):
         x = components.dense(units)(x)

@@ -227,7 +227,8 @@ def test_a_compiled_folder_runs_from_its_snapshot(churn, capsys):
     )
 
 
-def test_a_schedule_names_a_folder_relative_to_its_file(churn, capsys, monkeypatch):
+@pytest.mark.parametrize("base", ["/", "{}", "{}/schedules"])
+def test_a_schedule_names_a_folder_relative_to_its_file(churn, monkeypatch, base):
     from pipelines.schedules.differences import REQUEST, plan_schedule
     from pipelines.schedules.file import read_schedules
     from pipelines.target.places import local_target
@@ -237,8 +238,8 @@ def test_a_schedule_names_a_folder_relative_to_its_file(churn, capsys, monkeypat
     (folder / "nightly.yaml").write_text(
         "workload: ../\ncron: 0 3 * * *\nparameters: {train.epochs: 2}\n"
     )
-    monkeypatch.chdir("/")
-    [file] = read_schedules(folder)
+    monkeypatch.chdir(base.format(churn))
+    [file] = read_schedules(Path(os.path.relpath(folder)))
     wanted = plan_schedule(file, target=local_target(churn.parent / "state"))
     values = values_of(wanted.body[REQUEST]["pipelineJob"])
     assert Path(values["workload"]).parent == churn.parent / "state/code"
@@ -286,6 +287,51 @@ def test_a_job_of_a_folder_has_its_snapshot_and_its_settings(churn, capsys):
     assert re.search(r"state/code/churn-[0-9a-f]{12}$", workload)
     assert "--epochs=2" in flags
     assert request["displayName"].startswith("churn-2")
+
+
+TABLE = """\
+from trainer.workloads import Binary, Number, Table
+
+def model(inputs, *, units=16, rate=0.1, name="a"): ...
+
+workload = Table(features=[Number("x")], label=Binary("y"), model=model)
+"""
+
+
+def test_settings_of_the_model_travel_with_the_types_it_declares(churn, capsys):
+    (churn / "workload.py").write_text(TABLE)
+    (churn / "run.yaml").write_text("model: {units: 8, rate: 1}\nprepare: {files: [data/a.csv]}\n")
+    settings = ["model.units=128", "model.name=2026"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    request = request_of(capsys, "churn", *words)
+    train = json.loads(values_of(request)["train"])
+    assert train == {"model.units": 128, "model.rate": 1.0, "model.name": "2026"}
+    assert isinstance(train["model.rate"], float)
+    assert settings_of(request)["model.units"] == 128
+    assert main(["jobs", "submit", "churn", "--dry-run", "--", "--model.rate=2e-3"]) == 0
+    [chief] = json.loads(capsys.readouterr().out)["jobSpec"]["workerPoolSpecs"]
+    flags = chief["containerSpec"]["args"]
+    assert {"--model.units=8", "--model.rate=0.002"} <= set(flags)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("model.unit=3", r"model\.unit.*did you mean 'units'"),
+        ("model.units=many", r"model\.units is 'many'.*whole number"),
+    ],
+)
+def test_a_wrong_setting_of_the_model_is_named(churn, capsys, setting, message):
+    (churn / "workload.py").write_text(TABLE)
+    error = refused(capsys, "submit", "--dry-run", "churn", "--set", setting)
+    assert re.search(message, error)
+
+
+def test_a_workload_without_data_is_named(churn, capsys):
+    (churn / "workload.py").write_text(TABLE)
+    (churn / "run.yaml").unlink()
+    error = refused(capsys, "run", "churn")
+    assert re.search(r"churn has no data.*run\.yaml.*prepare\.files", error)
 
 
 def test_a_module_travels_by_its_name(churn, capsys):
