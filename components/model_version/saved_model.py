@@ -7,8 +7,7 @@ from pathlib import Path
 from components.prepare_examples.raw_data.buckets import find_objects
 from trainer import paths
 from trainer.errors import TrainerError
-from trainer.workloads import BUILT_IN, load_workload
-from trainer.workloads.loading import check_reference, workload_name
+from trainer.workloads.description import read_description
 
 GRAPH, VARIABLES = "saved_model.pb", "variables/variables.index"
 DESCRIPTION = "workload.json"  # written beside the graph by this project's trainer
@@ -82,20 +81,12 @@ def _exported(path: str) -> str:
 
 
 def _described(path: Path) -> str:
-    """Return a description; the facts of a user's workload are not checked, as its code is not run.
-
-    Raises:
-        SavedModelError: the file does not describe a model.
-    """
     try:
         content = json.loads(path.read_text())
-        reference, facts = str(content["workload"]), content["facts"]
-        check_reference(reference)
-        if reference in BUILT_IN:
-            load_workload(reference).with_facts(facts)
+        workload = read_description(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SavedModelError(f"{path} does not describe a model: {error!r}") from error
-    return f"a {workload_name(reference)} model of this trainer"
+    return f"a {workload.name} model of this trainer"
 
 
 def _signature(uri: str) -> str:
