@@ -85,18 +85,6 @@ def is_path(reference: str) -> bool:
     return looks_so or reference.endswith(".py") or (bool(reference) and Path(reference).is_dir())
 
 
-def check_reference(reference: str) -> None:
-    """Check that a text can name a workload, without loading one; a path need not exist.
-
-    Raises:
-        WorkloadError: it names none.
-    """
-    found = _entry_points()
-    is_known = reference in BUILT_IN or reference in found or is_path(reference)
-    if not (is_known or SNAPSHOT.fullmatch(reference) or is_module(reference)):
-        raise _unknown(reference, found)
-
-
 def is_module(reference: str) -> bool:
     """Return whether a reference is a dotted module, such as `package.module`."""
     return _MODULE.fullmatch(reference) is not None
