@@ -26,7 +26,7 @@ from pipelines.command.target_options import (
 from pipelines.config import RunConfig
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
-from pipelines.package.project_image import image_of
+from pipelines.package.project_image import check_holds, image_of
 from pipelines.package.spec import Package, own_image
 from pipelines.projects.runs import FORMS, find_run
 from pipelines.runs.execute import new_run_name
@@ -160,6 +160,7 @@ def _start(arguments: argparse.Namespace) -> int:
         config = with_code(config, target, uses_image=uses_image)
     default_image = own_image(package) if package else image_of(config.workload if config else "")
     image = arguments.image or default_image
+    check_holds(image, config.workload if config else "")
 
     def plan() -> Submission:
         return plan_run(

@@ -1,6 +1,7 @@
 """Image of a project: the image of this source with the project's code and packages."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,6 +12,8 @@ from pipelines.projects.project import REQUIREMENTS, Snapshot
 from trainer.config.settings import ConfigError
 from trainer.workloads.loading import IMAGE_DIR, SNAPSHOT
 
+# The snapshot at the end of a tag.
+IN_IMAGE = re.compile(rf":src-[0-9a-f]+(?:-gpu)?-(?P<snapshot>{SNAPSHOT.pattern})$")
 # Packages of the base image keep their versions: pip fails if a requirement needs another one.
 INSTALL = """\
 COPY workload/*.txt /tmp/requirements/
@@ -55,6 +58,21 @@ def is_of_this_source(image: str) -> bool:
     """Return whether an image is that of this source, or of a project on it."""
     base = f"{IMAGE_REPOSITORY}:{source_tag()}"
     return image == base or image.startswith(f"{base}-")
+
+
+def check_holds(image: str, workload: str) -> None:
+    """Check that an image that names a project's snapshot has that of this run.
+
+    Raises:
+        ConfigError: it has another one of the same project.
+    """
+    wanted = SNAPSHOT.fullmatch(workload)
+    found = IN_IMAGE.search(image)
+    if wanted and found and found["name"] == wanted["name"] and found["snapshot"] != workload:
+        raise ConfigError(
+            f"--image {image} has {found['snapshot']}, but the code is {workload} now; build and "
+            "push it again (make push PROJECT=FOLDER REPOSITORY=…), or undo the change"
+        )
 
 
 def dockerfile(snapshot: Snapshot, *, base: str) -> str:

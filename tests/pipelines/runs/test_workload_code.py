@@ -199,6 +199,16 @@ def test_on_vertex_the_parameter_is_the_name_in_the_image(churn, capsys, caplog)
     assert "is not checked before it is sent" in caplog.text
 
 
+def test_an_image_with_other_code_of_the_folder_is_refused(churn, capsys):
+    (churn / "run.yaml").write_text("prepare: {files: ['gs://b/data.csv']}\n")
+    workload = values_of(request_of(capsys, "churn", *ON_VERTEX, *PULLABLE))["workload"]
+    base = "eu-docker.pkg.dev/p/r/i:src-0123456789ab-gpu"
+    request_of(capsys, "churn", *ON_VERTEX, "--image", f"{base}-{workload}")
+    other = f"{base}-churn-000000000000"
+    error = refused(capsys, "submit", "--dry-run", "churn", *ON_VERTEX, "--image", other)
+    assert f"has churn-000000000000, but the code is {workload} now" in error
+
+
 def test_local_data_is_refused_on_vertex(churn, capsys):
     error = refused(capsys, "submit", "--dry-run", "churn", *ON_VERTEX, *PULLABLE)
     assert re.search(r"prepare\.files is .*a\*?.*csv.* copy it to a bucket", error)
@@ -332,6 +342,53 @@ def test_a_workload_without_data_is_named(churn, capsys):
     (churn / "run.yaml").unlink()
     error = refused(capsys, "run", "churn")
     assert re.search(r"churn has no data.*run\.yaml.*prepare\.files", error)
+
+
+def test_a_job_prepares_the_data_of_a_folder_once_for_each_state(churn, capsys):
+    from pipelines.jobs.examples import examples_of
+    from pipelines.projects.runs import find_run
+    from pipelines.runs.workload_code import with_code
+    from pipelines.target.places import local_target
+
+    (churn / "run.yaml").write_text(
+        "prepare:\n  files: [data/*.csv]\n  ratios: {train: 0.5, eval: 0.25, test: 0.25}\n"
+        "  num_shards: {train: 3}\n"
+    )
+    target = local_target(churn.parent / "state")
+
+    def examples():
+        return examples_of(
+            with_code(find_run("churn"), target, uses_image=False), target, given=None
+        )
+
+    found = examples()
+    assert {
+        *("components.prepare_examples", f"--files={churn}/data/*.csv", "--train-shards=3"),
+        "--ratios=train=0.5,eval=0.25,test=0.25",
+    } <= set(found.command)
+    assert re.search(r"state/examples/churn-[0-9a-f]{12}$", found.uri)
+    Path(found.uri).mkdir(parents=True)
+    Path(found.uri, "manifest.json").write_text("{}")
+    assert examples().command == ()
+    (churn / "data/a.csv").write_text("x\n1\n")
+    assert examples().command
+    assert examples().uri != found.uri
+
+
+def test_an_entry_point_is_found_by_its_name(churn, capsys, monkeypatch):
+    packages = churn.parent / "packages"
+    (packages / "churn_models-1.dist-info").mkdir(parents=True)
+    (packages / "churn_models-1.dist-info/entry_points.txt").write_text(
+        "[trainyard.workloads]\nbest-churn = churn_models.churn\n"
+    )
+    (packages / "churn_models").mkdir()
+    (packages / "churn_models/__init__.py").write_text("")
+    (packages / "churn_models/churn.py").write_text((churn / "workload.py").read_text())
+    monkeypatch.syspath_prepend(str(packages))
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    values = values_of(request_of(capsys, "best-churn"))
+    assert (values["workload"], values["model_name"]) == ("best-churn", "best-churn")
+    assert "did you mean 'best-churn'" in refused(capsys, "run", "best-chrun")
 
 
 def test_a_module_travels_by_its_name(churn, capsys):
