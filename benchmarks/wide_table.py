@@ -39,6 +39,7 @@ workload = Table(
 )
 """
 PIECE = 20_000
+MISSING, POSITIVE = 0.05, 0.4  # shares
 
 
 def main() -> None:
@@ -167,14 +168,14 @@ def write_rows(path: Path, num_rows: int) -> None:
             count = min(PIECE, num_rows - start)
             columns = {
                 name: pa.array(
-                    chance.normal(50, 20, count).round(3), mask=chance.random(count) < 0.05
+                    chance.normal(50, 20, count).round(3), mask=chance.random(count) < MISSING
                 )
                 for name in NUMBERS
             }
             columns |= {name: pa.array(chance.integers(0, 100, count)) for name in WHOLE}
             columns |= {name: pa.array(terms[chance.integers(0, 200, count)]) for name in TEXTS}
             columns |= {name: pa.array(days[chance.integers(0, 300, count)]) for name in DATES}
-            columns[LABEL] = pa.array(np.where(chance.random(count) < 0.4, "yes", "no"))
+            columns[LABEL] = pa.array(np.where(chance.random(count) < POSITIVE, "yes", "no"))
             options = arrow_csv.WriteOptions(include_header=start == 0, quoting_style="needed")
             arrow_csv.write_csv(pa.table(columns), file, options)
 

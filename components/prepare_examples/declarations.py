@@ -20,7 +20,7 @@ def declared(reference: str) -> Workload:
     try:
         return load_workload(reference)
     except WorkloadError as error:
-        raise DataError(f"workload: {error}") from error
+        raise DataError(str(error)) from error
 
 
 def kind_of(workload: Workload) -> str:
