@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.beam.runner_flags import checked_flags
-from components.prepare_examples.declarations import IMAGE_FOLDER, IMAGES, TABLE, declared, kind_of
+from components.prepare_examples.declarations import (
+    IMAGE_FOLDER,
+    IMAGES,
+    RECORDS,
+    TABLE,
+    declared,
+    kind_of,
+)
+from components.prepare_examples.existing_records import step as record_step
 from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
 from components.prepare_examples.options import PrepareOptions
@@ -24,7 +32,12 @@ from components.prepare_examples.tables import quarantine
 from components.prepare_examples.tables import step as table_step
 from trainer.json_types import Json
 
-STEPS: dict[str, Any] = {TABLE: table_step, IMAGES: image_step, IMAGE_FOLDER: folder_step}
+STEPS: dict[str, Any] = {
+    TABLE: table_step,
+    IMAGES: image_step,
+    IMAGE_FOLDER: folder_step,
+    RECORDS: record_step,
+}
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import MANIFEST, local_path
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import find_folders
+from components.prepare_examples.raw_data.files import find_folder
 from components.prepare_examples.statistics.describe import describe_examples
 from components.prepare_examples.statistics.image_schema import image_facets, image_schema
 from components.prepare_examples.tables import quarantine
@@ -56,7 +56,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     """List the files, or fetch the source's ones; plan the shards."""
     options.check_images(workload.name, allowed=ALLOWED)
     if options.files:
-        (root,) = find_folders([str(local_path(pattern)) for pattern in options.files])
+        root = find_folder([str(local_path(pattern)) for pattern in options.files])
     else:
         fetch(workload.reference, data_dir, trust_files=options.trust_files)
         root = data_dir

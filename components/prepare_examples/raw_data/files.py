@@ -36,7 +36,7 @@ def find_files(patterns: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def find_folders(patterns: Sequence[str]) -> list[Path]:
+def find_folder(patterns: Sequence[str]) -> Path:
     """Return the only folder that the patterns match.
 
     Raises:
@@ -50,7 +50,7 @@ def find_folders(patterns: Sequence[str]) -> list[Path]:
             f"{', '.join(patterns)} matches {what}; give one folder, with a folder of images for"
             " each class"
         )
-    return folders
+    return folders[0]
 
 
 def sha256_of(path: Path) -> str:

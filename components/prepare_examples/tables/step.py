@@ -25,6 +25,7 @@ from components.prepare_examples.tables.table_schema import (
     CLASSES,
     MULTILABEL,
     TIME,
+    LabelColumn,
     TableSchema,
 )
 from components.prepare_examples.tables.write import TableOptions
@@ -133,9 +134,9 @@ def write(job: TableJob, folder: Path) -> None:
     rows = _checked_rows(result["tally"], job)
     manifest = {**job.header, "rows": rows, "quarantine": quarantine.manifest_entry(result)}
     manifest |= _conversions(result["tally"], job.options.schema)
-    manifest["splits"] = _splits(result["shards"])
+    manifest["splits"] = splits_of_entries(result["shards"])
     _check_splits(manifest["splits"], job)
-    _check_label(result["statistics"], result["tally"]["labels"], job.options.schema)
+    check_label(result["statistics"], result["tally"]["labels"], job.options.schema.label)
     statistics = {
         "workload": job.workload,
         "splits": {
@@ -272,7 +273,8 @@ def _conversions(tally: Json, schema: TableSchema) -> Json:
     return found
 
 
-def _splits(entries: Sequence[Json]) -> Json:
+def splits_of_entries(entries: Sequence[Json]) -> Json:
+    """Return the manifest's `splits` from the entries of files."""
     splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
     for entry in entries:
         split = splits[entry["split"]]
@@ -290,11 +292,19 @@ def _check_splits(splits: Json, job: TableJob) -> None:
             )
 
 
-def _check_label(
-    statistics: Mapping[str, Json], values: Mapping[str, int], schema: TableSchema
+def check_label(
+    statistics: Mapping[str, Json], values: Mapping[str, int], label: LabelColumn
 ) -> None:
-    """Check that the label has several values, and that the train split has each class."""
-    label = schema.label
+    """Check that the label has several values, and that the train split has each class.
+
+    Args:
+        statistics: the features of each split.
+        values: the number of rows with each value of a binary label's column, as read.
+        label: the label.
+
+    Raises:
+        DataError: it has not; names the values.
+    """
     found = {split: features[label.name] for split, features in statistics.items()}
     train = found["train"]
     if label.kind == MULTILABEL and not train["num_unique"]:

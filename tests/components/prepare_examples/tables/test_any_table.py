@@ -14,11 +14,7 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
-from trainer import workloads
 from trainer.json_types import Json
-
-if not hasattr(workloads, "Table"):
-    pytest.skip("Table is not merged yet", allow_module_level=True)
 
 NUM_ROWS = 120
 WORDS = ("good", "bad", "Fine,", "GOOD!")

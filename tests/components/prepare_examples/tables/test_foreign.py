@@ -21,9 +21,9 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.tables.table_schema import TIME as TIME_KIND
 from components.prepare_examples.tables.table_schema import Column
 from components.prepare_examples.tables.values.times import wall_times
-from trainer.workloads.taxi_table import DERIVED
 
 TIME = "trip_start_timestamp"
+DERIVED = ("trip_start_hour", "trip_start_day", "trip_start_month")
 TEXTS = ("payment_type", "company")
 AMOUNTS = ("fare", "tips", "trip_miles")
 CITY = ZoneInfo("America/Chicago")

@@ -197,7 +197,7 @@ def test_a_bucket_without_a_mount_is_refused(tmp_path, monkeypatch):
     [
         (
             ["--workload", "mnits"],
-            "error: workload is 'mnits'",
+            "error: 'mnits' is not a workload; did you mean 'mnist'?",
         ),
         (["--workload", "mnist", "--max-examples", "-4"], "error: max_examples is -4"),
         (["--workload", "mnist", "--train-shards", "0"], "error: the number of train shards is 0"),

@@ -20,8 +20,10 @@ from components.prepare_examples.prepare import prepare
 from components.prepare_examples.raw_data import bigquery
 from components.prepare_examples.tables.beam_pipeline import merge_results
 from trainer.workloads.data_sets import TAXI as SOURCE
-from trainer.workloads.taxi_table import FEATURES, LABEL
+from trainer.workloads.taxi import workload as taxi
 
+FEATURES = [feature.name for feature in taxi.features]
+LABEL = taxi.label.column
 THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 
 
