@@ -17,6 +17,7 @@ from trainer.workloads import Regression, Workload
 
 class Price(Workload):
     label = Regression("price")
+    recipes = dict()
     def parse(self, serialized): ...
     def build_model(self, model=""): return {model}
     def preprocess(self, features): ...
