@@ -16,6 +16,7 @@ from trainer.config.settings import ConfigError
 from trainer.config.train_config import TrainConfig
 from trainer.json_types import Json
 from trainer.workloads import load_workload
+from trainer.workloads.loading import is_path, package_digest
 
 EXIT_WRONG = 2
 
@@ -43,6 +44,7 @@ def describe(reference: str, train: Json) -> Json:
         },
         "model_settings": {name: settings[name].parse(value) for name, value in given.items()},
         "has_source": workload.source is not None,
+        "digest": "" if is_path(reference) else package_digest(reference),
     }
 
 

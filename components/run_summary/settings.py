@@ -2,12 +2,11 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from trainer.json_types import Json
-from trainer.workloads.loading import SNAPSHOT, workload_name
+from trainer.workloads import loading
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
 GROUPS = ("cluster", "train", "thresholds", "prepare")
@@ -46,14 +45,12 @@ def settings_of(job: Json) -> dict[str, Any]:
 def shown_workload(reference: Any) -> str:
     """Return a workload's name: `churn` for a snapshot's path `/…/code/churn-0123456789ab`."""
     text = str(reference)
-    is_snapshot = SNAPSHOT.fullmatch(Path(text).name)
-    return workload_name(text) if is_snapshot else text
+    return loading.workload_name(text) if loading.code_digest(text) else text
 
 
 def project_digest(job: Json) -> str:
     """Return the digest of a user's code that a run uses; "" for a workload of this source."""
-    found = SNAPSHOT.fullmatch(Path(str(parameters_of(job).get(WORKLOAD, ""))).name)
-    return found["digest"] if found else ""
+    return loading.code_digest(str(parameters_of(job).get(WORKLOAD, "")))
 
 
 def parameters_of(job: Json) -> dict[str, Any]:

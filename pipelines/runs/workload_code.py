@@ -41,7 +41,9 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
         return config if uses_image else _with_local_snapshot(config, target.state_dir)
     path = Path(config.workload)
     if not path.is_absolute():
-        return _described(config, describe(config))
+        description = describe(config)
+        workload = f"{config.workload}@{description['digest']}"  # for the keys of the step cache
+        return dataclasses.replace(_described(config, description), workload=workload)
     snapshot = snapshot_of(config, target.state_dir)
     if _is_loadable(snapshot.project, uses_image=uses_image):
         config = _described(config, describe(config, snapshot))

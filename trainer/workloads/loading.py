@@ -32,6 +32,8 @@ IMAGE_DIR = "/opt/trainyard/workloads"
 IMAGE_DIR_VARIABLE = "TRAINYARD_WORKLOADS"
 # A snapshot of a folder's code: its name and a digest of its content.
 SNAPSHOT = re.compile(r"(?P<name>[a-z][a-z0-9-]*)-(?P<digest>[0-9a-f]{12})")
+# An installed module or an entry point with a digest of its package, for cache keys only.
+_VERSIONED = re.compile(r"(?P<name>[^/@]+)@(?P<digest>[0-9a-f]{12})")
 MAX_NAME = 63
 
 _PREFIX = "trainyard_workload_"
@@ -54,6 +56,8 @@ def load_workload(reference: str) -> Workload:
     Raises:
         WorkloadError: there is no such workload, or its file fails; the message has the line.
     """
+    if versioned := _VERSIONED.fullmatch(reference):
+        reference = versioned["name"]
     if reference in BUILT_IN:
         return _load_module(f"trainer.workloads.{reference}", reference, name=reference)
     name = Path(reference).name
@@ -95,6 +99,8 @@ def workload_name(reference: str) -> str:
 
     The digest of a snapshot is no part of it.
     """
+    if versioned := _VERSIONED.fullmatch(reference):
+        reference = versioned["name"]
     if is_path(reference):
         file = _workload_file(Path(reference))
         reference = file.parent.name if file.name == FILE else file.stem
@@ -102,6 +108,29 @@ def workload_name(reference: str) -> str:
         return _module_name(reference)
     found = SNAPSHOT.fullmatch(reference)
     return found["name"] if found else valid_name(reference)
+
+
+def code_digest(reference: str) -> str:
+    """Return the digest of a user's code in a reference, "" if it has none."""
+    found = SNAPSHOT.fullmatch(Path(reference).name) or _VERSIONED.fullmatch(reference)
+    return found["digest"] if found else ""
+
+
+def package_digest(reference: str) -> str:
+    """Return twelve hexadecimal digits of the SHA-256 of a module's package; it must be loaded.
+
+    Args:
+        reference: a dotted module, or the name of an entry point.
+    """
+    entry = _entry_points().get(reference)
+    top = sys.modules[(entry.module if entry else reference).partition(".")[0]]
+    file = Path(top.__file__ or next(iter(top.__path__)))
+    folder = file.parent if file.name == "__init__.py" else file
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [folder]:
+        digest.update(str(path.relative_to(folder)).encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]
 
 
 def valid_name(text: str) -> str:

@@ -387,12 +387,20 @@ def test_an_entry_point_is_found_by_its_name(churn, capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(packages))
     monkeypatch.setenv("PYTHONPATH", str(packages))
     values = values_of(request_of(capsys, "best-churn"))
-    assert (values["workload"], values["model_name"]) == ("best-churn", "best-churn")
+    assert re.fullmatch("best-churn@[0-9a-f]{12}", values["workload"])
+    assert (values["model_name"], values["endpoint_name"]) == ("best-churn", "best-churn")
+    (packages / "churn_models/more.py").write_text("x = 1\n")
+    edited = values_of(request_of(capsys, "best-churn"))
+    assert edited["workload"] != values["workload"], "the keys of the step cache change"
+    assert edited["data_dir"] == values["data_dir"] == str(churn.parent / "state/cache/best-churn")
     assert "did you mean 'best-churn'" in refused(capsys, "run", "best-chrun")
 
 
 def test_a_module_travels_by_its_name(churn, capsys):
-    values = values_of(request_of(capsys, "trainer.workloads.mnist"))
-    assert values["workload"] == "trainer.workloads.mnist"
+    request = request_of(capsys, "trainer.workloads.mnist")
+    values = values_of(request)
+    assert re.fullmatch(r"trainer\.workloads\.mnist@[0-9a-f]{12}", values["workload"])
     assert values["model_name"] == "mnist"
+    assert settings_of(request)["workload"] == "mnist"
+    assert project_digest(request) == values["workload"].partition("@")[2]
     assert "no module" in refused(capsys, "submit", "--dry-run", "no_such_package.churn")

@@ -143,6 +143,24 @@ def test_a_name_is_suggested():
         load_workload("")
 
 
+def test_the_digest_of_a_module_is_only_for_cache_keys():
+    found = load_workload("trainer.workloads.mnist@0123456789ab")
+    assert (found.name, found.reference) == ("mnist", "trainer.workloads.mnist")
+    assert workload_name("teams.churn@0123456789ab") == "churn"
+
+
+def test_a_snapshot_has_the_name_of_its_folder_and_is_found_in_an_image(write, monkeypatch):
+    name = "churn-0123456789ab"
+    folder = Path(write(folder=name, workload=WORKLOAD.format(model=1)))
+    assert (load_workload(str(folder)).name, workload_name(name)) == ("churn", "churn")
+    with pytest.raises(WorkloadError, match="trainyard image --project"):
+        load_workload(name)
+    monkeypatch.setenv("TRAINYARD_WORKLOADS", str(folder.parent))
+    for reference in (name, f"/of/another/machine/{name}"):
+        found = load_workload(reference)
+        assert (found.name, found.reference) == ("churn", name)
+
+
 def test_a_module_is_a_workload(write, tmp_path, monkeypatch):
     write(folder="teams_of_tests", churn__workload=WORKLOAD.format(model=1), broken="\n1 / 0")
     monkeypatch.syspath_prepend(str(tmp_path))
