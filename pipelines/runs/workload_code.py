@@ -9,6 +9,7 @@ from pipelines.config import MODEL_GROUP, RunConfig
 from pipelines.projects.description import describe
 from pipelines.projects.project import CODE_DIR, RUN_FILE, Project, Snapshot, take_snapshot
 from pipelines.projects.requirements import check_requirements
+from pipelines.projects.runs import find_run
 from pipelines.target.places import Target, make_state_dir
 from trainer import paths
 from trainer.config.settings import ConfigError
@@ -52,8 +53,11 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
 
 
 def snapshot_of(config: RunConfig, state_dir: Path) -> Snapshot:
-    """Return the snapshot of a run's folder, whose data is not copied."""
-    options = config.prepare_options()
+    """Return the snapshot of a run's folder, without the data that its run.yaml names.
+
+    --set has no influence on it, so that an image and every run agree on the digest.
+    """
+    options = find_run(config.workload).prepare_options()
     make_state_dir(state_dir)
     data = (*options.files, options.schema, options.baseline)
     return take_snapshot(Project(Path(config.workload)), state_dir, data=data)

@@ -204,9 +204,19 @@ def test_an_image_with_other_code_of_the_folder_is_refused(churn, capsys):
     workload = values_of(request_of(capsys, "churn", *ON_VERTEX, *PULLABLE))["workload"]
     base = "eu-docker.pkg.dev/p/r/i:src-0123456789ab-gpu"
     request_of(capsys, "churn", *ON_VERTEX, "--image", f"{base}-{workload}")
+    assert main(["image", "--project", "churn"]) == 0
+    assert capsys.readouterr().out.strip().endswith(f"-{workload}")
     other = f"{base}-churn-000000000000"
     error = refused(capsys, "submit", "--dry-run", "churn", *ON_VERTEX, "--image", other)
     assert f"has churn-000000000000, but the code is {workload} now" in error
+
+
+def test_settings_of_the_data_do_not_change_the_digest(churn, capsys):
+    assert main(["image", "--project", "churn"]) == 0
+    workload = capsys.readouterr().out.strip().partition("-churn-")[2]
+    given = ["--set", "prepare.files=gs://b/data.csv"]
+    values = values_of(request_of(capsys, "churn", *ON_VERTEX, *PULLABLE, *given))
+    assert values["workload"] == f"churn-{workload}"
 
 
 def test_local_data_is_refused_on_vertex(churn, capsys):
