@@ -1,11 +1,13 @@
 """What a user's workload says of itself, asked of another process: none of its code runs here."""
 
 import json
+import re
 import subprocess
 import sys
 
 from pipelines.config import RunConfig
 from pipelines.projects.project import Snapshot
+from pipelines.projects.run_file import place_of
 from trainer.config.settings import ConfigError
 from trainer.json_types import Json
 from trainer.workloads.loading import FILE
@@ -52,8 +54,19 @@ def describe(config: RunConfig, snapshot: Snapshot | None = None) -> Json:
             f"{done.returncode}:\n{last}"
         ) from error
     if "error" in found:
-        raise ConfigError(_in_users_words(str(found["error"]), snapshot))
+        problem = str(found["error"])
+        raise ConfigError(_place(problem, config, snapshot) + _in_users_words(problem, snapshot))
     return found
+
+
+def _place(error: str, config: RunConfig, snapshot: Snapshot | None) -> str:
+    """Return the file and line of the setting that an error begins with, if it is in run.yaml."""
+    flag = re.match(r"--([\w.-]+\w)", error)
+    path = snapshot.project.run_file if snapshot else None
+    if not flag or not path:
+        return ""
+    name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
+    return place_of(name, config.train[name], path) if name in config.train else ""
 
 
 def _in_users_words(error: str, snapshot: Snapshot | None) -> str:

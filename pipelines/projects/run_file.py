@@ -51,6 +51,21 @@ def with_run_file(config: RunConfig, path: Path) -> RunConfig:
     return with_texts(config, texts)
 
 
+def place_of(setting: str, value: Any, path: Path) -> str:
+    """Return `FILE, line N: ` if a run.yaml gives a trainer's setting this value, else "".
+
+    Args:
+        setting: of the trainer, as `batch_size` or `model.units`.
+        value: the run's value, which --set may have given.
+        path: the run.yaml.
+    """
+    key = setting if setting.startswith(f"{MODEL_GROUP}.") else f"train.{setting}"
+    group, _, name = key.partition(".")
+    values, lines = _load(path)
+    given = values.get(group, {}).get(name)
+    return f"{path}, line {lines[group, name]}: " if _text(given) == _text(value) else ""
+
+
 _PATH_KEYS = tuple(("prepare", name) for name in PATHS)
 
 

@@ -347,6 +347,18 @@ def test_a_wrong_setting_of_the_model_is_named(churn, capsys, setting, message):
     assert re.search(message, error)
 
 
+@pytest.mark.parametrize("setting", ["model: {{units: many}}", "train: {{model: many}}"])
+def test_a_wrong_setting_in_run_yaml_is_named_with_its_line(churn, capsys, setting):
+    (churn / "workload.py").write_text(TABLE)
+    (churn / "run.yaml").write_text(f"keep_endpoint: true\n{setting.format()}\n")
+    name = "model.units" if "units" in setting else "train.model"
+    place = f"{churn}/run.yaml, line 2: --"
+    assert place in refused(capsys, "run", "churn")
+    given = refused(capsys, "run", "churn", "--set", f"{name}=other")
+    assert "other" in given
+    assert place not in given
+
+
 def test_a_workload_without_data_is_named(churn, capsys):
     (churn / "workload.py").write_text(TABLE)
     (churn / "run.yaml").unlink()
