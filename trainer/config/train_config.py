@@ -2,14 +2,21 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any, Self
 
 from trainer import paths
 from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
 from trainer.config.flags import add_flags
-from trainer.config.model_settings import ModelSettings, as_texts
+from trainer.config.model_settings import (
+    ModelSettings,
+    as_texts,
+    split_model_flags,
+    split_model_settings,
+)
 from trainer.config.settings import ConfigError, check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
 from trainer.workloads import BUILT_IN, WorkloadError, load_workload
@@ -188,13 +195,18 @@ class TrainConfig(ModelSettings):
         self.recipe()
         self.chosen_workload()
 
+    @classmethod
+    def from_settings(cls, values: Mapping[str, Any]) -> Self:
+        """Return the configuration of settings by name, those of the model as `model.NAME`."""
+        return cls(**split_model_settings(values))
+
     def chosen_workload(self) -> Workload:
         """Return the workload with the model that the settings describe.
 
         Raises:
             ConfigError: there is no such workload, or its file or a setting of its model is wrong.
         """
-        return self.adapt(self._workload)
+        return self.adapt(self._workload, self.model)
 
     @cached_property
     def _workload(self) -> Workload:
@@ -207,7 +219,7 @@ class TrainConfig(ModelSettings):
     def recipe(self) -> Recipe:
         """Return the model's recipe with the given settings."""
         try:
-            recipe = self.apply(self._workload.recipe(self.model))
+            recipe = self.apply(self._workload.recipe_of(self.model))
         except ConfigError:
             raise
         except ValueError as error:
@@ -274,7 +286,8 @@ def parse_flags(argv: Sequence[str] | None = None) -> TrainConfig:
         allow_abbrev=False,
     )
     add_flags(parser, TrainConfig)
-    values = vars(parser.parse_args(argv))
+    others, model_settings = split_model_flags(sys.argv[1:] if argv is None else argv)
+    values = {**vars(parser.parse_args(others)), "model_settings": model_settings}
     try:
         return TrainConfig(**values)
     except ConfigError as error:

@@ -8,7 +8,7 @@ from trainer.workloads.base import Workload
 from trainer.workloads.labels import Multilabel, Regression
 
 _BINARY = 2
-_LIKELY = 0.5
+LIKELY = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def measure_several(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, 
     They are accuracy, auc (of the labels that have examples of both kinds) and f1 (0 for a label
     that is neither predicted nor true). A label is predicted from probability 0.5 on.
     """
-    predicted, truth = probabilities >= _LIKELY, labels >= _LIKELY
+    predicted, truth = probabilities >= LIKELY, labels >= LIKELY
     hits = (predicted & truth).sum(axis=0)
     areas = [
         area_under_curve(column, true)
@@ -94,6 +94,31 @@ def measure_several(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, 
         "auc": float(np.mean(areas)) if areas else float("nan"),
         "f1": float((2 * hits / np.maximum(predicted.sum(axis=0) + truth.sum(axis=0), 1)).mean()),
     }
+
+
+def score_labels(
+    probabilities: np.ndarray, labels: np.ndarray, names: list[str]
+) -> list[dict[str, float | str]]:
+    """Return a row for each of several labels at once.
+
+    It has the label, its `share` of the examples, precision and recall (NaN if none is predicted,
+    or true), f1 and auc.
+    """
+    rows: list[dict[str, float | str]] = []
+    for at, name in enumerate(names):
+        predicted, truth = probabilities[:, at] >= LIKELY, labels[:, at] >= LIKELY
+        hits, num_predicted, num_true = (predicted & truth).sum(), predicted.sum(), truth.sum()
+        rows.append(
+            {
+                "label": name,
+                "share": float(truth.mean()),
+                "precision": float(hits / num_predicted) if num_predicted else float("nan"),
+                "recall": float(hits / num_true) if num_true else float("nan"),
+                "f1": float(2 * hits / max(num_predicted + num_true, 1)),
+                "auc": area_under_curve(probabilities[:, at], truth),
+            }
+        )
+    return rows
 
 
 def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:

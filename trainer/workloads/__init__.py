@@ -6,7 +6,6 @@ Importing this package imports neither TensorFlow nor Keras.
 from trainer.workloads.base import Features, Recipe, Workload
 from trainer.workloads.features import (
     Category,
-    Cross,
     Feature,
     Number,
     Text,
@@ -15,13 +14,13 @@ from trainer.workloads.features import (
 )
 from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
 from trainer.workloads.loading import BUILT_IN, WorkloadError, load_workload
+from trainer.workloads.table import Table
 
 __all__ = [
     "BUILT_IN",
     "Binary",
     "Category",
     "Classes",
-    "Cross",
     "Feature",
     "Features",
     "Label",
@@ -29,6 +28,7 @@ __all__ = [
     "Number",
     "Recipe",
     "Regression",
+    "Table",
     "Text",
     "TimePart",
     "Timestamp",

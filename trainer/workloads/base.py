@@ -8,6 +8,8 @@ from typing import Any
 
 from trainer.json_types import Json
 from trainer.workloads.labels import Label
+from trainer.workloads.model_settings import ModelSetting, parse_settings
+from trainer.workloads.sources import Source
 
 Features = dict[str, Any]
 
@@ -45,22 +47,29 @@ class Workload(abc.ABC):
     Attributes:
         name: the workload's name, as in manifest.json; a user's one has the name of its folder.
         reference: what `load_workload` loaded it from.
+        source: where its raw data comes from, unless a run names files.
         label: what it predicts. The kind decides the type of labels, see `parse`, and the default
             loss, metrics and predictions.
-        recipes: the recipe of each model, by name; the first is the default.
         num_noise: random numbers that `augment` takes for each example.
-        options: the workload-specific settings of trainer.config.model_settings that this one
-            supports.
         callbacks: Keras callbacks, which the replica that writes the results calls.
     """
 
     name: str = ""
     reference: str = ""
+    source: Source | None = None
     label: Label
-    recipes: Mapping[str, Recipe]
     num_noise: int = 0
-    options: tuple[str, ...] = ()
     callbacks: Sequence[Any] = ()
+
+    @property
+    @abc.abstractmethod
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The recipe of each model, by name; the first is the default."""
+
+    @property
+    def has_linear_part(self) -> bool:
+        """True if the model has a linear part, which may have an optimizer of its own."""
+        return False
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -80,7 +89,7 @@ class Workload(abc.ABC):
         object.__setattr__(named, "reference", reference)
         return named
 
-    def recipe(self, model: str = "") -> Recipe:
+    def recipe_of(self, model: str = "") -> Recipe:
         """Return the recipe of a model, "" for the default; ValueError lists the models."""
         model = model or self.default_model
         if model not in self.recipes:
@@ -148,9 +157,14 @@ class Workload(abc.ABC):
         del facts
         return self
 
-    def with_options(self, options: Mapping[str, Any]) -> "Workload":
+    def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
+        """Return the settings of a model, by name."""
+        del model
+        return {}
+
+    def with_settings(self, values: Mapping[str, Any], model: str = "") -> "Workload":
         """Return the workload with settings of its model; ValueError names an invalid one."""
-        assert not options, options
+        parse_settings(self.settings_of(model), values, workload=self.name)
         return self
 
     def changed_options(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from trainer.workloads.base import Features, Recipe
+from trainer.workloads.data_sets import CIFAR10
 from trainer.workloads.images import ImageWorkload, flip, shift
 from trainer.workloads.labels import Classes
 
@@ -50,6 +51,7 @@ class Cifar10(ImageWorkload):
     """A row for each channel of each pixel of a patch; see `trainer.workloads.layers`."""
 
     name = "cifar10"
+    source = CIFAR10
     label = Classes(values=tuple(range(len(_NAMES))), names=_NAMES)
     recipes = {"fast": _FAST, **{f"resnet{depth}": _RESNET for depth in _RESNET_DEPTHS}}  # noqa: RUF012
     num_noise = 3

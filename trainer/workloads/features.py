@@ -36,6 +36,7 @@ class Number(Feature):
         is_logarithmic: scale log(1 + value) instead.
         buckets: also give the model the number of the value's quantile bucket, of this many.
         is_scaled: give the model the scaled number; False with buckets: only the bucket.
+        is_clipped: limit values to the train split's 1st and 99th percentile before scaling.
         length: the numbers of a list, such as an embedding; 0 for a single number.
         separator: what separates the numbers of a list in a text column.
     """
@@ -47,6 +48,7 @@ class Number(Feature):
     is_logarithmic: bool = False
     buckets: int = 0
     is_scaled: bool = True
+    is_clipped: bool = False
     length: int = 0
     separator: str = ","
 
@@ -64,6 +66,7 @@ class Category(Feature):
         unit: for messages.
         hashed: hash texts to this many categories, instead of a vocabulary.
         separator: what separates the values of a list in a text column; "" for single values.
+        max_length: the values of a list that the model gets; further ones are left out.
     """
 
     _: KW_ONLY
@@ -75,6 +78,7 @@ class Category(Feature):
     max_values: int = 1000
     min_count: int = 5
     separator: str = ""
+    max_length: int = 20
 
     @property
     def is_integer(self) -> bool:
@@ -88,11 +92,15 @@ class Text(Feature):
 
     Attributes:
         max_tokens: the size of the vocabulary: the most frequent tokens of the train split, in
-            lower case and without punctuation (as keras.layers.TextVectorization).
+            lower case and without punctuation (see trainer.workloads.tokens).
+        min_count: how often a token of the vocabulary occurs at least.
+        max_length: the tokens of a text that the model gets; further ones are left out.
     """
 
     _: KW_ONLY
     max_tokens: int = 10_000
+    min_count: int = 2
+    max_length: int = 100
 
 
 @dataclass(frozen=True)
@@ -133,10 +141,3 @@ class TimePart(Feature):
     part: str
     low: int = 0
     high: int = 59
-
-
-@dataclass(frozen=True)
-class Cross:
-    """A combination of categories and buckets, with a weight of its own in the linear part."""
-
-    names: tuple[str, ...]

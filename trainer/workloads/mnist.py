@@ -3,6 +3,7 @@
 from typing import Any
 
 from trainer.workloads.base import Features, Recipe
+from trainer.workloads.data_sets import MNIST
 from trainer.workloads.images import ImageWorkload, shift
 from trainer.workloads.labels import Classes
 
@@ -14,6 +15,7 @@ class Mnist(ImageWorkload):
     """A small convolutional net on shifted digits: 62,000 weights, 0.99 in three epochs."""
 
     name = "mnist"
+    source = MNIST
     label = Classes(values=tuple(range(10)))
     recipes = {"cnn": Recipe(learning_rate=4e-3)}  # noqa: RUF012
     num_noise = 2

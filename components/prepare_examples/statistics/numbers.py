@@ -39,6 +39,7 @@ class Numbers:
     values: NDArray[np.float64] | None = None
     counts: NDArray[np.int64] | None = None
     pending: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(default_factory=list)
+    num_listed: int = NUM_TOP_VALUES
 
     def add(self, column: pa.Array) -> None:
         """Count a column of finite numbers or nulls."""
@@ -139,7 +140,7 @@ class Numbers:
         if self.dropped_bits:
             return []
         values, counts = self.bins()
-        first = np.lexsort((values, -counts))[:NUM_TOP_VALUES]
+        first = np.lexsort((values, -counts))[: self.num_listed]
         return [[self._plain(values[at]), int(counts[at])] for at in first]
 
     def _middles(self) -> NDArray[np.float64]:
@@ -167,6 +168,7 @@ class Numbers:
             "dropped_bits": self.dropped_bits,
             "values": values.tobytes(),
             "counts": counts.tobytes(),
+            "num_listed": self.num_listed,
         }
 
     @classmethod
@@ -182,6 +184,7 @@ class Numbers:
             dropped_bits=state["dropped_bits"],
             values=np.frombuffer(state["values"], np.float64),
             counts=np.frombuffer(state["counts"], np.int64),
+            num_listed=state["num_listed"],
         )
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
-from components.prepare_examples.raw_data.sources import SOURCES
 from pipelines.cli import main
 from pipelines.command.parser import seconds
 from pipelines.config import named_run, read_cluster
@@ -16,6 +15,7 @@ from pipelines.jobs.examples import examples_of
 from pipelines.jobs.request import job_request, with_flags
 from pipelines.target.places import local_target, vertex_target
 from trainer.config.settings import ConfigError
+from trainer.workloads.data_sets import TAXI
 from vertex_local.api.protos import parse
 from vertex_local.jobs import cores
 from vertex_local.pipelines.gcpc.requests import Launch, create_custom_job
@@ -139,7 +139,7 @@ def test_invalid_duration_is_refused(text):
 PREPARED = {
     "workload": "taxi",
     "settings": {},
-    "sources": [{"file": file.name, "sha256": file.sha256} for file in SOURCES["taxi"].files],
+    "sources": [{"file": file.name, "sha256": file.sha256} for file in TAXI.files],
 }
 
 
