@@ -25,7 +25,7 @@ def find_facts(workload: Workload, split: Split, *, compression: str) -> Workloa
     They come from statistics.json if it suffices, otherwise from the split's examples: from every
     n-th one if the split is large.
     """
-    if type(workload).adapt is Workload.adapt:
+    if not workload.learns:
         return workload
     statistics = read_statistics(split)
     adapted = workload.adapt_to_statistics(statistics) if statistics else None
