@@ -2,16 +2,16 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
 from components.plan_training.spellings.pools import COMMAND
 from trainer.cluster.roles import ROLES
+from trainer.config.model_settings import is_model_setting, setting_flag
 from trainer.json_types import Json
+from trainer.workloads.model_settings import as_text
 
 SERVING_PORT = 8080
-MODEL_PREFIX = "model."
 # On spot machines: the most work that is repeated after each preemption.
 SPOT_CHECKPOINT_SECONDS = 60
 
@@ -108,15 +108,12 @@ def _pool(count: int, *, machine: Machine, container: Json) -> Json:
 
 
 def trainer_args(flags: Json) -> list[str]:
-    """Return `["--batch-size=128", "--fresh"]` for `{"batch_size": 128, "fresh": True}`.
-
-    A setting of the workload's model keeps its name, and has a value: `--model.use_bias=false`.
-    """
+    """Return `["--batch-size=128", "--fresh"]` for `{"batch_size": 128, "fresh": True}`."""
     args = []
     for name, value in flags.items():
-        flag = "--" + name.replace("_", "-")
-        if name.startswith(MODEL_PREFIX):
-            args.append(f"--{name}={_model_value(value)}")
+        flag = setting_flag(name)
+        if is_model_setting(name):
+            args.append(f"{flag}={as_text(value)}")
         elif value is True:
             args.append(flag)
         elif isinstance(value, list):
@@ -124,12 +121,6 @@ def trainer_args(flags: Json) -> list[str]:
         elif value is not False and value is not None:
             args.append(f"{flag}={value}")
     return args
-
-
-def _model_value(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def serving_container(image: str) -> Json:
