@@ -19,12 +19,11 @@ pytestmark = pytest.mark.timeout(120)
 WORKLOAD = """\
 import os
 from pathlib import Path
-from trainer.workloads.mnist import Mnist
+from trainer.workloads.mnist import workload
 
 print("printed while it is imported")
 os.system("echo printed below Python")
 Path({pids!r}).open("a").write(f"{{os.getpid()}} ")
-workload = Mnist()
 """
 RUN = """\
 cluster: {strategy: parameter_server, workers: 2, parameter_servers: 1}

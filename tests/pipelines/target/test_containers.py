@@ -48,9 +48,7 @@ def test_missing_image_is_reported(docker, tmp_path, examples_dir, capsys, comma
 def test_missing_image_of_a_folder_is_reported(docker, tmp_path, capsys):
     docker("echo No such image: it >&2; exit 1")
     (tmp_path / "churn").mkdir()
-    (tmp_path / "churn/workload.py").write_text(
-        "from trainer.workloads.mnist import Mnist\nworkload = Mnist()\n"
-    )
+    (tmp_path / "churn/workload.py").write_text("from trainer.workloads.mnist import workload\n")
     where = ["--containers", "--state-dir", str(tmp_path / "state")]
     assert main(["run", f"{tmp_path}/churn", *where]) == 2
     error = capsys.readouterr().err
