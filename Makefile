@@ -13,6 +13,8 @@ CLUSTER ?=
 IMAGE ?=
 BASE ?= debian:bookworm-slim
 ACCELERATOR ?= cpu
+PROJECT ?=
+IMAGE_OPTIONS = --accelerator $(ACCELERATOR) $(if $(PROJECT),--project '$(PROJECT)')
 TAG ?= latest
 LOCK := $(BIN)/uv pip compile setup.py --universal --generate-hashes --python-version 3.11 --no-annotate --custom-compile-command "make lock"
 # As the service that `trainyard run` starts (pipelines/target/local_service.py): imported in the
@@ -84,16 +86,17 @@ submit: $(READY) ## start a run (WORKLOAD=mnist, ARGS="--wait" or "--on vertex �
 upload: $(READY) ## put a package into a registry (REPOSITORY=https://…, TAG=latest, IMAGE=…)
 	$(BIN)/trainyard upload $(WORKLOAD) $(if $(REPOSITORY),--repository $(REPOSITORY)) --tag $(TAG) $(if $(IMAGE),--image $(IMAGE))
 
-image: $(READY) ## build the image of this source (ACCELERATOR=gpu, BASE=a Debian image)
+image: $(READY) ## build the image of this source, and of PROJECT=FOLDER on it (ACCELERATOR=gpu, BASE=a Debian image)
 	@docker version >/dev/null || { echo 'make image needs a Docker engine that runs and that you may use (package docker.io).'; exit 1; }
 	docker build --build-arg BASE=$(BASE) --build-arg ACCELERATOR=$(ACCELERATOR) $(ARGS) \
 		--tag $$($(BIN)/trainyard image --accelerator $(ACCELERATOR)) .
+	$(if $(PROJECT),$(BIN)/trainyard image --accelerator $(ACCELERATOR) --project '$(PROJECT)' --build)
 
 push: $(READY) ## build the image and push it (REPOSITORY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard)
 	@test -n '$(REPOSITORY)' || { echo 'Say where: make push REPOSITORY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/trainyard'; exit 2; }
 	@$(MAKE) --no-print-directory image
-	@image=$$($(BIN)/trainyard image --repository $(REPOSITORY) --accelerator $(ACCELERATOR)) \
-		&& docker tag $$($(BIN)/trainyard image --accelerator $(ACCELERATOR)) $$image \
+	@image=$$($(BIN)/trainyard image --repository $(REPOSITORY) $(IMAGE_OPTIONS)) \
+		&& docker tag $$($(BIN)/trainyard image $(IMAGE_OPTIONS)) $$image \
 		&& docker push $$image && echo "For trainyard submit and compile: --image $$image"
 
 schedule: $(READY) ## make schedules equal to configs/schedules (ARGS="--dry-run", "--on vertex …")

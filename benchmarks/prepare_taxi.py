@@ -28,6 +28,13 @@ CORES = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 SAMPLE = Path(".trainyard/cache/taxi")
 
 
+TEXTS = ("payment_type", "company")
+FLOATS = ("fare", "trip_miles", "trip_seconds")
+FLOATS += tuple(
+    f"{end}_{kind}" for end in ("pickup", "dropoff") for kind in ("latitude", "longitude")
+)
+
+
 def main() -> None:
     """Run one measurement in this process, or all of them in new processes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -159,9 +166,12 @@ def without_beam(file: str, output: Path, compression: str) -> None:
     from components.prepare_examples.tables import step as table_step
     from components.prepare_examples.tables.beam_pipeline import finish
     from components.prepare_examples.tables.write import write_part
+    from trainer.workloads import load_workload
 
     output.mkdir()
-    plan = table_step.plan("taxi", output, PrepareOptions(files=[file], compression=compression))
+    plan = table_step.plan(
+        load_workload("taxi"), output, PrepareOptions(files=[file], compression=compression)
+    )
     options = plan.options.to_json()
     with ThreadPoolExecutor(2) as threads:
         done = [
@@ -197,15 +207,13 @@ def to_example(line: str, names: list[str]) -> bytes:
     """Return a row as a serialized tf.train.Example."""
     import tensorflow as tf
 
-    from trainer.workloads.taxi_table import FLOATS, STRINGS
-
     row = dict(zip(names, next(csv.reader([line])), strict=True))
     label = float(row.pop("tips")) > 0.2 * float(row["fare"])
     feature = {"big_tipper": tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))}
     for name, value in row.items():
         if value == "":
             continue
-        if name in STRINGS:
+        if name in TEXTS:
             values = tf.train.BytesList(value=[value.encode()])
             feature[name] = tf.train.Feature(bytes_list=values)
         elif name in FLOATS:

@@ -26,7 +26,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncode
 from benchmarks.clusters import Shape, examples, report, scratch, test_metrics, train_in
 from pipelines.config import taxi
 from trainer.workloads import load_workload
-from trainer.workloads.taxi import NUMBERS, RANGES, TEXTS
+from trainer.workloads.storage import is_float
 
 NUM_BINS = 20
 TREE_GRID = {
@@ -65,8 +65,10 @@ def read_split(name: str) -> Split:
 
     shards = sorted(str(path) for path in examples("taxi").glob(f"{name}-*.tfrecord.gz"))
     records = tf.data.TFRecordDataset(shards, compression_type="GZIP").batch(1_000_000)
-    features, labels = load_workload("taxi").parse(next(iter(records)))
-    columns = [np.asarray(features[name]).astype(object) for name in (*NUMBERS, *RANGES, *TEXTS)]
+    taxi = load_workload("taxi")
+    features, labels = taxi.parse(next(iter(records)))
+    used = sorted(taxi.used, key=is_float, reverse=True)
+    columns = [np.asarray(features[feature.name]).astype(object) for feature in used]
     return np.stack(columns, axis=1), np.asarray(labels)
 
 
@@ -130,8 +132,9 @@ def _trees(*, seed: int, **settings: Any) -> Any:
 
 def _column_kinds() -> tuple[list[int], list[int]]:
     """Return the column indices of the numbers and of the categories."""
-    count = len(NUMBERS)
-    return list(range(count)), list(range(count, count + len(RANGES) + len(TEXTS)))
+    used = load_workload("taxi").used
+    count = sum(map(is_float, used))
+    return list(range(count)), list(range(count, len(used)))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
 from trainer.training.model import FlatModel, build_model  # noqa: E402
+from trainer.training.objective import Objective  # noqa: E402
 from trainer.training.optimizers import make_optimizer  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.schedule import Schedule  # noqa: E402
@@ -85,7 +86,8 @@ class Bench:
             schedule=Schedule(peak=recipe.learning_rate, total_steps=100_000),
             steps_per_block=steps_per_block,
         )
-        return kind(self.workload, model, parameters, plan)
+        objective = Objective(self.workload, model, batch_size=BATCH_SIZE)
+        return kind(self.workload, model, objective, parameters, plan)
 
     def ours(self) -> Way:
         """Return training by the trainer's step, many steps in one call."""

@@ -25,6 +25,29 @@ def load_yaml(text: str) -> Any:
     return documents[0] if documents else None
 
 
+def load_with_lines(text: str) -> tuple[Any, dict[tuple[str, ...], int]]:
+    """Parse a text with one document; return it, and the line of each key by its path.
+
+    Raises:
+        YamlError: It is not YAML, has aliases, has several documents, or has a key twice.
+    """
+    lines: dict[tuple[str, ...], int] = {}
+    value = load_yaml(text)
+    _find_lines(yaml.compose(text, Loader=_LOADER), (), lines)
+    return value, lines
+
+
+def _find_lines(node: Any, path: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> None:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        name, line = (*path, str(key.value)), key.start_mark.line + 1
+        if name in lines:
+            raise YamlError(
+                f"line {line}: {key.value} is given twice, first in line {lines[name]}; keep one"
+            )
+        lines[name] = line
+        _find_lines(value, name, lines)
+
+
 def load_documents(text: str) -> list[Any]:
     """Parse a text with any number of documents.
 

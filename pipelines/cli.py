@@ -28,6 +28,7 @@ from trainer.errors import ConfigError
 EXAMPLES = """\
 examples:
   trainyard run mnist                          the whole pipeline on this machine
+  trainyard run churn/                         your own: a folder with a workload.py
   trainyard run mnist --set train.epochs=5 --set thresholds.accuracy=0.99
   trainyard run mnist --cluster configs/clusters/single.yaml --keep-endpoint
   trainyard submit mnist --wait --set labels.team=vision

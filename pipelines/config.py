@@ -1,9 +1,9 @@
-"""Configuration of a run: a function for each named run, and `--set` of the command line."""
+"""Configuration of a run: a function for each built-in workload, and its settings by key."""
 
 import dataclasses
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,38 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.options import PrepareOptions
 from pipelines.values import read_value
 from pipelines.vertex_checks import check_labels
-from trainer.config.settings import check_settings, find_setting, limits_of, same_setting, setting
+from trainer.config.settings import check_settings, find_setting, same_setting, setting
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ClusterError, ConfigError
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
+from trainer.workloads.loading import BUILT_IN, valid_name, workload_name
 
 logger = logging.getLogger(__name__)
 
 GROUPS = ("cluster", "train", "thresholds", "prepare", "labels")
+# Keys of these groups may have any name.
+FREE_GROUPS = ("labels", "model")
+# Settings of the workload's own model travel among those of the trainer: `model.units`.
+MODEL_GROUP = "model"
+# Also inside quotes in the filter of a request.
+DISPLAY_NAME = {
+    "pattern": r"""[^"\\\x00-\x1f\x7f]{1,128}""",
+    "form": "at most 128 characters, without quotation marks and backslashes",
+}
 # The settings of PrepareOptions that are parameters of the pipeline, not keys of `prepare`.
 RUN_PREPARE_SETTINGS = ("max_examples", "trust_files")
-# Metrics of the workloads.
-METRICS = limits_of(find_setting(TrainConfig, "best_metric")).choices
+# Metrics of the built-in workloads.
+METRICS = ("accuracy", "auc", "loss")
 # The trainer's settings that the pipeline sets.
 PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
+
+
+class _UnloadedTrainConfig(TrainConfig):
+    """Settings that are checked without the workload."""
+
+    def check_workload(self) -> None:
+        """Leave the workload unloaded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +57,8 @@ class RunConfig:
     """
 
     workload: str = setting("workload to train")
-    model_name: str = setting("name of the model in the registry")
-    endpoint_name: str = setting("name of the endpoint that serves the model")
+    model_name: str = setting("name of the model in the registry", **DISPLAY_NAME)
+    endpoint_name: str = setting("name of the endpoint that serves the model", **DISPLAY_NAME)
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     train: dict[str, Any] = setting("settings of the trainer", factory=dict)
     thresholds: dict[str, float] = setting(
@@ -85,6 +102,16 @@ class RunConfig:
         self.train_config()
         self.prepare_options()
 
+    @property
+    def name(self) -> str:
+        """Return the workload's name: that of a folder without its path and digest."""
+        return valid_name(workload_name(self.workload))
+
+    @property
+    def is_built_in(self) -> bool:
+        """Return whether the workload is one of this repository."""
+        return self.workload in BUILT_IN
+
     def prepare_options(self) -> PrepareOptions:
         """Return the settings of prepare_examples.
 
@@ -98,15 +125,15 @@ class RunConfig:
     def train_config(self) -> TrainConfig:
         """Return the trainer's settings; the examples' folder is known only to the run itself.
 
+        A user's workload is not loaded here: `pipelines.projects.description` checks what depends
+        on it, in another process.
+
         Raises:
             ConfigError: a setting of `train` is not allowed.
         """
-        return TrainConfig(
-            workload=self.workload,
-            examples_dir="-",
-            strategy=self.cluster.strategy,
-            **self.train,
-        )
+        kind = TrainConfig if self.is_built_in else _UnloadedTrainConfig
+        planned = {"workload": self.workload, "examples_dir": "-"}
+        return kind.from_settings({**planned, "strategy": self.cluster.strategy, **self.train})
 
     def parameters(self) -> Json:
         """Return the pipeline's parameters; structures as JSON, which kfp.local leaves unchanged.
@@ -187,18 +214,6 @@ def taxi() -> RunConfig:
 RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist, "cifar10": cifar10, "taxi": taxi}
 
 
-def named_run(name: str) -> RunConfig:
-    """Return the configuration of a named run.
-
-    Raises:
-        ConfigError: no run has that name.
-    """
-    if name not in RUNS:
-        hint = did_you_mean(name, RUNS)
-        raise ConfigError(f"unknown workload {name!r};{hint} allowed are {', '.join(RUNS)}")
-    return RUNS[name]()
-
-
 def read_cluster(path: Path) -> ClusterSpec:
     """Return the cluster of a file (configs/clusters) in any spelling, and log its warnings."""
     file = read_cluster_file(path)
@@ -218,14 +233,34 @@ def read_cluster_file(path: Path) -> ClusterFile:
     except OSError as error:
         raise ConfigError(f"cannot read the cluster file {path}: {error.strerror}") from error
     except ClusterError as error:
-        if len(error.problems) == 1:
-            raise ConfigError(f"{path}: {error}") from error
-        listed = "".join(f"\n  - {problem}" for problem in error.problems)
-        raise ConfigError(f"{path} has {len(error.problems)} mistakes:{listed}") from error
+        raise cluster_error(error, place=str(path)) from error
+
+
+def cluster_error(error: ClusterError, *, place: str) -> ConfigError:
+    """Return the error for a cluster in a file, with all its mistakes."""
+    if len(error.problems) == 1:
+        return ConfigError(f"{place}: {error}")
+    listed = "".join(f"\n  - {problem}" for problem in error.problems)
+    return ConfigError(f"{place} has {len(error.problems)} mistakes:{listed}")
 
 
 def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
     """Return the run with `KEY=VALUE` settings; a key in a group is written `train.epochs`.
+
+    Raises:
+        ConfigError: a key is unknown or a value is not allowed.
+    """
+    values = []
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {text!r} has no value; write KEY=VALUE, as train.epochs=5")
+        values.append((f"--set {text}", key, value))
+    return with_texts(config, values)
+
+
+def with_texts(config: RunConfig, texts: Sequence[tuple[str, str, str]]) -> RunConfig:
+    """Return the run with settings: their place, for messages, their key and their value as text.
 
     A setting that is allowed only together with a later one, such as a momentum with its
     optimizer, is retried after it.
@@ -233,29 +268,27 @@ def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
     Raises:
         ConfigError: a key is unknown or a value is not allowed.
     """
-    while settings:
-        failed: dict[str, Exception] = {}
-        for text in settings:
-            key, equals, value = text.partition("=")
-            if not equals:
-                raise ConfigError(
-                    f"--set {text!r} has no value; write KEY=VALUE, as train.epochs=5"
-                )
+    left = list(texts)
+    while left:
+        failed: list[tuple[tuple[str, str, str], ValueError]] = []
+        for one in left:
+            _, key, text = one
             try:
                 _check_key(key, config)
-                config = _with_setting(config, key, read_value(value, _type_of(key)))
+                config = _with_setting(config, key, read_value(text, _type_of(key)))
             except ValueError as error:
-                failed[text] = error
-        if len(failed) == len(set(settings)):
-            text, cause = next(iter(failed.items()))
-            raise ConfigError(f"--set {text}: {cause}") from cause
-        settings = list(failed)
+                failed.append((one, error))
+        if len(failed) == len(left):
+            (place, _, _), cause = failed[0]
+            raise ConfigError(f"{place}: {cause}") from cause
+        left = [one for one, _ in failed]
     return config
 
 
 def trainer_flags() -> list[str]:
     """Return the trainer's settings that a run may have."""
-    return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in PLANNED_FLAGS]
+    not_flags = (*PLANNED_FLAGS, "model_settings")  # those are `model.NAME`
+    return [f.name for f in dataclasses.fields(TrainConfig) if f.name not in not_flags]
 
 
 def _setting_keys(config: RunConfig) -> list[str]:
@@ -264,40 +297,49 @@ def _setting_keys(config: RunConfig) -> list[str]:
     groups: dict[str, Iterable[str]] = {
         "cluster": (f.name for f in dataclasses.fields(ClusterSpec)),
         "train": trainer_flags(),
-        "thresholds": METRICS,
+        "thresholds": METRICS if config.is_built_in else ["METRIC"],
         "prepare": (
             f.name for f in dataclasses.fields(PrepareOptions) if f.name not in RUN_PREPARE_SETTINGS
         ),
         "labels": ["NAME"],
+        "model": ["NAME"],
     }
     return [*plain, *(f"{group}.{name}" for group, names in groups.items() for name in names)]
 
 
 def _check_key(key: str, config: RunConfig) -> None:
-    """Check the key of a setting; a label may have any name, a metric any but a misspelt one.
+    """Check the key of a setting; a label and a setting of the model may have any name.
 
-    The evaluation checks that the workload has the metric.
+    A metric may have any name but a misspelt one: the evaluation checks that the model has it.
+
+    Raises:
+        ConfigError: there is no such setting; lists all.
     """
     allowed = _setting_keys(config)
     group, _, name = key.partition(".")
-    if group == "labels" or (group == "thresholds" and name and not did_you_mean(name, METRICS)):
-        return
-    if key not in allowed:
+    is_free = group in FREE_GROUPS or (
+        group == "thresholds" and not (config.is_built_in and did_you_mean(name, METRICS))
+    )
+    if key not in allowed and not (is_free and name):
         hint = did_you_mean(key, allowed)
         raise ConfigError(f"unknown key {key!r};{hint} allowed are {', '.join(allowed)}")
 
 
 def _type_of(key: str) -> Any:
     """Return the declared type of a setting."""
-    group, _, name = key.rpartition(".")
-    if group in ("thresholds", "labels"):
-        return float if group == "thresholds" else str
+    group, _, name = key.partition(".") if "." in key else ("", "", key)
+    if group == "thresholds":
+        return float
+    if group in FREE_GROUPS:  # the workload reads the texts of its model's settings
+        return str
     declared = {"cluster": ClusterSpec, "train": TrainConfig, "prepare": PrepareOptions}
     return find_setting(declared.get(group, RunConfig), name).type
 
 
 def _with_setting(config: RunConfig, key: str, value: Any) -> RunConfig:
-    group, _, name = key.rpartition(".")
+    group, _, name = key.partition(".") if "." in key else ("", "", key)
+    if group == MODEL_GROUP:
+        group, name = "train", key
     if not group:
         return dataclasses.replace(config, **{name: value})
     if group == "cluster":

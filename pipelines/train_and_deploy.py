@@ -65,7 +65,8 @@ def train_and_deploy(
     """Train `workload` and, if its metrics pass the thresholds, serve it as a new version.
 
     Args:
-        workload: What to train, for example `mnist`.
+        workload: What to train: a built-in name such as `mnist`, the path of a folder with a
+            workload.py, its name in the image, or a package.module.
         cluster: Shape, machines, GPUs, spot and time limit, a JSON object (configs/clusters).
         train: Flags of `python -m trainer.task`, a JSON object.
         thresholds: Least value of each metric that gates the deployment (of the loss: the largest),
@@ -109,7 +110,7 @@ def train_and_deploy(
         )
         model = plan.outputs["model"]
         trained = CustomTrainingJobOp(
-            display_name=f"train-{workload}",
+            display_name=f"train-{model_name}",  # workload may be a path
             worker_pool_specs=plan.outputs["worker_pool_specs"],
             base_output_directory=plan.outputs["base_output_directory"],
             timeout=plan.outputs["timeout"],

@@ -30,7 +30,13 @@ from trainer.strategies.asynchronous import (
 from trainer.strategies.collective import ReplicaGroup
 from trainer.strategies.synchronous import SyncDriver
 from trainer.training.job import Job
+from trainer.training.keras_optimizers import (
+    CompiledOptimizer,
+    check_settings_of_compiled,
+    read_optimizer,
+)
 from trainer.training.model import FlatModel, build_model, build_served_model
+from trainer.training.objective import Objective
 from trainer.training.optimizers import make_linear_optimizer, make_optimizer
 from trainer.training.parameters import LinearPart, Parameters
 from trainer.training.profiling import profile_calls
@@ -67,7 +73,8 @@ def train_synchronously(
 ) -> None:
     """Train on this replica's devices: `single`, `mirrored` and `multi_worker_mirrored`."""
     with _announce_outcome(job), _explain_lost_replicas(group.monitor if group else None):
-        training = _Training(job, devices=devices[:1], group=group)
+        num_parts = len(devices) * (group.size if group else 1)
+        training = _Training(job, devices=devices[:1], group=group, num_parts=num_parts)
         driver = SyncDriver(
             training.step,
             job.train_tables(),
@@ -149,6 +156,7 @@ class _Training:
         *,
         devices: Sequence[str],
         group: ReplicaGroup | None = None,
+        num_parts: int = 1,
         num_counters: int = 0,
         is_excused: Callable[[], bool] = lambda: False,
     ):
@@ -158,37 +166,39 @@ class _Training:
         keras.utils.set_random_seed(config.seed)
         keras_model = build_model(job.workload, config)
         model = FlatModel(keras_model)
+        objective = Objective(
+            job.workload,
+            model,
+            batch_size=config.batch_size,
+            label_smoothing=recipe.label_smoothing,
+        )
+        objective.check_parts(num_parts=num_parts * config.micro_batches)
         self._job, self._group, self._is_excused = job, group, is_excused
-        self.parameters = Parameters(
-            model.read_weights(),
-            devices=devices,
-            state=model.read_state(),
-            optimizer=make_optimizer(recipe),
-            weight_decay=recipe.weight_decay,
-            decay_mask=model.decay_mask(),
-            average_decay=recipe.average_decay,
-            num_counters=num_counters,
-            linear=LinearPart(
-                segments=model.segments(job.workload.linear_variables(keras_model)),
-                optimizer=make_linear_optimizer(recipe),
-                schedule=job.linear_schedule,
-            )
-            if recipe.linear_optimizer
-            else None,
+        with tf.device(devices[0]):
+            compiled = read_optimizer(model) if keras_model.optimizer else None
+        schedule = compiled.rate if compiled else job.schedule
+        self.parameters = (
+            _compiled_parameters(job, model, compiled, devices=devices, num_counters=num_counters)
+            if compiled
+            else _recipe_parameters(job, model, devices=devices, num_counters=num_counters)
         )
         plan = StepPlan(
             batch_size=config.batch_size,
             num_examples=job.train.num_examples,
             seed=config.seed,
-            schedule=job.schedule,
-            label_smoothing=recipe.label_smoothing,
-            clip_norm=recipe.clip_norm,
+            schedule=schedule,
+            clip_norm=0.0 if compiled else recipe.clip_norm,
+            clip=compiled.clip if compiled else None,
             num_micro_batches=config.micro_batches,
             is_compiled=config.jit,
             steps_per_block=job.stream.steps_per_block if job.stream else 0,
         )
-        self.step = TrainStep(job.workload, model, self.parameters, plan)
-        self._results = Results(job, self.parameters, served) if served is not None else None
+        self.step = TrainStep(job.workload, model, objective, self.parameters, plan)
+        self._results = (
+            Results(job, self.parameters, objective, served, schedule=schedule)
+            if served is not None
+            else None
+        )
 
     def run(self, driver: Driver) -> None:
         """Restore, train the remaining steps and export; end the process if training stalls."""
@@ -276,6 +286,55 @@ class _Training:
             f" {recipe.learning_rate:g}), --clip-norm (now {recipe.clip_norm:g}) or a larger"
             f" --batch-size (now {self._job.config.batch_size})"
         )
+
+
+def _recipe_parameters(
+    job: Job, model: FlatModel, *, devices: Sequence[str], num_counters: int
+) -> Parameters:
+    """Return the variables of a training with the optimizer of the model's recipe."""
+    recipe = job.config.recipe()
+    return Parameters(
+        model.read_weights(),
+        devices=devices,
+        state=model.read_state(),
+        optimizer=make_optimizer(recipe),
+        weight_decay=recipe.weight_decay,
+        decay_mask=model.decay_mask(),
+        average_decay=recipe.average_decay,
+        num_counters=num_counters,
+        linear=LinearPart(
+            segments=model.segments(job.workload.linear_variables(model.keras)),
+            optimizer=make_linear_optimizer(recipe),
+            schedule=job.linear_schedule,
+        )
+        if recipe.linear_optimizer
+        else None,
+    )
+
+
+def _compiled_parameters(
+    job: Job,
+    model: FlatModel,
+    compiled: CompiledOptimizer,
+    *,
+    devices: Sequence[str],
+    num_counters: int,
+) -> Parameters:
+    """Return the variables of a training with the optimizer that the model is compiled with."""
+    check_settings_of_compiled(job.config, model.keras.optimizer)
+    return Parameters(
+        model.read_weights(),
+        devices=devices,
+        state=model.read_state(),
+        optimizer=compiled.optimizer,
+        weight_decay=compiled.weight_decay,
+        decay_mask=compiled.decay_mask,
+        average_decay=job.config.average_decay or 0.0,
+        average=compiled.average,
+        num_counters=num_counters,
+        layers=model.keras.trainable_variables,
+        rate=compiled.rate.variable,
+    )
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from components.errors import StepError
 from components.prepare_examples.raw_data.buckets import find_objects
 from trainer import paths
 from trainer.errors import TrainerError
-from trainer.workloads import load_workload
+from trainer.workloads.description import read_description
 
 GRAPH, VARIABLES = "saved_model.pb", "variables/variables.index"
 DESCRIPTION = "workload.json"  # written beside the graph by this project's trainer
@@ -80,7 +80,7 @@ def _exported(path: str) -> str:
 def _described(path: Path) -> str:
     try:
         content = json.loads(path.read_text())
-        workload = load_workload(content["workload"]).with_facts(content["facts"])
+        workload = read_description(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StepError(f"{path} does not describe a model: {error!r}") from error
     return f"a {workload.name} model of this trainer"

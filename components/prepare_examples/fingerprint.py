@@ -4,20 +4,21 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from glob import escape
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
+from components.prepare_examples.declarations import declared, is_table
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
+from components.prepare_examples.raw_data.bigquery import table_modified
 from components.prepare_examples.raw_data.buckets import find_objects
 from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.raw_data.sources import data_folder, source_of
 from components.prepare_examples.statistics.drift import statistics_file
-from components.prepare_examples.tables.bigquery import table_modified
 from trainer import paths
 
 logger = logging.getLogger(__name__)
@@ -66,11 +67,11 @@ def check_unchanged(
 
 
 def _raw_facts(workload: str, folder: Path, options: PrepareOptions) -> Facts:
-    source = source_of(workload)
-    if options.source == "bigquery" and source.is_table:
-        return [table_modified(options.project)]
-    if options.files and source.is_table:
+    if options.source == "bigquery" and is_table(workload):
+        return [table_modified(declared(workload), options.project)]
+    if options.files:
         return _file_facts(options.files, folder)
+    source = source_of(workload)
     if options.trust_files:
         fetched = fetch(
             workload, folder, trust_files=True
@@ -83,7 +84,7 @@ def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
     """Return name, size, and digest or generation of each file that the patterns match."""
     local = [str(local_path(pattern)) for pattern in patterns]  # fails for an unmounted bucket
     if not any(map(paths.is_in_bucket, patterns)):
-        files = [Path(path) for path in find_files(local)]
+        files = _all_files(local)
         digests = cached_digests(files, folder=folder)
         return [[str(path), *digests[path]] for path in files]
     facts: Facts = []
@@ -96,6 +97,18 @@ def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
             raise DataError(f"{pattern} matches no file")
         facts += [list(item) for item in found]
     return sorted(facts)
+
+
+def _all_files(patterns: Sequence[str]) -> list[Path]:
+    """Return the files that the patterns match, and those in the folders that they match."""
+    found: list[Path] = []
+    for pattern in patterns:
+        folders = [Path(path) for path in sorted(glob(pattern)) if Path(path).is_dir()]
+        for folder in folders:
+            found += [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        if not folders:
+            found += map(Path, find_files([pattern]))
+    return sorted(set(found))
 
 
 def _baseline(options: PrepareOptions) -> str:

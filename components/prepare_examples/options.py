@@ -2,13 +2,13 @@
 
 import math
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from components.json_object import parse_object
+from components.prepare_examples.raw_data.bigquery import check_query
 from components.prepare_examples.statistics.drift import THRESHOLDS
-from components.prepare_examples.tables.bigquery import build_query
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     DEFAULT_NUM_SHARDS,
@@ -20,7 +20,6 @@ from trainer import paths
 from trainer.config.settings import check_settings, setting
 from trainer.errors import ConfigError
 from trainer.suggest import did_you_mean
-from trainer.workloads.taxi_table import TIME_ZONE
 
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")
@@ -40,7 +39,7 @@ class PlanOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """Checks of tables (taxi)."""
+    """Checks of the examples."""
 
     schema: str = setting(
         "a schema.pbtxt to validate the examples against; default: infer one from the train split",
@@ -75,27 +74,27 @@ class CheckOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """Tables (taxi)."""
+    """Tables."""
 
     files: tuple[str, ...] = setting(
-        "CSV, gzipped CSV or Parquet files, a path or a pattern, instead of the sample of 15,002"
-        " trips; may be repeated",
+        "CSV, gzipped CSV or Parquet files, a folder of images or TFRecords, a path or a pattern,"
+        " instead of the workload's own source; may be repeated",
         default=(),
         metavar="PATTERN",
         is_repeated=True,
     )
     time_zone: str = setting(
-        "time zone whose local time is stored for a time that names a zone; UTC for exports of"
-        " BigQuery's table, which labels the city's local time as UTC",
-        default=TIME_ZONE,
+        "time zone whose local time is stored for a time that names a zone; default: as declared;"
+        " UTC for exports of BigQuery tables that label local time as UTC",
+        default="",
         metavar="NAME",
     )
     ratios: Mapping[str, float] = setting(
         "share of each split", factory=lambda: DEFAULT_RATIOS, metavar="SHARES"
     )
     split_key: tuple[str, ...] = setting(
-        "columns whose hash decides the split; default: unique_key, or without it those of taxi_id"
-        " and trip_start_timestamp that the table has",
+        "columns whose hash decides the split; default: the workload's key, or without it its"
+        " group_by columns, or else the whole row",
         default=(),
         metavar="COLUMNS",
     )
@@ -106,7 +105,7 @@ class TableOptions:
         metavar="NAME",
     )
     ignore_columns: tuple[str, ...] = setting(
-        "columns of your files to skip, if the taxi table does not have them",
+        "columns of your files to skip, if the workload does not have them; * and ? are allowed",
         default=(),
         metavar="COLUMNS",
     )
@@ -114,9 +113,10 @@ class TableOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BigQueryOptions:
-    """BigQuery (taxi).
+    """BigQuery.
 
-    Rows of BigQuery's public table, cached in --data-dir. Not yet tested against the real service.
+    Rows of the table that the workload declares, cached in --data-dir. Not yet tested against the
+    real service.
     """
 
     source: str = setting(
@@ -127,7 +127,7 @@ class BigQueryOptions:
     )
     limit: int = setting("number of rows", default=0, at_least=0)
     dates: tuple[str, ...] = setting(
-        "first and last day on which trips start; default: all", default=(), metavar="FIRST,LAST"
+        "first and last day of the rows; default: all", default=(), metavar="FIRST,LAST"
     )
 
 
@@ -163,13 +163,14 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
     def __post_init__(self) -> None:
         check_settings(self)
         self._check_source()
-        _check_time_zone(self.time_zone)
+        if self.time_zone:
+            _check_time_zone(self.time_zone)
         object.__setattr__(self, "ratios", check_ratios(self.ratios))
         object.__setattr__(self, "drift_thresholds", {**THRESHOLDS, **self.drift_thresholds})
 
     def _check_source(self) -> None:
         if self.source == "bigquery":
-            build_query(limit=self.limit, dates=self.dates)
+            check_query(limit=self.limit, dates=self.dates)
             if not self.project:
                 raise ConfigError("project is empty; name the Google Cloud project that is billed")
             if self.files:
@@ -199,14 +200,14 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
         names = (field.name for field in fields(self) if field.name != "beam_options")
         return {n: getattr(self, n) for n in names if getattr(self, n) != getattr(default, n)}
 
-    def check_images(self, workload: str) -> None:
-        """Raise ConfigError for a changed setting that only tables have."""
+    def check_images(self, workload: str, *, allowed: Sequence[str] = ()) -> None:
+        """Raise ConfigError for a changed setting that only tables have, except those allowed."""
         changed = self.changed()
         for field in (field for options in _TABLE_ONLY for field in fields(options)):
-            if field.name in changed:
+            if field.name in changed and field.name not in allowed:
                 raise ConfigError(
-                    f"{field.name} is {changed[field.name]!r}, but only tables such as taxi have"
-                    f" it; leave it out for {workload}"
+                    f"{field.name} is {changed[field.name]!r}, but only tables have it; leave it"
+                    f" out for {workload}"
                 )
 
     @classmethod
@@ -254,5 +255,5 @@ def _check_time_zone(name: str) -> None:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
         raise ConfigError(
-            f"time_zone is {name!r}; it must be a name such as {TIME_ZONE} or UTC"
+            f"time_zone is {name!r}; it must be a name such as Europe/Paris or UTC"
         ) from error

@@ -8,6 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.beam.runner_flags import checked_flags
+from components.prepare_examples.declarations import (
+    IMAGE_FOLDER,
+    IMAGES,
+    RECORDS,
+    TABLE,
+    declared,
+    kind_of,
+)
+from components.prepare_examples.existing_records import step as record_step
+from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import (
@@ -16,12 +26,18 @@ from components.prepare_examples.publish import (
     local_path,
     published,
 )
-from components.prepare_examples.raw_data.sources import data_folder, source_of
+from components.prepare_examples.raw_data.sources import data_folder
 from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import quarantine
 from components.prepare_examples.tables import step as table_step
-from components.prepare_examples.tables.bigquery import build_query
 from trainer.json_types import Json
+
+STEPS: dict[str, Any] = {
+    TABLE: table_step,
+    IMAGES: image_step,
+    IMAGE_FOLDER: folder_step,
+    RECORDS: record_step,
+}
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +54,7 @@ def prepare(
     The same input gives the same bytes. `output_dir` appears complete or not at all.
 
     Args:
-        workload: `mnist`, `cifar10` or `taxi`.
+        workload: a built-in name such as `mnist`, or any reference that `load_workload` takes.
         output_dir: the folder to create; an earlier dataset in it is replaced.
         data_dir: the cache of raw files, local or gs://; `.trainyard/cache/WORKLOAD` if empty.
         options: all other settings.
@@ -72,8 +88,9 @@ def explain(
     """
     options = _checked(options, local_path(output_dir))
     flags = " ".join(options.beam_options) or "--runner=DirectRunner, in this process"
-    if options.source == "bigquery" and source_of(workload).is_table:
-        lines = [build_query(limit=options.limit, dates=options.dates)]
+    found = declared(workload)
+    if options.source == "bigquery" and kind_of(found) == TABLE:
+        lines = [table_step.explain_query(found, options)]
     else:
         step, plan = _plan(workload, data_dir, options)
         lines = step.explain(plan)
@@ -89,8 +106,9 @@ def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
 
 def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple[Any, Any]:
     """Return the module for the workload's kind of data, and its plan."""
-    step = table_step if source_of(workload).is_table else image_step
-    return step, step.plan(workload, local_path(data_folder(workload, data_dir)), options)
+    found = declared(workload)
+    step = STEPS[kind_of(found)]
+    return step, step.plan(found, local_path(data_folder(workload, data_dir)), options)
 
 
 def read_manifest(examples_dir: str | Path) -> Json:
@@ -124,7 +142,9 @@ def describe(manifest: Json) -> dict[str, str]:
 
 def notes(manifest: Json) -> list[str]:
     """Return notes on a table: numbers of rows, and values that differ from those in its files."""
-    rows, times, derived = manifest["rows"], manifest["times"], manifest["derived"]
+    rows = manifest["rows"]
+    times = manifest.get("times", {"rows_converted_from": {}})
+    derived = manifest.get("derived", {"rows_in_which_the_files_differ": {}})
     columns = quarantine.by_column(manifest["quarantine"]["by_column"])
     found = [
         f"{rows['read']:,} rows: {rows['written']:,} examples, {rows['quarantined']:,} quarantined"

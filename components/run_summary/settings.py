@@ -6,19 +6,24 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trainer.json_types import Json
+from trainer.workloads import loading
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
 GROUPS = ("cluster", "train", "thresholds", "prepare")
 # Parameters that are not settings.
 PLACES = ("project", "location")
 WEBHOOK = "on_failure_url"
+WORKLOAD = "workload"
+# Settings of the workload's model, which travel in `train`.
+MODEL_PREFIX = "model."
 SOURCE_DIGEST = re.compile(r":src-([0-9a-f]{12})")
 
 
 def settings_of(job: Json) -> dict[str, Any]:
     """Return the parameters of a run by name, keys of a JSON object as `train.epochs`.
 
-    A webhook's URL is without its path, which is often a secret.
+    A webhook's URL is without its path, which is often a secret. The workload is its name, also
+    where the parameter is the path of a snapshot, NAME-DIGEST.
     """
     found: dict[str, Any] = {}
     for name, value in parameters_of(job).items():
@@ -26,10 +31,26 @@ def settings_of(job: Json) -> dict[str, Any]:
             continue
         group = _parsed(value) if name in GROUPS else None
         if isinstance(group, dict):
-            found |= {f"{name}.{key}": one for key, one in sorted(group.items())}
+            found |= {
+                key if key.startswith(MODEL_PREFIX) else f"{name}.{key}": one
+                for key, one in sorted(group.items())
+            }
+        elif name == WORKLOAD:
+            found[name] = shown_workload(value)
         else:
             found[name] = without_path(value) if name == WEBHOOK and value else value
     return found
+
+
+def shown_workload(reference: Any) -> str:
+    """Return a workload's name: `churn` for a snapshot's path `/…/code/churn-0123456789ab`."""
+    text = str(reference)
+    return loading.workload_name(text) if loading.code_digest(text) else text
+
+
+def project_digest(job: Json) -> str:
+    """Return the digest of a user's code that a run uses; "" for a workload of this source."""
+    return loading.code_digest(str(parameters_of(job).get(WORKLOAD, "")))
 
 
 def parameters_of(job: Json) -> dict[str, Any]:

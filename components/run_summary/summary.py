@@ -7,7 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from components.labels import SCHEDULE_LABEL
-from components.run_summary.settings import code_digest, parameters_of, settings_of
+from components.run_summary.settings import (
+    code_digest,
+    parameters_of,
+    project_digest,
+    settings_of,
+    shown_workload,
+)
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
 from trainer import paths
@@ -35,6 +41,7 @@ class Summary:
         settings: Values by name, such as `train.epochs`.
         seconds: Wall-clock time.
         error: Of a step with a user's error, only its line for the user.
+        project_digest: Digest of the user's code; "" for a workload of this repository.
         data_report: URI of the report on the examples.
         data_notes: Remarks on the examples.
         drift: Drift of the examples' features, the largest first.
@@ -62,6 +69,7 @@ class Summary:
     data_report: str = ""
     data_notes: tuple[str, ...] = ()
     drift: tuple[str, ...] = ()
+    project_digest: str = ""
 
     @property
     def is_final(self) -> bool:
@@ -137,7 +145,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         run=run or ResourceName.from_name(job["name"]).id,
         state=state,
         outcome=_outcome(state, error, outputs),
-        workload=str(parameters.get("workload", "")),
+        workload=shown_workload(parameters.get("workload", "")),
         schedule=str(job.get("labels", {}).get(SCHEDULE_LABEL, "")),
         verdict=str(evaluated.get("verdict", "")),
         reasons=tuple(str(evaluated.get("reasons", "")).splitlines()),
@@ -156,6 +164,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
         data_notes=tuple(str(examples.get("notes", "")).splitlines()),
         drift=tuple(str(examples.get("drift", "")).splitlines()),
+        project_digest=project_digest(job),
     )
 
 

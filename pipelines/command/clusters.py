@@ -13,7 +13,8 @@ from components.plan_training.explain import Training, explain
 from components.plan_training.prices import read_prices
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
-from pipelines.config import RUNS, RunConfig, named_run, read_cluster_file
+from pipelines.config import RunConfig, read_cluster_file
+from pipelines.projects.runs import FORMS, find_run
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 
@@ -45,7 +46,7 @@ def _add_explain(actions: Any) -> None:
     parser.add_argument("--as", choices=SPELLINGS, dest="form", help="convert to another format")
     parser.add_argument("--hosts", type=_hosts, default=[], help="HOST:PORT,… for TF_CONFIG")
     parser.add_argument(
-        "--workload", choices=RUNS, default=DEFAULT_WORKLOAD, help="default: %(default)s"
+        "--workload", default=DEFAULT_WORKLOAD, help=f"{FORMS}; default: %(default)s"
     )
     parser.add_argument("--batch-size", type=int, metavar="N", help="default: the workload's")
     parser.add_argument(
@@ -101,7 +102,7 @@ def _lines(file: ClusterFile, arguments: argparse.Namespace) -> list[str]:
 
 
 def _training(arguments: argparse.Namespace) -> Training:
-    run = named_run(arguments.workload)
+    run = find_run(arguments.workload)
     batch_size = arguments.batch_size or _batch_size(run)
     if batch_size < 1:
         raise ConfigError(f"--batch-size is {batch_size}; it must be at least 1")

@@ -68,7 +68,14 @@ def start_run(
         is_kept = config.keep_endpoint and result.is_promoted
         if service and is_kept:
             service.keep()
-        print_result(result, config=config, target=target, is_kept=is_kept, console=console)
+        print_result(
+            result,
+            config=config,
+            target=target,
+            is_kept=is_kept,
+            console=console,
+            source=submission.source,
+        )
     else:
         print_outcome(result.summary, target=target)
     words = check_command(arguments.on_failure)

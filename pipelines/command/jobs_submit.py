@@ -11,16 +11,18 @@ from components.vertex.api import VertexApi, connect
 from pipelines.command.actions import add_action, describe, print_json
 from pipelines.command.jobs import EXIT_CODES, add_timeout, print_job_outcome
 from pipelines.command.target_options import add_containers, service_of, target_of
-from pipelines.config import RUNS, RunConfig, named_run, read_cluster
+from pipelines.config import RunConfig, read_cluster
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.request import create_job, job_request, with_flags
 from pipelines.kinds import JOB
-from pipelines.package.image import default_image
+from pipelines.package.project_image import image_of
+from pipelines.projects.runs import FORMS, find_run
 from pipelines.resources import short_name
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.hints import command, stop_command
+from pipelines.runs.workload_code import with_code
 
 DESCRIPTION = f"""\
 Trains a workload as one custom job, the same that the pipeline submits. Flags after -- are passed
@@ -41,7 +43,7 @@ def add_jobs_submit(actions: Any) -> None:
     submit = add_action(actions, "submit", _submit, "train a workload, without a pipeline")
     submit.usage = "trainyard jobs submit WORKLOAD [options] [-- FLAGS OF THE TRAINER]"
     describe(submit, DESCRIPTION)
-    submit.add_argument("workload", metavar="WORKLOAD", help=f"one of: {', '.join(RUNS)}")
+    submit.add_argument("workload", metavar="WORKLOAD", help=FORMS)
     submit.add_argument("--cluster", type=Path, metavar="FILE", help="cluster file")
     submit.add_argument(
         "--examples-dir",
@@ -73,9 +75,11 @@ def add_jobs_submit(actions: Any) -> None:
 
 def _submit(arguments: argparse.Namespace) -> int:
     config, target = _config(arguments), target_of(arguments)
+    uses_image = arguments.on == "vertex" or arguments.containers
+    config = with_code(config, target, uses_image=uses_image)
     examples = examples_of(config, target, given=arguments.examples_dir)
-    name = arguments.name or new_run_name(config.workload)
-    image = arguments.image or default_image()
+    name = arguments.name or new_run_name(config.name)
+    image = arguments.image or image_of(config.workload)
     request = job_request(
         config,
         name=name,
@@ -115,7 +119,7 @@ def _name(text: str) -> str:
 
 
 def _config(arguments: argparse.Namespace) -> RunConfig:
-    config = named_run(arguments.workload)
+    config = find_run(arguments.workload)
     if arguments.cluster:
         config = dataclasses.replace(config, cluster=read_cluster(arguments.cluster))
     if arguments.timeout:

@@ -9,17 +9,19 @@ from components.vertex.api import connect
 from pipelines.command.actions import print_table
 from pipelines.command.parser import count, seconds
 from pipelines.command.target_options import add_target, service_of, target_of
+from pipelines.runs.removal.code import remove_snapshots, unused_snapshots
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import MEGABYTE, decide, prune, prune_table
 from trainer.errors import ConfigError
 
 # Only the service knows the environments' folders and which are in use.
-ENVIRONMENTS_COMMAND = [sys.executable, "-m", "vertex_local.cli", "environments"]
+ENVIRONMENTS_COMMAND = [sys.executable, "-P", "-m", "vertex_local.cli", "environments"]
 PRUNE = """\
 Removes old runs of this machine: folders, records, training jobs, and the entries of the step cache
 that refer to them (a repeated run then executes these steps again). Model versions are copies and
 stay. Also kept: unfinished runs, the newest runs, the run that `latest` points to, and runs whose
 cached files a kept run uses. Jobs of `trainyard jobs submit` and downloaded data are not touched.
+Copies of the code of your own workloads are removed once no run, job, schedule or model names them.
 
   trainyard prune --keep 10 --dry-run
   trainyard prune --keep 10 --older-than 30d
@@ -84,11 +86,18 @@ def _prune(arguments: argparse.Namespace) -> int:
         decisions = decide(files, keep=arguments.keep, older_than_seconds=arguments.older_than)
         if not arguments.dry_run:
             decisions = list(prune(files, decisions))
+        without = frozenset(one.run.name for one in decisions if not one.reason)
+        snapshots = unused_snapshots(files.api, target.state_dir, without=without)
+        if not arguments.dry_run:
+            remove_snapshots(target.state_dir, snapshots)
     print_table(prune_table(decisions))
     removed = [one for one in decisions if not one.reason]
     verb = "would be removed" if arguments.dry_run else "removed"
     megabytes = sum(one.num_bytes for one in removed) / MEGABYTE
     print(f"{verb}: {len(removed)} of {len(decisions)} runs, {megabytes:,.1f} MB")
+    if snapshots:
+        copies = "1 copy" if len(snapshots) == 1 else f"{len(snapshots)} copies"
+        print(f"{verb}: {copies} of workloads' code: {', '.join(one.name for one in snapshots)}")
     return 0
 
 

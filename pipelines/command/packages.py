@@ -6,14 +6,29 @@ from typing import Any
 
 from pipelines.config import RUNS
 from pipelines.package import registry
-from pipelines.package.compile import write_packages
-from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag
+from pipelines.package.compile import write_package
+from pipelines.package.image import IMAGE_REPOSITORY, source_tag
+from pipelines.package.project_image import build, image_of, project_image
 from pipelines.package.spec import check_images
-from pipelines.runs.submit import package_of
+from pipelines.projects.runs import FORMS, find_run
+from pipelines.runs.submit import (
+    check_source,
+    compile_package,
+    is_package,
+    read_package_of,
+)
+from pipelines.runs.workload_code import snapshot_of, with_code
+from pipelines.target.places import default_state_dir, local_target
+from trainer.errors import ConfigError
 
 IMAGE = """\
 Prints the name of this source's image, which `make image` builds. Its tag is a digest of everything
 in the image: the name changes exactly when the code or a locked version does.
+
+With --project it is the image of a folder with a workload.py: this source's image with the folder's
+code and its requirements.txt, whose packages must fit those of the image.
+
+  trainyard image --project churn/ --build
 """
 
 
@@ -22,7 +37,7 @@ def add_package_commands(commands: Any) -> None:
     text = "write a package for each workload: the pipeline with the workload's defaults"
     compile_ = commands.add_parser("compile", help=text, description=text)
     compile_.add_argument(
-        "workloads", nargs="*", metavar="WORKLOAD", help=f"default: {', '.join(RUNS)}"
+        "workloads", nargs="*", metavar="WORKLOAD", help=f"{FORMS}; default: {', '.join(RUNS)}"
     )
     compile_.add_argument(
         "--output-dir", type=Path, default=Path("dist"), metavar="DIR", help="%(default)s"
@@ -52,21 +67,29 @@ def add_package_commands(commands: Any) -> None:
         help="e.g. us-central1-docker.pkg.dev/PROJECT/REPOSITORY/trainyard; default: %(default)s",
     )
     image.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="%(default)s")
+    image.add_argument("--project", metavar="DIR", help="a folder with a workload.py")
+    image.add_argument(
+        "--build", action="store_true", help="build the image of --project, with Docker"
+    )
     image.set_defaults(command=_image)
 
 
 def _compile(arguments: argparse.Namespace) -> int:
-    for path in write_packages(
-        arguments.output_dir,
-        image=arguments.image or default_image(),
-        workloads=tuple(arguments.workloads),
-    ):
-        print(path)
+    for source in arguments.workloads or RUNS:
+        config = with_code(find_run(source), local_target(default_state_dir()), uses_image=True)
+        image = arguments.image or image_of(config.workload)
+        print(write_package(arguments.output_dir, image=image, config=config))
     return 0
 
 
 def _upload(arguments: argparse.Namespace) -> int:
-    package = package_of(arguments.source, image=arguments.image)
+    source, image = arguments.source, arguments.image
+    check_source(source)
+    if is_package(source):
+        package = read_package_of(source, image=image)
+    else:
+        config = with_code(find_run(source), local_target(default_state_dir()), uses_image=True)
+        package = compile_package(source, workload=config.workload, image=image)
     check_images(package)
     uploaded = registry.upload(package, repository=arguments.repository, tags=arguments.tags)
     print(f"{uploaded.name} {uploaded.version}")
@@ -76,5 +99,20 @@ def _upload(arguments: argparse.Namespace) -> int:
 
 
 def _image(arguments: argparse.Namespace) -> int:
-    print(f"{arguments.repository}:{source_tag(accelerator=arguments.accelerator)}")
+    base = f"{arguments.repository}:{source_tag(accelerator=arguments.accelerator)}"
+    if not arguments.project:
+        if arguments.build:
+            raise ConfigError("--build needs --project; `make image` builds this source's image")
+        print(base)
+        return 0
+    config = find_run(arguments.project)
+    if not Path(config.workload).is_absolute():
+        raise ConfigError(f"--project {arguments.project} is not a folder with a workload.py")
+    snapshot = snapshot_of(config, default_state_dir())
+    image = project_image(
+        snapshot.reference, repository=arguments.repository, accelerator=arguments.accelerator
+    )
+    if arguments.build:
+        build(snapshot, base=base, image=image)
+    print(image)
     return 0

@@ -16,24 +16,35 @@ from rich.console import Console
 from components.prepare_examples.raw_data.fetch import fetch
 from pipelines.command.actions import print_json
 from pipelines.command.execution import start_run
-from pipelines.command.target_options import add_containers, add_target, service_of, target_of
-from pipelines.config import RUNS, RunConfig, named_run
+from pipelines.command.target_options import (
+    add_containers,
+    add_target,
+    folders_of_files,
+    service_of,
+    target_of,
+)
+from pipelines.config import RunConfig
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
-from pipelines.package.image import default_image
-from pipelines.package.spec import own_image
+from pipelines.package.project_image import check_holds, image_of
+from pipelines.package.spec import Package, own_image
+from pipelines.projects.runs import FORMS, find_run
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.on_failure import add_on_failure, check_command
 from pipelines.runs.submit import (
     Submission,
     check_run_name,
+    check_source,
+    compile_package,
     config_of,
     configured,
-    package_of,
+    is_package,
     parameters_of,
     plan_run,
+    read_package_of,
     run_prefix,
 )
+from pipelines.runs.workload_code import with_code
 from pipelines.target.places import Target
 
 EXIT_CODES = exit_codes_text(OK, FAILED, USAGE, GATED, INTERRUPTED)
@@ -67,7 +78,7 @@ def add_submit_commands(commands: Any) -> None:
         description=RUN_HELP,
         formatter_class=formatter,
     )
-    run.add_argument("source", metavar="WORKLOAD", help=f"one of: {', '.join(RUNS)}")
+    run.add_argument("source", metavar="WORKLOAD", help=FORMS)
     _add_options(run)
     run.set_defaults(command=_start, name="", wait=True, dry_run=False, tears_down=True)
 
@@ -77,7 +88,7 @@ def add_submit_commands(commands: Any) -> None:
     submit.add_argument(
         "source",
         metavar="PACKAGE",
-        help=f"a workload ({', '.join(RUNS)}), a package file, or a package's address",
+        help=f"a workload ({FORMS}), a package file, or a package's address",
     )
     submit.add_argument("--name", help="name of the run; default: the workload and the time")
     ending = submit.add_mutually_exclusive_group()
@@ -130,29 +141,37 @@ def _start(arguments: argparse.Namespace) -> int:
     target, source = target_of(arguments), arguments.source
     options = {"settings": arguments.settings, "cluster": arguments.cluster}
     package = None
-    if arguments.tears_down or source in RUNS:  # compiled while the service starts
-        config: RunConfig | None = configured(named_run(source), **options)
-        prefix, image = source, arguments.image or default_image()
+    if arguments.tears_down or not is_package(source):  # compiled while the service starts
+        if not arguments.tears_down:
+            check_source(source)
+        config: RunConfig | None = configured(find_run(source), **options)
+        prefix = config.name if config else ""
     else:
-        package = package_of(source, image=arguments.image)
+        package = read_package_of(source, image=arguments.image)
         config = config_of(package, **options)
-        prefix, image = run_prefix(package), arguments.image or own_image(package)
+        prefix = run_prefix(package)
     run = arguments.name or new_run_name(prefix)
     check_run_name(run)
     if config:
         if arguments.service_account:
             config = dataclasses.replace(config, service_account=arguments.service_account)
         parameters_of(config, target)  # checks the settings before the service starts
+        uses_image = arguments.on == "vertex" or arguments.containers
+        config = with_code(config, target, uses_image=uses_image)
+    default_image = own_image(package) if package else image_of(config.workload if config else "")
+    image = arguments.image or default_image
+    check_holds(image, config.workload if config else "")
 
     def plan() -> Submission:
         return plan_run(
-            package or package_of(source, image=arguments.image),
+            package or _compile(source, config, image=image),
             run=run,
             target=target,
             config=config,
             settings=arguments.settings,
             use_cache=not arguments.no_cache,
             service_account=arguments.service_account,
+            source=source,
         )
 
     if arguments.dry_run:
@@ -169,7 +188,8 @@ def _start(arguments: argparse.Namespace) -> int:
     )
     if package is None:
         importing.start()
-    with service_of(arguments, target, image=image) as service:
+    mounts = folders_of_files(config.prepare_options().files) if config else []
+    with service_of(arguments, target, image=image, mounts=mounts) as service:
         if service and config:
             warn_of_local_limits(config.cluster)
             if arguments.tears_down:
@@ -179,9 +199,14 @@ def _start(arguments: argparse.Namespace) -> int:
         return start_run(arguments, plan(), target=target, service=service)
 
 
+def _compile(source: str, config: RunConfig | None, *, image: str) -> Package:
+    assert config is not None  # None for packages only
+    return compile_package(source, workload=config.workload, image=image)
+
+
 def _fetch_data(config: RunConfig, target: Target) -> None:
     """Download the raw data before the run starts, so that a failed download is found at once."""
     options = config.prepare_options()
-    if not options.files and options.source == "files":
+    if config.is_built_in and not options.files and options.source == "files":
         folder = Path(target.data_root) / config.workload
         fetch(config.workload, folder, trust_files=config.trust_files)

@@ -2,7 +2,8 @@
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+import glob
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
@@ -17,6 +18,7 @@ from pipelines.target.places import (
     make_state_dir,
     vertex_target,
 )
+from trainer import paths
 from trainer.errors import ConfigError
 
 
@@ -73,13 +75,25 @@ def mounts_of(arguments: argparse.Namespace, target: Target) -> list[Path]:
     return [target.state_dir, *(Path(folder).absolute() for folder in given if folder)]
 
 
+def folders_of_files(patterns: Sequence[str]) -> list[Path]:
+    """Return the folders of local files and patterns, for the mounts of containers."""
+    found = []
+    for pattern in patterns:
+        if not paths.is_in_bucket(pattern):
+            path = Path(pattern)
+            while glob.has_magic(str(path)):
+                path = path.parent
+            found.append(path if path.is_dir() else path.parent)
+    return found
+
+
 @contextlib.contextmanager
 def service_of(
-    arguments: argparse.Namespace, target: Target, *, image: str = ""
+    arguments: argparse.Namespace, target: Target, *, image: str = "", mounts: Sequence[Path] = ()
 ) -> Iterator[LocalService | None]:
     """Use this machine's service during the block; None if the target is Vertex AI.
 
-    With `--containers` the service runs `image`.
+    With `--containers` the service runs `image`, and containers also have access to `mounts`.
     """
     has_containers = getattr(arguments, "containers", False)
     if arguments.on == "vertex":
@@ -89,9 +103,9 @@ def service_of(
         return
     if has_containers:
         check_image(image)
-    mounts = mounts_of(arguments, target) if has_containers else None
+    needed = [*mounts_of(arguments, target), *mounts] if has_containers else None
     make_state_dir(target.state_dir)
-    with local_service(target.state_dir / "vertex", mounts=mounts) as service:
+    with local_service(target.state_dir / "vertex", mounts=needed) as service:
         yield service
 
 

@@ -1,18 +1,24 @@
 """The examples that a training job reads: a given folder, or one prepared once here."""
 
+import glob
+import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import MANIFEST
 from components.prepare_examples.raw_data.sources import source_of
 from pipelines.config import RunConfig
 from pipelines.target.places import Target
 from trainer import paths
+from trainer.config.settings import flag_name
 from trainer.errors import ConfigError
 
+DIGEST_DIGITS = 12
 PREPARE = "python -m components.prepare_examples"
 PREPARE_TIMEOUT_SECONDS = 3600
 
@@ -33,7 +39,7 @@ class Examples:
         if not self.command:
             return
         code = subprocess.run(
-            [sys.executable, "-m", *self.command],
+            [sys.executable, "-P", "-m", *self.command],
             check=False,
             stdout=sys.stderr,
             timeout=PREPARE_TIMEOUT_SECONDS,
@@ -62,6 +68,24 @@ def examples_of(config: RunConfig, target: Target, *, given: str | None) -> Exam
     return Examples(str(folder))
 
 
+def prepare_flags(options: PrepareOptions) -> list[str]:
+    """Return the flags of prepare_examples for settings that differ from the defaults."""
+    flags = []
+    for name, value in options.changed().items():
+        flag = flag_name(name)
+        if name == "num_shards":
+            flags += [f"--{split}-shards={count}" for split, count in value.items()]
+        elif name == "files":
+            flags += [f"{flag}={one}" for one in value]
+        elif isinstance(value, Mapping):
+            flags.append(f"{flag}={','.join(f'{key}={one}' for key, one in value.items())}")
+        elif isinstance(value, tuple):
+            flags.append(f"{flag}={','.join(value)}")
+        else:
+            flags.append(flag if value is True else f"{flag}={value}")
+    return [*flags, "--", *options.beam_options] if options.beam_options else flags
+
+
 def _default_examples(config: RunConfig, target: Target, *, is_remote: bool) -> Examples:
     if is_remote:
         raise ConfigError(
@@ -69,6 +93,8 @@ def _default_examples(config: RunConfig, target: Target, *, is_remote: bool) -> 
             f"prepare-examples step of a `trainyard run {config.workload}`, or create one with "
             f"{PREPARE} --workload {config.workload} --output-dir FOLDER and copy it"
         )
+    if not config.is_built_in:
+        return _own_examples(config, target)
     folder = target.state_dir / "examples" / config.workload
     if _has_default_examples(folder, config.workload):
         return Examples(str(folder))
@@ -80,6 +106,33 @@ def _default_examples(config: RunConfig, target: Target, *, is_remote: bool) -> 
             f"--workload={config.workload}",
             f"--data-dir={data_dir}",
             f"--output-dir={folder}",
+        ),
+    )
+
+
+def _own_examples(config: RunConfig, target: Target) -> Examples:
+    """Return the examples of a user's workload; its code, settings and files name the folder."""
+    options = config.prepare_options()
+    files = [
+        [str(path), path.stat().st_size, path.stat().st_mtime_ns]
+        for pattern in options.files
+        for one in sorted(glob.glob(pattern, recursive=True))
+        for path in (Path(one), *sorted(Path(one).rglob("*")))
+        if path.is_file()
+    ]
+    facts = json.dumps([config.workload, config.prepare_options().changed(), files], default=str)
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:DIGEST_DIGITS]
+    folder = target.state_dir / "examples" / f"{config.name}-{digest}"
+    if (folder / MANIFEST).is_file():
+        return Examples(str(folder))
+    return Examples(
+        str(folder),
+        (
+            "components.prepare_examples",
+            f"--workload={config.workload}",
+            f"--data-dir={Path(target.data_root) / config.name}",
+            f"--output-dir={folder}",
+            *prepare_flags(options),
         ),
     )
 

@@ -13,8 +13,9 @@ from components.labels import SUBMISSION_LABEL
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
 from components.vertex.api import VertexApi
-from pipelines.config import RunConfig, trainer_flags
+from pipelines.config import MODEL_GROUP, RunConfig, trainer_flags
 from trainer.config.flags import add_flags
+from trainer.config.model_settings import split_model_flags
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.json_types import Json
@@ -87,7 +88,8 @@ def with_flags(config: RunConfig, flags: Sequence[str]) -> RunConfig:
         ConfigError: a flag is unknown, has an invalid value, or is set by the job itself.
     """
     given = _parse_flags(flags, workload=config.workload)
-    if planned := sorted(set(given) - set(trainer_flags())):
+    allowed = {*trainer_flags(), *(name for name in given if name.startswith(f"{MODEL_GROUP}."))}
+    if planned := sorted(set(given) - allowed):
         raise ConfigError(
             f"--{planned[0].replace('_', '-')} after --: the job sets this flag; give "
             "--examples-dir and --cluster before the --; `jobs submit` prints the output folder"
@@ -120,12 +122,14 @@ def _parse_flags(flags: Sequence[str], *, workload: str) -> dict[str, Any]:
     required = {"workload": workload, "examples_dir": "-"}
     first = [f"--{name.replace('_', '-')}={value}" for name, value in required.items()]
     # argparse does not overwrite attributes of a given namespace with defaults.
-    parsed = vars(parser.parse_args([*first, *flags], namespace))
-    return {
+    others, model_settings = split_model_flags(flags)
+    parsed = vars(parser.parse_args([*first, *others], namespace))
+    given = {
         name: value
         for name, value in parsed.items()
         if value is not unset and required.get(name) != value
     }
+    return given | {f"{MODEL_GROUP}.{name}": value for name, value in model_settings.items()}
 
 
 def _in_camel_case(value: Any) -> Any:

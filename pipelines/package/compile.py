@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from components.image import IMAGE
-from pipelines.config import RUNS, RunConfig, named_run
+from pipelines.config import RunConfig
 
 
 def compile_pipeline(image: str, *, config: RunConfig) -> str:
@@ -21,18 +21,15 @@ def compile_pipeline(image: str, *, config: RunConfig) -> str:
         compiler.Compiler().compile(
             train_and_deploy,
             str(path),
-            pipeline_name=f"train-and-deploy-{config.workload}",
+            pipeline_name=f"train-and-deploy-{config.name}",
             pipeline_parameters=config.parameters(),
         )
         return path.read_text(encoding="utf-8").replace(IMAGE, image)
 
 
-def write_packages(folder: Path, *, image: str, workloads: tuple[str, ...] = ()) -> list[Path]:
-    """Write `WORKLOAD.yaml` for each workload (default: all); return the paths."""
+def write_package(folder: Path, *, image: str, config: RunConfig) -> Path:
+    """Write `WORKLOAD.yaml` to a folder; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for workload in workloads or tuple(RUNS):
-        path = folder / f"{workload}.yaml"
-        path.write_text(compile_pipeline(image, config=named_run(workload)), encoding="utf-8")
-        paths.append(path)
-    return paths
+    path = folder / f"{config.name}.yaml"
+    path.write_text(compile_pipeline(image, config=config), encoding="utf-8")
+    return path

@@ -66,7 +66,7 @@ def differences_json(first: Summary, second: Summary, found: list[Difference]) -
 
 
 def _facts(first: Summary, second: Summary) -> Iterator[Difference]:
-    for name in ("outcome", "model_version", "data_digest", "code_digest"):
+    for name in ("outcome", "model_version", "data_digest", "code_digest", "project_digest"):
         values = [getattr(one, name) or None for one in (first, second)]
         yield Difference(kind="run", name=name, first=values[0], second=values[1])
     for kind in ("settings", "metrics"):

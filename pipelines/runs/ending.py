@@ -1,5 +1,6 @@
 """Output at a run's end: the result, where its files are, and commands to try next."""
 
+import shlex
 from pathlib import Path
 
 from rich.console import Console
@@ -20,9 +21,18 @@ NEXT_FACT_LINE = "\n" + " " * 18
 
 
 def print_result(
-    result: RunResult, *, config: RunConfig, target: Target, is_kept: bool, console: Console
+    result: RunResult,
+    *,
+    config: RunConfig,
+    target: Target,
+    is_kept: bool,
+    console: Console,
+    source: str = "",
 ) -> None:
-    """Print a result in full: tasks, predictions, metrics, files, and commands to try next."""
+    """Print a result in full: tasks, predictions, metrics, files, and commands to try next.
+
+    `source` is the workload as the user gave it.
+    """
     summary, outputs = result.summary, result.view.outputs
     evaluated = outputs.get("evaluate", {})
     reasons = evaluated.get("reasons", "").splitlines()
@@ -50,14 +60,22 @@ def print_result(
     if summary.error:
         console.print(f"\n[red]{escape(summary.error)}[/]", soft_wrap=True, highlight=False)
     instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""
-    commands = next_commands(summary, config=config, target=target, logs=logs, instances=instances)
+    commands = next_commands(
+        summary, config=config, target=target, logs=logs, instances=instances, source=source
+    )
     console.print("\n[bold]Try next[/]")
     for line in commands:
         console.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
 
 
 def next_commands(
-    summary: Summary, *, config: RunConfig, target: Target, logs: str, instances: str = ""
+    summary: Summary,
+    *,
+    config: RunConfig,
+    target: Target,
+    logs: str,
+    instances: str = "",
+    source: str = "",
 ) -> list[str]:
     """Return commands to try after a run; `instances` is a file for an endpoint that stays."""
     if summary.state != "SUCCEEDED":
@@ -65,7 +83,7 @@ def next_commands(
     show = "trainyard models list"
     if summary.outcome == GATE_FAILED:
         show = f"trainyard runs show {summary.run}"
-    predict = f"trainyard run {config.workload} --keep-endpoint"
+    predict = f"trainyard run {shlex.quote(source or config.name)} --keep-endpoint"
     if instances:
         predict = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
     stop = [stop_command(target)] if instances else []

@@ -7,7 +7,8 @@ from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import Summary, summarize
 from components.vertex.api import VertexApi
-from pipelines.config import RUNS, named_run
+from pipelines.config import RUNS
+from pipelines.projects.runs import default_run
 
 NUM_THREADS = 8
 
@@ -35,11 +36,18 @@ def newest_runs(api: VertexApi, *, limit: int, schedule: str = "") -> list[Summa
 
 
 def changed_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ from the workload's defaults."""
-    if settings.get("workload") not in RUNS:
-        return settings
-    parameters = named_run(str(settings["workload"])).parameters()
-    defaults = settings_of({"runtimeConfig": {"parameterValues": parameters}})
+    """Return the settings that differ from the workload's defaults.
+
+    The defaults of a user's workload are those without a run.yaml.
+    """
+    name = str(settings.get("workload", ""))
+    if name in RUNS:
+        run = RUNS[name]()
+    elif name and {"model_name", "endpoint_name"} <= set(settings):
+        run = default_run(name, name=name)
+    else:
+        return settings  # a pipeline of another repository
+    defaults = settings_of({"runtimeConfig": {"parameterValues": run.parameters()}})
     return {
         name: value
         for name, value in settings.items()

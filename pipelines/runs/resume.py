@@ -12,6 +12,7 @@ from components.vertex.api import VertexApi, VertexError
 from components.vertex.task_details import leaf_tasks
 from pipelines.kinds import RUN
 from pipelines.package.image import default_image
+from pipelines.package.project_image import is_of_this_source
 from pipelines.package.spec import Package, own_image
 from pipelines.resources import ResourceError
 from pipelines.runs.submit import Submission
@@ -39,7 +40,7 @@ def plan_resume(api: VertexApi, run: str, *, runs_image: bool) -> Submission:
         source=run, text="", spec=job["pipelineSpec"], address=job.get("templateUri", "")
     )
     image = own_image(package)
-    if image and not runs_image and image != default_image():
+    if image and not runs_image and not is_of_this_source(image):
         raise ResourceError(
             f"run {run} was started from another source ({image}; this is {default_image()}) and "
             "its checkpoints belong to that code; check out that source, or start a new run with "

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from components.yaml_text import YamlError
-from pipelines.config import RUNS, RunConfig, named_run, read_cluster, with_settings
+from pipelines.config import RunConfig, read_cluster, with_settings
 from pipelines.package.compile import compile_pipeline
-from pipelines.package.image import default_image
+from pipelines.package.project_image import image_of
 from pipelines.package.registry import FORM, download, is_address
 from pipelines.package.spec import (
     Package,
@@ -19,6 +19,7 @@ from pipelines.package.spec import (
     read_package_file,
     with_image,
 )
+from pipelines.projects.runs import find_run, is_reference, unknown_workload
 from pipelines.runs.request import RUN_NAME, run_request
 from pipelines.target.places import Target
 from pipelines.values import read_value
@@ -26,9 +27,10 @@ from pipelines.vertex_checks import check_labels
 from trainer import paths
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.suggest import did_you_mean
+from trainer.workloads.loading import SNAPSHOT, workload_name
 
 TYPES = {"NUMBER_DOUBLE": float, "NUMBER_INTEGER": int}
+PACKAGE_SUFFIXES = (".yaml", ".yml", ".json")
 OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}
 
 
@@ -36,34 +38,59 @@ OWN_PARAMETERS = {"workload", "cluster", "train", "thresholds"}
 class Submission:
     """A run that can be created: its name, its package, and the body of the request.
 
-    `config` is None for a pipeline of another repository.
+    `config` is None for a pipeline of another repository; `source` is what the user gave.
     """
 
     run: str
     package: Package
     config: RunConfig | None
     request: Json
+    source: str = ""
 
 
-def package_of(source: str, *, image: str | None = None) -> Package:
-    """Return the package of a workload (compiled here), a file, or a registry address.
+def is_package(source: str) -> bool:
+    """Return whether a source is a package, a file or a registry address, and no workload."""
+    return is_address(source) or Path(source).suffix in PACKAGE_SUFFIXES
+
+
+def read_package_of(source: str, *, image: str | None = None) -> Package:
+    """Return the package of a file or a registry address.
 
     Raises:
-        ConfigError: the source is none of these.
+        ConfigError: it is not a package.
     """
-    if source in RUNS:
-        text = compile_pipeline(image or default_image(), config=named_run(source))
-        return read_package(text, source=source)
-    if is_address(source):
-        package = download(source)
-    elif Path(source).suffix in (".yaml", ".yml", ".json") or "/" in source:
-        package = read_package_file(Path(source))
-    else:
-        raise ConfigError(
-            f"unknown workload {source!r};{did_you_mean(source, RUNS)} allowed are "
-            f"{', '.join(RUNS)}. A package is a .yaml file or an address, {FORM}/NAME/TAG"
-        )
+    package = download(source) if is_address(source) else read_package_file(Path(source))
     return with_image(package, image) if image else package
+
+
+def compile_package(
+    source: str, *, workload: str, image: str | None = None, folder: Path | None = None
+) -> Package:
+    """Return the package of a workload, with its defaults.
+
+    Args:
+        source: the workload as the user gave it.
+        workload: the workload as the run's steps find it; of a snapshot's path only the name
+            becomes the package's default, so that the package is the same for every machine.
+        image: of the steps; default: that of this source and the workload.
+        folder: the folder that relative paths start from; default: the current one.
+    """
+    name = Path(workload).name if SNAPSHOT.fullmatch(Path(workload).name) else workload
+    config = dataclasses.replace(find_run(source, folder=folder), workload=name)
+    text = compile_pipeline(image or image_of(name), config=config)
+    return read_package(text, source=source)
+
+
+def check_source(source: str) -> None:
+    """Check that a source is a workload or a package.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if not is_package(source) and not is_reference(source):
+        raise ConfigError(
+            f"{unknown_workload(source)}. A package is a .yaml file or an address, {FORM}/NAME/TAG"
+        )
 
 
 def config_of(package: Package, *, settings: list[str], cluster: Path | None) -> RunConfig | None:
@@ -108,6 +135,7 @@ def plan_run(
     settings: list[str] | None = None,
     use_cache: bool = True,
     service_account: str = "",
+    source: str = "",
 ) -> Submission:
     """Return the request for a run, with everything checked that can be checked before sending.
 
@@ -119,6 +147,7 @@ def plan_run(
         settings: KEY=VALUE, for a pipeline without `config`.
         use_cache: False to run every step again.
         service_account: Account of the run, for a pipeline without `config`.
+        source: What the user gave, for the hints at the end.
 
     Raises:
         ConfigError: a field is missing or has an invalid value.
@@ -141,14 +170,14 @@ def plan_run(
         service_account=config.service_account if config else service_account,
         use_cache=use_cache,
     )
-    return Submission(run=run, package=package, config=config, request=request)
+    return Submission(run=run, package=package, config=config, request=request, source=source)
 
 
 def parameters_of(config: RunConfig, target: Target) -> Json:
     """Return all parameters of the pipeline for a run on `target`."""
     return {
         **config.parameters(),
-        "data_dir": f"{target.data_root}/{config.workload}" if target.data_root else "",
+        "data_dir": f"{target.data_root}/{config.name}" if target.data_root else "",
     }
 
 
@@ -189,5 +218,5 @@ def _value(setting: str, text: str, kind: Any) -> Any:
 
 def run_prefix(package: Package) -> str:
     """Return the prefix of the names of a package's runs: its workload or the pipeline's name."""
-    name = str(package.defaults.get("workload", package.name))
+    name = workload_name(str(package.defaults.get("workload", package.name)))
     return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "run"

@@ -62,6 +62,7 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         "settings": settings_text(run.settings),
         "data": _digest(run.data_digest),
         "code": run.code_digest,
+        "project": f"{run.workload} {run.project_digest}" * bool(run.project_digest),
         "schedule": run.schedule,
         "created": f"{moment(run.created, has_year=True)} UTC",
         "ended": f"{moment(run.ended, has_year=True)} UTC, {run.seconds:.0f} s" * bool(run.ended),

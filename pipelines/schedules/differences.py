@@ -1,11 +1,13 @@
 """Changes that make the existing schedules match the schedule files."""
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from components.labels import RUN_LABEL, SCHEDULE_LABEL
@@ -14,8 +16,16 @@ from components.run_summary.settings import WEBHOOK, without_path
 from components.vertex.api import VertexApi
 from pipelines.package.registry import RegistryError
 from pipelines.package.spec import check_images
+from pipelines.projects.runs import find_run
 from pipelines.resources import ResourceError
-from pipelines.runs.submit import config_of, package_of, plan_run
+from pipelines.runs.submit import (
+    compile_package,
+    config_of,
+    configured,
+    plan_run,
+    read_package_of,
+)
+from pipelines.runs.workload_code import with_code
 from pipelines.schedules.file import ScheduleFile
 from pipelines.target.places import Target
 from trainer import paths
@@ -69,17 +79,28 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
     Raises:
         ConfigError: a field is invalid; names the file and the field.
     """
-    try:
-        package = package_of(file.source, image=image)
-        if paths.is_in_bucket(target.pipeline_root):
-            check_images(package)
-    except (ConfigError, RegistryError) as error:
-        raise file.error(file.field, error) from error
-    settings = list(file.settings)
-    try:
-        config = config_of(package, settings=settings, cluster=None)
+    is_remote = paths.is_in_bucket(target.pipeline_root)
+    settings, folder = list(file.settings), file.path.parent
+    with _errors_of(file, file.field):
+        package = read_package_of(file.source, image=image) if file.is_package else None
+        config = None if package else find_run(file.source, folder=folder)
+    with _errors_of(file, "parameters"):
+        if package:
+            config = config_of(package, settings=settings, cluster=None)
+        elif config:
+            config = configured(config, settings=settings, cluster=None)
         if config and not any(setting.startswith(KEEP_ENDPOINT) for setting in settings):
             config = dataclasses.replace(config, keep_endpoint=True)
+    with _errors_of(file, file.field):
+        if config:
+            config = with_code(config, target, uses_image=is_remote)
+        if config and not package:
+            workload = config.workload
+            package = compile_package(file.source, workload=workload, image=image, folder=folder)
+        assert package is not None  # without a package there is a configuration
+        if is_remote:
+            check_images(package)
+    with _errors_of(file, "parameters"):
         planned = plan_run(
             package,
             run=file.name,
@@ -88,10 +109,17 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
             settings=settings,
             use_cache=file.cache,
         )
-    except ValueError as error:
-        raise file.error("parameters", error) from error
     body = schedule_request(file, planned.request, parent=target.parent)
     return Wanted(body=body, is_paused=file.paused, catch_up=file.catch_up)
+
+
+@contextlib.contextmanager
+def _errors_of(file: ScheduleFile, field: str) -> Iterator[None]:
+    """Name the file and the field in errors."""
+    try:
+        yield
+    except (ValueError, RegistryError) as error:
+        raise file.error(field, error) from error
 
 
 def schedule_request(file: ScheduleFile, run: Json, *, parent: str) -> Json:
@@ -289,7 +317,9 @@ def _reasons(field: str, wanted: Json, existing: Json) -> list[str]:
 
 def _parameters(schedule: Json) -> Json:
     config = schedule.get(REQUEST, {}).get("pipelineJob", {}).get("runtimeConfig", {})
-    values: Json = config.get("parameterValues", {})
+    values: Json = dict(config.get("parameterValues", {}))
+    if "workload" in values:  # the path of a snapshot has its digest at the end
+        values["workload"] = Path(str(values["workload"])).name
     if url := values.get(WEBHOOK):  # the path may be secret; the digest tells two apart
         digest = hashlib.sha256(str(url).encode()).hexdigest()[:6]
         return {**values, WEBHOOK: f"{without_path(url)} ({digest})"}

@@ -11,8 +11,8 @@ from typing import Any
 from cronsim import CronSim, CronSimError
 
 from components.yaml_text import YamlError, load_yaml
-from pipelines.config import RUNS
 from pipelines.package.registry import is_address
+from pipelines.projects.runs import FORMS, is_reference, unknown_workload
 from trainer.errors import ConfigError
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
@@ -24,7 +24,7 @@ CRON_TERM = rf"(?:\*|{CRON_VALUE}(?:-{CRON_VALUE})?)(?:/[0-9]+)?"
 CRON_FIELD = re.compile(rf"{CRON_TERM}(?:,{CRON_TERM})*")
 SOURCES = ("workload", "package")
 KINDS: dict[str, tuple[type[Any], str]] = {
-    "workload": (str, f"one of {', '.join(RUNS)}"),
+    "workload": (str, f"one of {FORMS}"),
     "package": (str, "a package file, or a package's address in a repository"),
     "cron": (str, 'five fields in quotes, as "0 3 * * *"'),
     "time_zone": (str, "an IANA time zone, such as Europe/Berlin"),
@@ -43,13 +43,15 @@ KEYS = (*KINDS, "start", "end")
 class ScheduleFile:
     """The content of a schedule file.
 
-    `source` is a workload, or a package's path or address; `cron` starts with the time zone, in
-    Vertex AI's form; `settings` are KEY=VALUE.
+    `source` is a workload, or if `is_package` a package's path or address; relative paths start
+    from the file's folder. `cron` starts with the time zone, in Vertex AI's form; `settings` are
+    KEY=VALUE.
     """
 
     path: Path
     source: str
     cron: str
+    is_package: bool = False
     settings: tuple[str, ...] = ()
     start: datetime.datetime | None = None
     end: datetime.datetime | None = None
@@ -68,7 +70,7 @@ class ScheduleFile:
     @property
     def field(self) -> str:
         """Return the name of the source's field."""
-        return "workload" if self.source in RUNS else "package"
+        return "package" if self.is_package else "workload"
 
     def error(self, field: str, problem: object) -> ConfigError:
         """Return the error for an invalid field."""
@@ -113,6 +115,7 @@ def read_schedule(path: Path) -> ScheduleFile:
     return ScheduleFile(
         path=path,
         source=_source(path, values),
+        is_package="package" in values,
         cron=f"TZ={zone.key} {cron}",
         settings=tuple(_setting(key, value) for key, value in values.get("parameters", {}).items()),
         start=start,
@@ -155,12 +158,13 @@ def _source(path: Path, values: Json) -> str:
     if len(given) != 1:
         raise _error(path, "workload", "give either workload or package")
     if "workload" in values:
-        if values["workload"] not in RUNS:
-            allowed = KINDS["workload"][1]
-            name = values["workload"]
-            hint = did_you_mean(name, RUNS)
-            raise _error(path, "workload", f"{name!r} is unknown;{hint} write {allowed}")
-        return str(values["workload"])
+        workload = str(values["workload"])
+        try:
+            if not is_reference(workload, folder=path.parent):
+                raise unknown_workload(workload)
+        except ConfigError as error:
+            raise _error(path, "workload", error) from error
+        return workload
     if is_address(values["package"]):
         return str(values["package"])
     package = path.parent / values["package"]

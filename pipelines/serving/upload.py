@@ -1,5 +1,7 @@
 """Upload of a job's or a folder's model as a version, without a pipeline."""
 
+import contextlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +10,13 @@ from pathlib import Path
 from components.errors import StepError
 from components.labels import MODEL_LABEL
 from components.model_version.same_model import model_digest
-from components.model_version.saved_model import check_saved_model
+from components.model_version.saved_model import DESCRIPTION, check_saved_model
 from components.model_version.upload import upload_version
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from pipelines.kinds import JOB
 from pipelines.package.image import default_image
+from pipelines.package.project_image import image_of
 from pipelines.package.spec import PULLABLE
 from pipelines.resources import ResourceError, short_name
 from trainer import paths
@@ -60,7 +63,7 @@ def upload(
     _check_names(name, aliases)
     found = find_source(api, source)
     _check_location(found.uri, is_remote=is_remote)
-    image = image or (found.job_image if is_remote else "") or default_image()
+    image = image or (found.job_image if is_remote else "") or _image_of(found.uri)
     if is_remote and not PULLABLE.fullmatch(image):
         raise ResourceError(
             f"the image {image} has no registry in its name, so Vertex AI cannot pull it; give "
@@ -80,6 +83,14 @@ def upload(
         aliases=aliases,
     )
     return _result_lines(api, name, version, f"{description}, from {found.uri}")
+
+
+def _image_of(uri: str) -> str:
+    """Return the image of this source, or for a model of a user's folder that of the folder."""
+    with contextlib.suppress(OSError, ValueError, KeyError, AttributeError):
+        content = json.loads(Path(uri, DESCRIPTION).read_text())
+        return image_of(str(content.get("reference", content["workload"])))
+    return default_image()
 
 
 def find_source(api: VertexApi, source: str) -> Source:

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 from trainer.errors import ConfigError
+from trainer.workloads.loading import SNAPSHOT
 
 INSPECT_TIMEOUT_SECONDS = 60
 
@@ -24,7 +25,13 @@ def check_image(image: str) -> None:
         timeout=INSPECT_TIMEOUT_SECONDS,
     )
     if "No such image" in done.stderr:
+        is_of_project = SNAPSHOT.fullmatch(image.partition(":src-")[2].partition("-")[2])
+        build = (
+            "`make image PROJECT=FOLDER`, or `trainyard image --project FOLDER --build`"
+            if is_of_project
+            else "`make image`"
+        )
         raise ConfigError(
-            f"--containers: the image {image} is not on this machine; build this source's image "
-            "with `make image`, or name another with --image"
+            f"--containers: the image {image} is not on this machine; build it with {build}, or "
+            "name another with --image"
         )

@@ -137,10 +137,13 @@ class LocalService:
     def _start(self) -> None:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*SERVE, "--root", str(self.root), *self._mode()],
+                [*SERVE, "--root", str(self.root.absolute()), *self._mode()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                # A user's folder may contain a json.py or a folder named components, which would
+                # hide the modules of that name in the service and all its processes.
+                cwd=self.root,
                 start_new_session=True,  # Ctrl-C at the terminal must not reach it
             )
 

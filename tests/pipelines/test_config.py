@@ -10,11 +10,11 @@ from components.plan_training.plan import trainer_args
 from pipelines.config import (
     RunConfig,
     mnist,
-    named_run,
     read_cluster,
     with_settings,
 )
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
+from pipelines.projects.runs import find_run
 from trainer.config.train_config import TrainConfig, parse_flags
 from trainer.errors import ConfigError
 
@@ -26,7 +26,7 @@ def test_an_unknown_workload_names_the_known_ones():
         ConfigError,
         match=r"unknown workload 'mnits'; did you mean 'mnist'\? allowed are mnist, cifar10, taxi",
     ):
-        named_run("mnits")
+        find_run("mnits")
 
 
 def test_settings_reach_every_group():
@@ -67,6 +67,8 @@ def test_settings_reach_every_group():
         pytest.param("thresholds.=0.9", "unknown key 'thresholds.'.*loss", id="no-metric"),
         pytest.param("train.batch_size=0", "--batch-size is 0.*at least 1", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
+        pytest.param('model_name=a" OR name="b', "model_name is .*without quotation", id="quote"),
+        pytest.param(f"endpoint_name={'a' * 129}", "endpoint_name is .*128", id="too-long"),
         pytest.param("train.optimizer=amda", "did you mean 'adam'", id="optimizer"),
         pytest.param("train.momentum=0.9", "adam has none", id="no-momentum"),
         pytest.param("train.crosses=fare:company", "mnist has no such setting", id="not-its-own"),
@@ -151,7 +153,7 @@ def test_a_webhook_is_a_parameter_only_if_it_is_set():
     ],
 )
 def test_settings_of_the_model_become_flags_of_the_trainer(settings, args):
-    config = with_settings(named_run("taxi"), settings)
+    config = with_settings(find_run("taxi"), settings)
     again = RunConfig.from_parameters(config.parameters())
     flags = trainer_args({"workload": "taxi", "examples_dir": "-", **again.train})
     assert set(args) <= set(flags)

@@ -1,7 +1,7 @@
 """Settings of a model and its optimizers; some workloads lack some of them."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,31 +63,40 @@ class ModelSettings:
         default=False,
     )
 
-    def options(self) -> dict[str, Any]:
-        """Return the given settings that only some workloads have."""
-        return {
-            name: getattr(self, name)
-            for name in _OPTIONAL
-            if getattr(self, name) not in (None, "", False)
-        }
+    model_settings: Mapping[str, Any] = setting(
+        "settings of the workload's own model by name, as --model.units=128 --model.rate=0.1;"
+        " they are the keyword arguments of its function",
+        factory=dict,
+        has_flag=False,
+    )
 
-    def adapt(self, workload: Workload) -> Workload:
+    def adapt(self, workload: Workload, model: str = "") -> Workload:
         """Return the workload with the model that the settings describe.
 
         Raises:
             ConfigError: the workload has no such setting, or not with this value.
         """
-        given = self.options()
-        if missing := [name for name in given if name not in workload.options]:
-            names = [field.name for field in dataclasses.fields(ModelSettings)]
-            has = [name for name in names if name not in _OPTIONAL or name in workload.options]
+        known = workload.settings_of(model)
+        given = {
+            name: getattr(self, name)
+            for name in (*_OF_MODEL, *_OF_LINEAR_PART)
+            if getattr(self, name) not in (None, "", False)
+        }
+        missing = [
+            name
+            for name in given
+            if name not in known and not (name in _OF_LINEAR_PART and workload.has_linear_part)
+        ]
+        if missing:
+            has = [name for name in _names() if name not in (*_OF_MODEL, *_OF_LINEAR_PART)]
+            own = [f"--model.{name}" for name in known]
             raise ConfigError(
                 f"{flag_name(missing[0])}: {workload.name} has no such setting; its model has"
-                f" {', '.join(map(flag_name, has))}"
+                f" {', '.join([*map(flag_name, has), *own])}"
             )
-        model = {name: value for name, value in given.items() if not name.startswith("linear_")}
+        values = {name: value for name, value in given.items() if name in _OF_MODEL}
         try:
-            return workload.with_options(model)
+            return workload.with_settings({**values, **self.model_settings}, model)
         except ValueError as error:
             raise ConfigError(f"--{error}") from error
 
@@ -114,10 +123,14 @@ class ModelSettings:
         return recipe
 
 
-_OPTIONAL = (
-    *("linear_optimizer", "linear_learning_rate"),
-    *("hidden_units", "crosses", "embedding_size", "batch_norm"),
-)
+_PREFIX = "model."
+_OF_MODEL = ("hidden_units", "crosses", "embedding_size", "batch_norm")
+_OF_LINEAR_PART = ("linear_optimizer", "linear_learning_rate")
+
+
+def _names() -> list[str]:
+    fields = dataclasses.fields(ModelSettings)
+    return [field.name for field in fields if field.name != "model_settings"]
 
 
 def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
@@ -127,3 +140,44 @@ def as_texts(values: Mapping[str, Any]) -> dict[str, str]:
         for name in ("hidden_units", "crosses")
         if isinstance(value := values[name], list | tuple | int) and not isinstance(value, bool)
     }
+
+
+def split_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of which those named `model.NAME` are collected in `model_settings`."""
+    own = {
+        name.removeprefix(_PREFIX): value
+        for name, value in values.items()
+        if name.startswith(_PREFIX)
+    }
+    others = {name: value for name, value in values.items() if not name.startswith(_PREFIX)}
+    return {**others, "model_settings": own} if own else others
+
+
+def is_model_setting(name: str) -> bool:
+    """Return whether a setting is one of a workload's own model, `model.NAME`."""
+    return name.startswith(_PREFIX)
+
+
+def setting_flag(name: str) -> str:
+    """Return `--batch-size` for `batch_size`, but `--model.max_depth` for a model's own setting."""
+    return f"--{name}" if is_model_setting(name) else flag_name(name)
+
+
+def split_model_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the other arguments, and the values of `--model.NAME=VALUE` or `--model.NAME VALUE`.
+
+    A flag without a value is `true`.
+    """
+    others, found = [], {}
+    rest = list(argv)
+    while rest:
+        argument = rest.pop(0)
+        if not argument.startswith(f"--{_PREFIX}"):
+            others.append(argument)
+            continue
+        name, has_value, value = argument.removeprefix(f"--{_PREFIX}").partition("=")
+        if not has_value:
+            is_alone = not rest or rest[0].startswith("--")
+            value = "true" if is_alone else rest.pop(0)
+        found[name.replace("-", "_")] = value
+    return others, found

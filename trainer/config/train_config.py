@@ -2,17 +2,25 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
 
 from trainer import paths
 from trainer.cluster.roles import STRATEGIES as CLUSTER_STRATEGIES
 from trainer.config.flags import add_flags
-from trainer.config.model_settings import ModelSettings, as_texts
+from trainer.config.model_settings import (
+    ModelSettings,
+    as_texts,
+    split_model_flags,
+    split_model_settings,
+)
 from trainer.config.settings import check_settings, flag_name, setting
 from trainer.config.usage import DESCRIPTION, EPILOG
 from trainer.errors import ConfigError
-from trainer.workloads import WORKLOADS, load_workload
+from trainer.workloads import BUILT_IN, WorkloadError, load_workload
 from trainer.workloads.base import Recipe, Workload
 
 SCHEDULES = ("one_cycle", "cosine", "constant", "linear")
@@ -21,9 +29,7 @@ DEFAULT_EPOCHS = 3
 
 
 def _models_help() -> str:
-    models = "; ".join(
-        f"{name}: {', '.join(load_workload(name).recipes)}" for name in sorted(WORKLOADS)
-    )
+    models = "; ".join(f"{name}: {', '.join(load_workload(name).recipes)}" for name in BUILT_IN)
     return f"model of the workload, with its own recipe; default: the first ({models})"
 
 
@@ -31,7 +37,10 @@ def _models_help() -> str:
 class TrainConfig(ModelSettings):
     """Settings of a training job; each is a flag of `python -m trainer.task`."""
 
-    workload: str = setting("what to train", choices=tuple(sorted(WORKLOADS)))
+    workload: str = setting(
+        f"what to train: one of {', '.join(BUILT_IN)}; or the path of a folder with a workload.py,"
+        " a package.module, or an entry point of trainyard.workloads"
+    )
     examples_dir: str = setting("folder with manifest.json and the TFRecord shards")
     output_dir: str = setting("folder to write to; default: the AIP_* folders", default="")
     model: str = setting(_models_help(), default="")
@@ -111,9 +120,9 @@ class TrainConfig(ModelSettings):
         "latest checkpoints to keep; the best one is kept as well", default=3, at_least=1
     )
     best_metric: str = setting(
-        "metric on the eval split that decides which checkpoint is the best",
+        "metric on the eval split that decides which checkpoint is the best: loss, accuracy, auc,"
+        " mae, …, or a metric of the compiled model; NAME:min or NAME:max says what is better",
         default="loss",
-        choices=("loss", "accuracy", "auc"),
     )
     cache: str = setting(
         "where the examples of a split are kept: in memory, or streamed from the files in blocks"
@@ -184,17 +193,38 @@ class TrainConfig(ModelSettings):
                 f" {self.batch_size}"
             )
         self.steps_to_profile()
+        self.check_workload()
+
+    def check_workload(self) -> None:
+        """Load the workload and check the settings that depend on it."""
         self.recipe()
         self.chosen_workload()
 
+    @classmethod
+    def from_settings(cls, values: Mapping[str, Any]) -> Self:
+        """Return the configuration of settings by name, those of the model as `model.NAME`."""
+        return cls(**split_model_settings(values))
+
     def chosen_workload(self) -> Workload:
-        """Return the workload with the model that the settings describe."""
-        return self.adapt(load_workload(self.workload))
+        """Return the workload with the model that the settings describe.
+
+        Raises:
+            ConfigError: there is no such workload, or its file or a setting of its model is wrong.
+        """
+        return self.adapt(self._workload, self.model)
+
+    @cached_property
+    def _workload(self) -> Workload:
+        """The workload as declared; loaded once, for its file may change during the training."""
+        try:
+            return load_workload(self.workload)
+        except WorkloadError as error:
+            raise ConfigError(f"--workload: {error}") from error
 
     def recipe(self) -> Recipe:
         """Return the model's recipe with the given settings."""
         try:
-            recipe = self.apply(load_workload(self.workload).recipe(self.model))
+            recipe = self.apply(self._workload.recipe_of(self.model))
         except ConfigError:
             raise
         except ValueError as error:
@@ -261,7 +291,8 @@ def parse_flags(argv: Sequence[str] | None = None) -> TrainConfig:
         allow_abbrev=False,
     )
     add_flags(parser, TrainConfig)
-    values = vars(parser.parse_args(argv))
+    others, model_settings = split_model_flags(sys.argv[1:] if argv is None else argv)
+    values = {**vars(parser.parse_args(others)), "model_settings": model_settings}
     try:
         return TrainConfig(**values)
     except ConfigError as error:

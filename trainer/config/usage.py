@@ -11,6 +11,11 @@ role from TF_CONFIG, as on Vertex AI; `--strategy auto` follows from it."""
 EPILOG = f"""\
 example:
   python -m trainer.task --workload mnist --examples-dir examples --output-dir run1
+  python -m trainer.task --workload churn/ --examples-dir examples --output-dir run2 \\
+    --model.units=128
+
+settings of a workload's own model:
+  --model.NAME=VALUE  the keyword argument NAME of its function, such as --model.units=128
 
 written below --output-dir:
   model/              the SavedModel: raw features in; class, label and probabilities out

@@ -19,6 +19,7 @@ from trainer.examples.bad_records import find_bad_record
 from trainer.examples.manifest import Shard, Split, find_damage
 from trainer.runtime.tracing import plain, traced
 from trainer.workloads.base import Workload
+from trainer.workloads.labels import Multilabel, Regression
 
 # Records parsed per call: enough to make the overhead of a call negligible.
 CHUNK_SIZE = 1024
@@ -87,7 +88,7 @@ class Decoder:
     def decode(self, records: tf.Tensor) -> tuple[Any, tf.Tensor]:
         """Return (features, labels) of a batch of serialized Examples."""
         features, labels = self.workload.parse(records)
-        labels = _check_labels(labels, num_classes=len(self.workload.labels))
+        labels = _check_labels(labels, self.workload)
         return features if self.is_raw else self.workload.encode(features), labels
 
     @cached_property
@@ -227,7 +228,7 @@ def _joined(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> tf.data.Dataset
 
     def checked(features: Any, labels: tf.Tensor) -> Any:
         message = "the files and the manifest have different numbers of examples"
-        size = tf.size(labels, tf.int64)
+        size = tf.shape(labels, tf.int64)[0]
         with tf.control_dependencies([tf.debugging.assert_equal(size, num_expected, message)]):
             return features, tf.identity(labels)
 
@@ -235,12 +236,18 @@ def _joined(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> tf.data.Dataset
     return chunks.rebatch(num_expected + 1).take(1).map(plain(checked))
 
 
-def _check_labels(labels: tf.Tensor, *, num_classes: int) -> tf.Tensor:
-    low, high = "a label is missing or negative", f"a label is not below {num_classes}"
-    checks = [
-        tf.debugging.assert_non_negative(labels, message=low),
-        tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), message=high),
-    ]
+def _check_labels(labels: tf.Tensor, workload: Workload) -> tf.Tensor:
+    """Return the labels after a check that none is missing; those to be learnt are not checked."""
+    checks = []
+    if isinstance(workload.label, Regression):
+        checks = [tf.debugging.assert_all_finite(labels, "a label is missing")]
+    elif not isinstance(workload.label, Multilabel) and workload.labels:
+        num_classes = len(workload.labels)
+        low, high = "a label is missing or negative", f"a label is not below {num_classes}"
+        checks = [
+            tf.debugging.assert_non_negative(labels, message=low),
+            tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), message=high),
+        ]
     with tf.control_dependencies(checks):
         return tf.identity(labels)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,16 @@ import tensorflow as tf
 
 from trainer.errors import TrainerError, first_line
 from trainer.runtime.tracing import traced
-from trainer.workloads import load_workload
+from trainer.serving.evaluate import LIKELY
+from trainer.serving.outputs import is_logits, main_output, probabilities
 from trainer.workloads.base import Workload
+from trainer.workloads.description import describe, read_description
+from trainer.workloads.labels import Multilabel, Regression
 
 DESCRIPTION_FILE = "workload.json"
 SIGNATURE = "serving_default"
 EXAMPLES_SIGNATURE = "examples"
+_FIRST = ("class", "label", "labels", "probabilities", "value")
 
 
 class InstanceError(ValueError):
@@ -27,6 +32,8 @@ class Predictor:
     def __init__(self, loaded: Any, workload: Workload):
         self._loaded = loaded  # keeps the variables alive
         self._predict = loaded.signatures[SIGNATURE]
+        self._inputs = frozenset(workload.input_specs())
+        self._hook = getattr(workload, "postprocess", None)
         self.workload = workload
 
     def warm_up(self) -> None:
@@ -40,24 +47,31 @@ class Predictor:
         )
 
     def predict(self, instances: list[Any]) -> list[dict[str, Any]]:
-        """Return a prediction for each instance, with its `key` if it has one."""
+        """Return a prediction for each instance, with its `key` if it has one.
+
+        Its fields follow from the label: `class`, `label` and `probabilities` for Binary and
+        Classes, `labels` and `probabilities` for Multilabel, `value` for Regression; and each
+        further output of the model by its name.
+        """
         if not instances:
             return []
-        outputs = self.predict_batch(self._features(instances))
-        predictions = [
-            {"class": int(number), "label": label.decode(), "probabilities": row}
-            for number, label, row in zip(
-                outputs["class"], outputs["label"], outputs["probabilities"].tolist(), strict=True
-            )
-        ]
+        predictions = as_predictions(self.predict_batch(self._features(instances)))
+        if self._hook is not None:
+            predictions = [self._hook(prediction) for prediction in predictions]
         for instance, prediction in zip(instances, predictions, strict=True):
             if isinstance(instance, dict) and "key" in instance:
                 prediction["key"] = instance["key"]
         return predictions
 
     def predict_batch(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Return class, label and probabilities of a batch of raw features."""
-        tensors = {name: tf.constant(column) for name, column in features.items()}
+        """Return the outputs of the model for a batch of raw features, by name.
+
+        They are class, label and probabilities, or those of another kind of label: see `predict`.
+        Columns that are no inputs, such as weights, are left out.
+        """
+        tensors = {
+            name: tf.constant(column) for name, column in features.items() if name in self._inputs
+        }
         return {name: output.numpy() for name, output in self._predict(**tensors).items()}
 
     def _features(self, instances: list[Any]) -> dict[str, np.ndarray]:
@@ -72,12 +86,12 @@ class Predictor:
 
 
 class _ServedModel(tf.Module):
-    """The graph of the exported model: raw features in, class, label and probabilities out."""
+    """The graph of the exported model: raw features in, predictions out."""
 
     def __init__(self, workload: Workload, model: Any):
         super().__init__()
         self._variables = [variable.value for variable in model.variables]
-        self._labels = tf.constant(workload.labels)
+        self._labels = tf.constant(workload.labels, tf.string)
         self._workload, self._model = workload, _Untracked(model)
 
     def signatures(self) -> dict[str, Any]:
@@ -90,16 +104,33 @@ class _ServedModel(tf.Module):
 
     def _serve(self, **features: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs = self._workload.preprocess(self._workload.encode(features))
-        logits = self._model.keras(inputs, training=False)
-        probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
-        classes = tf.argmax(probabilities, axis=1)
+        return self._predictions(self._model.keras(inputs, training=False))
+
+    def _predictions(self, outputs: Any) -> dict[str, tf.Tensor]:
+        found = self._predictions_of_label(main_output(outputs, self._workload))
+        others = outputs if isinstance(outputs, Mapping) else {}
+        for name, output in others.items():
+            if name != self._workload.label.column:
+                found.setdefault(name, output)
+        return found
+
+    def _predictions_of_label(self, output: tf.Tensor) -> dict[str, tf.Tensor]:
+        if isinstance(self._workload.label, Regression):
+            return {"value": tf.reshape(tf.cast(output, tf.float32), [-1])}
+        has_logits = is_logits(self._model.keras)
+        likely = probabilities(output, self._workload, has_logits=has_logits)
+        if isinstance(self._workload.label, Multilabel):
+            labels = tf.where(likely >= LIKELY, self._labels, "")
+            return {"labels": labels, "probabilities": likely}
+        classes = tf.argmax(likely, axis=1)
         labels = tf.gather(self._labels, classes)
-        return {"class": classes, "label": labels, "probabilities": probabilities}
+        return {"class": classes, "label": labels, "probabilities": likely}
 
     def _serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
         features, _ = self._workload.parse(examples)
         key = tf.io.parse_example(examples, {"key": tf.io.FixedLenFeature([], tf.string, "")})
-        return {**self._serve(**features), **key}
+        inputs = {name: features[name] for name in self._workload.input_specs()}
+        return {**self._serve(**inputs), **key}
 
 
 class _Untracked:
@@ -118,7 +149,7 @@ def export_model(model: Any, workload: Workload, model_dir: str) -> None:
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
         with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:
-            file.write(json.dumps(_describe(workload)))
+            file.write(json.dumps(describe(workload)))
         _replace_folder(temporary, model_dir)
     finally:
         if tf.io.gfile.exists(temporary):
@@ -131,7 +162,7 @@ def load_predictor(model_dir: str) -> Predictor:
     try:
         with tf.io.gfile.GFile(path, "r") as file:
             description = json.loads(file.read())
-        workload = load_workload(description["workload"]).with_facts(description["facts"])
+        workload = read_description(description)
         return Predictor(tf.saved_model.load(model_dir), workload)
     except (tf.errors.OpError, OSError, ValueError, KeyError, TypeError) as error:
         raise TrainerError(
@@ -145,8 +176,22 @@ def is_foreign(model_dir: str) -> bool:
     return exists(f"{folder}/saved_model.pb") and not exists(f"{folder}/{DESCRIPTION_FILE}")
 
 
-def _describe(workload: Workload) -> dict[str, Any]:
-    return {"workload": workload.name, "labels": workload.labels, "facts": workload.facts()}
+def as_predictions(outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """Return the prediction of each row of the outputs, for JSON."""
+    columns = {name: _as_json(name, output) for name, output in outputs.items()}
+    order = {name: columns[name] for name in _FIRST if name in columns}
+    ordered = {**order, **columns}
+    return [dict(zip(ordered, row, strict=True)) for row in zip(*ordered.values(), strict=True)]
+
+
+def _as_json(name: str, output: np.ndarray) -> list[Any]:
+    if name == "labels" and output.dtype == object:
+        return [[label.decode() for label in row if label] for row in output]
+    if output.dtype == object:
+        return np.vectorize(lambda text: text.decode(errors="replace"), otypes=[object])(
+            output
+        ).tolist()
+    return output.tolist()
 
 
 def _replace_folder(new: str, target: str) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import numpy as np
+
 from trainer.errors import DivergedError
 from trainer.training.recorder import Totals
 
@@ -34,7 +36,7 @@ def split_into_calls(
 
 def is_diverged(results: Any, num_measured: int) -> bool:
     """Return True if the loss of a step was not finite, given the results of `TrainStep.run`."""
-    return bool(results[2] < num_measured)
+    return bool(results[-1] < num_measured)
 
 
 def make_totals(
@@ -47,9 +49,10 @@ def make_totals(
     Raises:
         DivergedError: the loss of a step is infinite or not a number; the message names the step.
     """
-    loss, correct, num_good = (float(value) for value in results)
+    num_good = float(results[-1])
     num_measured = count if num_measured is None else num_measured
     if is_diverged(results, num_measured):
         step = first + count - num_measured + int(num_good) + 1
         raise DivergedError(f"step {step}: the loss is not a finite number")
-    return Totals(steps=count, examples=num_measured * batch_size, loss=loss, correct=correct)
+    sums = np.asarray(results[:-1], np.float64)
+    return Totals(steps=count, examples=num_measured * batch_size, sums=sums)

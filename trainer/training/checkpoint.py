@@ -54,11 +54,26 @@ class Saved:
             ) from error
 
 
-class Checkpoints:
-    """The checkpoints of one job: the last `keep`, and the best by a metric."""
+@dataclass(frozen=True, kw_only=True)
+class Criterion:
+    """The metric that decides which checkpoint is the best."""
 
-    def __init__(self, directory: str, *, keep: int, best_metric: str):
-        self._directory, self._keep, self._best_metric = directory, keep, best_metric
+    metric: str
+    is_lower_better: bool
+
+    def cost(self, metrics: Mapping[str, float]) -> float:
+        """Return a number that is lower for a better model; infinite without the metric."""
+        value = metrics.get(self.metric, math.nan)
+        if not math.isfinite(value):
+            return math.inf
+        return value if self.is_lower_better else -value
+
+
+class Checkpoints:
+    """The checkpoints of one job: the last `keep`, and the best by a criterion."""
+
+    def __init__(self, directory: str, *, keep: int, criterion: Criterion):
+        self._directory, self._keep, self._criterion = directory, keep, criterion
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._writing: Future[None] | None = None
 
@@ -119,7 +134,7 @@ class Checkpoints:
 
     def _delete_old(self) -> None:
         saved = list_checkpoints(self._directory)
-        best = best_checkpoint(saved, self._best_metric)
+        best = best_checkpoint(saved, self._criterion)
         for old in saved[: -self._keep]:
             if old != best:
                 # First the file that makes it complete: an interrupted deletion leaves none.
@@ -133,11 +148,10 @@ def list_checkpoints(directory: str) -> list[Saved]:
     return sorted((saved for saved in found if saved), key=lambda saved: saved.step)
 
 
-def best_checkpoint(saved: list[Saved], metric: str) -> Saved | None:
-    """Return the checkpoint with the lowest loss, or the highest value of any other metric."""
-    sign = 1 if metric == "loss" else -1
-    measured = [one for one in saved if math.isfinite(one.metrics.get(metric, math.nan))]
-    return min(measured, key=lambda one: sign * one.metrics[metric], default=None)
+def best_checkpoint(saved: list[Saved], criterion: Criterion) -> Saved | None:
+    """Return the best of the checkpoints that were evaluated, the oldest of equals."""
+    measured = [one for one in saved if math.isfinite(criterion.cost(one.metrics))]
+    return min(measured, key=lambda one: criterion.cost(one.metrics), default=None)
 
 
 def read_checkpoint(path: str) -> Saved | None:

@@ -17,12 +17,15 @@ from trainer.errors import Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
 from trainer.json_types import Json
 from trainer.runtime.tracing import traced
-from trainer.serving.evaluate import score
+from trainer.serving.evaluate import measure
+from trainer.serving.outputs import is_logits, main_output, probabilities
 from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints
 from trainer.training.facts import read_facts
 from trainer.training.job import Job
 from trainer.training.model import FlatModel, build_served_model
+from trainer.training.objective import Objective
 from trainer.workloads.base import Workload
+from trainer.workloads.labels import Regression
 
 logger = logging.getLogger(__name__)
 
@@ -32,41 +35,56 @@ _POLL_SECONDS = 1.0
 class EvalStep:
     """Evaluation of weights on tables, of which only one needs to be in memory at a time."""
 
-    def __init__(self, workload: Workload, model: FlatModel, tables: Iterable[Any]):
+    def __init__(
+        self, workload: Workload, model: FlatModel, objective: Objective, tables: Iterable[Any]
+    ):
         self._workload, self._model, self._tables = workload, model, tables
-        self._run = traced(self._probabilities)
+        self._objective, self._has_logits = objective, is_logits(model.keras)
+        self._run = traced(self._evaluate)
 
     def measure(self, weights: tf.Tensor, state: tf.Tensor) -> dict[str, float]:
-        """Return the workload's metrics: loss, accuracy, and AUC if there are two classes."""
-        results = [
-            (self._run(table, weights, state).numpy(), table[1].numpy()) for table in self._tables
-        ]
-        probabilities, labels = map(np.concatenate, zip(*results, strict=True))
-        return score(probabilities, labels, list(self._workload.labels)).metrics
+        """Return the metrics of the label's kind and, of a compiled model, its loss and metrics."""
+        states, results = self._objective.first_states(), []
+        for table in self._tables:
+            predictions, states = self._run(table, weights, state, states)
+            results.append((predictions.numpy(), table[1].numpy()))
+        predictions, labels = map(np.concatenate, zip(*results, strict=True))
+        metrics = measure(predictions, labels, self._workload)
+        own = self._objective.evaluated(states, num_examples=len(labels))
+        if self._objective.is_own:
+            return {**metrics, **own}
+        return {"loss": own["loss"], **metrics}
 
-    def _probabilities(self, table: Any, weights: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
-        """Return the probabilities [examples, classes], computed a chunk at a time."""
-        num_examples = table[1].shape[0]
+    def _evaluate(
+        self, table: Any, weights: tf.Tensor, state: tf.Tensor, states: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Return predictions for `trainer.serving.evaluate`, and the objective's next states."""
+        num_examples = tf.shape(table[1])[0]
         num_chunks = -(-num_examples // CHUNK_SIZE)
-        chunks = tf.TensorArray(
-            tf.float32,
-            num_chunks,
-            element_shape=[None, len(self._workload.labels)],
-            infer_shape=False,
-        )
+        is_regression = isinstance(self._workload.label, Regression)
+        shape = [None] if is_regression else [None, len(self._workload.labels)]
+        chunks = tf.TensorArray(tf.float32, num_chunks, element_shape=shape, infer_shape=False)
 
-        def predict(number: tf.Tensor, chunks: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        def predict(number: tf.Tensor, chunks: tf.TensorArray, *states: tf.Tensor) -> Any:
             start = number * CHUNK_SIZE
             rows = tf.range(start, tf.minimum(start + CHUNK_SIZE, num_examples))
-            features, _ = gather_rows(table, rows)
-            logits, _, _ = self._model(weights, state, self._workload.preprocess(features))
-            probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))
-            return number + 1, chunks.write(number, probabilities)
+            features, labels = gather_rows(table, rows)
+            example_weights = self._workload.example_weights(features, labels)
+            call = self._model(weights, state, self._workload.preprocess(features))
+            chunks = chunks.write(number, self._predictions(call.outputs))
+            after = self._objective.evaluate(states, call, labels, example_weights)
+            return number + 1, chunks, *after
 
-        _, chunks = tf.while_loop(
-            lambda number, _: number < num_chunks, predict, (tf.constant(0), chunks)
+        _, chunks, *after = tf.while_loop(
+            lambda number, *_: number < num_chunks, predict, (tf.constant(0), chunks, *states)
         )
-        return chunks.concat()
+        return chunks.concat(), after
+
+    def _predictions(self, outputs: Any) -> tf.Tensor:
+        output = main_output(outputs, self._workload)
+        if isinstance(self._workload.label, Regression):
+            return tf.reshape(output, [-1])
+        return probabilities(output, self._workload, has_logits=self._has_logits)
 
 
 def served_values(snapshot: Snapshot) -> tuple[tf.Tensor, tf.Tensor]:
@@ -131,7 +149,8 @@ class _Evaluator:
         self._seen: set[tuple[int, float]] = set()
         keras.utils.set_random_seed(job.config.seed)
         model = FlatModel(build_served_model(job.workload, job.config))
-        self._step = EvalStep(job.workload, model, job.eval_tables())
+        objective = Objective(job.workload, model, batch_size=job.config.batch_size)
+        self._step = EvalStep(job.workload, model, objective, job.eval_tables())
 
     def evaluate_new(self) -> None:
         """Evaluate the checkpoints that are new since the last call, the oldest first."""

@@ -23,8 +23,6 @@ from trainer.training.facts import find_facts, read_facts
 from trainer.training.schedule import Schedule
 from trainer.workloads.base import Workload
 
-_BINARY = 2
-
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -115,12 +113,12 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         ConfigError: a setting does not fit the examples.
         InputError: the examples are incomplete or damaged, or differ from the checkpoints' ones.
     """
-    manifest = read_manifest(config.examples_dir, workload=config.workload)
+    workload = config.chosen_workload()
+    manifest = read_manifest(config.examples_dir, workload=workload.name)
     train, evaluation = (
         checked_split(manifest, name, skip_corrupt=config.skip_corrupt)
         for name in ("train", "eval")
     )
-    workload = config.chosen_workload()
     facts = (
         None
         if config.fresh
@@ -135,8 +133,6 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         raise ConfigError(
             f"--profile-steps: {config.profile_steps} is past the last step, {total_steps}"
         )
-    if config.best_metric == "auc" and len(workload.labels) != _BINARY:
-        raise ConfigError(f"--best-metric auc needs two classes; {config.workload} has more")
     decoder = Decoder(workload=workload, compression=manifest.compression)
     return Job(
         config=config,

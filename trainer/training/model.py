@@ -9,6 +9,7 @@ batch normalisation: a second vector.
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -21,6 +22,21 @@ from trainer.workloads.base import Workload
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of a model: its inputs, its outputs in float32, and the variables after it."""
+
+    inputs: Any
+    outputs: Any
+    state: tf.Tensor
+    """The new state."""
+    penalties: list[tf.Tensor]
+    """The losses of regularizers and of `add_loss`."""
+    weights: list[tf.Tensor]
+    others: list[tf.Tensor]
+    """The values of the non-trainable variables."""
+
+
 class FlatModel:
     """A Keras model that is called with flat vectors instead of its own variables.
 
@@ -29,7 +45,7 @@ class FlatModel:
     """
 
     def __init__(self, model: Any):
-        self._model = model
+        self.keras = model
         self._weights = model.trainable_variables
         self._state = [
             variable for variable in model.non_trainable_variables if _is_float(variable)
@@ -44,22 +60,33 @@ class FlatModel:
         inputs: Any,
         *,
         seed: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        """Return (logits, new state, sum of the regularisation losses).
-
-        The call is one of training if there is a seed, two int32 numbers; else one of inference.
-        """
+    ) -> Call:
+        """Call the model: in training if there is a seed, two int32 numbers; else in inference."""
         is_training = seed is not None
-        logits, others, penalties = self._model.stateless_call(
-            _split(weights, self._weights),
+        values = self.split(weights)
+        outputs, others, penalties = self.keras.stateless_call(
+            values,
             self._split_state(state, seed=seed if is_training else tf.zeros([2], tf.int32)),
             inputs,
-            training=is_training,
             return_losses=True,
+            **({"training": is_training} if self.keras._call_has_training_arg else {}),
         )
-        penalty = tf.add_n(penalties) if penalties else tf.zeros([])
-        new_state = _concat([value for value in others if _is_float(value)])
-        return tf.cast(logits, tf.float32), new_state, penalty
+        return Call(
+            inputs=inputs,
+            outputs=keras.tree.map_structure(_to_float32, outputs),
+            state=_concat([value for value in others if _is_float(value)]),
+            penalties=penalties,
+            weights=values,
+            others=others,
+        )
+
+    def split(self, weights: tf.Tensor) -> list[tf.Tensor]:
+        """Return each variable's part of a vector of the weights' size, in its own shape."""
+        return _split(weights, self._weights)
+
+    def join(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Return the vector that `split` would split into these values."""
+        return _concat(values)
 
     def read_weights(self) -> tf.Tensor:
         """Return the Keras model's weights."""
@@ -78,7 +105,7 @@ class FlatModel:
     def weights_by_name(self, weights: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the weights in their own shapes, by Keras' names of the variables."""
         names = [variable.path for variable in self._weights]
-        return dict(zip(names, _split(weights, self._weights), strict=True))
+        return dict(zip(names, self.split(weights), strict=True))
 
     def decay_mask(self) -> tf.Tensor:
         """Return 1 for each weight that decays, 0 for those of biases and normalisations."""
@@ -98,7 +125,7 @@ class FlatModel:
         values = iter(_split(state, self._state))
         return [
             next(values) if _is_float(variable) else _counter(variable, seed, index)
-            for index, variable in enumerate(self._model.non_trainable_variables)
+            for index, variable in enumerate(self.keras.non_trainable_variables)
         ]
 
 
@@ -143,6 +170,11 @@ def _split(flat: tf.Tensor, variables: Sequence[Any]) -> list[tf.Tensor]:
 def _concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     flat = [tf.reshape(tensor, [-1]) for tensor in tensors]
     return tf.concat(flat, 0) if flat else tf.zeros([0])
+
+
+def _to_float32(output: tf.Tensor) -> tf.Tensor:
+    # A cast to the same type would return the tensor itself, but lose Keras' mask of it.
+    return output if output.dtype == tf.float32 else tf.cast(output, tf.float32)
 
 
 def _is_float(variable: Any) -> bool:

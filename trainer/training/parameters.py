@@ -6,6 +6,7 @@ the variables are made, read, saved and restored; `trainer.training.step` update
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,24 @@ class LinearPart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Average:
+    """The moving average of the weights, which is evaluated and exported.
+
+    Ours decays faster in the first steps, and averages the state as well. That of Keras starts with
+    the weights after the first step, and with `overwrite_every` replaces the weights, too.
+    """
+
+    decay: float
+    is_keras: bool = False
+    overwrite_every: int = 0
+
+    @property
+    def has_state(self) -> bool:
+        """True if the state is averaged, too."""
+        return not self.is_keras
+
+
+@dataclass(frozen=True, kw_only=True)
 class Piece:
     """A piece of the flat vector of weights on one device, with its optimizer and slots."""
 
@@ -36,7 +55,7 @@ class Piece:
     optimizer: Optimizer
     weights: tf.Variable
     slots: Mapping[str, tf.Variable]
-    """The optimizer's variables, by its names for them."""
+    """The optimizer's variables, by its names for them: vectors like the weights, and others."""
     average: tf.Variable | None
     decay_mask: tf.Tensor | None
     is_linear: bool
@@ -45,11 +64,27 @@ class Piece:
 
     @property
     def vectors(self) -> dict[str, tf.Variable]:
-        """The piece's variables by their names in a checkpoint."""
+        """The piece's vectors by their names in a checkpoint."""
         prefix = "linear_" if self.is_linear else ""
-        slots = {f"{prefix}{name}": variable for name, variable in self.slots.items()}
+        slots = {
+            f"{prefix}{name}": variable
+            for name, variable in self.slots.items()
+            if self._is_vector(variable)
+        }
         average = {} if self.average is None else {"average": self.average}
         return {"weights": self.weights, **slots, **average}
+
+    @property
+    def others(self) -> dict[str, tf.Variable]:
+        """The slots that are no vectors, by name.
+
+        Pieces have equal ones under the same name: counts and products over all steps.
+        """
+        slots = self.slots.items()
+        return {name: variable for name, variable in slots if not self._is_vector(variable)}
+
+    def _is_vector(self, variable: tf.Variable) -> bool:
+        return variable.shape == self.weights.shape and not self.optimizer.needs_layers
 
 
 class Parameters:
@@ -69,19 +104,35 @@ class Parameters:
         weight_decay: float = 0.0,
         decay_mask: tf.Tensor | None = None,
         average_decay: float = 0.0,
+        average: Average | None = None,
         num_counters: int = 0,
         linear: LinearPart | None = None,
+        layers: Sequence[Any] = (),
+        rate: tf.Variable | None = None,
     ):
         self._optimizer, self._linear = optimizer or Adam(), linear
-        self.weight_decay, self.average_decay = weight_decay, average_decay
-        self._cut = _Cut(initial.shape[0], num_devices=len(devices), linear=linear)
+        self.weight_decay, self.rate = weight_decay, rate
+        self.requested_rate = 0.0
+        """The learning rate that a callback wants; the driver sets it between two calls."""
+        self.average = average or (Average(decay=average_decay) if average_decay else None)
+        self._is_shared = num_counters > 0
+        needs_layers = self._optimizer.needs_layers
+        self._layers = _divide(layers, len(devices)) if needs_layers else [[] for _ in devices]
+        sizes = [sum(_size(one) for _, one in part) for part in self._layers]
+        self._cut = _Cut(
+            initial.shape[0],
+            num_devices=len(devices),
+            linear=linear,
+            sizes=sizes if needs_layers else None,
+        )
         groups = self._cut.groups
         has_mask = decay_mask is not None and weight_decay
         self.pieces = [
-            self._make_piece(part, device, mask, is_linear=is_linear)
-            for part, device, mask, is_linear in zip(
+            self._make_piece(part, device, mask, layers=layers, is_linear=is_linear)
+            for part, layers, device, mask, is_linear in zip(
                 self._cut.split(initial),
-                itertools.islice(itertools.cycle(devices), len(groups)),
+                itertools.islice(itertools.cycle(self._layers), len(groups)),
+                itertools.islice(itertools.cycle(devices[: len(self._layers)]), len(groups)),
                 self._cut.split(decay_mask) if has_mask else [None] * len(groups),
                 groups,
                 strict=True,
@@ -93,7 +144,9 @@ class Parameters:
             self._counts = tf.Variable(tf.zeros([1 + num_counters], tf.int64), name="global_step")
             self.state = tf.Variable(tf.zeros([0]) if state is None else state)
             # Averaged weights need statistics averaged like them, not those of the last step.
-            self.average_state = tf.Variable(self.state) if average_decay else self.state
+            self.average_state = (
+                tf.Variable(self.state) if self.average and self.average.has_state else self.state
+            )
 
     def pull(self) -> tf.Tensor:
         """Return the current weights."""
@@ -139,8 +192,14 @@ class Parameters:
             "steps_done": counts[1:],
             "weights": self.pull(),
             "state": tf.identity(self.pull_state()),
-            **({"average_state": tf.identity(self.average_state)} if self.average_decay else {}),
+            **(
+                {"average_state": tf.identity(self.average_state)}
+                if self._has_average_state
+                else {}
+            ),
             **{name: self._join(name) for name in self.vector_names if name != "weights"},
+            **{name: tf.identity(variables[0]) for name, variables in self._others().items()},
+            **({} if self.rate is None else {"learning_rate": tf.identity(self.rate)}),
         }
 
     def load(self, snapshot: Mapping[str, tf.Tensor]) -> None:
@@ -159,6 +218,22 @@ class Parameters:
             )
             for piece, part in zip(pieces, parts, strict=True):
                 piece.vectors[name].assign(part)
+        for name, variables in self._others().items():
+            for variable in variables:
+                variable.assign(snapshot[name])
+        if self.rate is not None:
+            self.rate.assign(snapshot["learning_rate"])
+
+    @property
+    def _has_average_state(self) -> bool:
+        return self.average_state is not self.state
+
+    def _others(self) -> dict[str, list[tf.Variable]]:
+        names = dict.fromkeys(name for piece in self.pieces for name in piece.others)
+        return {
+            name: [piece.others[name] for piece in self.pieces if name in piece.others]
+            for name in names
+        }
 
     @property
     def vector_names(self) -> list[str]:
@@ -177,22 +252,26 @@ class Parameters:
         return tf.one_hot(index, self._counts.shape[0], dtype=tf.int64)
 
     def _make_piece(
-        self, initial: tf.Tensor, device: str, mask: tf.Tensor | None, *, is_linear: bool
+        self,
+        initial: tf.Tensor,
+        device: str,
+        mask: tf.Tensor | None,
+        *,
+        layers: Sequence[tuple[int, Any]],
+        is_linear: bool,
     ) -> Piece:
         linear = self._linear if is_linear else None
         optimizer = linear.optimizer if linear else self._optimizer
         with tf.device(device):
-            slots = {
-                name: tf.Variable(tf.fill(initial.shape, optimizer.first_values.get(name, 0.0)))
-                for name in optimizer.slot_names
-            }
-            average = tf.Variable(initial) if self.average_decay else None
+            optimizer = optimizer.for_piece(layers, is_shared=self._is_shared)
+            weights = tf.Variable(initial, name="weights")
+            average = tf.Variable(initial) if self.average else None
             has_mask = mask is not None and optimizer.allows_decay
             return Piece(
                 device=device,
                 optimizer=optimizer,
-                weights=tf.Variable(initial),
-                slots=slots,
+                weights=weights,
+                slots=optimizer.make_slots(weights),
                 average=average,
                 decay_mask=tf.Variable(mask, trainable=False) if has_mask else None,
                 is_linear=is_linear,
@@ -203,10 +282,19 @@ class Parameters:
 class _Cut:
     """The places of the pieces in the flat vector: the non-linear ones first, one per device."""
 
-    def __init__(self, size: int, *, num_devices: int, linear: LinearPart | None):
+    def __init__(
+        self,
+        size: int,
+        *,
+        num_devices: int,
+        linear: LinearPart | None,
+        sizes: list[int] | None = None,
+    ):
         self._segments = linear.segments if linear else ((size, False),)
         groups = [False, True] if linear else [False]
-        self._sizes = {group: _even_sizes(self._size(group), num_devices) for group in groups}
+        self._sizes = {
+            group: sizes or _even_sizes(self._size(group), num_devices) for group in groups
+        }
 
     @property
     def groups(self) -> list[bool]:
@@ -242,6 +330,24 @@ class _Cut:
 
     def _size(self, group: bool) -> int:
         return sum(size for size, is_linear in self._segments if is_linear == group)
+
+
+def _divide(layers: Sequence[Any], num_parts: int) -> list[list[tuple[int, Any]]]:
+    """Return the (number, variable) of the layers of each part: whole ones, in order, about even.
+
+    There are fewer parts if there are fewer layers.
+    """
+    total, done = sum(map(_size, layers)), 0
+    parts: list[list[tuple[int, Any]]] = [[] for _ in range(num_parts)]
+    for number, layer in enumerate(layers):
+        middle = done + _size(layer) / 2
+        parts[min(int(middle * num_parts / total), num_parts - 1)].append((number, layer))
+        done += _size(layer)
+    return [part for part in parts if part]
+
+
+def _size(variable: Any) -> int:
+    return math.prod(variable.shape)
 
 
 def _even_sizes(size: int, num_parts: int) -> list[int]:

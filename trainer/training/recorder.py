@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from trainer.runtime.progress import Progress, format_progress
@@ -26,24 +27,23 @@ class Totals:
 
     steps: int
     examples: int
-    loss: float
-    correct: float
+    sums: np.ndarray
+    """The contributions of these steps; see trainer.training.objective."""
 
     @property
     def mean_loss(self) -> float:
         """The mean loss of an example; 0 without examples."""
-        return self.loss / self.examples if self.examples else 0.0
+        return float(self.sums[0]) / self.examples if self.examples else 0.0
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(
             steps=self.steps + other.steps,
             examples=self.examples + other.examples,
-            loss=self.loss + other.loss,
-            correct=self.correct + other.correct,
+            sums=self.sums + other.sums,
         )
 
 
-NOTHING = Totals(steps=0, examples=0, loss=0.0, correct=0.0)
+NOTHING = Totals(steps=0, examples=0, sums=np.zeros(1))
 
 
 class StepRate:
@@ -68,6 +68,7 @@ class Recorder:
     In asynchronous training `count_steps` returns the number of steps, each of `batch_size`
     examples, that the workers have applied. Speed is computed from it: totals arrive later and in
     bursts, after an evaluation for example, so the time between two of them is meaningless.
+    `measure` returns the metrics of totals.
     """
 
     def __init__(
@@ -77,10 +78,11 @@ class Recorder:
         first_step: int,
         total_steps: int,
         every_steps: int,
+        measure: Callable[[Totals], Mapping[str, float]],
         batch_size: int = 0,
         count_steps: Callable[[], int] | None = None,
     ):
-        self.step = first_step
+        self.step, self._measure = first_step, measure
         self._batch_size = batch_size
         self._count_steps, self._rate = count_steps, StepRate(first_step)
         self._total_steps, self._every_steps = total_steps, every_steps
@@ -130,8 +132,7 @@ class Recorder:
 
     def _report(self, learning_rate: float) -> None:
         values = {
-            "loss": self._pending.loss / max(self._pending.examples, 1),
-            "accuracy": self._pending.correct / max(self._pending.examples, 1),
+            **self._measure(self._pending),
             **self._speed(),
             "learning_rate": learning_rate,
         }
@@ -158,7 +159,7 @@ class Recorder:
             step=self.step,
             total_steps=self._total_steps,
             loss=values["loss"],
-            accuracy=values["accuracy"],
+            accuracy=values.get("accuracy"),
             examples_per_second=round(values["examples_per_second"]),
             step_ms=values["step_ms"],
             seconds_left=round(values["step_ms"] * (self._total_steps - self.step) / 1000),

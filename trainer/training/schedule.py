@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 # A smaller difference, relative to the peak, is rounding.
@@ -30,6 +31,10 @@ class Schedule:
         if not self.warmup:
             return self.peak * after
         return self.peak * tf.where(done < self.warmup, done / self.warmup, after)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields, for JSON."""
+        return asdict(self)
 
     def warning(self, *, step: int, last_step: int, old: Mapping[str, Any]) -> str:
         """Return a warning about resuming after `step`, or "".
@@ -73,3 +78,33 @@ class Schedule:
         if self.kind == "linear":
             return 1 - (done - self.warmup) / (1 - self.warmup)
         return 0.5 * (1 + tf.cos(math.pi * (done - self.warmup) / (1 - self.warmup)))
+
+
+class KerasRate:
+    """The learning rate of a compiled optimizer: a number, a schedule or a function.
+
+    `variable` holds a number, which callbacks may change; it is None for the other two.
+    """
+
+    def __init__(self, optimizer: Any):
+        self._source = optimizer._learning_rate
+        is_number = not callable(self._source)
+        self.variable = tf.Variable(float(self._source.numpy())) if is_number else None
+
+    def rate(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the learning rate of a step, counted from 1."""
+        if self.variable is not None:
+            return self.variable.read_value()
+        is_schedule = isinstance(self._source, keras.optimizers.schedules.LearningRateSchedule)
+        # Keras counts from 0.
+        rate = self._source(tf.cast(step, tf.int64) - 1) if is_schedule else self._source()
+        return tf.cast(rate, tf.float32)
+
+    def fields(self) -> dict[str, Any]:
+        """Return nothing to compare a resumed job with: the rate is part of the checkpoint."""
+        return {}
+
+    def warning(self, *, step: int, last_step: int, old: Mapping[str, Any]) -> str:
+        """Return no warning: the user's schedule is taken at its word."""
+        del step, last_step, old
+        return ""

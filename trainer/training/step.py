@@ -29,12 +29,10 @@ import tensorflow as tf
 from trainer.examples.tables import batch_noise, batch_rows, gather_rows
 from trainer.runtime.tracing import traced
 from trainer.training.model import FlatModel
-from trainer.training.parameters import Parameters, Piece
-from trainer.training.schedule import Schedule
+from trainer.training.objective import Objective
+from trainer.training.parameters import Average, Parameters, Piece
+from trainer.training.schedule import KerasRate, Schedule
 from trainer.workloads.base import Workload
-
-# At the end of a contribution: the sum of the losses and the number of correct predictions.
-_NUM_METRICS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +43,11 @@ class StepPlan:
     """Examples in a step, over all replicas."""
     num_examples: int
     seed: int
-    schedule: Schedule
-    label_smoothing: float = 0.0
+    schedule: Schedule | KerasRate
     clip_norm: float = 0.0
     """The largest norm of a gradient; 0 for any."""
+    clip: Callable[[tf.Tensor], tf.Tensor] | None = None
+    """Clip a gradient as a compiled optimizer does."""
     num_micro_batches: int = 1
     """Pieces that a device computes one after the other, to save memory."""
     is_compiled: bool = False
@@ -61,10 +60,15 @@ class TrainStep:
     """The train step of a model, on numbered batches of a table of examples."""
 
     def __init__(
-        self, workload: Workload, model: FlatModel, parameters: Parameters, plan: StepPlan
+        self,
+        workload: Workload,
+        model: FlatModel,
+        objective: Objective,
+        parameters: Parameters,
+        plan: StepPlan,
     ):
-        self._workload, self._model = workload, model
-        self._parameters, self._plan = parameters, plan
+        self._workload, self._model, self._objective = workload, model, objective
+        self.parameters, self._plan = parameters, plan
         # Only the pure computation is compiled: XLA supports neither strings nor variables of
         # other devices.
         self._compute = (
@@ -84,22 +88,22 @@ class TrainStep:
         """Train on batches start, …, start + count - 1; to be traced in a tf.function.
 
         `contribute` takes a batch's number and rows and returns the sum of its contributions.
-        Returns [sum of losses, number of correct predictions, number of steps before the first
-        whose loss is not finite].
+        Returns the sums of the objective, of which the first is the loss, and then the number of
+        steps before the first whose loss is not finite.
         """
         rows = self.rows(start + tf.range(count))
 
         def run_step(
             offset: tf.Tensor, is_good: tf.Tensor, num_good: tf.Tensor, totals: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
-            metrics = self.apply(contribute(start + offset, rows[offset]), counter=counter)
-            is_good = tf.logical_and(is_good, tf.math.is_finite(metrics[0]))
-            return offset + 1, is_good, num_good + tf.cast(is_good, tf.float32), totals + metrics
+            sums = self.apply(contribute(start + offset, rows[offset]), counter=counter)
+            is_good = tf.logical_and(is_good, tf.math.is_finite(sums[0]))
+            return offset + 1, is_good, num_good + tf.cast(is_good, tf.float32), totals + sums
 
         *_, num_good, totals = tf.while_loop(
             lambda offset, *_: offset < count,
             run_step,
-            (tf.constant(0), tf.constant(True), tf.zeros([]), tf.zeros([_NUM_METRICS])),
+            (tf.constant(0), tf.constant(True), tf.zeros([]), tf.zeros([self._objective.num_sums])),
         )
         return tf.concat([totals, num_good[tf.newaxis]], 0)
 
@@ -125,8 +129,8 @@ class TrainStep:
     ) -> tf.Tensor:
         """Return the contribution of one of the equal parts of batch `index`, as one vector.
 
-        It is [gradient, change of the state, sum of losses, number of correct predictions]; the sum
-        over all parts is that of the whole batch.
+        It is [gradient, change of the state, sums of the objective]; the sum over all parts is that
+        of the whole batch.
         """
         rows = tf.ensure_shape(rows, [self._plan.batch_size])
         num_micro_batches = self._plan.num_micro_batches
@@ -145,79 +149,75 @@ class TrainStep:
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int, num_parts: int
     ) -> tf.Tensor:
         size = self._plan.batch_size
-        inputs, labels = self._load_batch(
+        batch = self._load_batch(
             table, index, rows, slice(size * part // num_parts, size * (part + 1) // num_parts)
         )
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
-        weights, state = self._parameters.pull(), self._parameters.pull_state()
-        return self._compute(weights, state, inputs, labels, seed)
+        weights, state = self.parameters.pull(), self.parameters.pull_state()
+        return self._compute(weights, state, batch, seed)
 
     def _load_batch(
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, part: slice
-    ) -> tuple[Any, tf.Tensor]:
-        """Return the inputs of the model and the labels of a part of a batch, augmented."""
+    ) -> tuple[Any, tf.Tensor, tf.Tensor | None]:
+        """Return the model's inputs, labels and examples' weights of a part of a batch."""
         features, labels = gather_rows(table, rows[part])
+        example_weights = self._workload.example_weights(features, labels)
         if self._workload.num_noise:
             # Drawn for the whole batch: an example's noise does not depend on the parts.
             shape = [self._plan.batch_size, self._workload.num_noise]
             noise = batch_noise(index, shape, seed=self._plan.seed)[part]
             features = self._workload.augment(features, noise)
-        return self._workload.preprocess(features), labels
+        return self._workload.preprocess(features), labels, example_weights
 
     def _differentiate(
-        self, weights: tf.Tensor, state: tf.Tensor, inputs: Any, labels: tf.Tensor, seed: tf.Tensor
+        self,
+        weights: tf.Tensor,
+        state: tf.Tensor,
+        batch: tuple[Any, tf.Tensor, tf.Tensor | None],
+        seed: tf.Tensor,
     ) -> tf.Tensor:
         """Return the contribution of some examples, given all that it depends on."""
-        plan = self._plan
-        share = labels.shape[0] / plan.batch_size
+        inputs, labels, example_weights = batch
+        share = labels.shape[0] / self._plan.batch_size
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            logits, new_state, penalty = self._model(weights, state, inputs, seed=seed)
-            losses = cross_entropies(logits, labels, smoothing=plan.label_smoothing)
-            loss = tf.reduce_sum(losses) / plan.batch_size + penalty * share
-        is_correct = tf.argmax(logits, axis=1, output_type=labels.dtype) == labels
-        num_correct = tf.reduce_sum(tf.cast(is_correct, tf.float32))
-        metrics = tf.stack([tf.reduce_sum(losses), num_correct])
-        return tf.concat([tape.gradient(loss, weights), (new_state - state) * share, metrics], 0)
+            call = self._model(weights, state, inputs, seed=seed)
+            loss, sums = self._objective.contribute(call, labels, example_weights, share=share)
+        gradient = tape.gradient(loss, weights, unconnected_gradients="zero")
+        return tf.concat([gradient, (call.state - state) * share, sums], 0)
 
     def apply(self, contribution: tf.Tensor, *, counter: tf.Tensor | None = None) -> tf.Tensor:
-        """Apply the contribution of a whole batch; return [sum of losses, number correct]."""
-        sizes = [self._model.size, self._model.state_size, _NUM_METRICS]
-        gradient, state_change, metrics = tf.split(contribution, sizes)
+        """Apply the contribution of a whole batch; return the sums of the objective."""
+        sizes = [self._model.size, self._model.state_size, self._objective.num_sums]
+        gradient, state_change, sums = tf.split(contribution, sizes)
         if self._plan.clip_norm:
             gradient = tf.clip_by_norm(gradient, self._plan.clip_norm)
+        if self._plan.clip:
+            gradient = self._plan.clip(gradient)
         apply_gradient(
-            self._parameters,
+            self.parameters,
             gradient,
             self._plan.schedule,
             state_change=state_change,
             counter=counter,
         )
-        return metrics
-
-
-def cross_entropies(logits: tf.Tensor, labels: tf.Tensor, *, smoothing: float = 0.0) -> tf.Tensor:
-    """Return the loss of each example; the share `smoothing` of its label is spread evenly."""
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    if not smoothing:
-        return losses
-    uniform = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=1)
-    return (1 - smoothing) * losses + smoothing * uniform
+        return sums
 
 
 def apply_gradient(
     parameters: Parameters,
     gradient: tf.Tensor,
-    schedule: Schedule,
+    schedule: Schedule | KerasRate,
     *,
     state_change: tf.Tensor | None = None,
     counter: tf.Tensor | None = None,
 ) -> None:
     """Count one step, change the state and update each piece of the weights by its gradient.
 
-    Every change is an addition or a fused operation that runs where its variable is, under the
-    variable's lock: workers may apply at the same time without losing an update.
+    Every change is an addition, a fused operation or, for optimizers in Keras' own code, a critical
+    section, and runs where its variable is: workers may apply at the same time without losing an
+    update.
     """
     first, *others = parameters.split(gradient)
     with tf.device(parameters.pieces[0].device):
@@ -228,9 +228,9 @@ def apply_gradient(
         learning_rate = schedule.rate(step)
         if state_change is not None and parameters.state.shape[0]:
             parameters.state.assign_add(state_change)
-            if parameters.average_decay:
-                average = parameters.average_state
-                _move_average(average, parameters.state, step, decay=parameters.average_decay)
+            if parameters.average and parameters.average.has_state:
+                rule = parameters.average
+                _move_average(parameters.average_state, parameters.state, step, rule=rule)
     for piece, part in zip(parameters.pieces, [first, *others], strict=True):
         with tf.device(piece.device):
             rate = piece.schedule.rate(step) if piece.schedule else learning_rate
@@ -251,13 +251,17 @@ def _update_piece(
     piece.optimizer.apply(
         piece.weights, piece.slots, gradient, step=step, learning_rate=learning_rate
     )
-    if piece.average is not None:
-        _move_average(piece.average, piece.weights, step, decay=parameters.average_decay)
+    if piece.average is not None and parameters.average is not None:
+        _move_average(piece.average, piece.weights, step, rule=parameters.average)
 
 
 def _move_average(
-    average: tf.Variable, values: tf.Variable, step: tf.Tensor, *, decay: float
+    average: tf.Variable, values: tf.Variable, step: tf.Tensor, *, rule: Average
 ) -> None:
-    # A smaller decay in the first steps, or the initial values would dominate the average.
     done = tf.cast(step, tf.float32)
-    average.assign_add((1 - tf.minimum(decay, (1 + done) / (10 + done))) * (values - average))
+    # A smaller decay in the first steps, or the initial values would dominate the average.
+    early = tf.where(step > 1, 1.0, 0.0) if rule.is_keras else (1 + done) / (10 + done)
+    average.assign_add((1 - tf.minimum(rule.decay, early)) * (values - average))
+    if rule.overwrite_every:
+        is_due = step % rule.overwrite_every == 0
+        values.assign(tf.where(is_due, average, values))

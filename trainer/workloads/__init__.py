@@ -1,20 +1,48 @@
-"""The workloads by name. To add one, write a module here and list it in WORKLOADS."""
+"""Workloads: the public API of a user's workload file, and loading by name, module or path.
 
-import importlib
-from typing import TYPE_CHECKING
+Importing this package imports neither TensorFlow nor Keras.
+"""
 
-if TYPE_CHECKING:
-    from trainer.workloads.base import Workload
+from trainer.workloads.base import Features, Recipe, Workload
+from trainer.workloads.combining import combine
+from trainer.workloads.features import (
+    Category,
+    Feature,
+    Number,
+    Text,
+    TimePart,
+    Timestamp,
+)
+from trainer.workloads.image_folder import ImageFolder
+from trainer.workloads.images import flip, shift
+from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
+from trainer.workloads.loading import BUILT_IN, WorkloadError, load_workload
+from trainer.workloads.records import Records, Values
+from trainer.workloads.table import Table
 
-WORKLOADS = {
-    "cifar10": "trainer.workloads.cifar10",
-    "mnist": "trainer.workloads.mnist",
-    "taxi": "trainer.workloads.taxi",
-}
-
-
-def load_workload(name: str) -> "Workload":
-    """Return a workload by name; ValueError lists the known names."""
-    if name not in WORKLOADS:
-        raise ValueError(f"{name!r} is not a workload; allowed are {', '.join(sorted(WORKLOADS))}")
-    return importlib.import_module(WORKLOADS[name]).WORKLOAD
+__all__ = [
+    "BUILT_IN",
+    "Binary",
+    "Category",
+    "Classes",
+    "Feature",
+    "Features",
+    "ImageFolder",
+    "Label",
+    "Multilabel",
+    "Number",
+    "Recipe",
+    "Records",
+    "Regression",
+    "Table",
+    "Text",
+    "TimePart",
+    "Timestamp",
+    "Values",
+    "Workload",
+    "WorkloadError",
+    "combine",
+    "flip",
+    "load_workload",
+    "shift",
+]

@@ -1,11 +1,15 @@
 """The interface of workloads."""
 
 import abc
-from collections.abc import Iterable, Mapping
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from trainer.json_types import Json
+from trainer.workloads.labels import Label
+from trainer.workloads.model_settings import ModelSetting, parse_settings
+from trainer.workloads.sources import Source
 
 Features = dict[str, Any]
 
@@ -34,22 +38,63 @@ class Recipe:
 
 
 class Workload(abc.ABC):
-    """A classification task: its examples, its models and what a prediction request looks like.
+    """A task: its examples, its models and what a prediction request looks like.
 
     Features are a dict of batched tensors, raw as stored. All processing is in the graph, so the
     exported model takes raw features too: `encode` runs once per example, `preprocess` in every
     step.
+
+    Attributes:
+        name: the workload's name, as in manifest.json; a user's one has the name of its folder.
+        reference: what `load_workload` loaded it from.
+        source: where its raw data comes from, unless a run names files.
+        label: what it predicts. The kind decides the type of labels, see `parse`, and the default
+            loss, metrics and predictions.
+        num_noise: random numbers that `augment` takes for each example.
+        callbacks: Keras callbacks, which the replica that writes the results calls.
     """
 
-    name: ClassVar[str]
-    labels: ClassVar[tuple[str, ...]]
-    recipes: ClassVar[dict[str, Recipe]]
-    """The recipe of each model, by name; the first is the default."""
-    num_noise: ClassVar[int] = 0
-    options: ClassVar[tuple[str, ...]] = ()
-    """The workload-specific settings of trainer.config.model_settings that this one supports."""
+    name: str = ""
+    reference: str = ""
+    source: Source | None = None
+    label: Label
+    num_noise: int = 0
+    callbacks: Sequence[Any] = ()
 
-    def recipe(self, model: str = "") -> Recipe:
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The recipe of each model, by name; the first is the default."""
+        return {"model": Recipe(learning_rate=1e-3)}
+
+    @property
+    def learns(self) -> bool:
+        """True if something is learnt from the train split: `adapt` is to be called."""
+        return type(self).adapt is not Workload.adapt
+
+    @property
+    def has_linear_part(self) -> bool:
+        """True if the model has a linear part, which may have an optimizer of its own."""
+        return False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression.
+
+        They come from the declaration, or from the train split like a vocabulary.
+        """
+        return self.label.names_of_classes()
+
+    def with_name(self, name: str, reference: str) -> "Workload":
+        """Return the workload with its name, unless it has one, and what it was loaded from."""
+        if self.name and self.reference == reference:
+            return self
+        named = copy.copy(self)
+        # Dataclasses of workloads are frozen.
+        object.__setattr__(named, "name", self.name or name)
+        object.__setattr__(named, "reference", reference)
+        return named
+
+    def recipe_of(self, model: str = "") -> Recipe:
         """Return the recipe of a model, "" for the default; ValueError lists the models."""
         model = model or self.default_model
         if model not in self.recipes:
@@ -66,7 +111,9 @@ class Workload(abc.ABC):
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Return features and labels of a batch of serialized tf.train.Examples.
 
-        Labels are int64, -1 for examples without one, as in a request.
+        The labels of Binary and Classes are int64 [batch], -1 for an example without one, as in a
+        request; of Regression float32 [batch], NaN without; of Multilabel float32 [batch, labels],
+        1 for each label that the example has.
         """
 
     @abc.abstractmethod
@@ -115,9 +162,14 @@ class Workload(abc.ABC):
         del facts
         return self
 
-    def with_options(self, options: Mapping[str, Any]) -> "Workload":
+    def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
+        """Return the settings of a model, by name."""
+        del model
+        return {}
+
+    def with_settings(self, values: Mapping[str, Any], model: str = "") -> "Workload":
         """Return the workload with settings of its model; ValueError names an invalid one."""
-        assert not options, options
+        parse_settings(self.settings_of(model), values, workload=self.name)
         return self
 
     def changed_options(self) -> dict[str, Any]:
@@ -132,6 +184,13 @@ class Workload(abc.ABC):
     def encode(self, features: Features) -> Features:
         """Return the columns of the training table, computed once per example."""
         return features
+
+    def example_weights(self, features: Features, labels: Any) -> Any:
+        """Return the weight of each example in loss and metrics, float32 [batch]; None: all 1.
+
+        `features` are encoded (and not yet preprocessed), `labels` as `parse` returns them.
+        """
+        del features, labels
 
     def augment(self, features: Features, noise: Any) -> Features:
         """Return the encoded features of a training batch, randomly augmented.

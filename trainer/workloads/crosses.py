@@ -1,7 +1,7 @@
 """Parsing of the settings hidden-units and crosses."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trainer.suggest import did_you_mean
 
@@ -27,14 +27,19 @@ def parse_crosses(text: str, sizes: Mapping[str, int]) -> tuple[tuple[str, ...],
     if text.strip() == "none":
         return ()
     crosses = [tuple(name.strip() for name in cross.split(":")) for cross in text.split(",")]
+    check_crosses(crosses, sizes)
+    return tuple(crosses)
+
+
+def check_crosses(crosses: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> None:
+    """Raise ValueError if a cross is invalid; `sizes` as in `parse_crosses`."""
     for cross in crosses:
         _check_cross(cross, sizes)
     if twice := [":".join(cross) for cross in crosses if crosses.count(cross) > 1]:
         raise ValueError(f"crosses: {twice[0]} occurs twice")
-    return tuple(crosses)
 
 
-def _check_cross(cross: tuple[str, ...], sizes: Mapping[str, int]) -> None:
+def _check_cross(cross: Sequence[str], sizes: Mapping[str, int]) -> None:
     shown = ":".join(cross)
     if unknown := [name for name in cross if name not in sizes]:
         hint = did_you_mean(unknown[0], sizes)

@@ -93,19 +93,29 @@ def number_terms(values: Any, vocabulary: Sequence[str]) -> Any:
     order = tf.argsort(hashes, stable=True)
     ranked = tf.gather(hashes, order)
     wanted = tf.strings.to_hash_bucket_fast(values, _NUM_HASHES)
-    nearest = tf.minimum(tf.searchsorted(ranked, wanted), len(vocabulary) - 1)
+    places = tf.reshape(tf.searchsorted(ranked, tf.reshape(wanted, [-1])), tf.shape(wanted))
+    nearest = tf.minimum(places, len(vocabulary) - 1)
     found = tf.gather(ranked, nearest) == wanted
     numbers = tf.where(found, tf.gather(order, nearest) + _FIRST, UNKNOWN)
     return tf.where(values == "", MISSING, numbers)
 
 
-def number_integers(values: Any, *, low: int, high: int) -> Any:
-    """Return low…high as numbers from 2; MISSING for -1, UNKNOWN for any other number."""
+def number_hashes(values: Any, num_hashes: int) -> Any:
+    """Return the hash of each text as a number from 2; MISSING for an empty text."""
     import tensorflow as tf
 
-    numbers = tf.cast(values, tf.int32)
-    is_known = (numbers >= low) & (numbers <= high)
-    return tf.where(is_known, numbers - low + _FIRST, tf.where(numbers == -1, MISSING, UNKNOWN))
+    hashes = tf.cast(tf.strings.to_hash_bucket_fast(values, num_hashes), tf.int32)
+    return tf.where(values == "", MISSING, hashes + _FIRST)
+
+
+def number_integers(values: Any, *, low: int, high: int, missing: int = -1) -> Any:
+    """Return low…high as numbers from 2; MISSING for `missing`, UNKNOWN for any other number."""
+    import tensorflow as tf
+
+    is_known = (values >= low) & (values <= high)
+    others = tf.where(values == missing, MISSING, UNKNOWN)
+    known = tf.where(is_known, values - low, 0)
+    return tf.where(is_known, tf.cast(known, tf.int32) + _FIRST, others)
 
 
 def number_combinations(

@@ -1,6 +1,7 @@
 """The wide-and-deep net: a linear model of categories and crosses, plus a net of embeddings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 _DROPOUT = 0.2
@@ -8,38 +9,90 @@ _DROPOUT = 0.2
 _BATCH_NORM_MOMENTUM = 0.95
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Sizes of the inputs and the output of a wide-and-deep net.
+
+    Attributes:
+        categories: number of categories of each column of `categories`.
+        crosses: number of combinations of each column of `pairs`.
+        num_amounts: columns of `amounts`.
+        tokens: (categories, length) of each input of tokens, by name.
+        num_outputs: logits, or 1 for a number.
+    """
+
+    categories: Sequence[int]
+    crosses: Sequence[int]
+    num_amounts: int
+    tokens: Mapping[str, tuple[int, int]]
+    num_outputs: int
+
+
 def build_wide_and_deep(
+    sizes: Sizes,
     *,
-    category_sizes: Sequence[int],
-    cross_sizes: Sequence[int],
-    num_amounts: int,
-    num_labels: int,
     hidden_units: Sequence[int],
     embedding_size: int,
     batch_norm: bool,
+    scale: Sequence[float] | None = None,
 ) -> Any:
-    """Return a linear model of all categories and crosses, plus a net of embeddings."""
+    """Return a linear model of all categories, crosses and tokens, plus a net of embeddings.
+
+    A predicted number is multiplied by the deviation of `scale`, and its mean added.
+    """
     import keras
     from keras import layers
 
-    categories = keras.Input([len(category_sizes)], dtype="int32", name="categories")
-    pairs = keras.Input([len(cross_sizes)], dtype="int32", name="pairs")
-    amounts = keras.Input([num_amounts], name="amounts")
-    deep = layers.Embedding(sum(category_sizes), embedding_size)(categories)
-    deep = layers.concatenate([layers.Flatten()(deep), amounts])
+    inputs = {}
+    if sizes.categories:
+        inputs["categories"] = keras.Input(
+            [len(sizes.categories)], dtype="int32", name="categories"
+        )
+    if sizes.crosses:
+        inputs["pairs"] = keras.Input([len(sizes.crosses)], dtype="int32", name="pairs")
+    if sizes.num_amounts:
+        inputs["amounts"] = keras.Input([sizes.num_amounts], name="amounts")
+    for name, (_, length) in sizes.tokens.items():
+        inputs[name] = keras.Input([length], dtype="int32", name=name)
+    parts = []
+    if sizes.categories:
+        embedded = layers.Embedding(sum(sizes.categories), embedding_size)(inputs["categories"])
+        parts.append(layers.Flatten()(embedded))
+    if sizes.num_amounts:
+        parts.append(inputs["amounts"])
+    for name, (size, _) in sizes.tokens.items():
+        parts.append(mean_embedding(inputs[name], layers.Embedding(size, embedding_size)))
+    deep = layers.concatenate(parts) if len(parts) > 1 else parts[0]
     for units in hidden_units:
         deep = layers.Dropout(_DROPOUT)(_hidden_layer(deep, units, batch_norm=batch_norm))
-    logits = [layers.Dense(num_labels, dtype="float32")(deep)]
-    inputs = {"categories": categories, "pairs": pairs, "amounts": amounts}
-    if not cross_sizes:
-        del inputs["pairs"]
-    for name, sizes in (("categories", category_sizes), ("pairs", cross_sizes)):
+    logits = [layers.Dense(sizes.num_outputs, dtype="float32")(deep)]
+    for name, counts in (("categories", sizes.categories), ("pairs", sizes.crosses)):
         if name in inputs:
-            weights = layers.Embedding(
-                sum(sizes), num_labels, embeddings_initializer="zeros", dtype="float32"
-            )
+            weights = _linear_weights(sum(counts), sizes.num_outputs)
             logits.append(keras.ops.sum(weights(inputs[name]), axis=1))
-    return keras.Model(inputs, layers.add(logits))
+    for name, (size, _) in sizes.tokens.items():
+        weights = _linear_weights(size, sizes.num_outputs)
+        logits.append(mean_embedding(inputs[name], weights))
+    outputs = layers.add(logits) if len(logits) > 1 else logits[0]
+    if scale is not None:
+        mean, deviation = scale
+        outputs = layers.Rescaling(deviation, offset=mean, dtype="float32")(outputs)
+    return keras.Model(inputs, outputs)
+
+
+def mean_embedding(tokens: Any, embedding: Any) -> Any:
+    """Return the mean of the embeddings of tokens that are not padding, 0 if there are none."""
+    from keras import ops
+
+    vectors = embedding(tokens)
+    is_token = ops.cast(ops.not_equal(tokens, 0), vectors.dtype)[..., None]
+    return ops.sum(vectors * is_token, axis=1) / ops.maximum(ops.sum(is_token, axis=1), 1)
+
+
+def _linear_weights(size: int, num_outputs: int) -> Any:
+    from keras import layers
+
+    return layers.Embedding(size, num_outputs, embeddings_initializer="zeros", dtype="float32")
 
 
 def linear_variables(model: Any) -> list[Any]:

@@ -3,9 +3,10 @@
 import argparse
 
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.raw_data.sources import CACHE_DIR, SOURCES
+from components.prepare_examples.raw_data.sources import CACHE_DIR
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from trainer.config.flags import add_flags
+from trainer.workloads.loading import BUILT_IN
 
 DESCRIPTION = f"""\
 Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.
@@ -17,13 +18,14 @@ shard, the source of the data and its checksums. The same input always gives the
 
 schema.pbtxt and statistics describe the examples, in tensorflow-metadata's format and in JSON.
 
-A table (taxi) can be read from your own CSV or Parquet files. Rows with impossible values are
+Data of your own is described by a workload file: a table (CSV or Parquet), class folders of images,
+or TFRecords. Rows with impossible values are
 quarantined, not dropped: quarantine-*.jsonl has each of them with the reason, and the manifest
 accounts for every row. statistics.json describes each feature of each split, report.html shows it,
 and anomalies.json lists where the data differs from a schema or from an earlier run. Rows that
-repeat another row's unique_key are kept, counted in the manifest and reported as a warning.
+repeat another row's key are kept, counted in the manifest and reported as a warning.
 
-workloads: {", ".join(sorted(SOURCES))}"""
+workloads: {", ".join(BUILT_IN)}, or the path of a workload file or its folder"""
 
 EXAMPLES = """\
 examples:

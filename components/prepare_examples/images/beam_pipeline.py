@@ -15,7 +15,7 @@ from typing import Any
 
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.formats import IMAGES
+from components.prepare_examples.images.formats import batches_of, num_channels, row_bytes
 from components.prepare_examples.publish import MANIFEST
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.statistics.drift import STATISTICS
@@ -26,12 +26,13 @@ from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import record_file
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, Shard
 from trainer.json_types import Json
+from trainer.workloads.sources import ImageFormat
 
 
 def write_examples(
     shards: Sequence[Shard],
     *,
-    workload: str,
+    kind: ImageFormat,
     data_dir: Path,
     output_dir: Path,
     beam_options: Sequence[str] = (),
@@ -40,31 +41,33 @@ def write_examples(
 
     Args:
         shards: the files to write.
-        workload: a key of IMAGES.
+        kind: the format of the raw files.
         data_dir: the raw files, verified.
         output_dir: an existing folder.
         beam_options: Beam's flags; without `--runner` the pipeline runs in this process.
     """
     return run_pipeline(
         [tuple(shard) for shard in shards],
-        partial(write_shard, workload=workload, data_dir=str(data_dir), output_dir=str(output_dir)),
+        partial(write_shard, kind=kind, data_dir=str(data_dir), output_dir=str(output_dir)),
         merge_entries,
         folder=output_dir,
         flags=beam_options,
     )
 
 
-def write_shard(shard: tuple[Any, ...], *, workload: str, data_dir: str, output_dir: str) -> Json:
+def write_shard(
+    shard: tuple[Any, ...], *, kind: ImageFormat, data_dir: str, output_dir: str
+) -> Json:
     """Write one TFRecord file, in one step; return its entry for the manifest."""
     described = Shard(*shard)
     path = Path(output_dir, described.file)
     unfinished = path.with_name(f".{path.name}.partial")
     compression = "GZIP" if path.suffix == ".gz" else ""
-    images = IMAGES[workload]
-    statistics = ImageStatistics(images.num_channels)
-    encoder = ImageEncoder(num_channels=images.num_channels, num_pixels=images.num_pixels)
+    channels = num_channels(kind)
+    statistics = ImageStatistics(channels)
+    encoder = ImageEncoder(num_channels=channels, num_pixels=row_bytes(kind) // channels)
     with record_file(unfinished, compression=compression, strategy=zlib.Z_RLE) as file:
-        for batch in images.batches(Path(data_dir), described):
+        for batch in batches_of(kind, Path(data_dir), described):
             statistics.add(batch)
             file.write(encoder.encode(*batch))
     _check_count(described, statistics.num_images)
@@ -95,18 +98,18 @@ def merge_entries(entries: Iterable[Json]) -> Json:
     return {"splits": splits, "statistics": summaries}
 
 
-def write_manifest(result: Json, *, header: Json, folder: Path) -> None:
+def write_manifest(result: Json, *, header: Json, folder: Path, num_bytes: int) -> None:
     """Write statistics, schema and then the manifest, which marks a complete dataset.
 
     Args:
         result: of `write_examples`.
         header: the manifest's first fields.
         folder: of the shards.
+        num_bytes: of an image.
     """
-    images = IMAGES[header["workload"]]
     statistics = {"workload": header["workload"], "splits": result["statistics"]}
     (folder / STATISTICS).write_text(json.dumps(statistics) + "\n")
-    facets = image_facets(statistics, num_bytes=images.row_bytes)
+    facets = image_facets(statistics, num_bytes=num_bytes)
     (folder / "statistics.pb").write_bytes(facets.SerializeToString(deterministic=True))
     write_schema(image_schema(statistics), folder / "schema.pbtxt")
     schema_sha256 = sha256_of(folder / "schema.pbtxt")

@@ -1,31 +1,35 @@
-"""Readers of the workloads' images."""
+"""Readers of the formats of images that a source may declare."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from components.prepare_examples.images import cifar10, mnist
+from components.prepare_examples.images import binary_batches, idx_images
 from components.prepare_examples.tfrecords.image_encoder import Batch
 from components.prepare_examples.tfrecords.shards import Rows, Shard
+from trainer.workloads.sources import BinaryBatches, IdxImages, ImageFormat
+
+READERS: dict[type, Any] = {BinaryBatches: binary_batches, IdxImages: idx_images}
 
 
-@dataclass(frozen=True)
-class Images:
-    """Reader of a workload's images. To add one, write a module like `mnist` and an entry below."""
-
-    split_rule: str
-    num_channels: int
-    num_pixels: int
-    splits: Callable[[Path], dict[str, Rows]]
-    batches: Callable[[Path, Shard], Iterator[Batch]]
-
-    @property
-    def row_bytes(self) -> int:
-        """The bytes of an image."""
-        return self.num_channels * self.num_pixels
+def splits_of(kind: ImageFormat, data_dir: Path) -> dict[str, Rows]:
+    """Return the rows of each split, after checking every raw file."""
+    found: dict[str, Rows] = READERS[type(kind)].splits(kind, data_dir)
+    return found
 
 
-IMAGES = {
-    "cifar10": Images(cifar10.SPLIT_RULE, 3, 1024, cifar10.splits, cifar10.batches),
-    "mnist": Images(mnist.SPLIT_RULE, 1, 784, mnist.splits, mnist.batches),
-}
+def batches_of(kind: ImageFormat, data_dir: Path, shard: Shard) -> Iterator[Batch]:
+    """Return the shard's images and labels, in the raw files' order."""
+    found: Iterator[Batch] = READERS[type(kind)].batches(kind, data_dir, shard)
+    return found
+
+
+def num_channels(kind: ImageFormat) -> int:
+    """Return the channels of an image."""
+    return kind.shape[2] if len(kind.shape) > 2 else 1  # noqa: PLR2004
+
+
+def row_bytes(kind: ImageFormat) -> int:
+    """Return the bytes of an image."""
+    return math.prod(kind.shape)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.prepare_examples.images.beam_pipeline import write_examples, write_manifest
-from components.prepare_examples.images.formats import IMAGES
+from components.prepare_examples.images.formats import row_bytes, splits_of
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import sha256_of
-from components.prepare_examples.raw_data.sources import source_of
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     Rows,
@@ -20,13 +19,15 @@ from components.prepare_examples.tfrecords.shards import (
     plan_shards,
 )
 from trainer.json_types import Json
+from trainer.workloads.base import Workload
+from trainer.workloads.sources import ImageFormat, Source
 
 
 @dataclass(frozen=True)
 class ImageJob:
     """A planned run: its shards, and the manifest's first fields."""
 
-    workload: str
+    workload: Workload
     data_dir: Path
     shards: list[Shard]
     header: Json
@@ -34,21 +35,33 @@ class ImageJob:
     beam_options: tuple[str, ...]
 
 
-def plan(workload: str, data_dir: Path, options: PrepareOptions) -> ImageJob:
+def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> ImageJob:
     """Fetch and check the raw files, and plan the shards."""
-    options.check_images(workload)
-    fetch(workload, data_dir, trust_files=options.trust_files)
-    splits = limit_splits(IMAGES[workload].splits(data_dir), options.max_examples)
+    options.check_images(workload.name)
+    kind = format_of(workload)
+    fetch(workload.reference, data_dir, trust_files=options.trust_files)
+    splits = limit_splits(splits_of(kind, data_dir), options.max_examples)
     compression = COMPRESSIONS[options.compression]
-    row_bytes = IMAGES[workload].row_bytes
     num_shards = {
-        name: options.planned_shards((rows.stop - rows.start) * row_bytes, split=name)
+        name: options.planned_shards((rows.stop - rows.start) * row_bytes(kind), split=name)
         for name, rows in splits.items()
     }
     shards = plan_shards(splits, num_shards, compression=compression)
     header = _header(workload, splits, options)
     is_verified = not options.trust_files
     return ImageJob(workload, data_dir, shards, header, is_verified, options.beam_options)
+
+
+def _source(workload: Workload) -> Source:
+    assert workload.source is not None
+    return workload.source
+
+
+def format_of(workload: Workload) -> ImageFormat:
+    """Return the format of a workload's images."""
+    kind = _source(workload).format
+    assert kind is not None
+    return kind
 
 
 def explain(job: ImageJob) -> list[str]:
@@ -65,13 +78,14 @@ def write(job: ImageJob, folder: Path) -> None:
         sources = thread.submit(_sources, job)
         result = write_examples(
             job.shards,
-            workload=job.workload,
+            kind=format_of(job.workload),
             data_dir=job.data_dir,
             output_dir=folder,
             beam_options=job.beam_options,
         )
         header = {**job.header, "sources": sources.result()}
-    write_manifest(result, header=header, folder=folder)
+    num_bytes = row_bytes(format_of(job.workload))
+    write_manifest(result, header=header, folder=folder, num_bytes=num_bytes)
 
 
 def _sources(job: ImageJob) -> list[Json]:
@@ -82,17 +96,20 @@ def _sources(job: ImageJob) -> list[Json]:
             "sha256": file.sha256 if job.is_verified else sha256_of(job.data_dir / file.name),
             "verified": job.is_verified,
         }
-        for file in source_of(job.workload).files
+        for file in _source(job.workload).files
     ]
 
 
-def _header(workload: str, splits: Mapping[str, Rows], options: PrepareOptions) -> Json:
-    split_rule = IMAGES[workload].split_rule
+def _header(workload: Workload, splits: Mapping[str, Rows], options: PrepareOptions) -> Json:
+    kind = format_of(workload)
+    split_rule = kind.split_rule or (
+        f"by the given order: eval is the last 1 / {kind.eval_share} of the training files"
+    )
     if options.max_examples:
         kept = {name: rows.stop - rows.start for name, rows in splits.items()}
         split_rule += f"; limited to the first of each: {json.dumps(kept)}"
     return {
-        "workload": workload,
+        "workload": workload.name,
         "compression": COMPRESSIONS[options.compression],
         "split_rule": split_rule,
         "settings": options.changed(),

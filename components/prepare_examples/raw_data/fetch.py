@@ -5,11 +5,15 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DamagedError, DataError, RouteError
 from components.prepare_examples.raw_data.files import gunzip, in_threads, sha256_of
-from components.prepare_examples.raw_data.source_file import SourceFile
-from components.prepare_examples.raw_data.sources import Source, source_of
+from components.prepare_examples.raw_data.png_batches import fetch_png_batches
+from components.prepare_examples.raw_data.routes import fetch_by
+from components.prepare_examples.raw_data.sources import source_of
+from trainer.workloads.sources import Source, SourceFile
 
 TABLES = ("*.parquet", "*.csv", "*.csv.gz")
 OWN_TABLES = "bigquery-"
+
+fetch_by.register(fetch_png_batches)
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +25,7 @@ def fetch(workload: str, data_dir: str | Path, *, trust_files: bool = False) -> 
     and renamed if not. Missing files are fetched, from the official address first.
 
     Args:
-        workload: a key of SOURCES.
+        workload: its reference.
         data_dir: the cache folder; created if missing. Nothing is fetched once it is complete.
         trust_files: use the files unverified and fetch none, for other data in the same format.
 
@@ -33,7 +37,7 @@ def fetch(workload: str, data_dir: str | Path, *, trust_files: bool = False) -> 
 
 
 def fetch_source(source: Source, folder: Path, *, trust_files: bool = False) -> dict[str, Path]:
-    """Return the paths of a source's raw files, as `fetch`; the source need not be in SOURCES."""
+    """Return the paths of a source's raw files, as `fetch`."""
     folder.mkdir(parents=True, exist_ok=True)
     _refuse_tables(source, folder)
     if trust_files:
@@ -77,7 +81,7 @@ def _fetch_missing(source: Source, folder: Path) -> None:
             return
         logger.info("%s: fetching %d files from %s", source.title, len(missing), route.name)
         try:
-            route.fetch(missing, folder)
+            fetch_by(route, missing, folder)
         except RouteError as error:
             logger.warning("%s: %s", route.name, error)
             reasons.append(f"{route.name}: {error}")

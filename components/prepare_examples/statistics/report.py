@@ -52,7 +52,10 @@ def _row(name: str, columns: Mapping[str, Json]) -> str:
 
 def _cell(feature: Json) -> str:
     total = feature["num_present"] + feature["num_missing"]
-    facts = [f"{feature['num_unique']:,}{'' if feature['is_exact'] else '+'} distinct"]
+    what = "tokens" if "tokens" in feature else "distinct"
+    facts = [f"{feature['num_unique']:,}{'' if feature['is_exact'] else '+'} {what}"]
+    if feature.get("is_list"):
+        facts.append(f"{feature['num_values']:,} values in lists")
     if feature["num_missing"]:
         facts.append(f"<b>{feature['num_missing'] / total:.1%} missing</b>")
     if feature.get("mean") is not None:

@@ -27,13 +27,25 @@ def infer_schema(statistics: Json) -> "schema_pb2.Schema":
     for name, found in statistics["splits"]["train"]["features"].items():
         feature = schema.feature.add(name=name)
         feature.type = schema_pb2.FeatureType.Value(_type(found["type"]))
-        feature.value_count.min = feature.value_count.max = 1
+        _count_values(feature, found)
         feature.presence.min_fraction = least_presence(found)
-        if found["type"] == "STRING" and found["num_unique"] <= MAX_DOMAIN:
+        is_category = found["type"] == "STRING" and "tokens" not in found
+        if is_category and found["num_unique"] <= MAX_DOMAIN:
             feature.string_domain.name = name
             feature.string_domain.value.extend(sorted(value for value, _ in found["top_values"]))
             feature.distribution_constraints.min_domain_mass = 0.9
     return schema
+
+
+def _count_values(feature: Any, found: Json) -> None:
+    """Set how many values an example has; of lists of one length that length, of others any."""
+    counts = feature.value_count
+    if not found.get("is_list"):
+        counts.min = counts.max = 1
+    elif found["min_length"] is not None:
+        counts.min = 0
+        if found["min_length"] == found["max_length"]:
+            counts.min = counts.max = found["max_length"]
 
 
 def least_presence(found: Json) -> float:
@@ -92,13 +104,14 @@ def _add_feature(dataset: Any, name: str, found: Json) -> None:
     specific = feature.string_stats if is_text else feature.num_stats
     common = specific.common_stats
     common.num_non_missing, common.num_missing = found["num_present"], found["num_missing"]
-    common.tot_num_values = found["num_present"]
+    common.tot_num_values = found.get("num_values", found["num_present"])
     if found["num_present"]:
-        common.min_num_values = common.max_num_values = 1
-        common.avg_num_values = 1.0
+        common.min_num_values = found.get("min_length", 1)
+        common.max_num_values = found.get("max_length", 1)
+        common.avg_num_values = common.tot_num_values / found["num_present"]
     if is_text:
         _add_texts(specific, found)
-    elif found["num_present"]:
+    elif found["quantiles"]:
         _add_numbers(specific, found)
 
 

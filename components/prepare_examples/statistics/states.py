@@ -20,17 +20,57 @@ and, for numbers (null if no example has the feature),
     "quantiles"    101 numbers: quantiles[i] is the i-th percentile, quantiles[50] the median
     "histogram"    {"edges": [21 numbers], "counts": [20 numbers]}: equal widths from min to max
 
+A list also has "is_list": true; its values are counted one by one ("num_present" and "num_missing"
+still count examples), and
+
+    "num_values"   number of values in all; "min_length", "max_length" in an example that has any
+
+A Text (declared with `Text`) is of type "STRING", and its tokens are counted instead of its values:
+"num_unique" and "top_values" are those of tokens, and it has
+
+    "tokens"       [[token, count], …], the most frequent first, at most its max_tokens, in lower
+                   case and without punctuation, as keras.layers.TextVectorization makes them
+
 For images, "features" has the single entry `label`, of type "INT" with the classes in "top_values",
 and the split has "pixels": {"mean": [a number per channel], "std": […]}, of bytes 0 to 255.
 """
 
-from components.prepare_examples.statistics.numbers import Numbers
+from components.prepare_examples.statistics.lists import Lists
+from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES, Numbers
 from components.prepare_examples.statistics.texts import Strings
+from components.prepare_examples.statistics.words import Words
 from trainer.json_types import Json
 
+Statistic = Numbers | Strings | Words | Lists
 
-def from_state(state: Json) -> Numbers | Strings:
-    """Return the instance of a state from `to_state` of either class."""
+
+def new_statistic(kind: str, *, is_list: bool = False, num_listed: int = 0) -> Statistic:
+    """Return empty statistics of a column.
+
+    Args:
+        kind: of tables.table_schema.Column.
+        is_list: True if an example may have several values.
+        num_listed: how many values to list; NUM_TOP_VALUES if it is less.
+    """
+    listed = max(num_listed, NUM_TOP_VALUES)
+    found: Statistic
+    if kind == "words":
+        found = Words(num_listed=listed)
+    elif kind == "text":
+        found = Strings(num_listed=listed)
+    else:
+        found = Numbers("FLOAT" if kind == "float" else "INT", num_listed=listed)
+    return Lists(found) if is_list else found
+
+
+def from_state(state: Json) -> Statistic:
+    """Return the instance of a state from `to_state` of any class."""
+    if "values_of_lists" in state:
+        inner = from_state(state["values_of_lists"])
+        assert not isinstance(inner, Lists)
+        return Lists.from_state(state, inner)
+    if "tokens" in state:
+        return Words.from_state(state)
     return Strings.from_state(state) if state["type"] == "STRING" else Numbers.from_state(state)
 
 

@@ -20,6 +20,7 @@ class Strings:
     num_present: int = 0
     is_exact: bool = True
     counts: dict[str, int] = field(default_factory=dict)
+    num_listed: int = NUM_TOP_VALUES
 
     def add(self, column: pa.Array) -> None:
         """Count a column of texts or nulls."""
@@ -45,6 +46,7 @@ class Strings:
             "num_present": self.num_present,
             "is_exact": self.is_exact,
             "counts": dict(self.counts),
+            "num_listed": self.num_listed,
         }
 
     @classmethod
@@ -70,7 +72,7 @@ class Strings:
             "num_missing": self.num_missing,
             "num_unique": len(self.counts),
             "is_exact": self.is_exact,
-            "top_values": [list(item) for item in ranked[:NUM_TOP_VALUES]],
+            "top_values": [list(item) for item in ranked[: self.num_listed]],
         }
 
 

@@ -27,7 +27,7 @@ def write_table(
     return run_pipeline(
         [part.to_json() for part in parts],
         partial(write_part, options_json=options.to_json(), output_dir=str(output_dir)),
-        finish,
+        partial(finish, key=options.schema.key),
         folder=output_dir,
         flags=beam_options,
     )
@@ -55,26 +55,34 @@ def empty_result() -> Json:
         "quarantine": [],
         "tally": {
             **{"read": 0, "written": 0, "filtered": 0},
-            **{"quarantined": {}, "missing": {}, "zones": {}, "differing": {}},
+            **{"quarantined": {}, "missing": {}, "zones": {}, "differing": {}, "labels": {}},
         },
         "keys": None,
         "statistics": {split: {} for split in SPLITS},
     }
 
 
-def finish(results: Iterable[Json]) -> Json:
-    """Return the summary of all parts' results, with the files in order."""
-    merged = merge_results(results)
+def finish(results: Iterable[Json], *, key: str = "") -> Json:
+    """Return the summary of all parts' results, with the files in order; `key` is that of rows."""
+    merged = merge_results(sorted(results, key=_first_file))
     return {
         "shards": sorted(merged["shards"], key=lambda entry: str(entry["file"])),
         "quarantine": sorted(merged["quarantine"], key=lambda entry: str(entry["file"])),
         "tally": merged["tally"],
-        "duplicates": KeyCounts.from_state(merged["keys"]).summary() if merged["keys"] else None,
+        "duplicates": _duplicates(merged["keys"], key),
         "statistics": {
             split: {name: from_state(state).summary() for name, state in features.items()}
             for split, features in merged["statistics"].items()
         },
     }
+
+
+def _duplicates(keys: Json | None, key: str) -> Json | None:
+    return {"column": key, **KeyCounts.from_state(keys).summary()} if keys else None
+
+
+def _first_file(result: Json) -> str:
+    return min((str(entry["file"]) for entry in result["shards"]), default="")
 
 
 def _sum_tallies(one: Json, other: Json) -> Json:

@@ -1,9 +1,7 @@
-"""The columns of a table: checked in a file's header, and turned into examples.
-
-Which columns there are is the workload's matter (`trainer.workloads.taxi_table`).
-"""
+"""The columns of a table: checked in a file's header, and turned into examples."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pyarrow as pa
@@ -11,93 +9,152 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.statistics.numbers import Numbers
-from components.prepare_examples.statistics.texts import Strings
+from components.prepare_examples.statistics.states import Statistic, new_statistic
+from components.prepare_examples.tables.table_schema import (
+    FLOAT,
+    MAX_CLASSES,
+    MULTILABEL,
+    REGRESSION,
+    TableSchema,
+)
 from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
-from trainer.workloads.taxi_table import (
-    DROPPED,
-    FEATURES,
-    FLOATS,
-    GROUP_KEY,
-    INTS,
-    KEYS,
-    LABEL,
-    LABEL_COLUMNS,
-    PORTAL_NAMES,
-    REQUIRED,
-    ROW_KEY,
-    STRINGS,
-    make_label,
-)
+from trainer.suggest import did_you_mean
 
-NAMES = (*FEATURES, LABEL)
-KNOWN = {*FEATURES, *DROPPED}
 # Names of the column of row numbers that pandas writes before a table's own columns.
 INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}
 
 
-def canonical_name(name: str) -> str:
-    """Return a column's name in the workload's table; `Trip ID` of the portal is `unique_key`."""
-    plain = "_".join(name.strip().lower().split())
-    return PORTAL_NAMES.get(plain, plain)
+def normal_form(name: str) -> str:
+    """Return a column's name in lower case with underscores; `Trip ID` is `trip_id`."""
+    return "_".join(name.strip().lower().split())
 
 
-def check_header(names: Iterable[str], *, file: str, ignored: Iterable[str] = ()) -> list[str]:
-    """Return the canonical names of a file's columns.
+def check_header(
+    names: Sequence[str], *, schema: TableSchema, file: str, ignored: Iterable[str] = ()
+) -> list[str]:
+    """Return the names of a file's columns in the schema; unused columns keep their own.
+
+    A column has the name or an alias of the schema, exactly or in normal form.
 
     Raises:
         DataError: a column is missing, unknown or duplicated; names the file and the column.
     """
-    columns = [canonical_name(name) for name in names]
+    columns = _named(names, schema)
     for name in columns:
         if columns.count(name) > 1:
             raise DataError(f"{file}: the column {name!r} occurs twice")
-    missing = [name for name in REQUIRED if name not in columns]
+    missing = [name for name in schema.expected if name not in columns]
+    skipped = _skipped(columns, schema, ignored)
+    unknown = [name for name in columns if name not in _known(schema) and name not in skipped]
     if missing:
+        hint = did_you_mean(missing[0], unknown or columns)
+        shown = ", ".join(map(repr, missing))
         raise DataError(
-            f"{file}: the column {missing[0]!r} is missing (all missing: {', '.join(missing)}); "
-            f"the file has {', '.join(columns)}"
+            f"{file}: the column {missing[0]!r} is missing (all missing: {shown});"
+            f"{hint} the file has {', '.join(columns)}"
         )
-    ignored = INDEX_NAMES | {canonical_name(name) for name in ignored}
-    unknown = [name for name in columns if name not in KNOWN and name not in ignored]
     if unknown:
         raise DataError(
-            f"{file}: the column {unknown[0]!r} is not a column of this table; remove it, or "
-            f"add it to ignore_columns ({', '.join(unknown)})"
+            f"{file}: the column {unknown[0]!r} is not a column of this table; declare it as a"
+            f" feature of {schema.workload}, or add it to ignore_columns ({', '.join(unknown)})"
         )
     return columns
 
 
-def default_key(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns to split by: the row's key, or those of GROUP_KEY that the table has.
+def _known(schema: TableSchema) -> set[str]:
+    label = () if schema.label.rule_columns else (schema.label.name,)
+    return {*schema.by_name, *schema.keys, *label}
 
-    Rows of the same key are in the same split. The taxi sample has neither trip ids nor taxi ids:
-    all trips that started in the same quarter of an hour are in the same split.
+
+def _named(names: Sequence[str], schema: TableSchema) -> list[str]:
+    """Return for each name of a file that of the schema, or else the name itself."""
+    known = _known(schema)
+    by_form = {normal_form(name): name for name in known}
+    by_form |= {normal_form(alias): name for alias, name in schema.aliases.items()}
+    found = [
+        name if name in known else schema.aliases.get(name, by_form.get(normal_form(name), name))
+        for name in names
+    ]
+    return [name.strip() if name not in known else name for name in found]
+
+
+def _skipped(columns: Sequence[str], schema: TableSchema, ignored: Iterable[str]) -> set[str]:
+    patterns = [*schema.ignored, *ignored]
+    forms = [normal_form(pattern) for pattern in patterns]
+    return {
+        name
+        for name in columns
+        if normal_form(name) in INDEX_NAMES
+        or any(fnmatchcase(name, pattern) for pattern in patterns)
+        or any(fnmatchcase(normal_form(name), form) for form in forms)
+    }
+
+
+def default_key(columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
+    """Return the columns to split by: the row's key, those of group_by, or else all of a row.
+
+    Rows of the same key are in the same split.
     """
-    if ROW_KEY in columns:
-        return (ROW_KEY,)
-    return tuple(name for name in GROUP_KEY if name in columns)
+    if schema.key in columns:
+        return (schema.key,)
+    return tuple(name for name in schema.group_by if name in columns) or row_columns(schema)
 
 
-def check_key(key: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+def row_columns(schema: TableSchema) -> tuple[str, ...]:
+    """Return the columns that together tell rows without a key apart."""
+    label = (
+        () if schema.label.rule_columns or schema.label.kind == MULTILABEL else (schema.label.name,)
+    )
+    parts = {column.name for column in schema.parts}
+    singles = [c.name for c in schema.columns if not c.is_list and c.name not in parts]
+    return (*singles, *label)
+
+
+def check_key(key: Sequence[str], columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
     """Return the columns to split by.
 
     Raises:
         DataError: a column is missing, or holds neither integers nor texts; names the allowed ones.
     """
-    allowed = [name for name in (*KEYS, *INTS, *STRINGS) if name in columns]
+    whole = [c.name for c in schema.columns if c.kind != FLOAT and not c.is_list and c.is_stored]
+    allowed = [name for name in dict.fromkeys((*schema.keys, *whole)) if name in columns]
     for name in key:
         if name not in allowed:
             raise DataError(f"split_key is {name!r}; allowed are {', '.join(allowed)}")
     return tuple(key)
 
 
-def to_examples(table: pa.Table) -> pa.Table:
-    """Return the features and the label of clean rows."""
-    columns = {name: table[name].combine_chunks() for name in FEATURES}
-    columns[LABEL] = pa.array(make_label({name: table[name].to_numpy() for name in LABEL_COLUMNS}))
+def to_examples(table: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return the features and the label of clean rows.
+
+    Raises:
+        DataError: the label's rule returns something else than 0 or 1 for each row.
+    """
+    columns = {name: table[name].combine_chunks() for name in schema.features}
+    label = schema.label.name
+    columns[label] = _ruled(table, schema) if schema.rule else table[label].combine_chunks()
     return pa.table(columns)
+
+
+def _ruled(table: pa.Table, schema: TableSchema) -> pa.Array:
+    """Return the label that a rule computes."""
+    assert schema.rule is not None
+    columns = schema.label.rule_columns
+    found = np.asarray(schema.rule({name: table[name].to_numpy() for name in columns}))
+    name = schema.label.name
+    if found.shape != (table.num_rows,):
+        raise DataError(
+            f"the rule of the label {name} returned an array of shape {found.shape} for"
+            f" {table.num_rows:,} rows; it must return one 0 or 1 for each"
+        )
+    whole = found.astype(np.int64)
+    wrong = np.flatnonzero((whole != found) | (whole < 0) | (whole > 1))
+    if wrong.size:
+        raise DataError(
+            f"the rule of the label {name} returned {found[wrong[0]]!r}; it must return 0 or 1"
+        )
+    return pa.array(whole)
 
 
 def splits_of(
@@ -108,25 +165,34 @@ def splits_of(
     return split_numbers(hashes, ratios)
 
 
-def is_complete(examples: pa.Table) -> pa.Array:
+def is_complete(examples: pa.Table, schema: TableSchema) -> pa.Array:
     """Return for each row whether it has every feature."""
     complete = pa.array([True] * examples.num_rows)
-    for name in FEATURES:
+    for name in schema.features:
         complete = pc.and_(complete, examples[name].combine_chunks().is_valid())
     return complete
 
 
-def new_statistics() -> dict[str, Numbers | Strings]:
+def new_statistics(schema: TableSchema) -> dict[str, Statistic]:
     """Return empty statistics of each feature and the label."""
-    numbers = {name: Numbers("FLOAT") for name in FLOATS}
-    whole = {name: Numbers("INT") for name in (*INTS, LABEL)}
-    texts = {name: Strings() for name in STRINGS}
-    found: dict[str, Numbers | Strings] = {**numbers, **whole, **texts}
-    return {name: found[name] for name in NAMES}
+    label = schema.label
+    return {
+        **{
+            c.name: new_statistic(c.kind, is_list=c.is_list, num_listed=c.num_listed)
+            for c in schema.stored
+        },
+        label.name: new_statistic(
+            label.stored_kind, is_list=label.kind == MULTILABEL, num_listed=MAX_CLASSES
+        ),
+    }
 
 
-def encode(examples: pa.Table) -> pa.Array:
+def encode(examples: pa.Table, schema: TableSchema) -> pa.Array:
     """Return a serialised tf.train.Example for each row; missing values are absent features."""
-    columns = {name: examples[name].combine_chunks() for name in NAMES}
-    columns |= {name: columns[name].cast(pa.float32()) for name in FLOATS}
+    columns = {name: examples[name].combine_chunks() for name in schema.names}
+    floats = [column.name for column in schema.stored if column.kind == FLOAT]
+    floats += [schema.label.name] if schema.label.kind == REGRESSION else []
+    for name in floats:
+        is_list = pa.types.is_list(columns[name].type)
+        columns[name] = columns[name].cast(pa.list_(pa.float32()) if is_list else pa.float32())
     return encode_rows(columns)

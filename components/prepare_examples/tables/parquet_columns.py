@@ -11,15 +11,9 @@ from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables.quarantine import BadRows
-from components.prepare_examples.tables.rows import (
-    NUMBERS,
-    TEXTS,
-    Block,
-    parse_numbers,
-    parse_texts,
-)
-from components.prepare_examples.tables.times import wall_times
-from trainer.workloads.taxi_table import DERIVED, TIME
+from components.prepare_examples.tables.rows import Block, parse_column
+from components.prepare_examples.tables.table_schema import MULTILABEL, PART, TIME, TableSchema
+from components.prepare_examples.tables.values.times import wall_times
 
 UUID_BYTES = 16
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # in every file that Spark writes
@@ -27,29 +21,33 @@ ALLOWED = {
     "number": "numbers, decimals or texts of numbers",
     "text": "texts or numbers",
     "time": "timestamps, dates, Unix seconds or texts",
+    "list": "lists, or texts with the values of a list",
 }
 
 
 def from_columns(
-    batch: pa.RecordBatch, columns: Sequence[str], *, path: str, time_zone: str
+    batch: pa.RecordBatch, columns: Sequence[str], schema: TableSchema, *, path: str
 ) -> Block:
     """Return a block from typed columns; timestamps are converted to wall time.
 
     Raises:
         DataError: a column has a type that cannot be converted; names it.
     """
-    bad, zones = BadRows(), Counter[str]()
-    raw = {n: c for n, c in zip(columns, batch.columns, strict=True) if n in NUMBERS | TEXTS}
+    bad, zones = BadRows(), Counter[tuple[str, str]]()
+    wanted = schema.numbers | schema.texts
+    raw = {n: c for n, c in zip(columns, batch.columns, strict=True) if n in wanted}
     plain = {name: _plain(column) for name, column in raw.items()}
     arrays = {}
     for name, column in plain.items():
-        kind = _kind(name)
-        if kind == "time" and (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
-            arrays[name] = wall_times(column, time_zone=time_zone)
+        known = schema.by_name.get(name)
+        kind = known.kind if known else ""
+        if kind == TIME and (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+            assert known is not None
+            arrays[name] = wall_times(column, known)
             if getattr(column.type, "tz", None):
-                zones[column.type.tz] += len(column) - column.null_count
-        elif name not in DERIVED or _is_plain(column.type):  # derived ones are recomputed
-            arrays[name] = _converted(column, name, kind, bad, path=path)
+                zones[name, column.type.tz] += len(column) - column.null_count
+        elif kind != PART or _is_plain(column.type):  # parts are computed again
+            arrays[name] = _converted(column, name, bad, schema, path=path)
     numbers = np.arange(batch.num_rows)
     return Block(pa.table(arrays), pa.table(plain), bad, numbers, [], zones=zones)
 
@@ -71,12 +69,6 @@ def with_spark_zone(batch: pa.RecordBatch, file: parquet.ParquetFile) -> pa.Reco
     return batch
 
 
-def _kind(name: str) -> str:
-    if name == TIME:
-        return "time"
-    return "number" if name in NUMBERS else "text"
-
-
 def _plain(column: pa.Array) -> pa.Array:
     """Return a column decoded from a dictionary, an extension type or UUID bytes."""
     if isinstance(column, pa.ExtensionArray):
@@ -89,16 +81,35 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _converted(column: pa.Array, name: str, kind: str, bad: BadRows, *, path: str) -> pa.Array:
+def _converted(
+    column: pa.Array, name: str, bad: BadRows, schema: TableSchema, *, path: str
+) -> pa.Array:
+    known = schema.by_name.get(name)
+    is_list = known.is_list if known else schema.label.kind == MULTILABEL
+    if is_list and _is_list(column.type):
+        return column.cast(pa.list_(column.type.value_type))
+    if pa.types.is_boolean(column.type) and name in schema.texts:
+        column = column.cast(pa.string())
     if _is_text(column.type):
         content = column.cast(pa.binary())
-        content = pc.if_else(pc.equal(content, b""), pa.scalar(None, pa.binary()), content)
-        return (parse_numbers if kind == "number" else parse_texts)(content, name, bad)
-    if _is_plain(column.type):
-        return column.cast(pa.string()) if kind == "text" else _numbers(column)
+        is_missing = pc.is_in(content, pa.array(["", *schema.missing]).cast(pa.binary()))
+        content = pc.if_else(is_missing, pa.scalar(None, pa.binary()), content)
+        return parse_column(content, name, bad, schema)
+    if _is_plain(column.type) and not is_list:
+        is_text = name in schema.texts and not (known and known.kind == TIME)
+        return column.cast(pa.string()) if is_text else _numbers(column)
+    kind = "number" if name in schema.numbers else "text"
+    if known and known.kind == TIME:
+        kind = "time"
     raise DataError(
-        f"{path}: the column {name!r} has the type {column.type}; allowed are {ALLOWED[kind]}"
+        f"{path}: the column {name!r} has the type {column.type}; allowed are"
+        f" {ALLOWED['list' if is_list else kind]}"
     )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = ("is_list", "is_large_list", "is_fixed_size_list")
+    return any(getattr(pa.types, test)(kind) for test in tests)
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -36,13 +36,14 @@ def by_column(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{_shown(name)} {count:,}" for name, count in _ranked(counts))
 
 
-def check_share(result: Json, folder: Path, *, max_share: float) -> None:
+def check_share(result: Json, folder: Path, *, max_share: float, what: str = "rows") -> None:
     """Check that at most a share of all rows is quarantined.
 
     Args:
         result: the merged result of all parts.
         folder: the folder of their side files.
         max_share: 0 allows no row, 1 all.
+        what: the name of rows.
 
     Raises:
         DataError: names the worst columns with reasons, values and rows.
@@ -55,9 +56,9 @@ def check_share(result: Json, folder: Path, *, max_share: float) -> None:
     seen = _first_rows([folder / entry["file"] for entry in result["quarantine"]], dict(worst))
     columns = "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
     raise DataError(
-        f"{num_bad:,} of {tally['read']:,} rows ({num_bad / tally['read']:.1%}) are bad, and "
+        f"{num_bad:,} of {tally['read']:,} {what} ({num_bad / tally['read']:.1%}) are bad, and "
         f"max_quarantine is {max_share:.1%}: {columns}; correct the files, or raise "
-        "max_quarantine to continue without these rows"
+        f"max_quarantine to continue without these {what}"
     )
 
 
@@ -82,7 +83,8 @@ def _first_rows(files: list[Path], counts: dict[str, int]) -> dict[str, str]:
                 if rows is not None and len(rows) < NUM_ROWS:
                     path = "" if named.get(entry["column"]) == entry["file"] else entry["file"]
                     named[entry["column"]] = entry["file"]
-                    rows.append(f"{path} row {entry['row']}: {entry['reason']}".strip())
+                    place = f"row {entry['row']}:" if "row" in entry else ""
+                    rows.append(" ".join(filter(None, [path, place, entry["reason"]])))
                     num_left -= 1
                 if not num_left:
                     break

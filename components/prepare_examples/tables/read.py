@@ -12,24 +12,24 @@ from components.prepare_examples.tables.files import damaged, gzip_errors, open_
 from components.prepare_examples.tables.parquet_columns import from_columns, with_spark_zone
 from components.prepare_examples.tables.plan import Segment
 from components.prepare_examples.tables.rows import Block, read_csv_block
+from components.prepare_examples.tables.table_schema import TableSchema
 
 BATCH_ROWS = 32_768
 
 
-def blocks(segment: Segment, *, time_zone: str) -> Iterator[tuple[int, Block]]:
+def blocks(segment: Segment, schema: TableSchema) -> Iterator[tuple[int, Block]]:
     """Yield the segment's blocks, each with the number of rows before it in the file.
 
     Args:
         segment: the segment to read.
-        time_zone: of the wall time that a time with a zone is converted to.
+        schema: the columns to read.
 
     Raises:
         DataError: the file is damaged, or its newlines do not match its records; names the rows.
     """
     row, left = segment.first_row, segment.max_rows
-    found = (
-        _parquet_blocks(segment, time_zone) if segment.kind == "parquet" else _csv_blocks(segment)
-    )
+    read = _parquet_blocks if segment.kind == "parquet" else _csv_blocks
+    found = read(segment, schema)
     while True:
         try:
             block = next(found, None)
@@ -37,7 +37,7 @@ def blocks(segment: Segment, *, time_zone: str) -> Iterator[tuple[int, Block]]:
                 return
             if 0 <= left < block.num_rows:
                 block = block.head(left)
-            cleaned = clean(block, time_zone=time_zone)
+            cleaned = clean(block, schema)
         except (pa.ArrowException, OSError) as error:
             raise DataError(
                 f"{segment.path}, from row {row + 1} on, cannot be read: {error}"
@@ -49,14 +49,14 @@ def blocks(segment: Segment, *, time_zone: str) -> Iterator[tuple[int, Block]]:
             return
 
 
-def _csv_blocks(segment: Segment) -> Iterator[Block]:
+def _csv_blocks(segment: Segment, schema: TableSchema) -> Iterator[Block]:
     num_bytes = None if segment.stop < 0 else segment.stop - segment.start
     row = segment.first_row
     try:
         with open_records(segment.path, segment.kind) as file:
             file.seek(segment.start)
             for content in record_blocks(file, num_bytes, name=segment.path):
-                block = read_csv_block(content, segment.columns)
+                block = read_csv_block(content, segment.columns, schema)
                 _check_count(count_records(content), block.num_rows, segment.path, row)
                 row += block.num_rows
                 yield block
@@ -72,7 +72,7 @@ def _check_count(counted: int, parsed: int, path: str, row: int) -> None:
         )
 
 
-def _parquet_blocks(segment: Segment, time_zone: str) -> Iterator[Block]:
+def _parquet_blocks(segment: Segment, schema: TableSchema) -> Iterator[Block]:
     # Spark's years 1 to 9999 do not fit in nanoseconds, the default unit for INT96.
     with parquet.ParquetFile(segment.path, coerce_int96_timestamp_unit="us") as file:
         groups = range(segment.start, segment.stop)
@@ -80,4 +80,4 @@ def _parquet_blocks(segment: Segment, time_zone: str) -> Iterator[Block]:
         for batch in file.iter_batches(BATCH_ROWS, row_groups=groups):
             assert batch.schema.names == names
             zoned = with_spark_zone(batch, file)
-            yield from_columns(zoned, segment.columns, path=segment.path, time_zone=time_zone)
+            yield from_columns(zoned, segment.columns, schema, path=segment.path)

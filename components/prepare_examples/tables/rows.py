@@ -13,18 +13,8 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from components.prepare_examples.tables.quarantine import BadRows
-from trainer.workloads.taxi_table import (
-    DERIVED,
-    FLOATS,
-    INTS,
-    KEYS,
-    LABEL_COLUMNS,
-    STRINGS,
-    TIME,
-)
+from components.prepare_examples.tables.table_schema import PART, TableSchema
 
-NUMBERS = {*FLOATS, *INTS, *LABEL_COLUMNS} - {TIME}
-TEXTS = {*STRINGS, *KEYS, TIME}
 NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
@@ -38,7 +28,7 @@ class Block:
         bad: the rows with bad values.
         numbers: the position in the block of each row of the table, from 0.
         ragged: position, reason and text of each record with too few or too many fields.
-        zones: how many times were converted to wall time, by the zone that they named.
+        zones: how many times were converted to wall time, by column and the zone that they named.
         differing: how many values of each derived feature differ from those computed.
     """
 
@@ -47,7 +37,7 @@ class Block:
     bad: BadRows
     numbers: NDArray[np.int64]
     ragged: list[tuple[int, str, str]]
-    zones: Counter[str] = field(default_factory=Counter)
+    zones: Counter[tuple[str, str]] = field(default_factory=Counter)
     differing: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -74,15 +64,16 @@ class Block:
         )
 
 
-def read_csv_block(block: bytes, columns: Sequence[str]) -> Block:
+def read_csv_block(block: bytes, columns: Sequence[str], schema: TableSchema) -> Block:
     """Parse whole CSV records: fast if every value has its column's type, else value by value."""
     bad = BadRows()
+    types = _types(schema)
     try:
-        raw, ragged = _parse(block, columns, _types())
+        raw, ragged = _parse(block, columns, types, schema)
         table = raw
     except pa.ArrowInvalid:
-        raw, ragged = _parse(block, columns, dict.fromkeys(_types(), pa.binary()))
-        table = _repaired(raw, bad)
+        raw, ragged = _parse(block, columns, dict.fromkeys(types, pa.binary()), schema)
+        table = _repaired(raw, bad, schema)
     skipped = [number for number, _, _ in ragged]
     numbers = np.delete(np.arange(len(table) + len(ragged)), skipped)
     return Block(table=table, raw=raw, bad=bad, numbers=numbers, ragged=ragged)
@@ -96,12 +87,15 @@ def _as_read(column: pa.Array) -> Any:
     return f"{text} UTC" if column.type.tz else text
 
 
-def _types() -> dict[str, pa.DataType]:
-    return {**dict.fromkeys(NUMBERS, pa.float64()), **dict.fromkeys(TEXTS, pa.string())}
+def _types(schema: TableSchema) -> dict[str, pa.DataType]:
+    return {
+        **dict.fromkeys(schema.numbers, pa.float64()),
+        **dict.fromkeys(schema.texts, pa.string()),
+    }
 
 
 def _parse(
-    block: bytes, columns: Sequence[str], types: dict[str, pa.DataType]
+    block: bytes, columns: Sequence[str], types: dict[str, pa.DataType], schema: TableSchema
 ) -> tuple[pa.Table, list[tuple[int, str, str]]]:
     ragged: list[tuple[int, str, str]] = []
 
@@ -120,26 +114,32 @@ def _parse(
         convert_options=arrow_csv.ConvertOptions(
             column_types=types,
             include_columns=wanted,
-            null_values=[""],
+            null_values=["", *schema.missing],
             strings_can_be_null=True,
         ),
     )
     return table, ragged
 
 
-def _repaired(raw: pa.Table, bad: BadRows) -> pa.Table:
+def _repaired(raw: pa.Table, bad: BadRows, schema: TableSchema) -> pa.Table:
     """Return the table with its types; values of another type are null, and their rows bad."""
     columns = {
-        name: (parse_numbers if name in NUMBERS else parse_texts)(
-            raw[name].combine_chunks(), name, bad
-        )
+        name: parse_column(raw[name].combine_chunks(), name, bad, schema)
         for name in raw.column_names
     }
     return pa.table(columns)
 
 
-def parse_numbers(column: pa.Array, name: str, bad: BadRows) -> pa.Array:
-    """Return binary texts as float64; in derived features, texts that are not numbers are NaN.
+def parse_column(column: pa.Array, name: str, bad: BadRows, schema: TableSchema) -> pa.Array:
+    """Return binary texts as the type that the schema has for the column."""
+    if name not in schema.numbers:
+        return parse_texts(column, name, bad)
+    known = schema.by_name.get(name)
+    return parse_numbers(column, name, bad, is_part=known is not None and known.kind == PART)
+
+
+def parse_numbers(column: pa.Array, name: str, bad: BadRows, *, is_part: bool = False) -> pa.Array:
+    """Return binary texts as float64; in parts of times, texts that are not numbers are NaN.
 
     In other columns they are null, and their rows bad.
     """
@@ -149,7 +149,7 @@ def parse_numbers(column: pa.Array, name: str, bad: BadRows) -> pa.Array:
     wrong = np.flatnonzero(~is_right.to_numpy(zero_copy_only=False))
     kept = pc.if_else(is_number, trimmed, pa.scalar(None, pa.binary()))
     numbers = kept.cast(pa.string()).cast(pa.float64())
-    if name in DERIVED:
+    if is_part:
         return pc.if_else(is_right, numbers, math.nan)  # differs from every number
     bad.add(wrong, name, lambda row: f"{_shown(column[row].as_py())} is not a number")
     return numbers

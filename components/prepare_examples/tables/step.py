@@ -3,24 +3,35 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import MANIFEST, local_path
+from components.prepare_examples.raw_data.bigquery import fetch_rows, query_of
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.statistics.describe import describe_examples
 from components.prepare_examples.tables import columns, quarantine
 from components.prepare_examples.tables.beam_pipeline import write_table
-from components.prepare_examples.tables.bigquery import build_query, fetch_trips
+from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.files import TableFile, digest_of, open_table
 from components.prepare_examples.tables.plan import TablePlan, plan_table
+from components.prepare_examples.tables.sampling import with_kind_of_classes
+from components.prepare_examples.tables.table_schema import (
+    BINARY,
+    CLASSES,
+    MULTILABEL,
+    TIME,
+    LabelColumn,
+    TableSchema,
+)
 from components.prepare_examples.tables.write import TableOptions
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS, ENTRY_FIELDS, SPLITS
 from trainer.json_types import Json
-from trainer.workloads.taxi_table import DERIVED, FEATURES, LABEL, LABEL_RULE, ROW_KEY, TIME
+from trainer.workloads.base import Workload
 
 logger = logging.getLogger(__name__)
 
@@ -36,15 +47,20 @@ class TableJob:
     settings: PrepareOptions
 
 
-def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TableJob:
+def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJob:
     """Find the files, or fetch the sample; check the headers and plan the parts."""
-    files, is_verified = _files(workload, data_dir, options)
+    schema = _schema(workload, options)
+    files, is_verified = _files(workload, schema, data_dir, options)
     names = {
-        file.path: columns.check_header(file.names, file=file.path, ignored=options.ignore_columns)
+        file.path: columns.check_header(
+            file.names, schema=schema, file=file.path, ignored=options.ignore_columns
+        )
         for file in files
     }
     common = [name for name in names[files[0].path] if all(name in c for c in names.values())]
-    key = columns.check_key(options.split_key or columns.default_key(common), common)
+    key = columns.default_key(common, schema)
+    if options.split_key:
+        key = columns.check_key(options.split_key, common, schema)
     num_shards = options.planned_shards(sum(file.weight for file in files))
     if num_shards < 1:
         raise DataError(f"the number of train shards is {num_shards}; it must be at least 1")
@@ -58,20 +74,31 @@ def plan(workload: str, data_dir: Path, options: PrepareOptions) -> TableJob:
     if table.num_rows == 0:
         raise DataError(f"{files[0].path} has a header but no rows")
     write_options = TableOptions(
+        schema=with_kind_of_classes(schema, table.parts),
         key=key,
         ratios=options.ratios,
         num_shards=num_shards,
         row_filter=options.row_filter,
         compression=COMPRESSIONS[options.compression],
-        has_keys=ROW_KEY in common,
-        # BigQuery's table labels the city's wall time UTC.
-        time_zone="UTC" if options.source == "bigquery" else options.time_zone,
+        has_keys=schema.key in common,
     )
-    header = _header(workload, table, write_options, is_verified=is_verified)
+    header = _header(table, write_options, is_verified=is_verified)
     header["settings"] = options.changed()
     if options.source == "bigquery":
-        header["query"] = build_query(limit=options.limit, dates=options.dates)
-    return TableJob(workload, table, write_options, header, options)
+        header["query"] = query_of(workload, schema, options)
+    return TableJob(workload.name, table, write_options, header, options)
+
+
+def _schema(workload: Workload, options: PrepareOptions) -> TableSchema:
+    """Return the workload's schema, in which times have the time zone of the options."""
+    schema = schema_of(workload.name, reference=workload.reference, **table_fields(workload))
+    zone = options.time_zone
+    if options.source == "bigquery" and workload.source and workload.source.bigquery:
+        zone = workload.source.bigquery.time_zone or zone
+    if not zone:
+        return schema
+    changed = [replace(c, time_zone=zone) if c.kind == TIME else c for c in schema.columns]
+    return replace(schema, columns=tuple(changed))
 
 
 def explain(job: TableJob) -> list[str]:
@@ -85,6 +112,11 @@ def explain(job: TableJob) -> list[str]:
             source = f"{segment.path}, {unit} {segment.start:,} to {stop}"
             lines.append(f"shard {shards} of {job.options.num_shards}: {source}")
     return lines
+
+
+def explain_query(workload: Workload, options: PrepareOptions) -> str:
+    """Return the query to BigQuery, without running it."""
+    return query_of(workload, _schema(workload, options), options)
 
 
 def write(job: TableJob, folder: Path) -> None:
@@ -101,15 +133,16 @@ def write(job: TableJob, folder: Path) -> None:
     quarantine.check_share(result, folder, max_share=settings.max_quarantine)
     rows = _checked_rows(result["tally"], job)
     manifest = {**job.header, "rows": rows, "quarantine": quarantine.manifest_entry(result)}
-    manifest |= _conversions(result["tally"], job.options)
-    manifest["splits"] = _splits(result["shards"])
-    _check_splits(manifest["splits"], result["statistics"], job)
+    manifest |= _conversions(result["tally"], job.options.schema)
+    manifest["splits"] = splits_of_entries(result["shards"])
+    _check_splits(manifest["splits"], job)
+    check_label(result["statistics"], result["tally"]["labels"], job.options.schema.label)
     statistics = {
         "workload": job.workload,
         "splits": {
             split: {
                 "num_examples": manifest["splits"][split]["num_examples"],
-                "features": {name: features[name] for name in columns.NAMES},
+                "features": {name: features[name] for name in job.options.schema.names},
             }
             for split, features in result["statistics"].items()
         },
@@ -129,25 +162,32 @@ def write(job: TableJob, folder: Path) -> None:
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
 
 
-def _files(workload: str, data_dir: Path, options: PrepareOptions) -> tuple[list[TableFile], bool]:
-    """Return the files to read, and whether they are the verified sample."""
+def _files(
+    workload: Workload, schema: TableSchema, data_dir: Path, options: PrepareOptions
+) -> tuple[list[TableFile], bool]:
+    """Return the files to read, and whether they are the verified ones of the source."""
     if options.source == "bigquery":
-        query = build_query(limit=options.limit, dates=options.dates)
-        return [open_table(str(fetch_trips(data_dir, project=options.project, query=query)))], False
+        query = query_of(workload, schema, options)
+        path = fetch_rows(workload, data_dir, project=options.project, query=query)
+        return [open_table(str(path))], False
     if options.files:
         paths = find_files([str(local_path(pattern)) for pattern in options.files])
         return [open_table(path) for path in paths], False
-    fetched = fetch(workload, data_dir, trust_files=options.trust_files)
+    fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
     return [open_table(str(path)) for path in fetched.values()], not options.trust_files
 
 
-def _header(workload: str, table: TablePlan, options: TableOptions, *, is_verified: bool) -> Json:
+def _header(table: TablePlan, options: TableOptions, *, is_verified: bool) -> Json:
     ratios = ", ".join(f"{name} {ratio:.4g}" for name, ratio in options.ratios.items())
+    schema = options.schema
+    key = " and ".join(options.key)
+    if options.key == columns.row_columns(schema):
+        key = "the whole row"
     return {
-        "workload": workload,
+        "workload": schema.workload,
         "compression": options.compression,
-        "split_rule": f"by a hash of {' and '.join(options.key)}: {ratios}",
-        "label": f"{LABEL}: {LABEL_RULE}",
+        "split_rule": f"by a hash of {key}: {ratios}",
+        "label": schema.label.words,
         "sources": [
             {"file": Path(path).name, "sha256": sha256, "verified": is_verified}
             for path, sha256 in table.digests.items()
@@ -173,7 +213,7 @@ def _checked_rows(tally: Json, job: TableJob) -> Json:
     if rows["read"] != rows["written"] + quarantined + rows["filtered"]:
         raise AssertionError(f"the numbers of rows do not add up: {rows}")
     if rows["written"] == 0:
-        raise DataError(_no_rows_message(tally, rows))
+        raise DataError(_no_rows_message(tally, rows, job.options.schema))
     if quarantined:
         logger.warning(
             "%d of %d rows were quarantined: %s",
@@ -184,9 +224,9 @@ def _checked_rows(tally: Json, job: TableJob) -> Json:
     return rows
 
 
-def _no_rows_message(tally: Json, rows: Json) -> str:
+def _no_rows_message(tally: Json, rows: Json, schema: TableSchema) -> str:
     if rows["filtered"]:
-        scarcest = max(FEATURES, key=lambda name: int(tally["missing"].get(name, 0)))
+        scarcest = max(schema.features, key=lambda name: int(tally["missing"].get(name, 0)))
         missing = tally["missing"][scarcest]
         return (
             f"the row filter 'complete' leaves 0 of {rows['read']:,} rows: it requires every "
@@ -197,30 +237,44 @@ def _no_rows_message(tally: Json, rows: Json) -> str:
     return f"all {rows['read']:,} rows are bad: {quarantine.by_column(tally['quarantined'])}"
 
 
-def _conversions(tally: Json, options: TableOptions) -> Json:
+def _conversions(tally: Json, schema: TableSchema) -> Json:
     """Return the manifest's entries about values that differ from those in the files."""
-    zones = tally["zones"]
-    if "UTC" in zones and options.time_zone != "UTC":
-        logger.warning(
-            "%s is labelled UTC and was converted to wall time in %s; if it already holds local "
-            "time, as BigQuery's table does, set time_zone=UTC",
-            *(TIME, options.time_zone),
-        )
-    return {
-        "times": {
-            "column": TIME,
-            "wall_time_of": options.time_zone,
-            "rows_converted_from": zones,
-        },
-        "derived": {
-            "from": TIME,
-            "features": list(DERIVED),
+    found: Json = {}
+    for time in schema.times:
+        prefix = f"{time.name} "
+        zones = {
+            name.removeprefix(prefix): count
+            for name, count in tally["zones"].items()
+            if name.startswith(prefix)
+        }
+        if "UTC" in zones and time.time_zone != "UTC":
+            logger.warning(
+                "%s is labelled UTC and was converted to wall time in %s; if it already holds "
+                "local time, as BigQuery's table does, set time_zone=UTC",
+                *(time.name, time.time_zone),
+            )
+    if schema.times:
+        is_single = len(schema.times) == 1
+        first = f"{schema.times[0].name} "
+        found["times"] = {
+            "column": ", ".join(time.name for time in schema.times),
+            "wall_time_of": ", ".join(dict.fromkeys(time.time_zone for time in schema.times)),
+            "rows_converted_from": {
+                name.removeprefix(first) if is_single else name: count
+                for name, count in tally["zones"].items()
+            },
+        }
+    if schema.parts:
+        found["derived"] = {
+            "from": ", ".join(dict.fromkeys(part.of for part in schema.parts)),
+            "features": [part.name for part in schema.parts],
             "rows_in_which_the_files_differ": tally["differing"],
-        },
-    }
+        }
+    return found
 
 
-def _splits(entries: Sequence[Json]) -> Json:
+def splits_of_entries(entries: Sequence[Json]) -> Json:
+    """Return the manifest's `splits` from the entries of files."""
     splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
     for entry in entries:
         split = splits[entry["split"]]
@@ -229,14 +283,52 @@ def _splits(entries: Sequence[Json]) -> Json:
     return splits
 
 
-def _check_splits(splits: Json, statistics: Mapping[str, Json], job: TableJob) -> None:
+def _check_splits(splits: Json, job: TableJob) -> None:
     for name, split in splits.items():
         if not split["num_examples"]:
             raise DataError(
                 f"the {name} split would be empty: it gets no key of "
                 f"{' and '.join(job.options.key)}; use more rows, other ratios or a finer split_key"
             )
-    labels = statistics["train"][LABEL]
-    if labels["num_unique"] == 1:
-        value, count = labels["top_values"][0]
-        raise DataError(f"{LABEL} is {value} in all {count:,} rows of the train split")
+
+
+def check_label(
+    statistics: Mapping[str, Json], values: Mapping[str, int], label: LabelColumn
+) -> None:
+    """Check that the label has several values, and that the train split has each class.
+
+    Args:
+        statistics: the features of each split.
+        values: the number of rows with each value of a binary label's column, as read.
+        label: the label.
+
+    Raises:
+        DataError: it has not; names the values.
+    """
+    found = {split: features[label.name] for split, features in statistics.items()}
+    train = found["train"]
+    if label.kind == MULTILABEL and not train["num_unique"]:
+        raise DataError(f"no row of the train split has a label in {label.name}")
+    if label.kind != MULTILABEL and train["num_unique"] == 1:
+        value, count = train["top_values"][0]
+        reason = f"{label.name} is {value} in all {count:,} rows of the train split"
+        if label.kind == BINARY and values:
+            ranked = sorted(values.items(), key=lambda item: (-item[1], item[0]))[:5]
+            shown = ", ".join(f"{value!r} ({count:,} rows)" for value, count in ranked)
+            reason += (
+                f": it is 1 where the column is positive={label.positive!r}, and the files have"
+                f" {shown}; declare Binary({label.name!r}, positive=…) with another value"
+            )
+        raise DataError(reason)
+    if label.kind not in {CLASSES, MULTILABEL} or label.values:
+        return
+    known = {value for value, _ in train["top_values"]}
+    for split, feature in found.items():
+        new = [(value, count) for value, count in feature["top_values"] if value not in known]
+        if new:
+            value, count = new[0]
+            raise DataError(
+                f"{label.name} is {value!r} in {count:,} rows of the {split} split, but in none of"
+                " the train split, from which the model learns its classes; use more rows of it,"
+                " remove them, or declare the label with values=(…)"
+            )

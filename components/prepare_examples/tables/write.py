@@ -6,7 +6,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,42 +14,46 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from components.prepare_examples.declarations import load_rule
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.duplicates import KeyCounts
-from components.prepare_examples.statistics.numbers import Numbers
-from components.prepare_examples.statistics.texts import Strings
+from components.prepare_examples.statistics.states import Statistic
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.read import blocks
 from components.prepare_examples.tables.rows import Block
+from components.prepare_examples.tables.table_schema import BINARY, TableSchema
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
 from components.prepare_examples.tfrecords.table_encoder import frame_records
 from trainer.json_types import Json
-from trainer.workloads.taxi_table import FEATURES, ROW_KEY, TIME_ZONE
+
+MAX_LABELS = 100
 
 
 @dataclass(frozen=True)
 class TableOptions:
     """Options of turning rows into examples, the same for every part."""
 
+    schema: TableSchema
     key: tuple[str, ...]
     ratios: Mapping[str, float]
     num_shards: int
     row_filter: str = "none"
     compression: str = "GZIP"
     has_keys: bool = False
-    time_zone: str = TIME_ZONE
 
     def to_json(self) -> str:
         """Return the options as text, to pass through Beam."""
-        return json.dumps(asdict(self))
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return json.dumps({**own, "schema": self.schema.to_json()})
 
     @classmethod
     def from_json(cls, text: str) -> "TableOptions":
         """Return the options that `to_json` has written."""
         content = json.loads(text)
-        return cls(**{**content, "key": tuple(content["key"])})
+        schema = TableSchema.from_json(content.pop("schema"), load_rule=load_rule)
+        return cls(schema=schema, **{**content, "key": tuple(content["key"])})
 
 
 @dataclass
@@ -57,7 +61,8 @@ class _Split:
     """The open files of a split, which get its rows in turn, and its statistics."""
 
     files: list[RecordFile]
-    statistics: dict[str, Numbers | Strings] = field(default_factory=columns.new_statistics)
+    schema: TableSchema
+    statistics: dict[str, Statistic]
     num_examples: int = 0
 
     def add(self, examples: pa.Table) -> None:
@@ -65,7 +70,7 @@ class _Split:
             return
         for name, statistic in self.statistics.items():
             statistic.add(examples[name].combine_chunks())
-        records = columns.encode(examples)
+        records = columns.encode(examples, self.schema)
         for place, file in enumerate(self.files):
             first, step = (place - self.num_examples) % len(self.files), len(self.files)
             file.write(frame_records(records[first::step]))
@@ -85,9 +90,10 @@ class _Tally:
     filtered: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
-    zones: Counter[str] = field(default_factory=Counter)
+    zones: Counter[tuple[str, str]] = field(default_factory=Counter)
     differing: Counter[str] = field(default_factory=Counter)
     keys: KeyCounts = field(default_factory=KeyCounts)
+    labels: Counter[str] = field(default_factory=Counter)
 
     def to_json(self) -> Json:
         return {
@@ -96,8 +102,9 @@ class _Tally:
             "filtered": self.filtered,
             "quarantined": dict(self.quarantined),
             "missing": dict(self.missing),
-            "zones": dict(self.zones),
+            "zones": _by_column(self.zones),
             "differing": dict(self.differing),
+            "labels": dict(self.labels),
         }
 
 
@@ -114,11 +121,15 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
     with contextlib.ExitStack() as stack:
         side_file = stack.enter_context(_partial(side).open("w", encoding="utf-8"))
         splits = [
-            _Split([stack.enter_context(_opened(path, options)) for path in paths[split]])
+            _Split(
+                [stack.enter_context(_opened(path, options)) for path in paths[split]],
+                options.schema,
+                columns.new_statistics(options.schema),
+            )
             for split in SPLITS
         ]
         for segment in part.segments:
-            for first_row, block in blocks(segment, time_zone=options.time_zone):
+            for first_row, block in blocks(segment, options.schema):
                 _quarantine(block, (segment.path, first_row), side_file, tally)
                 _write_block(block, splits, tally, options)
     return {
@@ -135,6 +146,21 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
         "tally": tally.to_json(),
         "keys": tally.keys.to_state() if options.has_keys else None,
     }
+
+
+def _by_column(zones: Mapping[tuple[str, str], int]) -> Json:
+    """Return the numbers of converted times by `COLUMN ZONE`."""
+    return {f"{column} {zone}": count for (column, zone), count in zones.items()}
+
+
+def _count_labels(block: Block, tally: _Tally, options: TableOptions) -> None:
+    """Count the values of a binary label as they were read, for an error about a wrong one."""
+    label = options.schema.label
+    if label.kind != BINARY or label.rule_columns or len(tally.labels) > MAX_LABELS:
+        return
+    for entry in block.raw[label.name].value_counts().to_pylist():
+        if entry["values"] is not None:
+            tally.labels[str(_plain(entry["values"]))] += entry["counts"]
 
 
 def _opened(path: Path, options: TableOptions) -> contextlib.AbstractContextManager[RecordFile]:
@@ -154,14 +180,15 @@ def _paths(part: Part, options: TableOptions, folder: Path) -> dict[str, list[Pa
 def _write_block(
     block: Block, splits: Sequence[_Split], tally: _Tally, options: TableOptions
 ) -> None:
+    _count_labels(block, tally, options)
     good = _good_rows(block)
     if options.has_keys:
-        tally.keys.add(good[ROW_KEY].combine_chunks())
-    examples = columns.to_examples(good)
+        tally.keys.add(good[options.schema.key].combine_chunks())
+    examples = columns.to_examples(good, options.schema)
     numbers = columns.splits_of(good, key=options.key, ratios=options.ratios)
     if options.row_filter == "complete":
-        complete = columns.is_complete(examples).to_numpy(zero_copy_only=False)
-        for name in FEATURES:
+        complete = columns.is_complete(examples, options.schema).to_numpy(zero_copy_only=False)
+        for name in options.schema.features:
             tally.missing[name] += examples[name].null_count
         numbers = numbers.copy()
         numbers[~complete] = len(SPLITS)

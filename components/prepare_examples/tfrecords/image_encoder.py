@@ -9,19 +9,22 @@ from components.prepare_examples.tfrecords.records import TAIL_BYTES, frame_row,
 # Images, shape (n, channels, pixels), and their labels, shape (n,).
 Batch = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
-LABEL_LIMIT = 128
+ONE_BYTE, TWO_BYTES = 128, 128 * 128
 
 
 class ImageEncoder:
     """Encoder of batches of images of one size: `image`, raw bytes, and `label`, an int64.
 
-    Examples of one image size differ only in the bytes of the pixels and of the label, which is a
-    single byte below 128. So one Example is repeated and these bytes are overwritten.
+    Examples of one image size differ only in the bytes of the pixels and of the label, a single
+    byte below 128. So one Example is repeated and these bytes are overwritten. With more classes
+    every label takes two bytes, which protobuf allows for small numbers too.
     """
 
-    def __init__(self, *, num_channels: int, num_pixels: int) -> None:
+    def __init__(self, *, num_channels: int, num_pixels: int, num_classes: int = 0) -> None:
         num_bytes = num_channels * num_pixels
-        image, label = _entries(num_bytes)
+        self._label_bytes = 1 if num_classes <= ONE_BYTE else 2
+        self._limit = ONE_BYTE if self._label_bytes == 1 else TWO_BYTES
+        image, label = _entries(num_bytes, self._label_bytes)
         example = wire.sized(wire.FEATURES, image + label)
         self._template = np.frombuffer(frame_row(example), np.uint8)
         self._rows = self._template[np.newaxis][:0]
@@ -33,15 +36,19 @@ class ImageEncoder:
 
         Args:
             images: shape (n, channels, pixels); Examples hold a pixel's channels together.
-            labels: shape (n,), each below 128.
+            labels: shape (n,), each below 128, or 16,384 with more classes.
         """
-        if labels.size and labels.max() >= LABEL_LIMIT:
-            raise ValueError(f"labels must be below {LABEL_LIMIT}, found {labels.max()}")
+        if labels.size and labels.max() >= self._limit:
+            raise ValueError(f"labels must be below {self._limit}, found {labels.max()}")
         rows = self._repeated(len(images))
         pixels = rows[:, self._pixels].reshape(len(images), *self._shape)
         for channel in range(images.shape[1]):  # 4 times as fast as one transpose
             pixels[:, :, channel] = images[:, channel]
-        rows[:, -TAIL_BYTES - 1] = labels  # the last byte of the label's entry, which comes last
+        if self._label_bytes == 1:  # the last bytes of the label's entry, which comes last
+            rows[:, -TAIL_BYTES - 1] = labels
+        else:
+            rows[:, -TAIL_BYTES - 2] = labels % ONE_BYTE | wire.HIGH_BIT
+            rows[:, -TAIL_BYTES - 1] = labels // ONE_BYTE
         seal_rows(rows)
         return rows
 
@@ -51,8 +58,8 @@ class ImageEncoder:
         return self._rows[:count]
 
 
-def _entries(num_bytes: int) -> tuple[bytes, bytes]:
+def _entries(num_bytes: int, label_bytes: int) -> tuple[bytes, bytes]:
     """Return the map entries of a black image and of the label 0."""
     image = wire.entry("image", wire.BYTES_LIST, wire.sized(wire.LIST_VALUES, bytes(num_bytes)))
-    label = wire.entry("label", wire.INT64_LIST, wire.sized(wire.LIST_VALUES, bytes(1)))
+    label = wire.entry("label", wire.INT64_LIST, wire.sized(wire.LIST_VALUES, bytes(label_bytes)))
     return image, label

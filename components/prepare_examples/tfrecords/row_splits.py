@@ -22,7 +22,7 @@ def split_numbers(hashes: NDArray[np.uint64], ratios: Mapping[str, float]) -> ND
 
 
 def hash_rows(columns: Sequence[pa.Array]) -> NDArray[np.uint64]:
-    """Return a 64-bit hash of each row, over columns of integers or texts."""
+    """Return a 64-bit hash of each row, over columns of integers, floats or texts."""
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         hashes = _mix(hashes * np.uint64(MULTIPLIER) + _hash_column(column))
@@ -33,6 +33,9 @@ def _hash_column(column: pa.Array) -> NDArray[np.uint64]:
     if pa.types.is_integer(column.type):
         values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         hashes = _mix(values.view(np.uint64))
+    elif pa.types.is_floating(column.type):
+        floats = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64) + 0.0
+        hashes = _mix(floats.view(np.uint64))
     else:
         hashes = _hash_texts(column)
     missing = column.is_null().to_numpy(zero_copy_only=False)

@@ -6,6 +6,7 @@ RecordBatchToExamplesEncoder takes several times as long and writes the features
 order each time (an unordered protobuf map), so the same input would not give the same bytes.
 """
 
+import functools
 from collections.abc import Callable
 
 import google_crc32c
@@ -33,7 +34,7 @@ def encode_rows(columns: dict[str, pa.Array]) -> pa.Array:
     """Return a serialised tf.train.Example for each row; missing values are absent features.
 
     Args:
-        columns: by feature; float32, int64 or string, all of one length.
+        columns: by feature; float32, int64 or string, or lists of these, all of one length.
     """
     entries = [_entries(name, columns[name]) for name in sorted(columns)]
     empty = pa.scalar(b"", pa.binary())
@@ -61,11 +62,52 @@ def frame_records(records: pa.Array) -> pa.Buffer:
 
 def _entries(name: str, column: pa.Array) -> pa.Array:
     """Return the serialised map entries of a feature, null where the value is."""
+    if pa.types.is_list(column.type):
+        return _list_entries(name, column)
     if pa.types.is_floating(column.type):
         return _float_entries(name, column)
     if pa.types.is_integer(column.type):
         return _int_entries(name, column)
     return _text_entries(name, column)
+
+
+def _list_entries(name: str, column: pa.Array) -> pa.Array:
+    """Return the entries of lists: each distinct value is serialised once, and Arrow joins them."""
+    values = pc.list_flatten(column)
+    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    if pa.types.is_floating(values.type):
+        kind, is_packed = FLOAT_LIST, True
+        numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype("<f4")
+        content = _sliced(pa.py_buffer(numbers), offsets * np.int32(4))
+    else:
+        is_packed = pa.types.is_integer(values.type)
+        kind = INT64_LIST if is_packed else BYTES_LIST
+        encoded = values.dictionary_encode()
+        make = varint if is_packed else _sized_text
+        made = pa.array([make(value) for value in encoded.dictionary.to_pylist()], pa.binary())
+        pieces = pa.ListArray.from_arrays(pa.array(offsets), made.take(encoded.indices))
+        content = pc.binary_join(pieces, b"")
+
+    def head(length: int) -> bytes:
+        """Return what precedes a list's content of this length, all that depends on it."""
+        payload = sized(LIST_VALUES, bytes(length)) if is_packed and length else bytes(length)
+        whole = entry(name, kind, payload)
+        return whole[: len(whole) - length]
+
+    lengths = pc.binary_length(content).to_numpy(zero_copy_only=False)
+    joined = pc.binary_join_element_wise(_by_value(lengths, head), content, b"")
+    return pc.if_else(column.is_valid(), joined, pa.scalar(None, pa.binary()))
+
+
+def _sized_text(text: str) -> bytes:
+    return sized(LIST_VALUES, text.encode())
+
+
+def _sliced(data: pa.Buffer, offsets: NDArray[np.int32]) -> pa.Array:
+    """Return the bytes between offsets as an array of binary values."""
+    buffers = [None, pa.py_buffer(offsets), data]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def _float_entries(name: str, column: pa.Array) -> pa.Array:
@@ -120,6 +162,7 @@ def _text_entries(name: str, column: pa.Array) -> pa.Array:
     return pa.array(entries, pa.binary()).take(encoded.indices)
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _text_entry(name: str, text: str) -> bytes:
     return entry(name, BYTES_LIST, sized(LIST_VALUES, text.encode()))
 

@@ -22,6 +22,7 @@ from components.prepare_examples.tfrecords.records import RecordFile, record_fil
 from components.prepare_examples.tfrecords.shards import Shard
 from components.prepare_examples.tfrecords.table_encoder import frame_records
 from tests.support.prepared import files_of
+from trainer.workloads.data_sets import CIFAR10, MNIST
 
 TRUSTED = PrepareOptions(trust_files=True)
 PARTS = (slice(0, 3), slice(3, 5))
@@ -120,7 +121,7 @@ def test_a_shard_has_its_name_only_when_it_is_complete(tmp_path, tiny_mnist, mon
     shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 20)
     folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path)}
     with pytest.raises(KeyboardInterrupt):
-        beam_pipeline.write_shard(tuple(shard), workload="mnist", **folders)
+        beam_pipeline.write_shard(tuple(shard), kind=MNIST.format, **folders)
     assert [path.name for path in tmp_path.glob("*test-*")] == [f".{shard.file}.partial"]
 
 
@@ -128,7 +129,7 @@ def test_a_raw_file_that_has_shrunk_is_an_error(tmp_path, tiny_cifar10):
     folders = {"data_dir": str(tiny_cifar10(num_batch=20)), "output_dir": str(tmp_path)}
     shard = Shard("train-00000-of-00001.tfrecord.gz", "train", "train", 0, 101)
     with pytest.raises(DataError, match=r"101 images were .* train-00000.*, but 100 read"):
-        beam_pipeline.write_shard(tuple(shard), workload="cifar10", **folders)
+        beam_pipeline.write_shard(tuple(shard), kind=CIFAR10.format, **folders)
 
 
 def test_images_have_a_schema_and_statistics_for_facets(tmp_path, tiny_cifar10):
@@ -207,7 +208,7 @@ def test_a_shard_that_cannot_be_written_is_an_error_that_names_it(tmp_path, tiny
     shard = Shard("test-00000-of-00001.tfrecord.gz", "test", "t10k", 0, 1)
     folders = {"data_dir": str(tiny_mnist()), "output_dir": str(tmp_path / "nowhere")}
     with pytest.raises(OSError, match=r"nowhere.*test-00000"):
-        beam_pipeline.write_shard(tuple(shard), workload="mnist", **folders)
+        beam_pipeline.write_shard(tuple(shard), kind=MNIST.format, **folders)
 
 
 def test_cifar10_examples_hold_rows_of_pixels_of_three_colours(tmp_path, tiny_cifar10):

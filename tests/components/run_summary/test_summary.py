@@ -10,7 +10,7 @@ from rich.console import Console
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import as_ended, summarize
 from pipelines.command.execution import print_outcome
-from pipelines.config import named_run
+from pipelines.projects.runs import find_run
 from pipelines.runs.ending import print_result
 from pipelines.runs.execute import RunResult
 from pipelines.runs.view import view_of
@@ -191,7 +191,7 @@ def test_the_end_of_a_run_names_the_worst_drift_and_the_report(target):
     found, console = with_drift(), Console(file=io.StringIO(), width=200)
     view = view_of(found, task_names={})
     result = RunResult(summary=summarize(found), view=view, is_interrupted=False)
-    print_result(result, config=named_run("mnist"), target=target, is_kept=False, console=console)
+    print_result(result, config=find_run("mnist"), target=target, is_kept=False, console=console)
     printed = console.file.getvalue()
     assert re.findall(r"(f\d): Mobile", printed) == ["f5", "f4", "f3"]
     assert "2 more in the data report" in printed

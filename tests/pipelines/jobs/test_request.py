@@ -7,15 +7,16 @@ import pytest
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
-from components.prepare_examples.raw_data.sources import SOURCES
 from pipelines.cli import main
 from pipelines.command.parser import seconds
-from pipelines.config import named_run, read_cluster
+from pipelines.config import read_cluster
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.request import job_request, with_flags
+from pipelines.projects.runs import find_run
 from pipelines.target.places import local_target, vertex_target
 from trainer.errors import ConfigError
+from trainer.workloads.data_sets import TAXI
 from vertex_local.api.protos import parse
 from vertex_local.jobs import cores
 from vertex_local.pipelines.gcpc.requests import Launch, create_custom_job
@@ -63,7 +64,7 @@ def sent_by_the_pipeline(config):
 )
 def test_job_request_equals_the_pipelines(name):
     cluster = read_cluster(Path(f"configs/clusters/{name}.yaml"))
-    config = dataclasses.replace(named_run("mnist"), cluster=cluster)
+    config = dataclasses.replace(find_run("mnist"), cluster=cluster)
     piped = sent_by_the_pipeline(config)
     ours = job_request(config, name="n", image="i", **WHERE)
 
@@ -73,7 +74,7 @@ def test_job_request_equals_the_pipelines(name):
 
 
 def test_job_can_disable_restarts():
-    config = named_run("mnist")
+    config = find_run("mnist")
     config = dataclasses.replace(
         config, cluster=dataclasses.replace(config.cluster, restarts="never")
     )
@@ -84,7 +85,7 @@ def test_job_can_disable_restarts():
 
 @pytest.mark.parametrize("workload", ["mnist", "taxi", "cifar10"])
 def test_every_job_has_a_timeout(workload):
-    request = job_request(named_run(workload), name="n", image="i", **WHERE)
+    request = job_request(find_run(workload), name="n", image="i", **WHERE)
 
     assert int(request["jobSpec"]["scheduling"]["timeout"].removesuffix("s")) > 0
 
@@ -103,7 +104,7 @@ def test_every_job_has_a_timeout(workload):
     ],
 )
 def test_flags_after_dashes_override_settings(flags, train):
-    assert with_flags(named_run("mnist"), flags).train == train
+    assert with_flags(find_run("mnist"), flags).train == train
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_flags_after_dashes_override_settings(flags, train):
 )
 def test_invalid_flag_is_one_line(flags, message):
     with pytest.raises(ConfigError, match=message) as error:
-        with_flags(named_run("mnist"), flags)
+        with_flags(find_run("mnist"), flags)
     assert "\n" not in str(error.value)
 
 
@@ -139,7 +140,7 @@ def test_invalid_duration_is_refused(text):
 PREPARED = {
     "workload": "taxi",
     "settings": {},
-    "sources": [{"file": file.name, "sha256": file.sha256} for file in SOURCES["taxi"].files],
+    "sources": [{"file": file.name, "sha256": file.sha256} for file in TAXI.files],
 }
 
 
@@ -158,19 +159,19 @@ def test_other_examples_in_the_folder_are_not_used(tmp_path, other):
     folder = tmp_path / "examples" / "taxi"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps({**PREPARED, **other}))
-    assert examples_of(named_run("taxi"), local_target(tmp_path), given=None).command
+    assert examples_of(find_run("taxi"), local_target(tmp_path), given=None).command
 
 
 def test_examples_are_prepared_once(tmp_path):
     target = local_target(tmp_path)
-    examples = examples_of(named_run("taxi"), target, given=None)
+    examples = examples_of(find_run("taxi"), target, given=None)
     assert "--workload=taxi" in examples.command
     folder = tmp_path / "examples" / "taxi"
     assert examples.uri == str(folder)
 
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text(json.dumps(PREPARED))
-    assert examples_of(named_run("taxi"), target, given=None).command == ()
+    assert examples_of(find_run("taxi"), target, given=None).command == ()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_examples_that_a_job_cannot_read_are_refused(tmp_path, on, given, messag
     target = local_target(tmp_path) if on == "local" else vertex_target(tmp_path, **bucket)
 
     with pytest.raises(ConfigError, match=message):
-        examples_of(named_run("mnist"), target, given=given)
+        examples_of(find_run("mnist"), target, given=given)
 
 
 @pytest.mark.parametrize(("workers", "is_warned"), [(2, False), (3, True)])
@@ -200,7 +201,7 @@ def test_more_workers_than_cores_is_a_warning(monkeypatch, caplog, workers, is_w
 
 
 def test_pinned_job_sets_the_variable_in_each_container():
-    request = job_request(named_run("mnist"), name="n", image="i", is_pinned=True, **WHERE)
+    request = job_request(find_run("mnist"), name="n", image="i", is_pinned=True, **WHERE)
 
     pools = parse("CustomJob", request)["jobSpec"]["workerPoolSpecs"]
     assert [pool["containerSpec"]["env"] for pool in pools] == [

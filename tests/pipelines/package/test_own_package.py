@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pipelines.config import RUNS
-from pipelines.package.compile import write_packages
+from pipelines.package.compile import write_package
 from tests.support.service import sdk_at
 from tests.vertex_local.pipelines.test_foreign_pipelines import await_end
 
@@ -15,7 +15,8 @@ START_TIMEOUT_SECONDS = 60
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory):
-    return write_packages(tmp_path_factory.mktemp("dist"), image="trainyard:test")
+    folder = tmp_path_factory.mktemp("dist")
+    return [write_package(folder, image="trainyard:test", config=run()) for run in RUNS.values()]
 
 
 @pytest.fixture

@@ -18,10 +18,12 @@ from pipelines.package.spec import (
 )
 from pipelines.runs.request import run_request
 from pipelines.runs.submit import (
+    check_source,
     config_of,
-    package_of,
+    is_package,
     parameters_of,
     plan_run,
+    read_package_of,
     run_prefix,
 )
 from pipelines.target.places import local_target, vertex_target
@@ -140,7 +142,7 @@ def test_invalid_package_is_refused(text, message, tmp_path):
     path.write_text(text)
 
     with pytest.raises(ConfigError, match=f"{path} {message}"):
-        package_of(str(path))
+        read_package_of(str(path))
 
 
 @pytest.mark.parametrize(
@@ -152,8 +154,9 @@ def test_invalid_package_is_refused(text, message, tmp_path):
     ],
 )
 def test_missing_source_is_reported(source, message):
+    check = read_package_of if is_package(source) else check_source
     with pytest.raises(ConfigError, match=message):
-        package_of(source)
+        check(source)
 
 
 def test_settings_override_the_packages_defaults(own, tmp_path):

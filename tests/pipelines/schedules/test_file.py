@@ -100,7 +100,7 @@ def test_the_request_is_the_golden_one(write):
         ({"start": "soon"}, "start: 'soon'.*2026-12-31"),
         (
             {"workload": "taxy"},
-            r"workload: 'taxy' .*did you mean 'taxi'\?.*mnist",
+            r"workload: .*'taxy'.*did you mean 'taxi'\?.*mnist",
         ),
         ({"package": "p.yaml"}, "give either workload or package"),
         ({"workload": None}, "give either workload or package"),

@@ -1,5 +1,6 @@
 """`trainyard models upload` against the real service."""
 
+import json
 import time
 from pathlib import Path
 
@@ -78,6 +79,17 @@ def test_uploaded_job_model_equals_the_pipelines_version(api, job, trainyard):
     assert version["containerSpec"] == serving_container(default_image())
     assert len(version["labels"][MODEL_LABEL]) == 32
     assert STATE_LABEL not in version["labels"], "no run has uploaded it, none is to promote it"
+
+
+def test_a_model_of_a_users_folder_gets_the_image_of_the_folder(tmp_path):
+    reference = "/state/code/churn-0123456789ab"
+    for content, image in (
+        ({"workload": "mnist"}, default_image()),
+        ({"workload": "churn", "reference": reference}, f"{default_image()}-churn-0123456789ab"),
+        (["no description"], default_image()),
+    ):
+        (tmp_path / "workload.json").write_text(json.dumps(content))
+        assert upload_module._image_of(str(tmp_path)) == image
 
 
 def test_later_versions_have_the_given_aliases(api, job, trainyard, folder):

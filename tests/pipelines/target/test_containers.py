@@ -45,6 +45,17 @@ def test_missing_image_is_reported(docker, tmp_path, examples_dir, capsys, comma
     assert not (tmp_path / "state").exists()
 
 
+def test_missing_image_of_a_folder_is_reported(docker, tmp_path, capsys):
+    docker("echo No such image: it >&2; exit 1")
+    (tmp_path / "churn").mkdir()
+    (tmp_path / "churn/workload.py").write_text("from trainer.workloads.mnist import workload\n")
+    where = ["--containers", "--state-dir", str(tmp_path / "state")]
+    assert main(["run", f"{tmp_path}/churn", *where]) == 2
+    error = capsys.readouterr().err
+    assert re.search(rf"{default_image()}-churn-[0-9a-f]{{12}} is not on this machine", error)
+    assert "trainyard image --project" in error
+
+
 @pytest.fixture
 def examples_dir(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")

@@ -12,7 +12,7 @@ import pytest
 from trainer.config.model_settings import OPTIMIZERS
 from trainer.config.train_config import TrainConfig, parse_flags, resolve_folders
 from trainer.errors import ConfigError
-from trainer.workloads import WORKLOADS, load_workload
+from trainer.workloads import BUILT_IN, load_workload
 
 pytestmark = pytest.mark.fast
 
@@ -28,7 +28,10 @@ def test_every_field_is_a_flag(capsys):
         parse_flags(["--help"])
     assert stop.value.code == 0
     shown = capsys.readouterr().out
+    assert "--model.NAME" in shown
     for field in dataclasses.fields(TrainConfig):
+        if field.name == "model_settings":
+            continue
         assert "--" + field.name.replace("_", "-") in shown
     assert "TF_CONFIG" in shown
     assert "example:" in shown
@@ -226,7 +229,7 @@ def test_model_settings_may_be_texts_numbers_or_lists(given, hidden_units):
 
 
 def test_without_settings_the_model_is_unchanged():
-    for name in WORKLOADS:
+    for name in BUILT_IN:
         chosen = TrainConfig(workload=name, examples_dir="-").chosen_workload()
         assert chosen == load_workload(name)
         assert chosen.changed_options() == {}

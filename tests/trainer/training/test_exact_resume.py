@@ -9,7 +9,7 @@ import pytest
 
 from trainer.errors import DivergedError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.training.checkpoint import Checkpoints, list_checkpoints
+from trainer.training.checkpoint import Checkpoints, Criterion, list_checkpoints
 
 import_tensorflow()
 
@@ -97,7 +97,8 @@ def expect_same_bits(one, other):
 
 @pytest.fixture
 def checkpoints(tmp_path):
-    return Checkpoints(str(tmp_path), keep=2, best_metric="accuracy")
+    criterion = Criterion(metric="accuracy", is_lower_better=False)
+    return Checkpoints(str(tmp_path), keep=2, criterion=criterion)
 
 
 def snapshot(step, value=1.0):

@@ -18,6 +18,7 @@ from trainer.examples.tables import batch_noise, gather_rows  # noqa: E402
 from trainer.training.devices import has_bfloat16  # noqa: E402
 from trainer.training.evaluator import EvalStep, served_values  # noqa: E402
 from trainer.training.model import FlatModel, build_model  # noqa: E402
+from trainer.training.objective import Objective  # noqa: E402
 from trainer.training.optimizers import make_optimizer  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.schedule import Schedule  # noqa: E402
@@ -40,8 +41,9 @@ def make_model(*extra):
     return keras.Sequential([keras.Input((28, 28, 1)), *head])
 
 
-def make_step(model, recipe=None, *, num_pieces=1, **plan):
+def make_step(model, recipe=None, *, num_pieces=1, label_smoothing=0.0, **plan):
     flat_model, recipe = FlatModel(model), recipe or Recipe(learning_rate=0.01)
+    objective = Objective(MNIST, flat_model, batch_size=16, label_smoothing=label_smoothing)
     parameters = Parameters(
         flat_model.read_weights(),
         devices=["/device:CPU:0"] * num_pieces,
@@ -52,7 +54,7 @@ def make_step(model, recipe=None, *, num_pieces=1, **plan):
         average_decay=recipe.average_decay,
     )
     plan = StepPlan(batch_size=16, num_examples=40, seed=3, schedule=SCHEDULE, **plan)
-    return TrainStep(MNIST, flat_model, parameters, plan), parameters
+    return TrainStep(MNIST, flat_model, objective, parameters, plan), parameters
 
 
 def contribute(step, index, **part):
@@ -112,7 +114,9 @@ def test_dropout_is_a_function_of_the_step_and_off_in_evaluation():
     first, again, other = (contribute(step, index) for index in (4, 4, 5))
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
-    evaluation = EvalStep(MNIST, FlatModel(model), [table])
+    flat_model = FlatModel(model)
+    objective = Objective(MNIST, flat_model, batch_size=16)
+    evaluation = EvalStep(MNIST, flat_model, objective, [table])
     measured = evaluation.measure(parameters.pull(), parameters.pull_state())
     images = tf.cast(table[0]["image"], tf.float32)[..., tf.newaxis] / 255
     expected = keras.losses.sparse_categorical_crossentropy(table[1], model(images), True)

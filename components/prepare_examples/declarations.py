@@ -1,0 +1,54 @@
+"""The declarations of a workload about its data."""
+
+from collections.abc import Callable
+from typing import Any
+
+from components.prepare_examples.errors import DataError
+from trainer.workloads import Table, Workload, WorkloadError, load_workload
+from trainer.workloads.images import ImageWorkload
+
+# Kinds of data.
+TABLE, IMAGES, IMAGE_FOLDER, RECORDS = "table", "images", "image_folder", "records"
+
+
+def declared(reference: str) -> Workload:
+    """Return the workload of a reference.
+
+    Raises:
+        DataError: there is no such workload, or its file fails.
+    """
+    try:
+        return load_workload(reference)
+    except WorkloadError as error:
+        raise DataError(str(error)) from error
+
+
+def kind_of(workload: Workload) -> str:
+    """Return the kind of a workload's data.
+
+    Raises:
+        DataError: it declares none.
+    """
+    if workload.source is not None and workload.source.format is not None:
+        return IMAGES
+    if isinstance(workload, Table):
+        return TABLE
+    return IMAGE_FOLDER if isinstance(workload, ImageWorkload) else RECORDS
+
+
+def is_table(reference: str) -> bool:
+    """Return whether a reference's workload has a table."""
+    return kind_of(declared(reference)) == TABLE
+
+
+def load_rule(reference: str) -> Callable[..., Any]:
+    """Return the rule of the label of a reference's workload."""
+    rule: Callable[..., Any] = table_fields(declared(reference))["label"].rule
+    return rule
+
+
+def table_fields(workload: Workload) -> dict[str, Any]:
+    """Return the arguments of tables.declared.schema_of for a workload."""
+    assert isinstance(workload, Table)
+    names = ("features", "label", "only_read", "weight", "key", "group_by", "aliases", "ignored")
+    return {name: getattr(workload, name) for name in (*names, "missing")}

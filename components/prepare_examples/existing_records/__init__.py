@@ -1,0 +1,1 @@
+"""TFRecords that exist already: checked, split and written again."""

@@ -1,0 +1,146 @@
+"""The features of records, from the declarations of a workload."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.declared import label_of
+from components.prepare_examples.tables.table_schema import (
+    BINARY,
+    CLASSES,
+    MULTILABEL,
+    REGRESSION,
+    LabelColumn,
+)
+from trainer.workloads import Workload
+
+FLOAT, INT, BYTES = "float32", "int64", "string"
+KINDS = {FLOAT: "float", INT: "int", BYTES: "text"}  # of statistics.states.new_statistic
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordFeature:
+    """A feature of a tf.train.Example.
+
+    Attributes:
+        name: its name.
+        dtype: FLOAT, INT or BYTES.
+        shape: of its values; None for any number of them.
+        is_required: records without it are bad.
+        is_counted: the statistics count its values; not for images and other binary data.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None = ()
+    is_required: bool = True
+    is_counted: bool = True
+
+    @property
+    def is_list(self) -> bool:
+        """True if a record may have several values."""
+        return self.shape != ()
+
+    def spec(self) -> Any:
+        """Return the specification for tf.io.parse_example; all absent values are empty lists."""
+        import tensorflow as tf
+
+        return tf.io.RaggedFeature(tf.dtypes.as_dtype(self.dtype))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordSchema:
+    """The features of records, and their label."""
+
+    workload: str
+    features: tuple[RecordFeature, ...]
+    label: LabelColumn
+
+    def to_json(self) -> str:
+        """Return the schema as text, to pass through Beam."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "RecordSchema":
+        """Return the schema that `to_json` has written."""
+        content = json.loads(text)
+        features = tuple(
+            RecordFeature(**{**f, "shape": None if f["shape"] is None else tuple(f["shape"])})
+            for f in content["features"]
+        )
+        label = content["label"]
+        label |= {name: tuple(label[name]) for name in ("values", "rule_columns")}
+        return cls(workload=content["workload"], features=features, label=LabelColumn(**label))
+
+
+def schema_of(workload: Workload, sample: Mapping[str, tuple[str, list[Any]]]) -> RecordSchema:
+    """Return the schema of a workload's records.
+
+    Args:
+        workload: it declares `features`, by name anything with a dtype and perhaps a shape, such as
+            tf.io.FixedLenFeature, and a label.
+        sample: type and values of each feature of the first record, by name.
+
+    Raises:
+        DataError: the first record has no such label.
+    """
+    label = label_of(workload.label)
+    declared: Mapping[str, Any] = workload.features  # type: ignore[attr-defined]
+    features = [_feature(name, spec) for name, spec in declared.items()]
+    weight = getattr(workload, "weight", "")
+    if weight and weight not in declared:
+        features.append(RecordFeature(name=weight, dtype=FLOAT))
+    features = [feature for feature in features if feature.name != label.name]
+    features.append(_label_feature(label, sample))
+    counted = [
+        feature
+        if feature.dtype != BYTES or not _is_binary(sample.get(feature.name))
+        else RecordFeature(**{**asdict(feature), "shape": feature.shape, "is_counted": False})
+        for feature in features
+    ]
+    if label.kind == CLASSES:
+        label = LabelColumn(**{**asdict(label), "is_integer": features[-1].dtype == INT})
+    return RecordSchema(workload=workload.name, features=tuple(counted), label=label)
+
+
+def _feature(name: str, spec: Any) -> RecordFeature:
+    dtype = getattr(spec.dtype, "name", spec.dtype)
+    if dtype not in KINDS:
+        raise DataError(f"{name} has the type {dtype}; records hold {', '.join(KINDS)}")
+    if not hasattr(spec, "shape"):  # VarLenFeature and RaggedFeature
+        return RecordFeature(name=name, dtype=dtype, shape=None, is_required=False)
+    is_required = getattr(spec, "default_value", None) is None
+    return RecordFeature(name=name, dtype=dtype, shape=tuple(spec.shape), is_required=is_required)
+
+
+def _label_feature(
+    label: LabelColumn, sample: Mapping[str, tuple[str, list[Any]]]
+) -> RecordFeature:
+    if label.kind == MULTILABEL:
+        return RecordFeature(name=label.name, dtype=BYTES, shape=None, is_required=False)
+    if label.kind in {BINARY, REGRESSION}:
+        dtype = INT if label.kind == BINARY else FLOAT
+        return RecordFeature(name=label.name, dtype=dtype)
+    if label.values:
+        return RecordFeature(name=label.name, dtype=INT if label.is_integer else BYTES)
+    if label.name not in sample:
+        names = ", ".join(sorted(sample))
+        raise DataError(f"the first record has no label {label.name!r}; it has {names}")
+    return RecordFeature(name=label.name, dtype=sample[label.name][0])
+
+
+def _is_binary(found: tuple[str, list[Any]] | None) -> bool:
+    """Return whether the values of a sample are not texts, or very long ones."""
+    longest = 256
+    values = found[1] if found else []
+    return any(len(value) > longest or not _is_text(value) for value in values)
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

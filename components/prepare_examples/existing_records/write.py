@@ -1,0 +1,280 @@
+"""Checking, splitting and writing of the records of some files."""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.existing_records.read import (
+    batches,
+    parse,
+    read_records,
+    reason_of,
+)
+from components.prepare_examples.existing_records.record_schema import (
+    BYTES,
+    FLOAT,
+    KINDS,
+    RecordFeature,
+    RecordSchema,
+)
+from components.prepare_examples.raw_data.files import digests_of
+from components.prepare_examples.statistics.states import Statistic, new_statistic
+from components.prepare_examples.tables.table_schema import BINARY, MAX_CLASSES, LabelColumn
+from components.prepare_examples.tfrecords.records import RecordFile, record_file
+from components.prepare_examples.tfrecords.row_splits import split_numbers
+from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
+from components.prepare_examples.tfrecords.table_encoder import frame_records
+from trainer.json_types import Json
+
+HASH_BYTES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """What every part needs; `given` are the splits for which there are files."""
+
+    schema: str
+    ratios: Mapping[str, float]
+    num_shards: int
+    compression: str
+    given: tuple[str, ...] = ()
+    max_records: int = 0
+
+    def to_json(self) -> str:
+        """Return the options as text, to pass through Beam."""
+        return json.dumps(asdict(self))
+
+
+@dataclass
+class _Split:
+    """The open files of a split, which get its records in turn."""
+
+    files: list[RecordFile]
+    statistics: dict[str, Statistic]
+    num_examples: int = 0
+
+    def add(self, records: list[bytes], columns: dict[str, pa.Array]) -> None:
+        for name, statistic in self.statistics.items():
+            statistic.add(columns[name])
+        array, count = pa.array(records, pa.binary()), len(self.files)
+        for place, file in enumerate(self.files):
+            file.write(frame_records(array[(place - self.num_examples) % count :: count]))
+        self.num_examples += len(records)
+
+
+def write_part(part: tuple[list[int], list[Any]], *, options_json: str, output_dir: str) -> Json:
+    """Write the files of one part; return their entries, the statistics and the tally.
+
+    Args:
+        part: its shards, and path and given split of each of its files.
+        options_json: of RecordOptions.
+        output_dir: the folder of the shards.
+
+    Raises:
+        DataError: a file is damaged.
+    """
+    shards, files = part
+    content = json.loads(options_json)
+    options = RecordOptions(**{**content, "given": tuple(content["given"])})
+    schema = RecordSchema.from_json(options.schema)
+    folder, count = Path(output_dir), options.num_shards
+    paths = {
+        split: [folder / shard_file(split, at, count, options.compression) for at in shards]
+        for split in SPLITS
+    }
+    side = folder / f"quarantine-{shards[0]:05d}-of-{count:05d}.jsonl"
+    bad: list[Json] = []
+    num_read = 0
+    with contextlib.ExitStack() as stack:
+        splits = {
+            split: _Split(
+                [
+                    stack.enter_context(
+                        record_file(_partial(path), compression=options.compression)
+                    )
+                    for path in paths[split]
+                ],
+                _new_statistics(schema),
+            )
+            for split in SPLITS
+        }
+        for path, given in files:
+            for batch in batches(read_records(Path(path))):
+                left = options.max_records - num_read if options.max_records else len(batch)
+                kept = batch[: max(left, 0)]
+                if kept:
+                    _write_batch(kept, (path, num_read, given), splits, (schema, options), bad)
+                num_read += len(kept)
+    for split in SPLITS:
+        for path in paths[split]:
+            os.replace(_partial(path), path)
+    return {
+        "shards": [
+            {
+                "split": name,
+                "file": paths[name][place].name,
+                "num_examples": len(range(place, split.num_examples, len(split.files))),
+                **file.digests(),
+            }
+            for name, split in splits.items()
+            for place, file in enumerate(split.files)
+        ],
+        "quarantine": _write_side(side, bad),
+        "statistics": {
+            name: {feature: found.to_state() for feature, found in split.statistics.items()}
+            for name, split in splits.items()
+        },
+        "tally": {
+            **{"read": num_read, "written": num_read - len(bad), "filtered": 0},
+            "quarantined": dict(Counter(entry["column"] for entry in bad)),
+            **{"missing": {}, "zones": {}, "differing": {}, "labels": {}},
+        },
+        "keys": None,
+    }
+
+
+def _write_batch(
+    records: list[bytes],
+    place: tuple[str, int, str],
+    splits: dict[str, _Split],
+    how: tuple[RecordSchema, RecordOptions],
+    bad: list[Json],
+) -> None:
+    path, first, given = place
+    schema, options = how
+    reasons: dict[int, tuple[str, str]] = {}
+    try:
+        columns = parse(records, schema.features)
+    except ValueError:
+        for number, record in enumerate(records):
+            try:
+                parse([record], schema.features)
+            except ValueError:
+                reasons[number] = reason_of(record, schema.features)
+        good = [record for number, record in enumerate(records) if number not in reasons]
+        columns = parse(good, schema.features) if good else {}
+    places = np.array([number for number in range(len(records)) if number not in reasons], int)
+    found = {}
+    for feature in schema.features if columns else ():
+        column = columns[feature.name]
+        for row, reason in _wrong_values(column, feature, schema.label).items():
+            reasons.setdefault(int(places[row]), (feature.name, reason))
+        found[feature.name] = _plain(column, feature)
+    for number in sorted(reasons):
+        name, reason = reasons[number]
+        entry = {"file": path, "row": first + number + 1, "column": name, "reason": reason}
+        bad.append(entry)
+    rows = np.array([row for row, number in enumerate(places) if int(number) not in reasons], int)
+    names = _splits_of([records[places[row]] for row in rows], given, options)
+    for split in SPLITS:
+        chosen = rows[[name == split for name in names]] if len(rows) else rows
+        if len(chosen):
+            part = {name: column.take(pa.array(chosen)) for name, column in found.items()}
+            splits[split].add([records[places[row]] for row in chosen], part)
+
+
+def _splits_of(records: list[bytes], given: str, options: RecordOptions) -> list[str]:
+    """Return the split of each record: the given one, or by the hash of its content."""
+    if given and given != "train":
+        return [given] * len(records)
+    digests = b"".join(hashlib.blake2b(one, digest_size=HASH_BYTES).digest() for one in records)
+    numbers = split_numbers(np.frombuffer(digests, "<u8").astype(np.uint64), options.ratios)
+    names = [SPLITS[number] for number in numbers]
+    return [given if given and name in options.given else name for name in names]
+
+
+def _wrong_values(column: pa.Array, feature: RecordFeature, label: LabelColumn) -> dict[int, str]:
+    """Return the rows whose values do not fit the declaration, each with the reason."""
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    wrong = {}
+    if feature.shape is not None:
+        size = int(np.prod(feature.shape))
+        is_wrong = (lengths != size) & ((lengths > 0) | feature.is_required)
+        for row in np.flatnonzero(is_wrong).tolist():
+            is_missing = lengths[row] == 0
+            wrong[row] = "is missing" if is_missing else f"{lengths[row]} values instead of {size}"
+    values = pc.list_flatten(column)
+    if feature.dtype == FLOAT:
+        is_bad = ~np.isfinite(values.to_numpy(zero_copy_only=False))
+        for place in np.flatnonzero(is_bad).tolist():
+            row = int(np.repeat(np.arange(len(lengths)), lengths)[place])
+            wrong.setdefault(row, f"{values[place].as_py()} is not a finite number")
+    if feature.name == label.name:
+        for row, items in enumerate(column.to_pylist()):
+            reason = _wrong_label(items, label)
+            if reason and row not in wrong:
+                wrong[row] = reason
+    return wrong
+
+
+def _wrong_label(items: list[Any], label: LabelColumn) -> str:
+    for item in items:
+        value: Any = item.decode(errors="replace") if isinstance(item, bytes) else item
+        if label.kind == BINARY and value not in {0, 1}:
+            return f"{value} is not 0 or 1"
+        if label.values and value not in label.values and str(value) not in label.values:
+            return f"{value!r} is not a class; allowed: {', '.join(map(str, label.values[:10]))}"
+        if label.low is not None and value < label.low:
+            return f"{value} is impossible; it must be at least {label.low}"
+        if label.high is not None and value > label.high:
+            return f"{value} is impossible; it must be at most {label.high}"
+    return ""
+
+
+def _plain(column: pa.Array, feature: RecordFeature) -> pa.Array:
+    """Return a column for the statistics: values, or lists of them, null where there are none."""
+    if feature.dtype == BYTES:
+        values = pc.list_flatten(column)
+        try:
+            texts = values.cast(pa.string())
+        except pa.ArrowInvalid:
+            texts = pa.array([one.decode(errors="backslashreplace") for one in values.to_pylist()])
+        column = pa.ListArray.from_arrays(column.offsets, texts)
+    if feature.is_list:
+        return column
+    first = pc.list_element(column, 0) if _has_values(column) else _first_or_null(column)
+    return first
+
+
+def _has_values(column: pa.Array) -> bool:
+    return bool(pc.all(pc.greater(pc.list_value_length(column), 0)).as_py())
+
+
+def _first_or_null(column: pa.Array) -> pa.Array:
+    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+    starts = column.offsets.to_numpy(zero_copy_only=False)[:-1].astype(np.int64)
+    places = pa.array(np.where(lengths > 0, starts, 0), mask=lengths == 0)
+    return column.values.take(places)
+
+
+def _new_statistics(schema: RecordSchema) -> dict[str, Statistic]:
+    return {
+        feature.name: new_statistic(
+            KINDS[feature.dtype],
+            is_list=feature.is_list,
+            num_listed=MAX_CLASSES if feature.name == schema.label.name else 0,
+        )
+        for feature in schema.features
+        if feature.is_counted
+    }
+
+
+def _write_side(path: Path, bad: list[Json]) -> list[Json]:
+    if not bad:
+        return []
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in bad), encoding="utf-8")
+    return [{"file": path.name, "num_rows": len(bad), **digests_of(path)}]
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")

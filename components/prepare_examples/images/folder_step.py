@@ -1,0 +1,202 @@
+"""Preparation of class folders of images."""
+
+import json
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.images.folder_pipeline import (
+    LISTING,
+    FolderOptions,
+    finish,
+    write_shard,
+)
+from components.prepare_examples.images.folders import ImageFolder, read_folder
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.publish import MANIFEST, local_path
+from components.prepare_examples.raw_data.fetch import fetch
+from components.prepare_examples.raw_data.files import find_folder
+from components.prepare_examples.statistics.describe import describe_examples
+from components.prepare_examples.statistics.image_schema import image_facets, image_schema
+from components.prepare_examples.tables import quarantine
+from components.prepare_examples.tfrecords.shards import (
+    COMPRESSIONS,
+    Rows,
+    Shard,
+    limit_splits,
+    plan_shards,
+)
+from trainer.json_types import Json
+from trainer.workloads.base import Workload
+
+ALLOWED = (
+    *("files", "ratios", "schema", "baseline", "drift_thresholds", "block_on"),
+    "max_quarantine",
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FolderJob:
+    """A planned run: the files, the shards, and the manifest's first fields."""
+
+    folder: ImageFolder
+    shards: list[Shard]
+    options: FolderOptions
+    header: Json
+    is_verified: bool
+    settings: PrepareOptions
+
+
+def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJob:
+    """List the files, or fetch the source's ones; plan the shards."""
+    options.check_images(workload.name, allowed=ALLOWED)
+    if options.files:
+        root = find_folder([str(local_path(pattern)) for pattern in options.files])
+    else:
+        fetch(workload.reference, data_dir, trust_files=options.trust_files)
+        root = data_dir
+    folder = read_folder(root, ratios=options.ratios)
+    height, width, channels = image_shape(workload)
+    splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
+    for name, rows in splits.items():
+        if not rows.stop:
+            raise DataError(
+                f"the {name} split would be empty: none of the {folder.num_files:,} files of"
+                f" {root} is in it; use more images, or other ratios"
+            )
+    splits = limit_splits(splits, options.max_examples)
+    num_shards = {
+        name: options.planned_shards((rows.stop - rows.start) * height * width * 3, split=name)
+        for name, rows in splits.items()
+    }
+    compression = COMPRESSIONS[options.compression]
+    chosen = FolderOptions(
+        root=str(root),
+        size=(height, width),
+        channels=channels,
+        fit=getattr(workload, "fit", "stretch"),
+        num_classes=len(folder.classes),
+        compression=compression,
+        num_shards=len(num_shards),
+    )
+    shards = plan_shards(splits, num_shards, compression=compression)
+    kept = {name: folder.files[name][rows.start : rows.stop] for name, rows in splits.items()}
+    header = _header(workload, folder, chosen, options)
+    is_verified = not options.files and not options.trust_files
+    return FolderJob(replace(folder, files=kept), shards, chosen, header, is_verified, options)
+
+
+def image_shape(workload: Workload) -> tuple[int, int, int]:
+    """Return height, width and channels of a workload's images."""
+    height, width, *channels = workload.shape  # type: ignore[attr-defined]
+    return height, width, channels[0] if channels else 1
+
+
+def explain(job: FolderJob) -> list[str]:
+    """Return the plan as text, a line for each file."""
+    classes = ", ".join(job.folder.classes)
+    return [
+        f"{len(job.folder.classes)} classes in {job.folder.root}: {classes}",
+        *(
+            f"{shard.file}: images {shard.start:,} to {shard.stop:,} of {shard.split}"
+            for shard in job.shards
+        ),
+    ]
+
+
+def write(job: FolderJob, folder: Path) -> None:
+    """Write the shards, the statistics and then the manifest.
+
+    Raises:
+        DataError: too many files are bad, a class has no images in the train split, or there are
+            anomalies that block.
+    """
+    offsets = _write_listing(job.folder, folder / LISTING)
+    options = job.options.to_json()
+    result = run_pipeline(
+        [(tuple(shard), offsets[shard.split][shard.start]) for shard in job.shards],
+        partial(write_shard, options=options, output_dir=str(folder)),
+        partial(finish, output_dir=str(folder), refused=list(job.folder.refused)),
+        folder=folder,
+        flags=job.settings.beam_options,
+    )
+    (folder / LISTING).unlink()
+    settings = job.settings
+    quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="images")
+    if result["tally"]["quarantined"]:
+        logger.warning("%d images were quarantined", sum(result["tally"]["quarantined"].values()))
+    _check_classes(result, job.folder.classes)
+    source = {"file": job.folder.root.name, "sha256": result["digest"]}
+    rows = {**result["tally"], "quarantined": sum(result["tally"]["quarantined"].values())}
+    manifest = {
+        **job.header,
+        "sources": [{**source, "verified": job.is_verified}],
+        "rows": rows,
+        "quarantine": quarantine.manifest_entry(result),
+        "splits": result["splits"],
+        "duplicates": result["duplicates"],
+    }
+    height, width = job.options.size
+    manifest |= describe_examples(
+        {"workload": job.header["workload"], "splits": result["statistics"]},
+        folder,
+        schema_path=local_path(settings.schema) if settings.schema else None,
+        baseline_path=local_path(settings.baseline) if settings.baseline else None,
+        drift_thresholds=settings.drift_thresholds,
+        block_on=settings.block_on,
+        duplicates=result["duplicates"],
+        infer=image_schema,
+        facets=partial(image_facets, num_bytes=height * width * job.options.channels),
+    )
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+def _write_listing(found: ImageFolder, path: Path) -> dict[str, list[int]]:
+    """Write path and class of each file, a line each; return the lines' offsets by split."""
+    offsets: dict[str, list[int]] = {}
+    with path.open("wb") as file:
+        for split, files in found.files.items():
+            offsets[split] = []
+            for image in files:
+                offsets[split].append(file.tell())
+                file.write(json.dumps([image.path, image.label]).encode() + b"\n")
+    return offsets
+
+
+def _check_classes(result: Json, classes: tuple[str, ...]) -> None:
+    """Check that the train split has images of each class, and that there are two."""
+    if len(classes) < 2:  # noqa: PLR2004
+        raise DataError(
+            f"there is only one class folder, {classes[0]!r}; a classifier needs at least two"
+        )
+    counts = dict(map(tuple, result["statistics"]["train"]["features"]["label"]["top_values"]))
+    missing = [name for number, name in enumerate(classes) if not counts.get(number)]
+    if missing:
+        raise DataError(
+            f"the class {missing[0]!r} has no image in the train split; add images to its folder,"
+            " or remove it"
+        )
+
+
+def _header(
+    workload: Workload, folder: ImageFolder, chosen: FolderOptions, options: PrepareOptions
+) -> Json:
+    ratios = ", ".join(f"{name} {ratio:.4g}" for name, ratio in options.ratios.items())
+    rule = f"by a hash of the file's path: {ratios}"
+    if folder.has_given_splits:
+        rule = f"by the folders train, eval and test; where one is missing, {rule}"
+    if options.max_examples:
+        rule += f"; limited to {options.max_examples} images"
+    return {
+        "workload": workload.name,
+        "compression": chosen.compression,
+        "split_rule": rule,
+        "labels": list(folder.classes),
+        "image": {"size": list(chosen.size), "channels": chosen.channels, "fit": chosen.fit},
+        "settings": options.changed(),
+    }

@@ -1,0 +1,173 @@
+"""Class folders of images: which files there are, their classes and their splits.
+
+`FOLDER/CLASS/…/*.png`, or `FOLDER/train/CLASS/…`, with `eval` (or `val`) and `test` beside it. The
+split of a file without a folder for it follows from a hash of its path in FOLDER.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.tfrecords.shards import SPLITS
+from trainer.workloads.image_files import SUFFIXES
+
+GIVEN = {"train": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval"}
+GIVEN |= {"test": "test"}
+IGNORED = {"thumbs.db", "desktop.ini"}
+HASH_BYTES = 8
+
+
+@dataclass(frozen=True, order=True)
+class ImageFile:
+    """A file in a class folder; the order is that of the hashes, which mixes the classes."""
+
+    place: int
+    path: str = field(compare=False)
+    label: int = field(compare=False)
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """The content of a folder: class names, the files of each split, and the refused ones."""
+
+    root: Path
+    classes: tuple[str, ...]
+    files: Mapping[str, tuple[ImageFile, ...]]
+    refused: tuple[tuple[str, str], ...]
+    """Path and reason."""
+    has_given_splits: bool = False
+
+    @property
+    def num_files(self) -> int:
+        """The number of all files, with the refused ones."""
+        return sum(map(len, self.files.values())) + len(self.refused)
+
+
+def read_folder(root: Path, *, ratios: Mapping[str, float]) -> ImageFolder:
+    """Return the content of a folder.
+
+    Raises:
+        DataError: there are no class folders, or one is empty.
+    """
+    if not root.is_dir():
+        raise DataError(f"{root} is not a folder; give a folder with a folder of images per class")
+    given = _given_splits(root)
+    refused: list[tuple[str, str]] = []
+    found: list[tuple[str, str, str]] = []  # split, class and path
+    classes: set[str] = set()
+    for split, folder in given or [("", root)]:
+        names = _class_folders(root, folder, refused)
+        for name in names:
+            paths = list(_images(root, folder / name, refused))
+            if not paths:
+                raise DataError(
+                    f"the class folder {folder / name} has no images"
+                    f"{_reason(root, folder / name, refused)}; add images to it, or remove it"
+                )
+            found += [(split, name, path) for path in paths]
+        classes.update(names)
+    if not classes:
+        raise DataError(
+            f"{root} has no class folders; put the images of each class into a folder with its name"
+        )
+    ordered = tuple(sorted(classes))
+    numbers = {name: number for number, name in enumerate(ordered)}
+    files: dict[str, list[ImageFile]] = {split: [] for split in SPLITS}
+    known = {split for split, _ in given}
+    for split, name, path in found:
+        place = _hash(path)
+        target = split_of(place, ratios)
+        if split and (split != "train" or target in known):
+            target = split
+        files[target].append(ImageFile(place, path, numbers[name]))
+    return ImageFolder(
+        root=root,
+        classes=ordered,
+        files={split: tuple(sorted(some)) for split, some in files.items()},
+        refused=tuple(sorted(refused)),
+        has_given_splits=bool(given),
+    )
+
+
+def split_of(place: int, ratios: Mapping[str, float]) -> str:
+    """Return the split of a 64-bit hash."""
+    total = 0.0
+    for split in SPLITS[:-1]:
+        total += ratios[split]
+        if place < round(total * 2**64):
+            return split
+    return SPLITS[-1]
+
+
+def _hash(path: str) -> int:
+    digest = hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _given_splits(root: Path) -> list[tuple[str, Path]]:
+    """Return the folders of splits, if the folder has `train` and another one but no others."""
+    folders = [path for path in sorted(root.iterdir()) if _is_folder(path)]
+    splits = [(GIVEN.get(path.name.lower(), ""), path) for path in folders]
+    names = {split for split, _ in splits}
+    is_given = "train" in names and "" not in names and len(folders) > 1
+    return splits if is_given else []
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.name.startswith(".")
+
+
+def _class_folders(root: Path, folder: Path, refused: list[tuple[str, str]]) -> list[str]:
+    names = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name.lower() in IGNORED:
+            continue
+        if _leaves(root, path):
+            refused.append((_relative(root, path), "is a link out of the folder"))
+        elif path.is_dir():
+            names.append(path.name)
+        else:
+            refused.append((_relative(root, path), "is not in a class folder"))
+    return names
+
+
+def _images(root: Path, folder: Path, refused: list[tuple[str, str]]) -> Iterator[str]:
+    """Yield the paths of a class folder's images in the root."""
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in list(folders):
+            if Path(parent, name).is_symlink():
+                refused.append((_relative(root, Path(parent, name)), "is a link to a folder"))
+        for name in sorted(names):
+            path = Path(parent, name)
+            if name.startswith(".") or name.lower() in IGNORED:
+                continue
+            relative = _relative(root, path)
+            if path.is_symlink() and _leaves(root, path):
+                refused.append((relative, "is a link out of the folder, or to no file"))
+            elif path.suffix.lower() not in SUFFIXES:
+                kinds = ", ".join(SUFFIXES)
+                refused.append((relative, f"is not an image; allowed are {kinds}"))
+            else:
+                yield relative
+
+
+def _leaves(root: Path, path: Path) -> bool:
+    """Return whether a link leads out of the root, or to no file."""
+    if not path.is_symlink():
+        return False
+    target = path.resolve()
+    return not target.is_relative_to(root.resolve()) or not target.exists()
+
+
+def _relative(root: Path, path: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _reason(root: Path, folder: Path, refused: list[tuple[str, str]]) -> str:
+    prefix = f"{_relative(root, folder)}/"
+    own = [(path, reason) for path, reason in refused if path.startswith(prefix)]
+    return f" ({own[0][0]} {own[0][1]})" if own else ""

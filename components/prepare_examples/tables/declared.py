@@ -1,0 +1,145 @@
+"""The schema of a table from the declarations of a workload."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.table_schema import (
+    BINARY,
+    CLASSES,
+    FLOAT,
+    INT,
+    MULTILABEL,
+    PART,
+    REGRESSION,
+    TEXT,
+    TIME,
+    WORDS,
+    Column,
+    LabelColumn,
+    TableSchema,
+)
+from trainer.workloads.features import Category, Feature, Number, Text, TimePart, Timestamp
+from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
+
+
+def column_of(feature: Feature, *, is_stored: bool = True) -> Column:
+    """Return the column of a feature's declaration."""
+    made: dict[str, Any] = {
+        "name": feature.name,
+        "is_required": feature.is_required,
+        "is_stored": is_stored,
+    }
+    for name in ("low", "high", "unit", "format", "time_zone", "of", "part", "length"):
+        if hasattr(feature, name):
+            made[name] = getattr(feature, name)
+    match feature:
+        case Number():
+            made |= {"kind": FLOAT, "separator": feature.separator if feature.length else ""}
+        case Category():
+            made |= {"kind": INT if feature.is_integer else TEXT, "separator": feature.separator}
+            made |= {"num_listed": feature.max_values}
+        case Text():
+            made |= {"kind": WORDS, "num_listed": feature.max_tokens}
+        case Timestamp():
+            made |= {"kind": TIME}
+        case TimePart():
+            made |= {"kind": PART}
+        case _:
+            raise DataError(f"{feature.name} is a {type(feature).__name__}, which no table has")
+    return Column(**made)
+
+
+def label_of(label: Label) -> LabelColumn:
+    """Return the column of a label's declaration."""
+    match label:
+        case Binary():
+            return LabelColumn(
+                name=label.column,
+                kind=BINARY,
+                positive=label.positive,
+                rule_columns=tuple(label.rule_columns),
+                rule_text=label.rule_text,
+            )
+        case Classes():
+            whole = all(type(value) is int for value in label.values)
+            return LabelColumn(
+                name=label.column,
+                kind=CLASSES,
+                values=tuple(label.values),
+                is_integer=whole if label.values else None,
+            )
+        case Multilabel():
+            values, separator = tuple(label.values), label.separator
+            return LabelColumn(
+                name=label.column, kind=MULTILABEL, values=values, separator=separator
+            )
+        case Regression():
+            return LabelColumn(
+                name=label.column,
+                kind=REGRESSION,
+                low=label.low,
+                high=label.high,
+                unit=label.unit,
+            )
+    raise DataError(f"the label is a {type(label).__name__}, which no table has")
+
+
+def schema_of(
+    workload: str,
+    *,
+    features: Iterable[Feature],
+    label: Label,
+    only_read: Iterable[Feature] = (),
+    weight: str = "",
+    reference: str = "",
+    **more: Any,
+) -> TableSchema:
+    """Return the schema of a table.
+
+    Args:
+        workload: its name.
+        features: the columns to store, in the order of the statistics.
+        label: the label.
+        only_read: columns to read for the label's rule; other ones are any numbers.
+        weight: the column of the examples' weights, or "".
+        reference: of the workload, for the workers.
+        more: `key`, `group_by`, `aliases`, `ignored` and `missing` of TableSchema.
+
+    Raises:
+        DataError: a name is declared twice, or a part of a time lacks its time.
+    """
+    columns = [column_of(feature) for feature in features]
+    columns += [column_of(feature, is_stored=False) for feature in only_read]
+    found = label_of(label)
+    known = {column.name for column in columns}
+    if weight and weight not in known:
+        columns.append(Column(name=weight, kind=FLOAT, low=0, is_required=True))
+        known.add(weight)
+    for name in found.rule_columns:
+        if name not in known:
+            columns.append(Column(name=name, kind=FLOAT, is_stored=False))
+    _check(columns, found)
+    return TableSchema(
+        workload=workload,
+        columns=tuple(columns),
+        label=found,
+        reference=reference,
+        rule=label.rule if isinstance(label, Binary) else None,
+        **more,
+    )
+
+
+def _check(columns: list[Column], label: LabelColumn) -> None:
+    names = [*(column.name for column in columns), label.name]
+    for name in names:
+        if names.count(name) > 1:
+            both = "a feature and the label" if name == label.name else "two features"
+            raise DataError(f"{name!r} is {both} of the workload; declare it once")
+    times = [column.name for column in columns if column.kind == TIME]
+    for column in columns:
+        if column.kind == PART and column.of not in times:
+            raise DataError(
+                f"{column.name} is a part of {column.of!r}, which is no timestamp of the workload;"
+                f" its timestamps are {', '.join(times) or 'none'}"
+            )

@@ -1,0 +1,243 @@
+"""The schema of a table: the columns, the label and the keys that its files must have.
+
+Every part of preparing gets it; it passes through Beam as JSON, without the function of a label's
+rule, which a worker takes from the workload.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+# How a column is stored: float32, int64, or bytes; words are texts whose tokens are counted. A part
+# is computed from a time, and a column of its name is only compared.
+FLOAT, INT, TEXT, WORDS, TIME, PART = "float", "int", "text", "words", "time", "part"
+BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
+MAX_CLASSES = 20_000  # values of a label that the statistics list
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of the files, or a part of one.
+
+    Attributes:
+        name: its name in the examples.
+        kind: FLOAT, INT, TEXT, WORDS, TIME or PART.
+        low, high: the possible values; None: any.
+        unit: of the limits, for messages.
+        is_required: quarantine rows without a value.
+        is_stored: write it to the examples; else it is only read, for the label.
+        separator: what separates the values of a list in a text; "" for single values.
+        length: the number of values of a list; 0: any.
+        format: of a time, as in `datetime.strptime`; "": Unix seconds and ISO 8601.
+        time_zone: of the wall time to which a time with a zone is converted.
+        of, part: the time and the unit of a PART.
+        num_listed: how many values or tokens the statistics list.
+    """
+
+    name: str
+    kind: str
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    is_required: bool = False
+    is_stored: bool = True
+    separator: str = ""
+    length: int = 0
+    format: str = ""
+    time_zone: str = "UTC"
+    of: str = ""
+    part: str = ""
+    num_listed: int = 0
+
+    @property
+    def is_list(self) -> bool:
+        """True if an example may have several values."""
+        return bool(self.separator)
+
+    @property
+    def has_limits(self) -> bool:
+        """True if not every value is possible."""
+        return self.low is not None or self.high is not None
+
+    @property
+    def allowed(self) -> str:
+        """The limits as text."""
+        if self.high is None:
+            limits = f"at least {self.low:,}"
+        elif self.low is None:
+            limits = f"at most {self.high:,}"
+        else:
+            limits = f"{self.low:,} to {self.high:,}"
+        return f"{limits} {self.unit}".strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelColumn:
+    """The label: a column, or the result of a rule over several columns.
+
+    Attributes:
+        name: its name in the examples, and in the files unless it has a rule.
+        kind: BINARY, CLASSES, MULTILABEL or REGRESSION.
+        positive: the value of a BINARY label's positive class.
+        values: the values of CLASSES or MULTILABEL; (): any.
+        is_integer: the values of CLASSES are whole numbers; None: as in the first rows.
+        separator: what separates the labels of MULTILABEL in a text.
+        low, high, unit: of REGRESSION, as in Column.
+        rule_columns: the columns from which a rule computes a BINARY label.
+        rule_text: the rule in words.
+    """
+
+    name: str
+    kind: str
+    positive: Any = 1
+    values: tuple[Any, ...] = ()
+    is_integer: bool | None = None
+    separator: str = ""
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    rule_columns: tuple[str, ...] = ()
+    rule_text: str = ""
+
+    @property
+    def stored_kind(self) -> str:
+        """The kind of its values in the examples: FLOAT, INT or TEXT."""
+        if self.kind == REGRESSION:
+            return FLOAT
+        return INT if self.kind == BINARY or self.is_integer else TEXT
+
+    @property
+    def words(self) -> str:
+        """The label in words, for the manifest."""
+        kinds = {
+            BINARY: f"1 if it is {self.positive!r}, else 0",
+            CLASSES: "a class",
+            MULTILABEL: "any number of labels",
+            REGRESSION: f"a number {self.unit}".strip(),
+        }
+        return f"{self.name}: {self.rule_text or kinds[self.kind]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSchema:
+    """What preparing must know of a table.
+
+    Attributes:
+        workload: the workload's name, for messages and files.
+        columns: the columns in the order of the statistics.
+        label: the label.
+        key: the column that identifies a row, or "". It is not stored, unless it is one of
+            `columns`. Rows of one key are in the same split, and repeated keys are counted.
+        group_by: columns that decide the split of files without the key.
+        aliases: other names of columns, by the name in the files.
+        ignored: columns of the files to skip; `*` and `?` as in file names.
+        missing: texts that mean a missing value, besides the empty one.
+        reference: of the workload, from which a worker loads the rule of the label.
+        rule: computes the label from arrays of `rule_columns` by name.
+    """
+
+    workload: str
+    columns: tuple[Column, ...]
+    label: LabelColumn
+    key: str = ""
+    group_by: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    reference: str = ""
+    rule: Callable[[Mapping[str, Any]], Any] | None = field(default=None, compare=False)
+
+    def to_json(self) -> str:
+        """Return the schema as text, without the rule."""
+        return json.dumps({**asdict(self), "rule": None})
+
+    @classmethod
+    def from_json(cls, text: str, *, load_rule: Callable[[str], Any]) -> "TableSchema":
+        """Return the schema that `to_json` has written.
+
+        Args:
+            text: the schema.
+            load_rule: returns the rule of the label of a workload, given its reference.
+        """
+        content = json.loads(text)
+        columns = tuple(Column(**column) for column in content.pop("columns"))
+        label = LabelColumn(**_with_tuples(content.pop("label")))
+        rule = load_rule(content["reference"]) if label.rule_columns else None
+        return cls(**{**_with_tuples(content), "columns": columns, "label": label, "rule": rule})
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        """The columns by name."""
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns that are features of the examples."""
+        return tuple(column for column in self.columns if column.is_stored)
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """The names of the stored columns."""
+        return tuple(column.name for column in self.stored)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all features of the examples, the label last."""
+        return (*self.features, self.label.name)
+
+    @cached_property
+    def times(self) -> tuple[Column, ...]:
+        """The columns of times."""
+        return tuple(column for column in self.columns if column.kind == TIME)
+
+    @cached_property
+    def parts(self) -> tuple[Column, ...]:
+        """The features that are computed from times."""
+        return tuple(column for column in self.columns if column.kind == PART)
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The columns that are read as numbers."""
+        kinds = {FLOAT, INT, PART}
+        found = {c.name for c in self.columns if c.kind in kinds and not c.is_list}
+        return frozenset(found | ({self.label.name} if self._has_number_label else set()))
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """The columns that are read as texts, with those of times and lists."""
+        found = {column.name for column in self.columns} | {*self.keys}
+        if not self.label.rule_columns:
+            found.add(self.label.name)
+        return frozenset(found - self.numbers)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that may decide the split of a row."""
+        return tuple(dict.fromkeys((*filter(None, [self.key]), *self.group_by)))
+
+    @cached_property
+    def expected(self) -> tuple[str, ...]:
+        """The columns that every file must have."""
+        label = self.label.rule_columns or (self.label.name,)
+        features = [column.name for column in self.columns if column.kind != PART]
+        key = (self.key,) if self.key and not self.group_by else ()
+        return tuple(dict.fromkeys((*label, *features, *key)))
+
+    @cached_property
+    def never_missing(self) -> tuple[str, ...]:
+        """The columns without whose value a row is bad; the label has a check of its own."""
+        required = [column.name for column in self.columns if column.is_required]
+        return tuple(dict.fromkeys((*self.label.rule_columns, *required)))
+
+    @property
+    def _has_number_label(self) -> bool:
+        label = self.label
+        return label.kind == REGRESSION or (label.kind == CLASSES and label.is_integer is True)
+
+
+def _with_tuples(content: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }

@@ -1,0 +1,1 @@
+"""Values of a table's columns: numbers, times, lists and labels."""

@@ -1,0 +1,125 @@
+"""The values of a label in a table's files, turned into those of the examples."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.tables.quarantine import BadRows
+from components.prepare_examples.tables.table_schema import (
+    BINARY,
+    FLOAT,
+    MULTILABEL,
+    REGRESSION,
+    TEXT,
+    Column,
+    LabelColumn,
+)
+from components.prepare_examples.tables.values.lists import parse_list
+from components.prepare_examples.tables.values.numbers import check_limits, to_integers
+
+TRUE, FALSE = {"true", "t", "1"}, {"false", "f", "0"}
+
+
+def parse_label(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
+    """Return the label of each row: int64, float64, texts or lists of texts.
+
+    Args:
+        column: the values that were read; numbers for a regression and for classes of integers.
+        label: the label in the schema.
+        bad: gets the rows without a value, and those whose value the label does not have.
+    """
+    if label.kind == MULTILABEL:
+        return _several(column, label, bad)
+    missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+    bad.add(missing, label.name, lambda _: "the label is missing")
+    if label.kind == REGRESSION:
+        known = Column(name=label.name, kind=FLOAT, low=label.low, high=label.high, unit=label.unit)
+        check_limits(column, known, bad)
+        return column
+    if label.kind == BINARY:
+        is_positive = positive_test(label.positive)
+        return _mapped(column, lambda value: int(is_positive(value)), pa.int64())
+    return _class_values(column, label, bad)
+
+
+def positive_test(positive: Any) -> Callable[[str], bool]:
+    """Return a function that tells whether a text is the positive value of a binary label.
+
+    Numbers and truth values match their other spellings, such as 1.0 or True.
+    """
+    if isinstance(positive, bool):
+        wanted = TRUE if positive else FALSE
+        return lambda text: text.strip().lower() in wanted
+    if isinstance(positive, int | float):
+        words = TRUE if positive == 1 else FALSE if positive == 0 else set()
+        return lambda text: _number(text) == positive or text.strip().lower() in words
+    return lambda text: text.strip() == str(positive)
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number."""
+    number = _number(text)
+    return number is not None and number == int(number)
+
+
+def _number(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if np.isfinite(found) else None
+
+
+def _class_values(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
+    if label.is_integer:
+        column = to_integers(column, label.name, bad)
+    if label.values:
+        known = set(label.values) if label.is_integer else set(map(str, label.values))
+        counted = column.dictionary_encode()
+        values = counted.dictionary.to_pylist()
+        wrong_codes = [code for code, value in enumerate(values) if value not in known]
+        codes = counted.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(np.isin(codes, wrong_codes))
+        shown = _shown(label)
+        bad.add(
+            wrong,
+            label.name,
+            lambda row: f"{values[codes[row]]!r} is not a class; allowed: {shown}",
+        )
+    return column
+
+
+def _several(column: pa.Array, label: LabelColumn, bad: BadRows) -> pa.Array:
+    """Return lists of labels; a missing value is an empty list."""
+    known = Column(name=label.name, kind=TEXT, separator=label.separator)
+    found = parse_list(column, known, bad)
+    if label.values:
+        allowed = set(map(str, label.values))
+        shown = _shown(label)
+        wrong = [one for one in found.flatten().unique().to_pylist() if one not in allowed]
+        if wrong:
+            for row, values in enumerate(found.to_pylist()):
+                for value in values or ():
+                    if value in wrong:
+                        reason = f"{value!r} is not a label; allowed: {shown}"
+                        bad.add(np.array([row]), label.name, lambda _: reason)  # noqa: B023
+    if not found.null_count:
+        return found
+    lengths = pc.list_value_length(found).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), found.flatten())
+
+
+def _mapped(column: pa.Array, function: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+    """Return the function's result for each text, called once for each distinct one."""
+    encoded = column.dictionary_encode()
+    found = [function(text) for text in encoded.dictionary.to_pylist()]
+    return pa.array(found, kind).take(encoded.indices)
+
+
+def _shown(label: LabelColumn) -> str:
+    values = list(map(str, label.values))
+    return ", ".join(values[:10]) + (", …" if len(values) > 10 else "")  # noqa: PLR2004

@@ -1,0 +1,199 @@
+"""Parsing of times: Unix seconds, ISO 8601 and similar texts, or a declared format.
+
+Examples hold seconds of wall time since 1970. A time with a zone or an offset is an instant; it is
+converted to wall time in the column's time zone. A text that ends in "UTC" is not converted,
+because BigQuery's tables label any wall time with it.
+"""
+
+import zoneinfo
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.tables.quarantine import BadRows
+from components.prepare_examples.tables.table_schema import Column
+
+FORMATS = ("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d")
+# Directives that Arrow parses as Python does, apart from the days of short months.
+ARROW_DIRECTIVES = set("YymdHMSIpbB%")
+# The offset at the end of a time: Z, +02, -0500 or -05:00.
+OFFSET = r"(:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+DAY_SECONDS, HOUR_SECONDS, QUARTER_SECONDS = 86_400, 3_600, 900
+THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
+MAX_SHORT_DAYS = 3  # the 31st of February is 3 March to Arrow
+FIRST_YEAR = 1000  # Arrow parses years of fewer digits, too
+YEARS_1_TO_9998 = (-62_135_596_800, 253_370_764_800)  # seconds
+
+
+def wall_times(column: pa.Array, known: Column) -> pa.Array:
+    """Return timestamps or dates as naive seconds; with a zone, as wall time of the column."""
+    if not pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("s"))
+    naive = column.view(pa.timestamp(column.type.unit))
+    seconds = pc.floor_temporal(naive, unit="second").cast(pa.timestamp("s"))
+    if not column.type.tz:
+        return seconds
+    shifts = _offsets(seconds.cast(pa.int64()).fill_null(0), known)
+    return pc.add(seconds.cast(pa.int64()), shifts).cast(pa.timestamp("s"))
+
+
+def _offsets(seconds: pa.Array, known: Column) -> pa.Array:
+    """Return how many seconds the column's zone is ahead of UTC at each moment.
+
+    Computed by Python, once for each quarter of an hour: Arrow needs the system's time zone
+    database, which small container images do not have.
+    """
+    low, high = YEARS_1_TO_9998
+    low = low if known.low is None else max(low, int(known.low))
+    high = high if known.high is None else min(high, int(known.high))
+    zone = zoneinfo.ZoneInfo(known.time_zone)
+    possible = seconds.to_numpy(zero_copy_only=False).clip(low, high)
+    quarters, places = np.unique(possible // QUARTER_SECONDS, return_inverse=True)
+    moments = (datetime.fromtimestamp(int(q) * QUARTER_SECONDS, zone) for q in quarters)
+    shifts = [int((moment.utcoffset() or timedelta()).total_seconds()) for moment in moments]
+    return pa.array(np.array(shifts, np.int64)[places])
+
+
+def parse_times(
+    column: pa.Array, bad: BadRows, known: Column, *, zones: Counter[tuple[str, str]]
+) -> pa.Array:
+    """Return Unix seconds, int64, of texts or naive timestamps; texts that are not times are null.
+
+    Args:
+        column: texts, `wall_times` or numbers; numbers are returned unchanged.
+        bad: gets the rows of texts that are not times.
+        known: the column in the schema.
+        zones: counts the texts with an offset, by column and offset.
+    """
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.int64())
+    if not pa.types.is_string(column.type):
+        return column
+    if known.format:
+        seconds = _parse_format(column, known)
+        expected = f"does not match the format {known.format!r}"
+    else:
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            seconds = _parse_texts(column, known, zones)
+        expected = "is not a time; expected Unix seconds, or a text such as 2024-01-31 23:59:59"
+    wrong = pc.and_(seconds.is_null(), column.is_valid()).to_numpy(zero_copy_only=False)
+    bad.add(np.flatnonzero(wrong), known.name, lambda row: f"{column[row].as_py()!r} {expected}")
+    return seconds
+
+
+def hours(seconds: pa.Array) -> pa.Array:
+    """Return the hour of the day, 0 to 23."""
+    return pc.divide(_remainder(seconds, DAY_SECONDS), HOUR_SECONDS)
+
+
+def weekdays(seconds: pa.Array) -> pa.Array:
+    """Return the day of the week, 1 = Sunday to 7 = Saturday."""
+    days = pc.divide(pc.subtract(seconds, _remainder(seconds, DAY_SECONDS)), DAY_SECONDS)
+    return pc.add(_remainder(pc.add(days, THURSDAY), 7), 1)
+
+
+def minutes(seconds: pa.Array) -> pa.Array:
+    """Return the minute of the hour, 0 to 59."""
+    return pc.divide(_remainder(seconds, HOUR_SECONDS), 60)
+
+
+def _calendar(function: Callable[[pa.Array], pa.Array]) -> Callable[[pa.Array], pa.Array]:
+    """Return a function of seconds for one of timestamps."""
+    return lambda seconds: function(seconds.cast(pa.timestamp("s")))
+
+
+def _remainder(values: pa.Array, divisor: int) -> pa.Array:
+    rest = pc.subtract(values, pc.multiply(pc.divide(values, divisor), divisor))
+    return pc.if_else(pc.less(rest, 0), pc.add(rest, divisor), rest)  # before 1970
+
+
+def _parse_texts(column: pa.Array, known: Column, zones: Counter[tuple[str, str]]) -> pa.Array:
+    is_number = pc.match_substring_regex(column, r"^\d{1,12}(\.0*)?$")
+    digits = pc.if_else(is_number, pc.replace_substring_regex(column, r"\..*", ""), None)
+    found = digits.cast(pa.int64())
+    plain = pc.replace_substring_regex(column, OFFSET, r"\1")
+    plain = pc.replace_substring_regex(plain, r"(\.\d+)?( ?UTC)?$", "")
+    plain = pc.replace_substring_regex(plain, r"^(\d{4}-\d\d-\d\d)T", r"\1 ")
+    for spelling in FORMATS:
+        found = pc.coalesce(found, _strptime(plain, spelling))
+    offsets = pc.replace_substring_regex(column, f"^.*{OFFSET}", r"\2")
+    has_offset = pc.match_substring_regex(column, OFFSET).fill_null(False)
+    if not pc.any(has_offset).as_py():
+        return found
+    counted = offsets.filter(has_offset).value_counts().to_pylist()
+    zones.update({(known.name, one["values"]): one["counts"] for one in counted})
+    shifts = [_offset_seconds(one["values"]) for one in counted]
+    named = pa.array([one["values"] for one in counted], pa.string())
+    shift = pa.array(shifts, pa.int64()).take(pc.index_in(offsets, named))
+    instants = pc.subtract(found, shift).view(pa.timestamp("s", "UTC"))
+    walls = wall_times(instants, known).cast(pa.int64())
+    return pc.if_else(has_offset, walls, found)
+
+
+def _parse_format(column: pa.Array, known: Column) -> pa.Array:
+    """Return the seconds of texts in the column's format; null for other texts."""
+    directives = {text[:1] for text in known.format.split("%")[1:]}
+    if directives <= ARROW_DIRECTIVES:
+        return _strptime(column, known.format)
+    return _by_python(column, known.format, zoneinfo.ZoneInfo(known.time_zone))
+
+
+def _strptime(column: pa.Array, spelling: str) -> pa.Array:
+    """Return the seconds of naive texts, parsed by Arrow.
+
+    Arrow makes 1 March of 30 February, and the year 20 of 20-01-01: Python parses such texts again.
+    """
+    parsed = pc.strptime(column, format=spelling, unit="s", error_is_null=True)
+    doubtful = pc.or_(
+        pc.less_equal(pc.day(parsed), MAX_SHORT_DAYS), pc.less(pc.year(parsed), FIRST_YEAR)
+    )
+    seconds = parsed.cast(pa.int64())
+    rows = np.flatnonzero(doubtful.fill_null(False).to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return seconds
+    again = _by_python(column.take(pa.array(rows)), spelling, zoneinfo.ZoneInfo("UTC"))
+    mask = doubtful.fill_null(False)
+    return pc.replace_with_mask(seconds, mask, again)
+
+
+def _by_python(column: pa.Array, spelling: str, zone: zoneinfo.ZoneInfo) -> pa.Array:
+    """Return the seconds of texts, each distinct one parsed once by Python; null for other texts.
+
+    A time with an offset is converted to wall time in the zone.
+    """
+    encoded = column.dictionary_encode()
+    found = [_seconds_of(text, spelling, zone) for text in encoded.dictionary.to_pylist()]
+    return pa.array(found, pa.int64()).take(encoded.indices)
+
+
+def _seconds_of(text: str, spelling: str, zone: zoneinfo.ZoneInfo) -> int | None:
+    try:
+        moment = datetime.strptime(text.strip(), spelling)
+    except ValueError:
+        return None
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(zone)
+    return round(moment.replace(tzinfo=UTC, microsecond=0).timestamp())
+
+
+def _offset_seconds(text: str) -> int:
+    """Return the seconds of Z, +02, -0500 or -05:00."""
+    digits = text.strip("Z+-").replace(":", "").ljust(4, "0")
+    seconds = int(digits[:2]) * HOUR_SECONDS + int(digits[2:]) * 60
+    return -seconds if text.startswith("-") else seconds
+
+
+UNITS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "year": _calendar(pc.year),
+    "month": _calendar(pc.month),
+    "day": _calendar(pc.day),
+    "weekday": weekdays,
+    "hour": hours,
+    "minute": minutes,
+}

@@ -1,0 +1,1 @@
+"""Users' workloads: their folders, run.yaml, snapshots and requirements."""

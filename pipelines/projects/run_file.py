@@ -1,0 +1,105 @@
+"""run.yaml: the settings of a project's runs."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from components.plan_training.cluster_file import parse_cluster
+from components.plan_training.cluster_spec import ClusterSpec
+from components.yaml_text import YamlError, load_with_lines
+from pipelines.config import (
+    GROUPS,
+    MODEL_GROUP,
+    RunConfig,
+    cluster_error,
+    read_cluster,
+    with_texts,
+)
+from trainer import paths
+from trainer.errors import ClusterError, ConfigError
+
+CLUSTER = "cluster"
+PATHS = ("files", "schema", "baseline")  # settings of `prepare`
+
+
+def with_run_file(config: RunConfig, path: Path) -> RunConfig:
+    """Return a project's run with the settings of its run.yaml.
+
+    Its keys are those of --set, in groups, except that `cluster` may be the path of a cluster file
+    or the content of one. Paths are relative to the file's folder.
+
+    Raises:
+        ConfigError: the file cannot be read, or a setting is not allowed; names file and line.
+    """
+    values, lines = _load(path)
+    texts = []
+    for key, value in values.items():
+        place = f"{path}, line {lines[key,]}"
+        if key == CLUSTER:
+            config = dataclasses.replace(config, cluster=_cluster(value, path, place))
+        elif key in (*GROUPS, MODEL_GROUP):
+            if not isinstance(value, dict):
+                raise ConfigError(f"{place}: {key} is {value!r}; it must hold keys and values")
+            for name, one in value.items():
+                found = _absolute(one, path.parent) if (key, name) in _PATH_KEYS else one
+                inner = f"{path}, line {lines[key, str(name)]}"
+                texts.append((inner, f"{key}.{name}", _text(found)))
+        else:
+            texts.append((place, str(key), _text(value)))
+    return with_texts(config, texts)
+
+
+def place_of(setting: str, value: Any, path: Path) -> str:
+    """Return `FILE, line N: ` if a run.yaml gives a trainer's setting this value, else "".
+
+    Args:
+        setting: of the trainer, as `batch_size` or `model.units`.
+        value: the run's value, which --set may have given.
+        path: the run.yaml.
+    """
+    key = setting if setting.startswith(f"{MODEL_GROUP}.") else f"train.{setting}"
+    group, _, name = key.partition(".")
+    values, lines = _load(path)
+    given = values.get(group, {}).get(name)
+    return f"{path}, line {lines[group, name]}: " if _text(given) == _text(value) else ""
+
+
+_PATH_KEYS = tuple(("prepare", name) for name in PATHS)
+
+
+def _load(path: Path) -> tuple[dict[Any, Any], dict[tuple[str, ...], int]]:
+    try:
+        values, lines = load_with_lines(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not text: byte {error.start} is not UTF-8") from error
+    except YamlError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if not isinstance(values, dict | None):
+        raise ConfigError(f"{path} must hold keys and values, such as `train: {{epochs: 5}}`")
+    return values or {}, lines
+
+
+def _cluster(value: Any, path: Path, place: str) -> ClusterSpec:
+    if isinstance(value, str):
+        return read_cluster(path.parent / value)
+    try:
+        return parse_cluster(value, path=path).spec
+    except ClusterError as error:
+        raise cluster_error(error, place=f"{place}: {CLUSTER}") from error
+
+
+def _absolute(value: Any, folder: Path) -> Any:
+    """Return a path, or each path of a list, below the folder of run.yaml unless it is absolute."""
+    if isinstance(value, list):
+        return [_absolute(one, folder) for one in value]
+    if not isinstance(value, str) or not value or paths.is_bucket_uri(value):
+        return value
+    return str(folder / Path(value).expanduser()) + "/" * value.endswith("/")
+
+
+def _text(value: Any) -> str:
+    """Return a value as --set takes it."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)

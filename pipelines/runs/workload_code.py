@@ -1,0 +1,134 @@
+"""How the code of a run's workload reaches its steps, replicas and prediction servers."""
+
+import dataclasses
+import glob
+import logging
+from pathlib import Path
+
+from pipelines.config import MODEL_GROUP, RunConfig
+from pipelines.projects.description import describe
+from pipelines.projects.project import CODE_DIR, RUN_FILE, Project, Snapshot, take_snapshot
+from pipelines.projects.requirements import check_requirements
+from pipelines.projects.runs import find_run
+from pipelines.target.places import Target, make_state_dir
+from trainer import paths
+from trainer.errors import ConfigError
+from trainer.json_types import Json
+from trainer.workloads.loading import SNAPSHOT
+
+logger = logging.getLogger(__name__)
+
+
+def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConfig:
+    """Return a run whose workload its steps find: checked, and copied if it is a folder.
+
+    In an image a folder is known by the name of its snapshot, else by the snapshot's path, so that
+    a run does not notice a later edit.
+
+    Args:
+        config: the run; its workload is as the user gave it, or the snapshot of a package.
+        target: where the run is sent.
+        uses_image: whether steps run in an image instead of this environment.
+
+    Raises:
+        ConfigError: the workload cannot be loaded, its settings are wrong, its requirements are not
+            installed, or its data is missing.
+    """
+    if paths.is_in_bucket(target.pipeline_root):
+        check_data_is_remote(config)
+    if config.is_built_in:
+        return config
+    if SNAPSHOT.fullmatch(config.workload):
+        return config if uses_image else _with_local_snapshot(config, target.state_dir)
+    path = Path(config.workload)
+    if not path.is_absolute():
+        description = describe(config)
+        workload = f"{config.workload}@{description['digest']}"  # for the keys of the step cache
+        return dataclasses.replace(_described(config, description), workload=workload)
+    snapshot = snapshot_of(config, target.state_dir)
+    if _is_loadable(snapshot.project, uses_image=uses_image):
+        config = _described(config, describe(config, snapshot))
+    reference = snapshot.reference if uses_image else str(snapshot.folder)
+    return dataclasses.replace(config, workload=reference)
+
+
+def snapshot_of(config: RunConfig, state_dir: Path) -> Snapshot:
+    """Return the snapshot of a run's folder, without the data that its run.yaml names.
+
+    --set has no influence on it, so that an image and every run agree on the digest.
+    """
+    options = find_run(config.workload).prepare_options()
+    make_state_dir(state_dir)
+    data = (*options.files, options.schema, options.baseline)
+    return take_snapshot(Project(Path(config.workload)), state_dir, data=data)
+
+
+def _described(config: RunConfig, description: Json) -> RunConfig:
+    """Return the run with its model's settings as the types that the workload declares."""
+    check_data(config, description)
+    typed = {f"{MODEL_GROUP}.{key}": one for key, one in description["model_settings"].items()}
+    return dataclasses.replace(config, train={**config.train, **typed})
+
+
+def check_data_is_remote(config: RunConfig) -> None:
+    """Check that the files of a run on Vertex AI are in buckets.
+
+    Raises:
+        ConfigError: one is on this machine.
+    """
+    for file in config.prepare_options().files:
+        if not paths.is_in_bucket(file):
+            raise ConfigError(
+                f"prepare.files is {file}, which a run on Vertex AI cannot read; copy it to a "
+                "bucket and give --set prepare.files=gs://BUCKET/FOLDER/…"
+            )
+
+
+def check_data(config: RunConfig, description: Json) -> None:
+    """Check that a user's workload has data, and that its local files exist.
+
+    Raises:
+        ConfigError: there is none, or a path or pattern matches nothing.
+    """
+    options = config.prepare_options()
+    if not options.files and options.source == "files" and not description["has_source"]:
+        raise ConfigError(
+            f"{config.workload} has no data: name it in {RUN_FILE}, as `prepare: {{files: "
+            "[data.csv]}`, or with --set prepare.files=/PATH"
+        )
+    for file in options.files:
+        if not paths.is_in_bucket(file) and not glob.glob(file, recursive=True):
+            raise ConfigError(f"prepare.files is {file}; there is no such file")
+
+
+def _is_loadable(project: Project, *, uses_image: bool) -> bool:
+    """Return whether this environment has a project's packages; it must, unless an image is used.
+
+    Raises:
+        ConfigError: it has not, and steps run in it.
+    """
+    if not project.requirements:
+        return True
+    try:
+        check_requirements(project.requirements)
+    except ConfigError as error:
+        if not uses_image:
+            raise
+        logger.warning("%s is not checked before it is sent: %s", project.path, error)
+        return False
+    return True
+
+
+def _with_local_snapshot(config: RunConfig, state_dir: Path) -> RunConfig:
+    """Return the run of a package that was compiled from a folder, with its snapshot's path.
+
+    Raises:
+        ConfigError: this machine does not have the snapshot.
+    """
+    folder = state_dir / CODE_DIR / config.workload
+    if not folder.is_dir():
+        raise ConfigError(
+            f"the package needs the code {folder.name}, but there is no {folder}: compile its "
+            "folder again here with trainyard compile FOLDER, or use --containers with its image"
+        )
+    return dataclasses.replace(config, workload=str(folder))

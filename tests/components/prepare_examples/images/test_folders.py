@@ -1,0 +1,354 @@
+"""Class folders of images of any size and kind."""
+
+import io
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.fingerprint import fingerprint
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import explain, prepare
+from trainer import workloads
+from trainer.errors import ConfigError
+from trainer.json_types import Json
+from trainer.workloads.image_files import decode_image
+
+if not hasattr(workloads, "ImageFolder"):
+    pytest.skip("ImageFolder is not merged yet", allow_module_level=True)
+
+SIZE = (6, 8)
+THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
+COLOURS = {"rose": (200, 10, 10), "iris": (10, 10, 200), "été": (10, 200, 10)}
+
+
+def declare(folder: Path, more: str = "") -> str:
+    """Write a workload file; return its reference."""
+    folder.mkdir(exist_ok=True)
+    (folder / "workload.py").write_text(
+        f"from trainer.workloads import ImageFolder\nworkload = ImageFolder(size={SIZE}, {more})\n"
+    )
+    return str(folder)
+
+
+def picture(colour=(1, 2, 3), size=(12, 9), kind: str = "PNG", mode: str = "RGB", **options):
+    """Return the content of an image file."""
+    buffer = io.BytesIO()
+    Image.new("RGB", size, colour).convert(mode).save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def flowers(tmp_path) -> Path:
+    """A folder of three classes with 20 images of several sizes each."""
+    for number, (name, (red, green, blue)) in enumerate(COLOURS.items()):
+        folder = tmp_path / "flowers" / name
+        folder.mkdir(parents=True)
+        for place in range(20):
+            colour = (red + place, green, blue + number)
+            size = (5 + place, 3 + place % 4)
+            (folder / f"{place}.png").write_bytes(picture(colour, size))
+    return tmp_path / "flowers"
+
+
+@pytest.fixture
+def run(tmp_path):
+    def do(folder: Path, more: str = "", **options) -> Json:
+        chosen = PrepareOptions(files=(str(folder),), **options)
+        reference = declare(tmp_path / "project", more)
+        return prepare(reference, output_dir=tmp_path / "out", data_dir=tmp_path, options=chosen)
+
+    return do
+
+
+def examples_of(folder: Path, split: str = "*") -> list[tuple[bytes, int]]:
+    found = []
+    for path in sorted(folder.glob(f"{split}-*.tfrecord.gz")):
+        for record in tf.data.TFRecordDataset([str(path)], "GZIP").as_numpy_iterator():
+            features = tf.train.Example.FromString(record).features.feature
+            (image,), (label,) = (
+                features["image"].bytes_list.value,
+                features["label"].int64_list.value,
+            )
+            found.append((image, label))
+    return found
+
+
+def quarantined(folder: Path) -> dict[str, str]:
+    lines = (folder / "quarantine-00000-of-00001.jsonl").read_text().splitlines()
+    return {entry["file"]: entry["reason"] for entry in map(json.loads, lines)}
+
+
+def test_each_image_is_an_example_of_the_declared_size(tmp_path, run, flowers):
+    manifest = run(flowers)
+    assert manifest["labels"] == ["iris", "rose", "été"]
+    assert manifest["rows"] == {"read": 60, "written": 60, "filtered": 0, "quarantined": 0}
+    assert manifest["image"] == {"size": list(SIZE), "channels": 3, "fit": "stretch"}
+    found = examples_of(tmp_path / "out")
+    assert len(found) == 60
+    colours = [COLOURS[name] for name in manifest["labels"]]
+    for image, label in found:
+        pixels = np.frombuffer(image, np.uint8).reshape(*SIZE, 3)
+        assert (pixels == pixels[0, 0]).all()
+        red, green, blue = colours[label]
+        assert 0 <= pixels[0, 0, 0] - red < 20
+        assert pixels[0, 0, 1] == green
+        assert 0 <= pixels[0, 0, 2] - blue < 3
+
+
+def test_statistics_schema_and_report_describe_the_images(tmp_path, run, flowers):
+    manifest = run(flowers)
+    statistics = json.loads((tmp_path / "out" / "statistics.json").read_text())["splits"]
+    for split, found in statistics.items():
+        images = examples_of(tmp_path / "out", split)
+        assert found["num_examples"] == len(images) == manifest["splits"][split]["num_examples"]
+        pixels = np.stack([np.frombuffer(image, np.uint8).reshape(-1, 3) for image, _ in images])
+        assert found["pixels"]["mean"] == pytest.approx(pixels.mean((0, 1)).tolist())
+        assert found["pixels"]["std"] == pytest.approx(pixels.std((0, 1)).tolist())
+        counts = dict(map(tuple, found["features"]["label"]["top_values"]))
+        labels = [label for _, label in images]
+        assert counts == {label: labels.count(label) for label in set(labels)}
+    assert 'name: "image"' in (tmp_path / "out" / "schema.pbtxt").read_text()
+    assert "label" in (tmp_path / "out" / "report.html").read_text()
+    assert manifest["num_errors"] == 0
+
+
+def test_the_same_folder_gives_the_same_bytes_on_any_number_of_workers(tmp_path, run, flowers):
+    run(flowers)
+    one = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    run(flowers, beam_options=THREADS)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == one
+
+
+def test_an_image_stays_in_its_split_when_others_are_added(tmp_path, run, flowers):
+    run(flowers)
+    before = {split: set(examples_of(tmp_path / "out", split)) for split in ("train", "test")}
+    for place in range(20):
+        (flowers / "iris" / f"new{place}.png").write_bytes(picture((0, place, 0)))
+    run(flowers)
+    for split, images in before.items():
+        assert images <= set(examples_of(tmp_path / "out", split))
+
+
+@pytest.mark.parametrize("names", [("train", "val", "test"), ("Train", "eval"), ("train", "test")])
+def test_folders_of_splits_decide_them(tmp_path, run, flowers, names):
+    root = tmp_path / "given"
+    for number, name in enumerate(names):
+        for colour in COLOURS:
+            folder = root / name / colour
+            folder.mkdir(parents=True)
+            for place in range(30 if number == 0 else 3):
+                (folder / f"{place}.png").write_bytes(picture((number, place, 0)))
+    manifest = run(root)
+    assert "by the folders" in manifest["split_rule"]
+    for split in ("eval", "test"):
+        reds = {image[0] for image, _ in examples_of(tmp_path / "out", split)}
+        given = {"val": "eval"}
+        places = [n for n, name in enumerate(names) if given.get(name, name) == split]
+        assert reds == {places[0] if places else 0}
+    assert manifest["rows"]["written"] == sum(
+        split["num_examples"] for split in manifest["splits"].values()
+    )
+
+
+def truncated() -> bytes:
+    chance = np.random.default_rng(0)
+    buffer = io.BytesIO()
+    Image.fromarray(chance.integers(0, 256, (40, 40, 3), np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()[:2000]
+
+
+def bomb() -> bytes:
+    """Return a PNG of 30,000 by 30,000 pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        sum_ = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", sum_)
+
+    header = struct.pack(">IIBBBBB", 30_000, 30_000, 8, 0, 0, 0, 0)
+    data = zlib.compress(bytes(30_001) * 10)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data)
+
+
+def test_bad_files_are_quarantined_with_their_reasons(tmp_path, run, flowers):
+    (tmp_path / "secret.png").write_bytes(picture())
+    iris = flowers / "iris"
+    (iris / "truncated.png").write_bytes(truncated())
+    (iris / "empty.jpg").write_bytes(b"")
+    (iris / "text.png").write_text("not an image")
+    (iris / "bomb.png").write_bytes(bomb())
+    (iris / "notes.txt").write_text("what we saw")
+    (iris / ".DS_Store").write_text("")
+    (iris / "link.png").symlink_to(tmp_path / "secret.png")
+    (iris / "gone.png").symlink_to(tmp_path / "gone.png")
+    (iris / "inside.png").symlink_to(iris / "0.png")
+    (flowers / "top.png").write_bytes(picture())
+    (flowers / "elsewhere").symlink_to(tmp_path)
+    manifest = run(flowers, max_quarantine=0.2)
+    found = quarantined(tmp_path / "out")
+    expected = {
+        "iris/truncated.png": "damaged",
+        "iris/empty.jpg": "empty",
+        "iris/text.png": "not an image",
+        "iris/bomb.png": "decompression bomb",
+        "iris/notes.txt": r"not an image; allowed are .png",
+        "iris/link.png": "a link out of the folder",
+        "iris/gone.png": "a link out of the folder, or to no file",
+        "top.png": "not in a class folder",
+        "elsewhere": "a link out of the folder",
+    }
+    assert found.keys() == expected.keys()
+    assert {path for path in found if expected[path] not in found[path]} == set()
+    rows = {"read": 70, "written": 61, "filtered": 0, "quarantined": 9}
+    assert manifest["rows"] == rows
+    assert manifest["labels"] == ["iris", "rose", "été"]
+
+
+def test_too_many_bad_images_fail_the_run_with_their_names(tmp_path, run, flowers):
+    for place in range(6):
+        (flowers / "rose" / f"bad{place}.png").write_text("x")
+    with pytest.raises(DataError, match=r"6 of 66 images .*rose/bad\d\.png .*not an image.*max_q"):
+        run(flowers)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_class_folder_is_named(run, flowers):
+    (flowers / "lily").mkdir()
+    (flowers / "lily" / "readme.md").write_text("soon")
+    with pytest.raises(DataError, match=r"flowers/lily has no images \(lily/readme\.md is not an"):
+        run(flowers)
+
+
+def test_a_folder_without_classes_is_named(tmp_path, run):
+    (tmp_path / "flat").mkdir()
+    (tmp_path / "flat" / "a.png").write_bytes(picture())
+    with pytest.raises(DataError, match=r"flat has no class folders"):
+        run(tmp_path / "flat")
+    with pytest.raises(DataError, match=r"nowhere matches no folder"):
+        run(tmp_path / "nowhere")
+
+
+def test_a_single_class_is_an_error(tmp_path, run, flowers):
+    (tmp_path / "one").mkdir()
+    (flowers / "iris").rename(tmp_path / "one" / "iris")
+    with pytest.raises(DataError, match=r"only one class folder, 'iris'"):
+        run(tmp_path / "one")
+
+
+def test_copies_of_an_image_are_counted_and_reported(tmp_path, run, flowers):
+    for place in range(3):
+        copy = (flowers / "iris" / "0.png").read_bytes()
+        (flowers / "rose" / f"copy{place}.png").write_bytes(copy)
+    manifest = run(flowers)
+    assert manifest["duplicates"] == {"column": "image", "num_rows": 3, "is_exact": True}
+    anomalies = json.loads((tmp_path / "out" / "anomalies.json").read_text())["anomalies"]
+    assert any("3 images are copies" in anomaly["reason"] for anomaly in anomalies)
+
+
+def test_settings_of_tables_are_refused(run, flowers):
+    with pytest.raises(ConfigError, match=r"split_key .*only tables"):
+        run(flowers, split_key=("a",))
+
+
+def test_a_sample_has_images_of_each_split(run, flowers):
+    manifest = run(flowers, max_examples=20)
+    assert sum(split["num_examples"] for split in manifest["splits"].values()) == 20
+
+
+def test_the_plan_names_classes_and_files(tmp_path, flowers):
+    options = PrepareOptions(files=(str(flowers),))
+    lines = explain(declare(tmp_path / "p"), output_dir=tmp_path / "out", options=options)
+    assert lines[0].endswith("iris, rose, été")
+    assert any(line.startswith("train-00003-of-00004.tfrecord.gz: images") for line in lines)
+
+
+def test_the_fingerprint_changes_with_an_image(tmp_path, flowers):
+    options = PrepareOptions(files=(str(flowers),))
+    reference = declare(tmp_path / "p")
+    before = fingerprint(reference, data_dir=tmp_path, options=options)
+    assert fingerprint(reference, data_dir=tmp_path, options=options) == before
+    (flowers / "iris" / "0.png").write_bytes(picture((9, 9, 9)))
+    assert fingerprint(reference, data_dir=tmp_path, options=options) != before
+
+
+GREY = (100, 100, 100)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("content", "channels", "expected"),
+    [
+        (picture(GREY, mode="L"), 3, [100, 100, 100]),
+        (picture((255, 0, 0)), 1, [76]),
+        (picture((255, 0, 0), mode="P"), 3, [255, 0, 0]),
+        (picture((10, 20, 30), mode="CMYK", kind="TIFF"), 3, [10, 20, 30]),
+        (picture((9, 9, 9), mode="1"), 1, [0]),
+        (picture(GREY, kind="BMP"), 3, [100, 100, 100]),
+        (picture(GREY, kind="WEBP", lossless=True), 3, [100, 100, 100]),
+        (picture(GREY, mode="RGBA"), 4, [100, 100, 100, 255]),
+    ],
+    ids=["grey", "to grey", "palette", "CMYK", "bits", "bmp", "webp", "alpha"],
+)
+def test_images_of_any_mode_are_converted(content, channels, expected):
+    found = decode_image(content, size=(4, 4), channels=channels)
+    assert found.shape == (4, 4, channels)
+    assert found[0, 0].tolist() == expected
+
+
+@pytest.mark.fast
+def test_transparent_pixels_become_white():
+    buffer = io.BytesIO()
+    Image.new("RGBA", (3, 3), (200, 0, 0, 0)).save(buffer, "PNG")
+    assert decode_image(buffer.getvalue(), size=(3, 3))[0, 0].tolist() == [255, 255, 255]
+
+
+@pytest.mark.fast
+def test_sixteen_bits_are_scaled_to_eight():
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((3, 3), 65_535 // 2, np.uint16)).save(buffer, "PNG")
+    assert decode_image(buffer.getvalue(), size=(3, 3), channels=1)[0, 0].tolist() == [127]
+
+
+@pytest.mark.fast
+def test_the_exif_orientation_turns_the_image():
+    pixels = np.zeros((20, 40, 3), np.uint8)
+    pixels[:, 20:] = 255  # white at the right
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees clockwise: white at the bottom
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", exif=exif)
+    found = decode_image(buffer.getvalue(), size=(40, 20))
+    assert found[0, 10].tolist() == [0, 0, 0]
+    assert found[39, 10].tolist() == [255, 255, 255]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("fit", "corner", "top"), [("stretch", 0, 0), ("crop", 255, 255), ("pad", 0, 0)]
+)
+def test_the_proportions_are_kept_as_declared(fit, corner, top):
+    pixels = np.zeros((10, 30, 3), np.uint8)
+    pixels[:, 10:20] = 255
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    found = decode_image(buffer.getvalue(), size=(10, 10), fit=fit)
+    assert found[5, 0, 0] == corner
+    assert found[0, 0, 0] == top
+    assert found[5, 5, 0] == 255
+
+
+@pytest.mark.fast
+def test_shrinking_is_antialiased():
+    pixels = np.zeros((64, 64), np.uint8)
+    pixels[::2] = 255
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    found = decode_image(buffer.getvalue(), size=(8, 8), channels=1)
+    assert 120 < found.mean() < 136
+    assert found.std() < 5

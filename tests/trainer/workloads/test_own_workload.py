@@ -1,0 +1,188 @@
+"""Workload files of users, from prepared examples to a trained and served model."""
+
+import csv
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
+from trainer.cluster.tf_config import Cluster
+from trainer.config.train_config import TrainConfig, parse_flags, resolve_folders
+from trainer.errors import ConfigError, InputError
+from trainer.runtime.tensorflow_logs import import_tensorflow
+
+import_tensorflow()
+
+from trainer.loop import train_synchronously  # noqa: E402
+from trainer.serving.export import load_predictor  # noqa: E402
+from trainer.training.job import make_job  # noqa: E402
+
+pytestmark = pytest.mark.timeout(200)
+
+TABLE = """
+from trainer.workloads import *
+
+workload = Table(
+    [
+        Number("size", low=0),
+        Category("plan"),
+        Category("tags", separator="|"),
+        Text("note"),
+        Timestamp("since", format="%d.%m.%Y", parts=("month", "year")),
+    ],
+    label={label},
+    key="id",
+    ignored={ignored},
+    {more}
+)
+"""
+OWN_MODEL = """
+import keras
+
+def model(inputs, *, labels, units: int = 16, rate=0.1, layers: tuple[int, ...] = (8,)):
+    plan = inputs["plan"]
+    parts = [inputs["size"], keras.layers.Embedding(plan.num_categories, 4)(plan)]
+    x = keras.layers.concatenate(parts)
+    for size in (units, *layers):
+        x = keras.layers.Dropout(rate)(keras.layers.Dense(size, activation="relu")(x))
+    return keras.Model(inputs, keras.layers.Dense(len(labels) or 1)(x))
+"""
+LABELS = {
+    "binary": "Binary('kind', positive='b')",
+    "classes": "Classes('kind')",
+    "multilabel": "Multilabel('kinds')",
+    "regression": "Regression('price')",
+}
+
+
+@pytest.fixture(scope="module")
+def rows_path(tmp_path_factory):
+    """A table whose labels follow from the size and the plan."""
+    random = np.random.default_rng(7)
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    with path.open("w", newline="") as file:
+        names = ("id", "size", "plan", "tags", "note", "since", "kind", "kinds", "price")
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        for number in range(1200):
+            size, plan = random.gamma(2, 50), random.choice(["basic", "pro", "team"])
+            kinds = [name for name, yes in (("big", size > 90), ("paid", plan != "basic")) if yes]
+            writer.writerow(
+                {
+                    "id": number,
+                    "size": f"{size:.2f}" if number % 10 else "",
+                    "plan": plan,
+                    "tags": "|".join(random.choice(["x", "y", "z"], 2)),
+                    "note": f"Plan {plan.upper()}, number {number % 3}!",
+                    "since": f"{number % 28 + 1}.{number % 12 + 1}.{2000 + number % 20}",
+                    "kind": {"basic": "a", "pro": "b", "team": "c"}[plan],
+                    "kinds": "|".join(kinds),
+                    "price": 1000 * (3 + (plan == "pro")) + 10 * size,
+                }
+            )
+    return path
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_workload(kind, *, own=False):
+        folder = tmp_path / "shop"
+        folder.mkdir(exist_ok=True)
+        ignored = [name for name in ("kind", "kinds", "price") if f"'{name}'" not in LABELS[kind]]
+        more = "model=model," if own else ""
+        text = TABLE.format(label=LABELS[kind], ignored=ignored, more=more)
+        (folder / "workload.py").write_text((OWN_MODEL if own else "") + text)
+        return str(folder)
+
+    return write_workload
+
+
+def prepare_rows(reference, rows_path, folder):
+    prepare(reference, output_dir=folder, options=PrepareOptions(files=[str(rows_path)]))
+    return str(folder)
+
+
+def train(reference, examples, out, **settings):
+    config = TrainConfig.from_settings(
+        {"workload": reference, "examples_dir": examples, "batch_size": 32, **settings}
+    )
+    job = make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
+    train_synchronously(job, ["/device:CPU:0"])
+    lines = (out / "logs/metrics.jsonl").read_text().splitlines()
+    return [one for one in map(json.loads, lines) if one["split"] == "eval"][-1]
+
+
+INSTANCE = {"size": 150, "plan": "pro", "tags": ["x"], "note": "plan", "since": "1.2.2010"}
+EXPECTED = {
+    "binary": lambda one: one["label"] == "b" and len(one["probabilities"]) == 2,
+    "classes": lambda one: one["label"] == "b" and len(one["probabilities"]) == 3,
+    "multilabel": lambda one: one["labels"] == ["big", "paid"],
+    "regression": lambda one: abs(one["value"] - 5500) < 600,
+}
+GOOD = {
+    "binary": lambda metrics: metrics["auc"] > 0.99,
+    "classes": lambda metrics: metrics["accuracy"] > 0.97,
+    "multilabel": lambda metrics: metrics["f1"] > 0.9,
+    "regression": lambda metrics: metrics["r2"] > 0.8,
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_a_declared_table_learns_without_a_model_of_its_own(kind, write, rows_path, tmp_path):
+    reference = write(kind)
+    examples = prepare_rows(reference, rows_path, tmp_path / "examples")
+    metrics = train(reference, examples, tmp_path / "out", epochs=30)
+    assert GOOD[kind](metrics), metrics
+    [prediction] = load_predictor(str(tmp_path / "out/model")).predict([INSTANCE])
+    assert EXPECTED[kind](prediction), prediction
+
+
+def test_settings_of_an_own_model_reach_model_and_checkpoint(write, rows_path, tmp_path):
+    reference = write("classes", own=True)
+    examples = prepare_rows(reference, rows_path, tmp_path / "examples")
+    settings = {"model.units": "24", "model.layers": [12, 8], "model.rate": 0}
+    metrics = train(
+        reference, examples, tmp_path / "out", epochs=20, learning_rate=0.01, **settings
+    )
+    assert metrics["accuracy"] > 0.9
+    content = json.loads((tmp_path / "out/checkpoints/examples.json").read_text())
+    assert content["options"] == {"model.units": 24, "model.layers": [12, 8], "model.rate": 0.0}
+    with pytest.raises(InputError, match=r"--model\.units 24 .*not --model\.units 25 .*--fresh"):
+        train(reference, examples, tmp_path / "out", **settings | {"model.units": 25})
+
+
+def test_flags_of_an_own_model_are_checked(write, capsys):
+    needed = ["--workload", write("classes", own=True), "--examples-dir", "-"]
+    flags = ["--model.units=24", "--model.layers", "6,4", "--model.rate", "0.5", "--steps", "3"]
+    workload = parse_flags([*needed, *flags]).chosen_workload()
+    assert workload.settings == {"units": 24, "layers": (6, 4), "rate": 0.5}
+    assert parse_flags([*needed, "--model.units=16"]).chosen_workload().settings == {}
+    for flag, words in {
+        "--model.units=1.5": "--model.units is '1.5'; it must be a whole number",
+        "--model.layers=a": "--model.layers is 'a'; it must be whole numbers",
+        "--model.unit=3": "has no such setting; did you mean 'units'? it has units (a whole",
+        "--hidden-units=3": "--hidden-units: shop has no such setting",
+        "--model=net": "'net' is not a model of shop; allowed are model",
+    }.items():
+        with pytest.raises(SystemExit):
+            parse_flags([*needed, flag])
+        assert words in " ".join(capsys.readouterr().err.split()), flag
+
+
+def test_settings_of_the_default_model_have_both_spellings(write):
+    reference = write("classes")
+    for values in ({"hidden_units": "9,8"}, {"model.hidden_units": [9, 8]}):
+        config = TrainConfig.from_settings({"workload": reference, "examples_dir": "-", **values})
+        assert config.chosen_workload().hidden_units == (9, 8)
+        assert config.chosen_workload().changed_options() == {"hidden_units": "9,8"}
+    with pytest.raises(ConfigError, match=r"--crosses: 'size' in 'size:plan' is not a column"):
+        TrainConfig(workload=reference, examples_dir="-", crosses="size:plan")
+
+
+def test_a_workload_that_fails_is_a_wrong_setting(tmp_path):
+    (tmp_path / "workload.py").write_text("workload = 1 / 0")
+    with pytest.raises(ConfigError, match=r"--workload: .*workload\.py, line 1: ZeroDivision"):
+        TrainConfig(workload=str(tmp_path), examples_dir="-")

@@ -1,0 +1,126 @@
+"""A user's folder, whose modules have the names of ours and Python's, to a served model."""
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(400)
+
+TIMEOUT_SECONDS = 300
+WORKLOAD = '''\
+"""Which customers leave."""
+
+from pathlib import Path
+
+from trainer.workloads import Binary, Category, Number, Table
+
+from . import components
+
+PLANS = tuple(Path(__file__).with_name("plans.txt").read_text().split())
+
+
+def model(inputs, *, units=16, layers=1):
+    import keras
+
+    x = keras.layers.Concatenate()(
+        [keras.ops.cast(keras.layers.Flatten()(one), "float32") for one in inputs.values()]
+    )
+    for _ in range(layers):
+        x = components.dense(units)(x)
+    return keras.Model(inputs, keras.layers.Dense(2)(x))
+
+
+workload = Table(
+    features=[Number("age", low=0, high=120), Number("charge"), Category("plan", values=PLANS)],
+    label=Binary("churned", positive="yes"),
+    key="customer_id",
+    model=model,
+)
+'''
+COMPONENTS = """\
+def dense(units):
+    import keras
+
+    return keras.layers.Dense(units, activation="relu")
+"""
+RUN = """\
+prepare: {files: [data/customers.csv]}
+train: {epochs: 2, batch_size: 32}
+model: {units: 8}
+thresholds: {auc: 0.1}
+"""
+HIDING = ("json", "kfp", "statistics", "trainer", "vertex_local")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "Churn 2"
+    (folder / "data").mkdir(parents=True)
+    (folder / "components").mkdir()
+    (folder / "components/__init__.py").write_text(COMPONENTS)
+    (folder / "workload.py").write_text(WORKLOAD)
+    (folder / "plans.txt").write_text("basic plus\n")
+    (folder / "run.yaml").write_text(RUN)
+    for name in HIDING:
+        (folder / f"{name}.py").write_text(f"raise RuntimeError('{name} of the user')\n")
+    dice = random.Random(3)
+    lines = ["customer_id,age,charge,plan,churned"]
+    for number in range(400):
+        plan, charge = dice.choice(["basic", "plus"]), dice.uniform(5, 100)
+        is_lost = dice.random() < (0.85 if plan == "basic" and charge > 50 else 0.1)
+        lines.append(
+            f"{number},{dice.randint(18, 90)},{charge:.2f},{plan},{'yes' if is_lost else 'no'}"
+        )
+    (folder / "data/customers.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture
+def call(folder: Path, tmp_path: Path):
+    """Run an installed command in the user's folder; return its output."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    variables |= {"TRAINYARD_DIR": str(tmp_path / "state")}
+
+    def run(name: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / name), *arguments],
+            check=False,
+            cwd=folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    yield run
+    run("vertex-local", "stop", "--root", str(tmp_path / "state/vertex"))
+
+
+def test_a_folder_becomes_a_served_model_which_an_edit_does_not_change(folder, call, tmp_path):
+    output = call("trainyard", "run", ".", "--keep-endpoint", "--set", "model.layers=2")
+    assert re.search(r"trainyard\S* endpoints predict churn-2 ", output)
+    [run] = json.loads(call("trainyard", "runs", "list", "--json"))
+    assert (run["outcome"], run["workload"]) == ("promoted", "churn-2")
+    assert run["settings"]["model.units"] == 8
+    assert run["settings"]["model.layers"] == 2
+    assert run["project_digest"]
+
+    (folder / "workload.py").write_text("raise SystemExit('edited while it is served')\n")
+    instances = tmp_path / "instances.json"
+    instances.write_text(json.dumps([{"age": 30, "charge": 90.0, "plan": "basic"}]))
+    predicted = call("trainyard", "endpoints", "predict", "churn-2", "--instances", str(instances))
+    assert "probabilities" in predicted
+    shown = call("trainyard", "runs", "show", run["run"])
+    assert f"churn-2 {run['project_digest']}" in shown
+    assert "/state/code/" not in shown
+
+    call("trainyard", "prune", "--keep", "0")
+    assert len(list((tmp_path / "state/code").iterdir())) == 1, "the model's server may need it"

@@ -1,0 +1,78 @@
+"""Description of a workload as JSON: `python -m trainer.describe REFERENCE`.
+
+Commands that must know a user's workload read it from this process, so that no code of the user
+runs in theirs.
+"""
+
+import argparse
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.config.train_config import TrainConfig
+from trainer.errors import ConfigError
+from trainer.json_types import Json
+from trainer.workloads import load_workload
+from trainer.workloads.loading import is_path, package_digest
+
+EXIT_WRONG = 2
+
+
+def describe(reference: str, train: Json) -> Json:
+    """Return a workload's name, label, models and settings, and the values given for these.
+
+    The settings of the training are checked against the workload.
+
+    Raises:
+        ConfigError: there is no such workload, its file fails, or a setting is not allowed.
+    """
+    config = TrainConfig.from_settings({"workload": reference, "examples_dir": "-", **train})
+    workload = load_workload(reference)
+    settings = workload.settings_of(config.model)
+    given = config.model_settings
+    return {
+        "name": workload.name,
+        "label": {"kind": type(workload.label).__name__, "column": workload.label.column},
+        "labels": list(workload.labels),
+        "models": list(workload.recipes),
+        "settings": {
+            name: {"type": one.kind.__name__, "default": one.default}
+            for name, one in settings.items()
+        },
+        "model_settings": {name: settings[name].parse(value) for name, value in given.items()},
+        "has_source": workload.source is not None,
+        "digest": "" if is_path(reference) else package_digest(reference),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the description, or {"error": …}, as JSON to stdout; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m trainer.describe", description=__doc__)
+    parser.add_argument("reference", help="as of --workload of the trainer")
+    parser.add_argument("--train", default="{}", help="settings of the trainer, a JSON object")
+    arguments = parser.parse_args(argv)
+    # What the user's code prints goes to stderr, also what it does so below Python.
+    stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    found = _described(arguments.reference, json.loads(arguments.train))
+    with stdout:
+        json.dump(found, stdout, default=str)
+    return EXIT_WRONG if "error" in found else 0
+
+
+def _described(reference: str, train: Json) -> dict[str, Any]:
+    try:
+        return describe(reference, train)
+    except ConfigError as error:
+        return {"error": str(error).removeprefix("--workload: ")}
+    except SystemExit as error:
+        return {"error": f"it exits while it is imported, with {error.code!r}; remove that call"}
+    except BaseException:
+        return {"error": f"it cannot be loaded:\n{traceback.format_exc()}"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

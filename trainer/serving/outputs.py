@@ -1,0 +1,80 @@
+"""Outputs of a Keras model: which one predicts the label, and what its numbers mean."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.errors import ConfigError
+from trainer.workloads.base import Workload
+from trainer.workloads.labels import Binary, Classes, Multilabel, Regression
+
+_MATRIX = 2
+_TWO_CLASSES = 2
+
+
+def main_output(outputs: Any, workload: Workload) -> Any:
+    """Return the output that predicts the label: the only one, or the one with its name."""
+    named = outputs if isinstance(outputs, Mapping) else {}
+    if workload.label.column in named:
+        return named[workload.label.column]
+    flat = keras.tree.flatten(outputs)
+    if len(flat) > 1 and named:
+        raise ConfigError(
+            f"the model has the outputs {', '.join(named)}: name the one that predicts the label"
+            f" {workload.label.column!r}"
+        )
+    return flat[0]
+
+
+def check_output(outputs: Any, workload: Workload) -> None:
+    """Raise ConfigError unless the main output, with a shape, fits the label."""
+    label, shape = workload.label, tuple(main_output(outputs, workload).shape)
+    num = len(workload.labels)
+    allowed: dict[type, tuple[list[tuple[int, ...]], str]] = {
+        Binary: ([(1,), (2,), ()], "keras.layers.Dense(1) or Dense(2)"),
+        Classes: ([(num,)], f"keras.layers.Dense({num})"),
+        Multilabel: ([(num,)], f"keras.layers.Dense({num})"),
+        Regression: ([(1,), ()], "keras.layers.Dense(1)"),
+    }
+    shapes, advice = allowed.get(type(label), ([shape[1:]], ""))
+    if shape[1:] not in shapes:
+        wanted = " or ".join(f"[batch{''.join(f', {size}' for size in one)}]" for one in shapes)
+        came = f"[batch{''.join(f', {size}' for size in shape[1:])}]"
+        raise ConfigError(
+            f"the model's output is {came}, but the label {label.column!r}"
+            f" ({type(label).__name__}) needs {wanted}: let the model end with {advice}"
+        )
+
+
+def is_logits(model: Any) -> bool:
+    """Return True if the model's outputs are logits, not probabilities.
+
+    The compiled loss says so by its `from_logits`. An uncompiled model returns logits.
+    """
+    loss = getattr(model, "_compile_loss", None)
+    if loss is None:
+        return True
+    found = [_find_from_logits(one) for one in keras.tree.flatten(loss._user_loss)]
+    return any(found)
+
+
+def probabilities(output: tf.Tensor, workload: Workload, *, has_logits: bool) -> tf.Tensor:
+    """Return the probabilities [batch, labels] of a main output, in float32.
+
+    Those of a Binary label are [batch, 2], of the negative and the positive class.
+    """
+    output = tf.cast(output, tf.float32)
+    is_single = len(output.shape) < _MATRIX or output.shape[-1] == 1
+    if isinstance(workload.label, Multilabel):
+        return tf.sigmoid(output) if has_logits else output
+    if is_single:
+        positive = tf.reshape(tf.sigmoid(output) if has_logits else output, [-1, 1])
+        return tf.concat([1 - positive, positive], 1)
+    return tf.nn.softmax(output) if has_logits else output
+
+
+def _find_from_logits(loss: Any) -> bool:
+    options = getattr(loss, "_fn_kwargs", {})
+    return bool(getattr(loss, "from_logits", options.get("from_logits", False)))

@@ -1,0 +1,150 @@
+"""Base of the workloads that a user declares: their model, its settings and its recipe."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+from trainer.workloads.base import Features, Recipe, Workload
+from trainer.workloads.labels import Binary, Classes, ClassWeights, Label
+from trainer.workloads.model_settings import (
+    ModelSetting,
+    given_arguments,
+    parse_settings,
+    settings_of,
+)
+
+Build = Callable[..., Any]
+_STRUCTURE_WARNING = r"(.*\n)*.*The structure of `inputs` doesn't match"
+WEIGHTS = "weights"  # the encoded feature that holds the weights of examples
+
+
+@dataclass(frozen=True, repr=False)
+class DeclaredWorkload(Workload):
+    """A workload that is declared by values.
+
+    Attributes:
+        label: what it predicts.
+        model: a function from the inputs to a Keras model, or several by name, the first of which
+            is the default. Its keyword arguments are settings, `model.NAME`; the arguments `labels`
+            and `facts`, if it has them, get the names of the classes and what was learnt from the
+            train split. None: a default model.
+        recipe: default training settings of the model, or of each model by name.
+        weight: the column, or feature of a record, that holds the weight of each example.
+        class_weights: the weight of each class by its value; 1 for others.
+        callbacks: Keras callbacks, which the replica that writes the results calls.
+        postprocess: a function from a prediction, a dict, to the prediction to send.
+        name: default: that of the workload's folder or module.
+        settings: values of the model's settings that differ from the defaults.
+    """
+
+    _: KW_ONLY
+    label: Label
+    model: Build | Mapping[str, Build] | None = None
+    recipe: Recipe | Mapping[str, Recipe] | None = None
+    weight: str = ""
+    class_weights: ClassWeights = field(default_factory=dict)
+    callbacks: Sequence[Any] = ()
+    postprocess: Callable[[Any], Any] | None = None
+    name: str = ""
+    reference: str = field(default="", compare=False, repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.label, Label):
+            raise ValueError(
+                f"label is {self.label!r}; it must be Binary, Classes, Multilabel or Regression, as"
+                " label=Binary('churned', positive='yes')"
+            )
+        for name, function in self.models().items():
+            if not callable(function):
+                raise ValueError(f"model {name!r} is {function!r}; it must be a function")
+            settings_of(function)
+        if self.class_weights and not isinstance(self.label, Binary | Classes):
+            raise ValueError("class_weights need a label of classes, Binary or Classes")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name or self.reference!r})"
+
+    @abstractmethod
+    def default_models(self) -> Mapping[str, Build]:
+        """Return the models of a workload that declares none, by name."""
+
+    @abstractmethod
+    def default_recipe(self) -> Recipe:
+        """Return the recipe of a model that declares none."""
+
+    @abstractmethod
+    def model_inputs(self) -> Any:
+        """Return the argument of the functions that build the models: Keras inputs."""
+
+    def models(self) -> Mapping[str, Build]:
+        """Return the functions that build the models, by name."""
+        if self.model is None:
+            return self.default_models()
+        if isinstance(self.model, Mapping):
+            return self.model
+        return {getattr(self.model, "__name__", "model"): self.model}
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The recipe of each model, by name; the first is the default."""
+        given = self.recipe
+        own = given if isinstance(given, Recipe) else self.default_recipe()
+        by_name = given if isinstance(given, Mapping) else {}
+        return {name: by_name.get(name, own) for name in self.models()}
+
+    def build_model(self, model: str = "") -> Any:
+        """Return a built Keras model, as its function returns it."""
+        import keras
+
+        name = model or self.default_model
+        function = self.models()[name]
+        inputs = self.model_inputs()
+        given = given_arguments(function, {"labels": self.labels, "facts": self.facts()})
+        built = function(inputs, **given, **self.settings)
+        if not isinstance(built, keras.Model):
+            raise ValueError(
+                f"the function {name!r} of the workload {self.name!r} returned {built!r:.80}; it"
+                " must return a keras.Model, such as keras.Model(inputs, outputs)"
+            )
+        if not built.built:
+            built(inputs)
+        # A model of some of the inputs, such as a Sequential, takes them by name from all of them.
+        warnings.filterwarnings("ignore", message=_STRUCTURE_WARNING)
+        return built
+
+    def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
+        """Return the settings of a model, by name."""
+        return settings_of(self.models()[model or self.default_model])
+
+    def with_settings(self, values: Mapping[str, Any], model: str = "") -> Self:
+        """Return the workload with settings of its model; ValueError names an invalid one."""
+        found = parse_settings(self.settings_of(model), values, workload=self.name)
+        return replace(self, settings=found)
+
+    def changed_options(self) -> dict[str, Any]:
+        """Return the model's settings that differ from the defaults, for JSON."""
+        return {
+            f"model.{name}": list(value) if isinstance(value, tuple) else value
+            for name, value in self.settings.items()
+        }
+
+    def example_weights(self, features: Features, labels: Any) -> Any:
+        """Return the weight of each example, float32 [batch]; None if no weights are declared."""
+        import tensorflow as tf
+
+        weights = features.get(WEIGHTS)
+        if not self.class_weights:
+            return weights
+        values = [self.class_weights.get(value, 1.0) for value in self.class_values()]
+        of_classes = tf.gather(tf.constant(values, tf.float32), tf.maximum(labels, 0))
+        return of_classes if weights is None else weights * of_classes
+
+    def class_values(self) -> tuple[Any, ...]:
+        """Return the value of each class, as in `class_weights`."""
+        if isinstance(self.label, Binary):
+            negative = next((one for one in self.class_weights if one != self.label.positive), None)
+            return (negative, self.label.positive)
+        return self.label.values if isinstance(self.label, Classes) else ()

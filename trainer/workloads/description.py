@@ -1,0 +1,107 @@
+"""The description of a workload in a model's folder: what serving needs, without the user's code.
+
+    {"workload": NAME, "reference": REFERENCE, "labels": [...], "facts": {...},
+     "declaration": {"type": "Table", "features": [{"type": "Number", "name": "age"}, ...], ...},
+     "hooks": ["postprocess"]}
+
+The graph has the encoding; the declaration has the names, types and limits of the fields of a
+request. Without a declaration, and for hooks, the workload is loaded from its reference.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.json_types import Json
+from trainer.workloads import features, labels
+from trainer.workloads.base import Workload
+from trainer.workloads.declared import DeclaredWorkload
+from trainer.workloads.image_folder import ImageFolder
+from trainer.workloads.loading import BUILT_IN, load_workload
+from trainer.workloads.records import Records, Values
+from trainer.workloads.table import Table
+
+_TYPES: Mapping[str, type] = {
+    one.__name__: one
+    for one in (
+        *(features.Number, features.Category, features.Text),
+        *(features.Timestamp, features.TimePart),
+        Values,
+        *(labels.Binary, labels.Classes, labels.Multilabel, labels.Regression),
+    )
+}
+_WORKLOADS: Mapping[str, type[DeclaredWorkload]] = {
+    "Table": Table,
+    "ImageFolder": ImageFolder,
+    "Records": Records,
+}
+# Fields that requests need; the others are for preparing and training.
+_NEEDED = ("features", "label", "size", "channels", "fit", "weight", "crosses")
+_HOOKS = ("postprocess",)
+
+
+def describe(workload: Workload) -> Json:
+    """Return the description of an adapted workload, for JSON."""
+    found: Json = {
+        "workload": workload.name,
+        "labels": list(workload.labels),
+        "facts": workload.facts(),
+    }
+    if workload.reference != workload.name:
+        found["reference"] = workload.reference
+    if type(workload).__name__ in _WORKLOADS:
+        found["declaration"] = _as_json(workload, only=_NEEDED)
+    if hooks := [name for name in _HOOKS if getattr(workload, name, None) is not None]:
+        found["hooks"] = hooks
+    return found
+
+
+def read_description(content: Json) -> Workload:
+    """Return the workload of a description.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not a description, or names a workload that cannot
+            be loaded.
+    """
+    name: str = content["workload"]
+    reference: str = content.get("reference") or name
+    if name in BUILT_IN and reference == name:
+        return load_workload(name).with_facts(content["facts"])
+    if content.get("hooks") or "declaration" not in content:
+        return load_workload(reference).with_facts(content["facts"])
+    declaration = dict(content["declaration"])
+    kind = _WORKLOADS[declaration.pop("type")]
+    fields = {key: _from_json(value) for key, value in declaration.items()}
+    made = kind(**fields, name=name, reference=reference, **_more(kind))
+    return made.with_facts(content["facts"])
+
+
+def _more(kind: type[DeclaredWorkload]) -> dict[str, Any]:
+    """Return the fields without which a workload is refused, though serving needs them not."""
+    return {"model": lambda inputs: inputs} if kind is Records else {}
+
+
+def _as_json(value: Any, *, only: tuple[str, ...] = ()) -> Any:
+    """Return a declaration as JSON: its type, and the fields that differ from the default."""
+    if isinstance(value, list | tuple):
+        return [_as_json(one) for one in value]
+    if isinstance(value, Mapping):
+        return {name: _as_json(one) for name, one in value.items()}
+    if not dataclasses.is_dataclass(value):
+        return value
+    found = {"type": type(value).__name__}
+    for field in dataclasses.fields(value):
+        content = getattr(value, field.name)
+        is_needed = field.name in only if only else not callable(content)
+        if is_needed and content != field.default:
+            found[field.name] = _as_json(content)
+    return found
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_from_json, value))
+    if not isinstance(value, dict):
+        return value
+    fields = {name: _from_json(one) for name, one in value.items() if name != "type"}
+    return _TYPES[value["type"]](**fields) if isinstance(value.get("type"), str) else fields

@@ -1,0 +1,197 @@
+"""What a table learns from its train split: from statistics.json, or from the examples."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from trainer.json_types import Json
+from trainer.workloads.base import Features
+from trainer.workloads.encoding import TableFacts
+from trainer.workloads.features import Category, Feature, Number, Text, Timestamp
+from trainer.workloads.labels import Classes, Label, Multilabel, Regression
+from trainer.workloads.lookups import Distribution, log_moments, make_boundaries, make_vocabulary
+from trainer.workloads.moments import NO_TIME
+from trainer.workloads.tokens import split_tokens
+
+_LOW_PERCENTILE, _HIGH_PERCENTILE = 1, 99
+
+
+class InsufficientError(LookupError):
+    """The source does not have what is to be learnt."""
+
+
+class Source(Protocol):
+    """Where facts come from."""
+
+    def distribution(self, name: str) -> Distribution:
+        """Return the distribution of a number."""
+
+    def moments(self, name: str) -> list[float]:
+        """Return mean and standard deviation of a number."""
+
+    def counts(self, name: str, most: int | None = None) -> Mapping[Any, int]:
+        """Return how often each value occurs, at least of the `most` most frequent ones."""
+
+    def tokens(self, name: str) -> Mapping[str, int]:
+        """Return how often each token of a text occurs."""
+
+
+def learn(features: Sequence[Feature], label: Label, source: Source) -> TableFacts:
+    """Return the facts of the used features and of the label.
+
+    Raises:
+        InsufficientError: the source does not have what is to be learnt.
+    """
+    used = [feature for feature in features if feature.is_used]
+    numbers = [feature for feature in used if isinstance(feature, Number)]
+    boundaries = {
+        number.name: make_boundaries(source.distribution(number.name), number.buckets)
+        for number in numbers
+        if number.buckets
+    }
+    limits = {
+        number.name: _percentiles(source.distribution(number.name))
+        for number in numbers
+        if number.is_clipped
+    }
+    moments = {
+        number.name: _moments(number, limits.get(number.name), source)
+        for number in numbers
+        if number.is_scaled
+    }
+    for feature in used:
+        if isinstance(feature, Timestamp) and "year" in feature.parts:
+            moments[feature.name] = source.moments(feature.name)
+    if isinstance(label, Regression):
+        moments[label.column] = source.moments(label.column)
+    return TableFacts(
+        boundaries=boundaries,
+        vocabularies={one.name: _vocabulary(one, source) for one in used if _has_vocabulary(one)},
+        moments=moments,
+        limits=limits,
+        classes=_learn_classes(label, source),
+    )
+
+
+def _has_vocabulary(feature: Feature) -> bool:
+    if isinstance(feature, Category):
+        return not (feature.values or feature.hashed or feature.is_integer)
+    return isinstance(feature, Text)
+
+
+def _vocabulary(feature: Feature, source: Source) -> list[str]:
+    if isinstance(feature, Text):
+        return make_vocabulary(
+            source.tokens(feature.name), max_terms=feature.max_tokens, min_count=feature.min_count
+        )
+    assert isinstance(feature, Category)
+    counts = source.counts(feature.name, feature.max_values)
+    return make_vocabulary(counts, max_terms=feature.max_values, min_count=feature.min_count)
+
+
+def _learn_classes(label: Label, source: Source) -> tuple[str | int, ...]:
+    if not isinstance(label, Classes | Multilabel) or label.values:
+        return ()
+    return tuple(sorted(source.counts(label.column)))
+
+
+def _percentiles(found: Distribution) -> list[float]:
+    if not found.values.size:
+        return [0.0, 0.0]
+    if found.is_percentiles:
+        return [float(found.values[at]) for at in (_LOW_PERCENTILE, _HIGH_PERCENTILE)]
+    ranks = np.array([_LOW_PERCENTILE, _HIGH_PERCENTILE]) / 100 * (found.counts.sum() - 1)
+    places = np.searchsorted(np.cumsum(found.counts), np.rint(ranks), side="right")
+    return [float(value) for value in found.values[places]]
+
+
+def _moments(number: Number, limits: list[float] | None, source: Source) -> list[float]:
+    if number.is_logarithmic:
+        return log_moments(_clipped(source.distribution(number.name), limits))
+    if limits is None:
+        return source.moments(number.name)
+    return _weighted_moments(_clipped(source.distribution(number.name), limits))
+
+
+def _clipped(found: Distribution, limits: list[float] | None) -> Distribution:
+    if limits is None:
+        return found
+    values = found.values.clip(limits[0], limits[1])
+    return Distribution(values=values, counts=found.counts, is_percentiles=found.is_percentiles)
+
+
+def _weighted_moments(found: Distribution) -> list[float]:
+    values = found.values.astype(np.float64)
+    if not values.size:
+        return [0.0, 1.0]
+    mean = np.average(values, weights=found.counts)
+    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=found.counts)))
+    return [float(mean), deviation or 1.0]
+
+
+class StatisticsSource:
+    """The train split's `features` in statistics.json."""
+
+    def __init__(self, statistics: Json):
+        self._statistics = statistics
+
+    def distribution(self, name: str) -> Distribution:
+        """Return the distribution of a number."""
+        return Distribution.of_numbers(self._feature(name))
+
+    def moments(self, name: str) -> list[float]:
+        """Return mean and standard deviation of a number."""
+        found = self._feature(name)
+        return [found["mean"] or 0.0, found["std"] or 1.0]
+
+    def counts(self, name: str, most: int | None = None) -> Mapping[Any, int]:
+        """Return how often each value occurs, at least of the `most` most frequent ones."""
+        found = self._feature(name)
+        size = found["num_unique"] if most is None else min(found["num_unique"], most)
+        if not found["is_exact"] or len(found["top_values"]) < size:
+            raise InsufficientError(name)
+        return dict(found["top_values"])
+
+    def tokens(self, name: str) -> Mapping[str, int]:
+        """Return how often each token of a text occurs."""
+        found = self._feature(name)
+        if "tokens" not in found:
+            raise InsufficientError(name)
+        return dict(found["tokens"])
+
+    def _feature(self, name: str) -> Json:
+        if name not in self._statistics:
+            raise InsufficientError(name)
+        return self._statistics[name]
+
+
+class ColumnsSource:
+    """Raw columns of examples, as `Table.parse` returns them before anything is learnt."""
+
+    def __init__(self, columns: Features):
+        self._columns = columns
+
+    def distribution(self, name: str) -> Distribution:
+        """Return the distribution of a number."""
+        return Distribution.of_column(np.ravel(self._columns[name]))
+
+    def moments(self, name: str) -> list[float]:
+        """Return mean and standard deviation of a number."""
+        column = self._columns[name]
+        if column.dtype.kind == "i":
+            column = column[column != NO_TIME]
+        return _weighted_moments(Distribution.of_column(np.ravel(column)))
+
+    def counts(self, name: str, most: int | None = None) -> Mapping[Any, int]:
+        """Return how often each value occurs, at least of the `most` most frequent ones."""
+        del most
+        found = self.distribution(name)
+        terms = [term.decode() for term in found.values]
+        return dict(zip(terms, found.counts, strict=True))
+
+    def tokens(self, name: str) -> Mapping[str, int]:
+        """Return how often each token of a text occurs."""
+        texts = self._columns[name].tolist()
+        return Counter(token for text in texts for token in split_tokens(text.decode()))

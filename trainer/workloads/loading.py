@@ -1,0 +1,320 @@
+"""Loading of workloads: from this package, an entry point, a module, or a file of the user.
+
+A user's file is loaded as a module of a private package whose search path is the file's folder, so
+`from . import helpers` imports the helpers.py beside it. The folder is also the last entry of
+sys.path, for `import helpers`. It is the last one because the folder may contain a trainer.py or a
+folder named components: those names remain ours there, and `from . import trainer` imports the
+user's.
+"""
+
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from trainer.suggest import did_you_mean
+from trainer.workloads.base import Workload
+
+BUILT_IN = ("cifar10", "mnist", "taxi")
+ENTRY_POINTS = "trainyard.workloads"
+FILE = "workload.py"
+VARIABLE = "workload"
+# Where an image has the folders of workloads, by the names of their snapshots.
+IMAGE_DIR = "/opt/trainyard/workloads"
+IMAGE_DIR_VARIABLE = "TRAINYARD_WORKLOADS"
+# A snapshot of a folder's code: its name and a digest of its content.
+SNAPSHOT = re.compile(r"(?P<name>[a-z][a-z0-9-]*)-(?P<digest>[0-9a-f]{12})")
+# An installed module or an entry point with a digest of its package, for cache keys only.
+_VERSIONED = re.compile(r"(?P<name>[^/@]+)@(?P<digest>[0-9a-f]{12})")
+MAX_NAME = 63
+
+_PREFIX = "trainyard_workload_"
+_NOT_WORDS = re.compile(r"\W")
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+
+
+class WorkloadError(ValueError):
+    """A reference to no workload, or to a file that does not define one."""
+
+
+def load_workload(reference: str) -> Workload:
+    """Return the workload that a reference names.
+
+    Args:
+        reference: the name of a workload of this package or of an entry point, a dotted module
+            such as `package.module`, a path (a folder with a workload.py, or a .py file), or the
+            name of a snapshot that this image has.
+
+    Raises:
+        WorkloadError: there is no such workload, or its file fails; the message has the line.
+    """
+    if versioned := _VERSIONED.fullmatch(reference):
+        reference = versioned["name"]
+    if reference in BUILT_IN:
+        return _load_module(f"trainer.workloads.{reference}", reference, name=reference)
+    name = Path(reference).name
+    if SNAPSHOT.fullmatch(name) and not Path(reference).is_dir():
+        return _load_snapshot(name)  # also for the path of a snapshot on another machine
+    if is_path(reference):
+        return _load_path(Path(reference), reference)
+    found = _entry_points()
+    if reference in found:
+        return _load_entry_point(found[reference], reference)
+    if is_module(reference):
+        return _load_module(reference, reference, name=_module_name(reference))
+    raise _unknown(reference, found)
+
+
+def _unknown(reference: str, entry_points: Iterable[str]) -> WorkloadError:
+    names = (*BUILT_IN, *sorted(entry_points))
+    return WorkloadError(
+        f"{reference!r} is not a workload;{did_you_mean(reference, names)} allowed are"
+        f" {', '.join(names)}, the path of a folder with a {FILE}, and a package.module"
+    )
+
+
+def is_path(reference: str) -> bool:
+    """Return whether a reference is a path: it looks like one, or is a folder."""
+    if reference in BUILT_IN:
+        return False
+    looks_so = "/" in reference or os.sep in reference or reference.startswith(".")
+    return looks_so or reference.endswith(".py") or (bool(reference) and Path(reference).is_dir())
+
+
+def is_module(reference: str) -> bool:
+    """Return whether a reference is a dotted module, such as `package.module`."""
+    return _MODULE.fullmatch(reference) is not None
+
+
+def workload_name(reference: str) -> str:
+    """Return the name of a reference's workload, without loading it: that of a path's folder.
+
+    The digest of a snapshot is no part of it.
+    """
+    if versioned := _VERSIONED.fullmatch(reference):
+        reference = versioned["name"]
+    if is_path(reference):
+        file = _workload_file(Path(reference))
+        reference = file.parent.name if file.name == FILE else file.stem
+    elif not SNAPSHOT.fullmatch(reference):
+        return _module_name(reference)
+    found = SNAPSHOT.fullmatch(reference)
+    return found["name"] if found else valid_name(reference)
+
+
+def code_digest(reference: str) -> str:
+    """Return the digest of a user's code in a reference, "" if it has none."""
+    found = SNAPSHOT.fullmatch(Path(reference).name) or _VERSIONED.fullmatch(reference)
+    return found["digest"] if found else ""
+
+
+def package_digest(reference: str) -> str:
+    """Return twelve hexadecimal digits of the SHA-256 of a module's package; it must be loaded.
+
+    Args:
+        reference: a dotted module, or the name of an entry point.
+    """
+    entry = _entry_points().get(reference)
+    top = sys.modules[(entry.module if entry else reference).partition(".")[0]]
+    file = Path(top.__file__ or next(iter(top.__path__)))
+    folder = file.parent if file.name == "__init__.py" else file
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")) if folder.is_dir() else [folder]:
+        digest.update(str(path.relative_to(folder)).encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def valid_name(text: str) -> str:
+    """Return a name made of a folder's: lower-case letters, digits and hyphens, a letter first.
+
+    It is allowed everywhere: in names of runs, in labels, tags of images and paths.
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower(), flags=re.ASCII).strip("-")
+    name = name if name[:1].isalpha() else f"w-{name}".rstrip("-")
+    return name[:MAX_NAME].rstrip("-")
+
+
+def _module_name(reference: str) -> str:
+    """Return `churn` for `teams.churn` and `teams.churn.workload`."""
+    parts = reference.split(".")
+    return parts[-2] if parts[-1] == VARIABLE and len(parts) > 1 else parts[-1]
+
+
+def _workload_file(path: Path) -> Path:
+    absolute = path.expanduser().absolute()
+    return absolute if absolute.suffix == ".py" else absolute / FILE
+
+
+def _load_path(path: Path, reference: str) -> Workload:
+    file = _workload_file(path)
+    if not file.is_file():
+        raise WorkloadError(_describe_missing(file, reference))
+    folder = file.parent
+    name = workload_name(reference)
+    package = f"{_PREFIX}{_NOT_WORDS.sub('_', name)}_{_digest(file)}"
+    module = sys.modules.get(f"{package}.{file.stem}")
+    if module is None:
+        _forget_other_folders(folder)
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
+        module = _execute(package, file)
+    own = reference if SNAPSHOT.fullmatch(reference) else str(path.expanduser().absolute())
+    return _workload_of(module, str(file), name=name, reference=own)
+
+
+def _load_snapshot(reference: str) -> Workload:
+    folder = Path(os.environ.get(IMAGE_DIR_VARIABLE, IMAGE_DIR), reference)
+    if not folder.is_dir():
+        raise WorkloadError(
+            f"{reference!r} is the snapshot of a folder, but {folder} does not exist: run it in the"
+            " image of that folder, which `trainyard image --project FOLDER --build` builds"
+        )
+    return _load_path(folder, reference)
+
+
+def _describe_missing(file: Path, reference: str) -> str:
+    folder = file.parent
+    if not folder.is_dir():
+        return f"{reference}: there is no folder {folder}"
+    if file.name != FILE:
+        return f"{reference}: there is no file {file}"
+    below = sorted(found.parent.name for found in folder.glob(f"*/{FILE}"))
+    others = sorted(found.name for found in folder.glob("*.py"))
+    hint = ""
+    if below:
+        hint = f"; did you mean {folder / below[0]}?"
+    elif others:
+        hint = f"; it has {', '.join(others[:5])}: give the path of the file instead"
+    return (
+        f"{reference}: the folder has no {FILE}{hint or ''}"
+        f"{'' if hint else f'; write one that defines `{VARIABLE} = Table(…)`'}"
+    )
+
+
+def _digest(file: Path) -> str:
+    """Return a digest of a file's path and of the modules beside it: changed ones are reloaded."""
+    digest = hashlib.sha256(str(file).encode())
+    for module in sorted(file.parent.glob("*.py")):
+        digest.update(module.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _forget_other_folders(folder: Path) -> None:
+    """Remove modules from folders of workloads that were loaded before, and earlier versions.
+
+    Two folders may each have a helpers.py, of which sys.modules can hold only one.
+    """
+    loaded = {
+        str(path)
+        for name, module in sys.modules.items()
+        if name.startswith(_PREFIX) and "." not in name
+        for path in module.__path__
+    }
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if path and not name.startswith(_PREFIX) and _top_folder(name, path) in loaded:
+            del sys.modules[name]
+    sys.path[:] = [path for path in sys.path if path not in loaded - {str(folder)}]
+
+
+def _top_folder(name: str, path: str) -> str:
+    """Return the folder from which a module or its top-level package was imported."""
+    levels = name.count(".") + (Path(path).name == "__init__.py") + 1
+    parents = Path(path).parents
+    return str(parents[min(levels, len(parents)) - 1])
+
+
+def _execute(package: str, file: Path) -> ModuleType:
+    parent = ModuleType(package)
+    parent.__path__ = [str(file.parent)]
+    spec = importlib.util.spec_from_file_location(f"{package}.{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[package], sys.modules[spec.name] = parent, module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        for name in [name for name in sys.modules if name.split(".")[0] == package]:
+            del sys.modules[name]
+        raise WorkloadError(_describe_failure(error, file.parent)) from error
+    return module
+
+
+def _describe_failure(error: Exception, folder: Path) -> str:
+    """Return the innermost line of the user's files in a traceback, and the error."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    place = f"{own[-1].filename}, line {own[-1].lineno}" if own else str(folder)
+    # The message of a declaration's own check is enough.
+    is_ours = type(error) is ValueError and frames[-1].filename.startswith(_OURS)
+    return f"{place}: {error}" if is_ours else f"{place}: {type(error).__name__}: {error}"
+
+
+_OURS = str(Path(__file__).parents[1])
+
+
+def _load_module(module: str, reference: str, *, name: str) -> Workload:
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            raise WorkloadError(
+                f"{reference!r} is not a workload: there is no module {error.name!r}; give the path"
+                f" of a folder with a {FILE}, or install the package"
+            ) from error
+        raise WorkloadError(f"{reference}: {error}") from error
+    except Exception as error:
+        spec = importlib.util.find_spec(module)
+        folder = Path(spec.origin).parent if spec and spec.origin else Path(module)
+        raise WorkloadError(_describe_failure(error, folder)) from error
+    return _workload_of(loaded, loaded.__file__ or module, name=name, reference=reference)
+
+
+def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+    return {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+
+
+def _load_entry_point(entry: importlib.metadata.EntryPoint, reference: str) -> Workload:
+    try:
+        loaded = entry.load()
+    except Exception as error:
+        raise WorkloadError(
+            f"the entry point {reference!r} of {ENTRY_POINTS}, {entry.value}, fails:"
+            f" {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(loaded, ModuleType):
+        return _checked(loaded, entry.value, name=reference, reference=reference)
+    return _workload_of(loaded, entry.value, name=reference, reference=reference)
+
+
+def _workload_of(module: ModuleType, place: str, *, name: str, reference: str) -> Workload:
+    if not hasattr(module, VARIABLE):
+        found = [key for key, value in vars(module).items() if isinstance(value, Workload)]
+        hint = f"; rename {found[0]!r} to it" if found else f"; add `{VARIABLE} = Table(…)`"
+        raise WorkloadError(f"{place} does not define the variable {VARIABLE!r}{hint}")
+    workload = _checked(getattr(module, VARIABLE), place, name=name, reference=reference)
+    setattr(module, VARIABLE, workload)  # the same object for the next call
+    return workload
+
+
+def _checked(found: Any, place: str, *, name: str, reference: str) -> Workload:
+    if isinstance(found, type) and issubclass(found, Workload):
+        raise WorkloadError(f"{place}: {VARIABLE} is the class {found.__name__}; call it")
+    if not isinstance(found, Workload):
+        raise WorkloadError(
+            f"{place}: {VARIABLE} is {type(found).__name__} {found!r:.60}; it must be a Table,"
+            " ImageFolder, Records or another Workload"
+        )
+    return found.with_name(name, reference)

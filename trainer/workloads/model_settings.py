@@ -1,0 +1,162 @@
+"""Settings of a user's model: the keyword arguments of the function that builds it."""
+
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.suggest import did_you_mean
+
+# Keyword arguments of a model that are not settings: they are given by the workload.
+GIVEN = ("labels", "facts")
+
+_NONE = type(None)
+_WORDS: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    tuple: "whole numbers, such as 64,32",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSetting:
+    """A setting of a model: its type (int, float, bool, str, or tuple of int) and default."""
+
+    name: str
+    kind: type
+    default: Any
+
+    def parse(self, value: Any) -> Any:
+        """Return the value of a setting that is given as text, or typed as in JSON.
+
+        Raises:
+            ValueError: it has another type.
+        """
+        if value is None and self.default is None:
+            return None
+        found = _parse_text(self.kind, value) if isinstance(value, str) else value
+        if self.kind is tuple and isinstance(found, list | tuple | int):
+            found = tuple(found) if isinstance(found, list | tuple) else (found,)
+        if self.kind is float and isinstance(found, int) and not isinstance(found, bool):
+            found = float(found)
+        if not _is_of_kind(self.kind, found):
+            raise ValueError(f"model.{self.name} is {value!r}; it must be {_WORDS[self.kind]}")
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.name} ({_WORDS[self.kind]}, default {as_text(self.default)})"
+
+
+def settings_of(function: Callable[..., Any]) -> dict[str, ModelSetting]:
+    """Return the settings of a function that builds a model, by name.
+
+    They are its arguments after the first one whose annotation, or else default, is one of int,
+    float, bool, str and tuple[int, …].
+
+    Raises:
+        ValueError: an argument that is not a setting has no default.
+    """
+    hints = _type_hints(function)
+    found = {}
+    for argument in list(inspect.signature(function).parameters.values())[1:]:
+        if argument.name in GIVEN or argument.kind in (
+            argument.VAR_POSITIONAL,
+            argument.VAR_KEYWORD,
+        ):
+            continue
+        if argument.default is argument.empty:
+            raise ValueError(
+                f"the argument {argument.name!r} of {_name(function)} needs a default, such as"
+                f" {argument.name}=64"
+            )
+        kind = _kind(hints.get(argument.name), argument.default)
+        if kind is not None:
+            found[argument.name] = ModelSetting(
+                name=argument.name, kind=kind, default=argument.default
+            )
+    return found
+
+
+def given_arguments(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the GIVEN arguments that a function takes."""
+    arguments = inspect.signature(function).parameters
+    return {name: value for name, value in values.items() if name in arguments}
+
+
+def parse_settings(
+    settings: Mapping[str, ModelSetting], values: Mapping[str, Any], *, workload: str
+) -> dict[str, Any]:
+    """Return the values that differ from the defaults.
+
+    Raises:
+        ValueError: a name or a value is not allowed; the message begins with `model.NAME`.
+    """
+    found = {}
+    for name, value in values.items():
+        if name not in settings:
+            has = "; ".join(map(str, settings.values()))
+            hint = did_you_mean(name, settings)
+            raise ValueError(
+                f"model.{name}: the model of {workload} has no such setting;{hint}"
+                f" {f'it has {has}' if has else 'it has none'}"
+            )
+        found[name] = settings[name].parse(value)
+    return {name: value for name, value in found.items() if value != settings[name].default}
+
+
+def as_text(value: Any) -> str:
+    """Return a value as on the command line: 64,32 for (64, 32)."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", str(function))
+
+
+def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(getattr(function, "func", function))
+    except (NameError, TypeError):
+        return {}
+
+
+def _kind(hint: Any, default: Any) -> type | None:
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        hint = next(one for one in typing.get_args(hint) if one is not _NONE)
+    origin = typing.get_origin(hint) or hint
+    if origin in (list, tuple, typing.Sequence) or origin is typing.get_origin(typing.Sequence):
+        return tuple
+    if origin in _WORDS:
+        return origin
+    if hint is not None:
+        return None
+    if isinstance(default, list | tuple):
+        return tuple if all(isinstance(one, int) for one in default) else None
+    return type(default) if type(default) in _WORDS else None
+
+
+def _is_of_kind(kind: type, value: Any) -> bool:
+    if kind is tuple:
+        return isinstance(value, tuple) and all(_is_of_kind(int, one) for one in value)
+    if kind is float:
+        return isinstance(value, float) and math.isfinite(value)
+    return type(value) is kind
+
+
+def _parse_text(kind: type, text: str) -> Any:
+    """Return the value that a text spells, or the text if it spells none."""
+    if kind is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        if kind is tuple:
+            return tuple(int(one) for one in text.split(",") if one.strip())
+        return kind(text)
+    except ValueError:
+        return text

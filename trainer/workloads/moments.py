@@ -1,0 +1,113 @@
+"""Moments in time: parts of them in the graph, and reading them from requests.
+
+A moment is a number of seconds of wall time since 1970, as examples store it.
+"""
+
+import math
+import re
+import zoneinfo
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from trainer.workloads.features import TIME_PARTS, Timestamp
+
+# Stored for a missing moment; any other number is one.
+NO_TIME = -(2**63)
+
+# The least and the greatest value of each part that is a category.
+PART_LIMITS = {
+    "month": (1, 12),
+    "day": (1, 31),
+    "weekday": (1, 7),
+    "hour": (0, 23),
+    "minute": (0, 59),
+}
+assert {*PART_LIMITS, "year"} == set(TIME_PARTS)
+
+_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%m/%d/%Y %I:%M:%S %p")
+_LABELLED = re.compile(r" ?UTC$")  # BigQuery labels wall times with it
+_SPACE = re.compile(r" (?=(?:Z|[+-]\d\d(?::?\d\d)?)$)")
+_MOST_SECONDS = 2**53
+_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+_THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
+
+
+def time_part(seconds: Any, part: str) -> Any:
+    """Return a part of each moment, int64: weekday is 1 on Sunday, the others as on a calendar.
+
+    Dates are of the proleptic Gregorian calendar; computed from days as in "chrono-Compatible
+    Low-Level Date Algorithms" (Hinnant, 2021).
+    """
+    import tensorflow as tf
+
+    days = tf.math.floordiv(seconds, _DAY)
+    if part == "weekday":
+        return tf.math.floormod(days + _THURSDAY, 7) + 1
+    if part == "hour":
+        return tf.math.floordiv(tf.math.floormod(seconds, _DAY), _HOUR)
+    if part == "minute":
+        return tf.math.floordiv(tf.math.floormod(seconds, _HOUR), _MINUTE)
+    shifted = days + 719_468  # since 1 March of the year 0
+    era = tf.math.floordiv(shifted, 146_097)
+    day_of_era = tf.math.floormod(shifted, 146_097)
+    year = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * day_of_year + 2) // 153  # from March = 0
+    if part == "day":
+        return day_of_year - (153 * month + 2) // 5 + 1
+    calendar = tf.where(month < 10, month + 3, month - 9)  # noqa: PLR2004
+    if part == "month":
+        return calendar
+    return year + era * 400 + tf.cast(calendar <= 2, tf.int64)  # noqa: PLR2004
+
+
+def cycle(numbers: Any, part: str) -> Any:
+    """Return sine and cosine of a part's place in its cycle, float32 [batch, 2]."""
+    import tensorflow as tf
+
+    low, high = PART_LIMITS[part]
+    angles = tf.cast(numbers - low, tf.float32) * (2 * math.pi / (high - low + 1))
+    return tf.stack([tf.sin(angles), tf.cos(angles)], axis=1)
+
+
+def parse_time(value: Any, feature: Timestamp) -> int:
+    """Return the seconds of a request's value: a number of seconds, or a text.
+
+    A text has the feature's format; without one it is ISO 8601, or a number of seconds. A moment
+    with a zone or an offset is converted to wall time in the feature's time zone.
+
+    Raises:
+        ValueError: it is neither; the message names the feature.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isfinite(value) and abs(value) < _MOST_SECONDS:
+            return int(value)
+        raise ValueError(f"{feature.name} is {value!r}; it must be a time")
+    if not isinstance(value, str):
+        raise ValueError(f"{feature.name} is {value!r}; it must be a text or a number of seconds")
+    moment = _parse_text(value.strip(), feature.format)
+    if moment is None:
+        form = f"a time in the format {feature.format!r}" if feature.format else "ISO 8601"
+        raise ValueError(f"{feature.name} is {value!r}, which is not a time; it must be {form}")
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(zoneinfo.ZoneInfo(feature.time_zone)).replace(tzinfo=None)
+    return (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+
+
+def _parse_text(text: str, form: str) -> datetime | None:
+    if form:
+        return _try_format(text, form)
+    if re.fullmatch(r"-?\d{1,12}(\.0*)?", text, re.ASCII):
+        return datetime(1970, 1, 1) + timedelta(seconds=int(text.partition(".")[0]))
+    plain = _SPACE.sub("", _LABELLED.sub("", text))
+    try:
+        return datetime.fromisoformat(plain)
+    except ValueError:
+        return next((found for one in _FORMATS if (found := _try_format(plain, one))), None)
+
+
+def _try_format(text: str, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, form)
+    except ValueError:
+        return None

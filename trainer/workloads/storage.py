@@ -1,0 +1,142 @@
+"""The columns of a table as stored in examples, and as sent in prediction requests."""
+
+from typing import Any
+
+import numpy as np
+
+from trainer.workloads.base import Features
+from trainer.workloads.encoding import missing_integer
+from trainer.workloads.features import Category, Feature, Number, TimePart, Timestamp
+from trainer.workloads.moments import parse_time
+
+
+def is_float(feature: Feature) -> bool:
+    """Return whether a feature is stored as float32."""
+    return isinstance(feature, Number)
+
+
+def is_integer(feature: Feature) -> bool:
+    """Return whether a feature is stored as int64; neither float nor integer: as text."""
+    if isinstance(feature, Category):
+        return feature.is_integer
+    return isinstance(feature, TimePart | Timestamp)
+
+
+def list_length(feature: Feature) -> int:
+    """Return the length of a list, padded with missing values; 0 for a single value."""
+    if isinstance(feature, Category):
+        return feature.max_length if feature.separator else 0
+    return feature.length if isinstance(feature, Number) else 0
+
+
+def missing_value(feature: Feature) -> Any:
+    """Return the value that stands for a missing one."""
+    if is_float(feature):
+        return np.nan
+    return missing_integer(feature) if is_integer(feature) else ""
+
+
+def tensor_spec(feature: Feature) -> Any:
+    """Return the tf.TensorSpec of a batch of raw values."""
+    import tensorflow as tf
+
+    length = list_length(feature)
+    return tf.TensorSpec([None, length] if length else [None], _dtype(feature), name=feature.name)
+
+
+def parse_columns(serialized: Any, features: list[Feature], others: dict[str, Any]) -> Features:
+    """Return columns by name of serialized tf.train.Examples.
+
+    `others` are the specifications of further columns, such as the label's.
+    """
+    import tensorflow as tf
+
+    spec = {feature.name: _example_spec(feature) for feature in features}
+    found = tf.io.parse_example(serialized, {**spec, **others})
+    for feature in features:
+        if isinstance(found[feature.name], tf.RaggedTensor):
+            found[feature.name] = found[feature.name].to_tensor(
+                default_value=missing_value(feature), shape=[None, list_length(feature)]
+            )
+    return found
+
+
+def _dtype(feature: Feature) -> Any:
+    import tensorflow as tf
+
+    if is_float(feature):
+        return tf.float32
+    return tf.int64 if is_integer(feature) else tf.string
+
+
+def _example_spec(feature: Feature) -> Any:
+    import tensorflow as tf
+
+    dtype, length, missing = _dtype(feature), list_length(feature), missing_value(feature)
+    if length and is_float(feature):
+        return tf.io.FixedLenFeature([length], dtype, [missing] * length)
+    if length:
+        return tf.io.RaggedFeature(dtype)
+    return tf.io.FixedLenFeature([], dtype, missing)
+
+
+def parse_value(feature: Feature, value: Any) -> np.ndarray:
+    """Return the raw value of a request's field, None for a missing one.
+
+    Raises:
+        ValueError: it is not allowed; the message names the feature.
+    """
+    length = list_length(feature)
+    if not length:
+        return _parse_one(feature, value)
+    missing = _parse_one(feature, None)
+    if value is None:
+        return np.full(length, missing)
+    if isinstance(value, str) and isinstance(feature, Category) and not feature.is_integer:
+        value = [one.strip() for one in value.split(feature.separator)]
+    if not isinstance(value, list):
+        raise ValueError(f"{feature.name} is {value!r}; it must be a list")
+    if is_float(feature) and len(value) != length:
+        raise ValueError(f"{feature.name} has {len(value)} numbers; it must have {length}")
+    rows = [_parse_one(feature, one) for one in value[:length]]
+    return np.stack([*rows, *[missing] * (length - len(rows))])
+
+
+def format_value(feature: Feature, value: Any) -> Any:
+    """Return the field of a request for a raw value; None for a missing one."""
+    if not list_length(feature):
+        return _format_one(feature, value)
+    found = [_format_one(feature, one) for one in value]
+    if is_float(feature):
+        return None if all(one is None for one in found) else found
+    return [one for one in found if one is not None] or None
+
+
+def _parse_one(feature: Feature, value: Any) -> np.ndarray:
+    if not (is_float(feature) or is_integer(feature)):
+        if not isinstance(value, str | None):
+            raise ValueError(f"{feature.name} is {value!r}; it must be a text")
+        return np.asarray((value or "").encode(), object)
+    if value is None:
+        return np.asarray(missing_value(feature), np.float32 if is_float(feature) else np.int64)
+    if isinstance(feature, Timestamp):
+        return np.asarray(parse_time(value, feature), np.int64)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        raise ValueError(f"{feature.name} is {value!r}; it must be a number")
+    if is_float(feature):
+        return np.asarray(value, np.float32)
+    assert isinstance(feature, Category | TimePart)
+    low, high = feature.low or 0, feature.high or 0
+    if value != int(value) or not low <= value <= high:
+        raise ValueError(
+            f"{feature.name} is {value!r}; it must be a whole number from {low} to {high}"
+        )
+    return np.asarray(value, np.int64)
+
+
+def _format_one(feature: Feature, value: Any) -> Any:
+    if is_float(feature):
+        return float(value) if np.isfinite(value) else None
+    if is_integer(feature):
+        return int(value) if value != missing_value(feature) else None
+    return value.decode() if value else None

@@ -1,0 +1,330 @@
+"""Tables: rows of numbers, categories, texts and moments in time."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from trainer.json_types import Json
+from trainer.workloads.base import Features, Recipe, check_fields
+from trainer.workloads.crosses import check_crosses, parse_crosses, parse_sizes
+from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload
+from trainer.workloads.encoding import Column, TableFacts, columns_of
+from trainer.workloads.features import Feature
+from trainer.workloads.label_values import dense_labels, label_spec, number_labels
+from trainer.workloads.labels import Regression
+from trainer.workloads.learning import ColumnsSource, InsufficientError, StatisticsSource, learn
+from trainer.workloads.lookups import num_categories, number_combinations
+from trainer.workloads.model_settings import ModelSetting, as_text
+from trainer.workloads.sources import Source
+from trainer.workloads.storage import format_value, parse_columns, parse_value, tensor_spec
+from trainer.workloads.table_checks import (
+    check_features,
+    check_input_names,
+    most_categories,
+)
+from trainer.workloads.wide_and_deep import Sizes, build_wide_and_deep, linear_variables
+
+DEFAULT_MODEL = "wide_and_deep"
+_RECIPE = Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99)
+_OWN_RECIPE = Recipe(learning_rate=1e-3)
+_SETTINGS = {"hidden_units": tuple, "crosses": str, "embedding_size": int, "batch_norm": bool}
+
+
+@dataclass(frozen=True, repr=False)
+class Table(DeclaredWorkload):
+    """Rows of a table, from CSV, Parquet or BigQuery.
+
+    Without `model` it trains a wide-and-deep model: a linear model of all categories and crosses,
+    plus a net of embeddings.
+
+    Attributes:
+        features: the columns that the examples hold.
+        key: the column that identifies a row. Its hash decides the row's split, and rows with the
+            same one are duplicates.
+        group_by: columns whose values together decide the split of rows without a key; default:
+            all columns.
+        only_read: columns that are read for the label's rule, but are no features.
+        ignored: other columns of the files, such as those that are only known after the event; `*`
+            and `?` as in file names.
+        aliases: the names of columns by other names that files may have for them.
+        missing: texts that mean a missing value, besides the empty one.
+        source: where the files come from, unless a run names files.
+        crosses: combinations of categories with weights of their own in the linear part.
+        hidden_units: sizes of the hidden layers of the deep part.
+        embedding_size: size of the embedding of a category in the deep part.
+        batch_norm: batch normalization in the hidden layers.
+        learnt: what was learnt from the train split.
+    """
+
+    features: Sequence[Feature]
+    _: KW_ONLY
+    key: str = ""
+    group_by: Sequence[str] = ()
+    only_read: Sequence[Feature] = ()
+    ignored: Sequence[str] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    crosses: Sequence[Sequence[str]] = ()
+    hidden_units: Sequence[int] = (64, 32)
+    embedding_size: int = 8
+    batch_norm: bool = False
+    source: Source | None = None
+    learnt: TableFacts = field(default_factory=TableFacts, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_features(self.features, self.label)
+        set_field = partial(object.__setattr__, self)
+        for name in ("features", "group_by", "only_read", "ignored", "missing", "hidden_units"):
+            set_field(name, tuple(getattr(self, name)))
+        set_field("crosses", tuple(map(tuple, self.crosses)))
+        check_crosses(self.crosses, self._most_categories())
+        check_input_names(self.columns)
+
+    @property
+    def used(self) -> list[Feature]:
+        """The features that the model gets."""
+        return [feature for feature in self.features if feature.is_used]
+
+    @property
+    def columns(self) -> list[Column]:
+        """The inputs of the model."""
+        return [column for feature in self.features for column in columns_of(feature, self.learnt)]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression."""
+        return self.label.names_of_classes() or tuple(map(str, self.learnt.classes))
+
+    @property
+    def has_linear_part(self) -> bool:
+        """True if the model has a linear part, which may have an optimizer of its own."""
+        return self.model is None
+
+    def class_values(self) -> tuple[Any, ...]:
+        """Return the value of each class, as in `class_weights`."""
+        return super().class_values() or self.learnt.classes
+
+    def default_models(self) -> Mapping[str, Build]:
+        """Return the wide-and-deep model."""
+        return {DEFAULT_MODEL: lambda inputs: inputs}
+
+    def default_recipe(self) -> Recipe:
+        """Return the recipe of a model that declares none."""
+        return _OWN_RECIPE if self.model else _RECIPE
+
+    def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
+        """Return the settings of a model, by name."""
+        if self.model is not None:
+            return super().settings_of(model)
+        defaults = {name: getattr(self, name) for name in _SETTINGS}
+        defaults["crosses"] = _as_text(self.crosses)
+        return {
+            name: ModelSetting(name=name, kind=kind, default=defaults[name])
+            for name, kind in _SETTINGS.items()
+        }
+
+    def with_settings(self, values: Mapping[str, Any], model: str = "") -> Self:
+        """Return the workload with settings of its model; ValueError names an invalid one."""
+        if self.model is not None:
+            return super().with_settings(values, model)
+        values, given = dict(values), {}
+        if "hidden_units" in values:
+            values["hidden_units"] = parse_sizes(as_text(values["hidden_units"]))
+        if "crosses" in values:
+            given["crosses"] = parse_crosses(as_text(values["crosses"]), self._most_categories())
+            values["crosses"] = _as_text(given["crosses"])
+        changed = super().with_settings(values, model).settings
+        return replace(self, settings=changed, **{**changed, **given})
+
+    def changed_options(self) -> dict[str, Any]:
+        """Return the model's settings that differ from the defaults, for JSON."""
+        if self.model is not None:
+            return super().changed_options()
+        return {
+            name: as_text(value) if isinstance(value, tuple) else value
+            for name, value in self.settings.items()
+        }
+
+    def parse(self, serialized: Any) -> tuple[Features, Any]:
+        """Return columns by name and labels; missing values are NaN, an integer or an empty text.
+
+        Until the classes or moments of a label are learnt, it is also one of the columns.
+        """
+        import tensorflow as tf
+
+        label = self.label.column
+        others = {label: label_spec(self.label, self.learnt.classes)}
+        if self.weight:
+            others[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
+        columns = parse_columns(serialized, self.used, others)
+        raw = columns.pop(label)
+        if self._must_learn_label():
+            columns[label] = dense_labels(raw)
+        return columns, number_labels(self.label, raw, self.learnt.classes)
+
+    def _must_learn_label(self) -> bool:
+        if isinstance(self.label, Regression):
+            return self.label.column not in self.learnt.moments
+        return not self.labels
+
+    def adapt(self, features: Features) -> Self:
+        """Return the workload with the facts of these raw features."""
+        return replace(self, learnt=learn(self.features, self.label, ColumnsSource(features)))
+
+    def adapt_to_statistics(self, statistics: Json) -> Self | None:
+        """Return the workload adapted to the train split; None if the statistics do not suffice.
+
+        Boundaries and vocabularies equal those of `adapt`. Moments differ by float32 rounding, and
+        by some percent where a column has more distinct values than statistics.json lists.
+        """
+        try:
+            found = learn(self.features, self.label, StatisticsSource(statistics))
+        except InsufficientError:
+            return None
+        return replace(self, learnt=found)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was learnt from the train split, for JSON."""
+        found = asdict(self.learnt)
+        always = ("boundaries", "vocabularies", "moments")
+        return {name: value for name, value in found.items() if value or name in always}
+
+    def with_facts(self, facts: dict[str, Any]) -> Self:
+        """Return the workload with what was learnt from the train split."""
+        found = {**facts, "classes": tuple(facts.get("classes", ()))}
+        return replace(self, learnt=TableFacts(**found))
+
+    def encode(self, features: Features) -> Features:
+        """Return category numbers and scaled numbers, side by side; crosses, tokens and weights."""
+        import tensorflow as tf
+
+        columns = self.columns
+        categories = [column for column in columns if column.kind == "category"]
+        numbers = [column for column in columns if column.kind == "number"]
+        values = {column.key: column.compute(features) for column in categories}
+        sizes = {column.key: column.size for column in categories}
+        encoded = {}
+        if categories:
+            offsets = list(sizes.values()) if self.model is None else None
+            encoded["categories"] = _stack(list(values.values()), offsets)
+        if numbers:
+            encoded["amounts"] = tf.concat([column.compute(features) for column in numbers], axis=1)
+        if self.crosses and self.model is None:
+            crosses = [number_combinations(cross, values, sizes) for cross in self.crosses]
+            encoded["pairs"] = _stack(crosses, self._cross_sizes())
+        for column in columns:
+            if column.kind == "tokens":
+                encoded[f"tokens_{column.name}"] = column.compute(features)
+        if self.weight and self.weight in features:
+            encoded[WEIGHTS] = features[self.weight]
+        return encoded
+
+    def preprocess(self, features: Features) -> Any:
+        """Return the model's inputs; those of a declared model are by name."""
+        if self.model is None:
+            return {name: values for name, values in features.items() if name != WEIGHTS}
+        inputs, number, place = {}, 0, 0
+        for column in self.columns:
+            if column.kind == "category":
+                inputs[column.name] = features["categories"][:, number]
+                number += 1
+            elif column.kind == "number":
+                inputs[column.name] = features["amounts"][:, place : place + column.size]
+                place += column.size
+            else:
+                inputs[column.name] = features[f"tokens_{column.name}"]
+        return inputs
+
+    def model_inputs(self) -> Any:
+        """Return Keras inputs by name; those of categories have an attribute `num_categories`."""
+        import keras
+
+        inputs = {}
+        for column in self.columns:
+            if column.kind == "number":
+                inputs[column.name] = keras.Input([column.size], name=column.name)
+                continue
+            shape = [column.length] if column.kind == "tokens" else []
+            inputs[column.name] = keras.Input(shape, name=column.name, dtype="int32")
+            inputs[column.name].num_categories = column.size
+        return inputs
+
+    def build_model(self, model: str = "") -> Any:
+        """Return the declared model, or the wide-and-deep one."""
+        if self.model is not None:
+            return super().build_model(model)
+        columns = self.columns
+        return build_wide_and_deep(
+            Sizes(
+                categories=[one.size for one in columns if one.kind == "category"],
+                crosses=self._cross_sizes(),
+                num_amounts=sum(one.size for one in columns if one.kind == "number"),
+                tokens={
+                    f"tokens_{one.name}": (one.size, one.length)
+                    for one in columns
+                    if one.kind == "tokens"
+                },
+                num_outputs=len(self.labels) or 1,
+            ),
+            hidden_units=self.hidden_units,
+            embedding_size=self.embedding_size,
+            batch_norm=self.batch_norm,
+            scale=self.learnt.moments.get(self.label.column)
+            if isinstance(self.label, Regression)
+            else None,
+        )
+
+    def linear_variables(self, model: Any) -> list[Any]:
+        """Return the variables of the linear part of a model from `build_model`."""
+        return linear_variables(model) if self.has_linear_part else []
+
+    def input_specs(self) -> dict[str, Any]:
+        """Return one column for each feature that the model gets."""
+        return {feature.name: tensor_spec(feature) for feature in self.used}
+
+    def parse_instance(self, instance: Any) -> Features:
+        """Return the features of an object; an absent or null feature is missing."""
+        check_fields(instance, [feature.name for feature in self.used])
+        return {one.name: parse_value(one, instance.get(one.name)) for one in self.used}
+
+    def format_instance(self, features: Features) -> Any:
+        """Return the features that are not missing, by name."""
+        found = {one.name: format_value(one, features[one.name]) for one in self.used}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def wire_forms(self, features: Features) -> dict[str, Any]:
+        """Return the features without the missing ones, and with null for them."""
+        known = self.format_instance(features)
+        names = [feature.name for feature in self.used]
+        return {"object": known, "nulls": {**dict.fromkeys(names), **known}}
+
+    def _cross_sizes(self) -> list[int]:
+        sizes = {column.key: column.size for column in self.columns if column.kind == "category"}
+        return [math.prod(sizes[name] for name in cross) for cross in self.crosses]
+
+    def _most_categories(self) -> dict[str, int]:
+        """Return the maximum number of categories of each column, for any examples."""
+        return {
+            name: num_categories(size)
+            for feature in self.used
+            for name, size in most_categories(feature).items()
+        }
+
+
+def _as_text(crosses: Sequence[Sequence[str]]) -> str:
+    return ",".join(map(":".join, crosses)) or "none"
+
+
+def _stack(columns: list[Any], sizes: Sequence[int] | None) -> Any:
+    """Return [examples, columns]; with `sizes`, the columns' numbers offset to disjoint ranges."""
+    import tensorflow as tf
+
+    stacked = tf.stack(columns, axis=1)
+    if sizes is None:
+        return stacked
+    return stacked + np.cumsum([0, *sizes[:-1]]).astype(np.int32)

@@ -1,0 +1,149 @@
+"""Checks of a table's declaration, before any data is read."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from trainer.workloads.encoding import Column
+from trainer.workloads.features import (
+    TIME_PARTS,
+    Category,
+    Feature,
+    Number,
+    Text,
+    TimePart,
+    Timestamp,
+)
+from trainer.workloads.labels import Label
+from trainer.workloads.moments import PART_LIMITS
+
+# More categories than that are a mistake: each has weights of its own.
+_MOST_CATEGORIES = 5_000_000
+
+
+def check_features(features: Any, label: Label) -> None:
+    """Raise ValueError if the features of a table contradict each other or the label."""
+    if isinstance(features, str | bytes) or not isinstance(features, Sequence) or not features:
+        raise ValueError(
+            "features must be a list of Number, Category, Text, Timestamp and TimePart, as"
+            " [Number('age'), Category('plan')]"
+        )
+    for feature in features:
+        if not isinstance(feature, Feature):
+            raise ValueError(
+                f"features: {feature!r:.60} is not a feature; write Number({feature!r:.60}),"
+                f" Category({feature!r:.60}) or another one"
+            )
+        _check_feature(feature, features)
+    names = [feature.name for feature in features]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"features: {twice[0]!r} occurs twice")
+    if label.column in names:
+        raise ValueError(
+            f"features: {label.column!r} is the label, and so cannot be a feature; remove it"
+        )
+    if not any(feature.is_used for feature in features):
+        raise ValueError("features: none of them is used by the model")
+
+
+def check_input_names(columns: Iterable[Column]) -> None:
+    """Raise ValueError if two features would become inputs of the same name."""
+    names = [column.name for column in columns]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(
+            f"features: two of them would be the model's input {twice[0]!r}; rename one, with"
+            " aliases if the files have that name"
+        )
+
+
+def most_categories(feature: Feature) -> dict[str, int]:
+    """Return the maximum numbers of categories of a feature, by the names that crosses use."""
+    if isinstance(feature, Number):
+        return {feature.name: feature.buckets} if feature.buckets else {}
+    if isinstance(feature, TimePart):
+        return {feature.name: feature.high - feature.low + 1}
+    if isinstance(feature, Timestamp):
+        parts = [part for part in feature.parts if part in PART_LIMITS]
+        return {
+            f"{feature.name}_{part}": PART_LIMITS[part][1] - PART_LIMITS[part][0] + 1
+            for part in parts
+        }
+    if not isinstance(feature, Category) or feature.separator:
+        return {}
+    if feature.is_integer:
+        return {feature.name: (feature.high or 0) - (feature.low or 0) + 1}
+    return {feature.name: feature.hashed or len(feature.values) or feature.max_values}
+
+
+def _check_feature(feature: Feature, features: Sequence[Feature]) -> None:
+    name = feature.name
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"features: a feature has the name {name!r}; it must be a text")
+    if name == "key":
+        raise ValueError("features: 'key' is reserved for the key of a request; rename it")
+    low, high = getattr(feature, "low", None), getattr(feature, "high", None)
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"{name}: low is {low}, above high, {high}")
+    if isinstance(feature, Number):
+        _check_number(feature)
+    elif isinstance(feature, Category):
+        _check_category(feature)
+    elif isinstance(feature, Text):
+        for setting in ("max_tokens", "max_length"):
+            _check_positive(name, setting, getattr(feature, setting))
+    elif isinstance(feature, Timestamp):
+        if unknown := set(feature.parts) - set(TIME_PARTS):
+            raise ValueError(
+                f"{name}: {unknown.pop()!r} is not a part; allowed are {', '.join(TIME_PARTS)}"
+            )
+    elif isinstance(feature, TimePart):
+        _check_time_part(feature, features)
+
+
+def _check_number(feature: Number) -> None:
+    name = feature.name
+    if feature.buckets < 0 or feature.buckets == 1:
+        raise ValueError(f"{name}: buckets is {feature.buckets}; it must be 2 or more, or 0")
+    if feature.is_used and not (feature.is_scaled or feature.buckets):
+        raise ValueError(f"{name}: with is_scaled=False it needs buckets, or is_used=False")
+    if feature.length and feature.buckets:
+        raise ValueError(f"{name}: a list of numbers has no buckets")
+
+
+def _check_category(feature: Category) -> None:
+    name = feature.name
+    if (feature.low is None) != (feature.high is None):
+        raise ValueError(f"{name}: whole numbers need both low and high, or neither")
+    kinds = {
+        "values": bool(feature.values),
+        "hashed": bool(feature.hashed),
+        "low and high": feature.is_integer,
+    }
+    given = [kind for kind, is_given in kinds.items() if is_given]
+    if len(given) > 1:
+        raise ValueError(f"{name}: {' and '.join(given)} cannot both be given; leave one out")
+    if isinstance(feature.values, str) or not all(isinstance(one, str) for one in feature.values):
+        raise ValueError(f"{name}: values is {feature.values!r:.60}; it must be a tuple of texts")
+    _check_positive(name, "max_values", feature.max_values)
+    size = next(iter(most_categories(feature).values()), 0)
+    if feature.is_used and size > _MOST_CATEGORIES:
+        raise ValueError(
+            f"{name}: it has {size:,} categories; at most {_MOST_CATEGORIES:,} are allowed: use"
+            " hashed=10_000, or a Number"
+        )
+
+
+def _check_time_part(feature: TimePart, features: Sequence[Feature]) -> None:
+    if feature.part not in PART_LIMITS:
+        raise ValueError(
+            f"{feature.name}: {feature.part!r} is not a part; allowed are {', '.join(PART_LIMITS)}"
+        )
+    if not any(isinstance(one, Timestamp) and one.name == feature.of for one in features):
+        raise ValueError(
+            f"{feature.name}: {feature.of!r} is not a Timestamp of the table; add"
+            f" Timestamp({feature.of!r})"
+        )
+
+
+def _check_positive(name: str, setting: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"{name}: {setting} is {value}; it must be at least 1")
