@@ -18,7 +18,7 @@ WORKLOAD = '''\
 
 from pathlib import Path
 
-from trainer.workloads import Binary, Category, Number, Table
+from trainer.workloads import Binary, Category, Number, Table, combine
 
 from . import components
 
@@ -28,9 +28,7 @@ PLANS = tuple(Path(__file__).with_name("plans.txt").read_text().split())
 def model(inputs, *, units=16, layers=1):
     import keras
 
-    x = keras.layers.Concatenate()(
-        [keras.ops.cast(keras.layers.Flatten()(one), "float32") for one in inputs.values()]
-    )
+    x = combine(inputs)
     for _ in range(layers):
         x = components.dense(units)(x)
     return keras.Model(inputs, keras.layers.Dense(2)(x))
