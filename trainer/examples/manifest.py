@@ -92,12 +92,17 @@ def checked_split(manifest: Manifest, name: str, *, skip_corrupt: int = 0) -> Sp
 def read_statistics(split: Split) -> Json | None:
     """Return a split's features in the folder's statistics.json; None if it has none.
 
+    The feature `label` gets the `names` of its classes if manifest.json has them.
     Folders that another program has made, or an older version, may lack them.
     """
-    path = f"{split.paths[0].rpartition('/')[0]}/statistics.json"
+    folder = split.paths[0].rpartition("/")[0]
+    path = f"{folder}/statistics.json"
     try:
         content = json.loads(b"".join(_read_pieces(path)))["splits"][split.name]
         features: Json = content["features"]
+        names = json.loads(b"".join(_read_pieces(f"{folder}/manifest.json"))).get("labels")
+        if names and "label" in features:
+            features["label"]["names"] = names
     except (InputError, ValueError, KeyError, TypeError) as error:
         logger.info("no statistics of the split %r: %s", split.name, error)
         return None

@@ -8,11 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.config.model_settings import setting_flag
 from trainer.errors import InputError
 from trainer.examples.manifest import Split, read_statistics
 from trainer.examples.tables import read_table
 from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
+from trainer.workloads.model_settings import as_text
 
 _FILE = "examples.json"
 # A sample of this size fits in memory; facts of more examples are no better.
@@ -25,7 +27,7 @@ def find_facts(workload: Workload, split: Split, *, compression: str) -> Workloa
     They come from statistics.json if it suffices, otherwise from the split's examples: from every
     n-th one if the split is large.
     """
-    if type(workload).adapt is Workload.adapt:
+    if not workload.learns:
         return workload
     statistics = read_statistics(split)
     adapted = workload.adapt_to_statistics(statistics) if statistics else None
@@ -83,5 +85,5 @@ def read_facts(directory: str, split: Split, *, workload: Workload) -> dict[str,
 
 
 def _as_flags(options: dict[str, Any]) -> str:
-    flags = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
+    flags = [f"{setting_flag(name)} {as_text(value)}" for name, value in options.items()]
     return " ".join(flags) or "default settings"

@@ -12,8 +12,11 @@ from trainer.workloads.features import (
     TimePart,
     Timestamp,
 )
+from trainer.workloads.image_folder import ImageFolder
+from trainer.workloads.images import flip, shift
 from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
 from trainer.workloads.loading import BUILT_IN, WorkloadError, load_workload
+from trainer.workloads.records import Records, Values
 from trainer.workloads.table import Table
 
 __all__ = [
@@ -23,16 +26,21 @@ __all__ = [
     "Classes",
     "Feature",
     "Features",
+    "ImageFolder",
     "Label",
     "Multilabel",
     "Number",
     "Recipe",
+    "Records",
     "Regression",
     "Table",
     "Text",
     "TimePart",
     "Timestamp",
+    "Values",
     "Workload",
     "WorkloadError",
+    "flip",
     "load_workload",
+    "shift",
 ]

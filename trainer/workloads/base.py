@@ -62,9 +62,14 @@ class Workload(abc.ABC):
     callbacks: Sequence[Any] = ()
 
     @property
-    @abc.abstractmethod
     def recipes(self) -> Mapping[str, Recipe]:
         """The recipe of each model, by name; the first is the default."""
+        return {"model": Recipe(learning_rate=1e-3)}
+
+    @property
+    def learns(self) -> bool:
+        """True if something is learnt from the train split: `adapt` is to be called."""
+        return type(self).adapt is not Workload.adapt
 
     @property
     def has_linear_part(self) -> bool:

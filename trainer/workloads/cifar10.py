@@ -1,14 +1,12 @@
 """CIFAR-10: colour photographs of 32 by 32 pixels, ten classes."""
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from trainer.workloads.base import Features, Recipe
+from trainer.workloads import Classes, ImageFolder, Recipe, flip, shift
 from trainer.workloads.data_sets import CIFAR10
-from trainer.workloads.images import ImageWorkload, flip, shift
-from trainer.workloads.labels import Classes
 
 SIDE = 32
 _NAMES = (
@@ -38,80 +36,53 @@ _FAST = Recipe(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cifar10(ImageWorkload):
-    """Small nets on shifted and mirrored photographs.
+def augment(images: Any, noise: Any) -> Any:
+    """Shift each image by at most two pixels in each direction, and mirror half of them."""
+    return flip(shift(images, noise[:, :2], max_shift=MAX_SHIFT, mode="REFLECT"), noise[:, 2])
 
-    `fast` is for trainings of few epochs: fixed whitening filters, then three blocks of two
-    convolutions (Jordan, 2024, "94% on CIFAR-10 in 3.29 seconds on a single GPU").
-    `resnetD` is the original net of D = 6n + 2 layers (He and others, 2015, section 4.2).
+
+def learn(images: np.ndarray) -> dict[str, Any]:
+    """Return filters that whiten patches of the train split, a row for each channel and pixel."""
+    from trainer.workloads.layers import whitening_kernel
+
+    pixels = (images[:_NUM_WHITENING_IMAGES] - np.array(_MEAN)) / _DEVIATION
+    return {"whitening": whitening_kernel(pixels).reshape(4 * 3, -1).tolist()}
+
+
+def fast(inputs: Any, *, facts: dict[str, Any]) -> Any:
+    """Return a net for trainings of few epochs.
+
+    Fixed whitening filters, then three blocks of two convolutions (Jordan, 2024, "94% on CIFAR-10
+    in 3.29 seconds on a single GPU").
     """
+    import keras
+    from keras import layers
 
-    whitening: tuple[tuple[float, ...], ...] = ()
-    """A row for each channel of each pixel of a patch; see `trainer.workloads.layers`."""
+    from trainer.workloads.layers import Whitening
 
-    name = "cifar10"
-    source = CIFAR10
-    label = Classes(values=tuple(range(len(_NAMES))), names=_NAMES)
-    recipes = {"fast": _FAST, **{f"resnet{depth}": _RESNET for depth in _RESNET_DEPTHS}}  # noqa: RUF012
-    num_noise = 3
-    shape = (SIDE, SIDE, 3)
+    patches = np.array(facts.get("whitening", np.eye(4 * 3))).reshape(2, 2, 3, -1)
+    # The filters distinguish nearly equal neighbours, for which bfloat16 is too coarse.
+    x = layers.ReLU()(Whitening(patches, dtype="float32")(_standardize(inputs)))
+    for width in _FAST_WIDTHS:
+        x = _convolve_fast(_convolve_fast(x, width, pool=True), width)
+    x = layers.Flatten()(layers.MaxPooling2D(3)(x))
+    # Logits are float32 under --mixed-precision too.
+    dense = layers.Dense(
+        len(_NAMES),
+        use_bias=False,
+        kernel_initializer=keras.initializers.RandomNormal(stddev=1.0),
+        dtype="float32",
+    )
+    return keras.Model(inputs, layers.Rescaling(1 / 9, dtype="float32")(dense(x)))
 
-    def augment(self, features: Features, noise: Any) -> Features:
-        """Shift each image by at most two pixels in each direction, and mirror half of them."""
-        moved = shift(features["image"], noise[:, :2], max_shift=MAX_SHIFT, mode="REFLECT")
-        return {"image": flip(moved, noise[:, 2])}
 
-    def adapt(self, features: Features) -> "Cifar10":
-        """Return the workload with filters that whiten patches of the train split."""
-        from trainer.workloads.layers import whitening_kernel
+def _standardize(inputs: Any) -> Any:
+    """Return pixels of mean 0 and deviation 1."""
+    from keras import layers
 
-        images = (features["image"][:_NUM_WHITENING_IMAGES] - np.array(_MEAN)) / _DEVIATION
-        kernel = whitening_kernel(images).reshape(4 * 3, -1)
-        return Cifar10(whitening=tuple(map(tuple, kernel.tolist())))
-
-    def facts(self) -> dict[str, Any]:
-        """Return the results of `adapt`, for JSON."""
-        return {"whitening": self.whitening}
-
-    def with_facts(self, facts: dict[str, Any]) -> "Cifar10":
-        """Return the workload with the results of an earlier `adapt`."""
-        return Cifar10(whitening=tuple(map(tuple, facts["whitening"])))
-
-    def preprocess(self, features: Features) -> Any:
-        """Return float pixels of mean 0 and deviation 1, shape [batch, 32, 32, 3]."""
-        import tensorflow as tf
-
-        return (tf.cast(features["image"], tf.float32) - _MEAN) / _DEVIATION
-
-    def build_model(self, model: str = "") -> Any:
-        """Return the named net."""
-        model = model or self.default_model
-        if model == "fast":
-            return self._build_fast()
-        return _build_resnet(int(model.removeprefix("resnet")), len(self.labels))
-
-    def _build_fast(self) -> Any:
-        import keras
-        from keras import layers
-
-        from trainer.workloads.layers import Whitening
-
-        patches = np.array(self.whitening or np.eye(4 * 3)).reshape(2, 2, 3, -1)
-        inputs = keras.Input((SIDE, SIDE, 3))
-        # The filters distinguish nearly equal neighbours, for which bfloat16 is too coarse.
-        x = layers.ReLU()(Whitening(patches, dtype="float32")(inputs))
-        for width in _FAST_WIDTHS:
-            x = _convolve_fast(_convolve_fast(x, width, pool=True), width)
-        x = layers.Flatten()(layers.MaxPooling2D(3)(x))
-        # Logits are float32 under --mixed-precision too.
-        dense = layers.Dense(
-            len(self.labels),
-            use_bias=False,
-            kernel_initializer=keras.initializers.RandomNormal(stddev=1.0),
-            dtype="float32",
-        )
-        return keras.Model(inputs, layers.Rescaling(1 / 9, dtype="float32")(dense(x)))
+    scale = [255 / deviation for deviation in _DEVIATION]
+    offset = [-mean / deviation for mean, deviation in zip(_MEAN, _DEVIATION, strict=True)]
+    return layers.Rescaling(scale, offset=offset, dtype="float32")(inputs)
 
 
 def _convolve_fast(x: Any, width: int, *, pool: bool = False) -> Any:
@@ -126,18 +97,18 @@ def _convolve_fast(x: Any, width: int, *, pool: bool = False) -> Any:
     return layers.ReLU()(Normalization(momentum=_BATCH_NORM_MOMENTUM)(x))
 
 
-def _build_resnet(depth: int, num_classes: int) -> Any:
+def resnet(inputs: Any, *, depth: int) -> Any:
+    """Return the original net of 6n + 2 layers (He and others, 2015, section 4.2)."""
     import keras
     from keras import layers
 
-    inputs = keras.Input((SIDE, SIDE, 3))
-    x = _convolve(inputs, _RESNET_WIDTHS[0])
+    x = _convolve(_standardize(inputs), _RESNET_WIDTHS[0])
     for width in _RESNET_WIDTHS:
         for block in range((depth - 2) // 6):
             strides = 2 if block == 0 and width != _RESNET_WIDTHS[0] else 1
             x = _residual_block(x, width, strides)
     x = layers.GlobalAveragePooling2D()(x)
-    return keras.Model(inputs, layers.Dense(num_classes, dtype="float32")(x))
+    return keras.Model(inputs, layers.Dense(len(_NAMES), dtype="float32")(x))
 
 
 def _residual_block(x: Any, width: int, strides: int) -> Any:
@@ -162,4 +133,14 @@ def _convolve(x: Any, width: int, *, strides: int = 1, activation: str | None = 
     return layers.ReLU()(x) if activation else x
 
 
-workload = Cifar10()
+RESNETS = {f"resnet{depth}": partial(resnet, depth=depth) for depth in _RESNET_DEPTHS}
+
+workload = ImageFolder(
+    (SIDE, SIDE),
+    label=Classes(values=tuple(range(len(_NAMES))), names=_NAMES),
+    model={"fast": fast, **RESNETS},
+    recipe={"fast": _FAST, **dict.fromkeys(RESNETS, _RESNET)},
+    augment_with=augment,
+    learn=learn,
+    source=CIFAR10,
+)

@@ -1,5 +1,6 @@
 """Base of the workloads that a user declares: their model, its settings and its recipe."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -15,6 +16,7 @@ from trainer.workloads.model_settings import (
 )
 
 Build = Callable[..., Any]
+_STRUCTURE_WARNING = r"(.*\n)*.*The structure of `inputs` doesn't match"
 WEIGHTS = "weights"  # the encoded feature that holds the weights of examples
 
 
@@ -109,6 +111,8 @@ class DeclaredWorkload(Workload):
             )
         if not built.built:
             built(inputs)
+        # A model of some of the inputs, such as a Sequential, takes them by name from all of them.
+        warnings.filterwarnings("ignore", message=_STRUCTURE_WARNING)
         return built
 
     def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:

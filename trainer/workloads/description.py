@@ -16,7 +16,9 @@ from trainer.json_types import Json
 from trainer.workloads import features, labels
 from trainer.workloads.base import Workload
 from trainer.workloads.declared import DeclaredWorkload
+from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.loading import BUILT_IN, load_workload
+from trainer.workloads.records import Records, Values
 from trainer.workloads.table import Table
 
 _TYPES: Mapping[str, type] = {
@@ -24,13 +26,18 @@ _TYPES: Mapping[str, type] = {
     for one in (
         *(features.Number, features.Category, features.Text),
         *(features.Timestamp, features.TimePart),
+        Values,
         *(labels.Binary, labels.Classes, labels.Multilabel, labels.Regression),
     )
 }
-_WORKLOADS: Mapping[str, type[DeclaredWorkload]] = {"Table": Table}
+_WORKLOADS: Mapping[str, type[DeclaredWorkload]] = {
+    "Table": Table,
+    "ImageFolder": ImageFolder,
+    "Records": Records,
+}
 # Fields that requests need; the others are for preparing and training.
-_NEEDED = ("features", "label", "size", "channels", "weight", "crosses")
-_HOOKS = ("parse_hook", "postprocess")
+_NEEDED = ("features", "label", "size", "channels", "fit", "weight", "crosses")
+_HOOKS = ("postprocess",)
 
 
 def describe(workload: Workload) -> Json:
@@ -65,14 +72,21 @@ def read_description(content: Json) -> Workload:
     declaration = dict(content["declaration"])
     kind = _WORKLOADS[declaration.pop("type")]
     fields = {key: _from_json(value) for key, value in declaration.items()}
-    made = kind(**fields, name=name, reference=reference)
+    made = kind(**fields, name=name, reference=reference, **_more(kind))
     return made.with_facts(content["facts"])
+
+
+def _more(kind: type[DeclaredWorkload]) -> dict[str, Any]:
+    """Return the fields without which a workload is refused, though serving needs them not."""
+    return {"model": lambda inputs: inputs} if kind is Records else {}
 
 
 def _as_json(value: Any, *, only: tuple[str, ...] = ()) -> Any:
     """Return a declaration as JSON: its type, and the fields that differ from the default."""
     if isinstance(value, list | tuple):
         return [_as_json(one) for one in value]
+    if isinstance(value, Mapping):
+        return {name: _as_json(one) for name, one in value.items()}
     if not dataclasses.is_dataclass(value):
         return value
     found = {"type": type(value).__name__}
@@ -90,4 +104,4 @@ def _from_json(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     fields = {name: _from_json(one) for name, one in value.items() if name != "type"}
-    return _TYPES[value["type"]](**fields)
+    return _TYPES[value["type"]](**fields) if isinstance(value.get("type"), str) else fields

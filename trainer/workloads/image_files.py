@@ -16,6 +16,7 @@ FITS = ("stretch", "crop", "pad")
 # 9,459 by 9,459; Pillow's limit for decompression bombs.
 MAX_PIXELS = 89_478_485
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_ORIENTATION = 0x0112  # the tag of EXIF; 1 is upright
 _SIXTEEN_BITS = 257  # 65,535 / 255
 
 
@@ -44,7 +45,8 @@ def decode_image(
             _check_pixels(image)
             height, width = size
             image.draft(None, (2 * width, 2 * height))  # a large JPEG is decoded at less detail
-            turned = ImageOps.exif_transpose(image)
+            is_turned = image.getexif().get(_ORIENTATION, 1) != 1
+            turned = ImageOps.exif_transpose(image) if is_turned else image  # it always copies
             plain = _converted(turned, _MODES[channels])
             return _resized(plain, (width, height), fit, channels)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:

@@ -1,10 +1,12 @@
 """Base of workloads of small images of one size."""
 
+import abc
 import base64
 import binascii
 import io
 import math
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,10 @@ _WHITE = 255
 class ImageWorkload(Workload):
     """Images of one shape: (height, width), or (height, width, 3) for colour."""
 
-    shape: ClassVar[tuple[int, ...]]
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an image as stored."""
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Return {"image": uint8 [batch, *shape]} and labels [batch].
@@ -28,7 +33,7 @@ class ImageWorkload(Workload):
 
         spec = {
             "image": tf.io.FixedLenFeature([], tf.string),
-            "label": tf.io.FixedLenFeature([], tf.int64, -1),
+            self.label.column: tf.io.FixedLenFeature([], tf.int64, -1),
         }
         examples = tf.io.parse_example(serialized, spec)
         size = math.prod(self.shape)
@@ -39,7 +44,7 @@ class ImageWorkload(Workload):
         with tf.control_dependencies([is_whole] if is_whole is not None else []):
             # fixed_length pads shorter images with black and truncates longer ones.
             pixels = tf.io.decode_raw(examples["image"], tf.uint8, fixed_length=size)
-        return {"image": tf.reshape(pixels, [-1, *self.shape])}, examples["label"]
+        return {"image": tf.reshape(pixels, [-1, *self.shape])}, examples[self.label.column]
 
     def input_specs(self) -> dict[str, Any]:
         """Return the exported model's one input: raw uint8 images."""
@@ -53,11 +58,18 @@ class ImageWorkload(Workload):
         The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file.
         """
         if not isinstance(instance, dict) or set(instance) == {"b64"}:
-            return {"image": parse_image(instance, self.shape)}
+            return {"image": parse_image(instance, self.shape, self.decode_file)}
         check_fields(instance, ["image"])
         if "image" not in instance:
             raise ValueError("the field 'image' is missing")
-        return {"image": parse_image(instance["image"], self.shape)}
+        return {"image": parse_image(instance["image"], self.shape, self.decode_file)}
+
+    def decode_file(self, data: bytes) -> np.ndarray:
+        """Return the pixels of an image file; ValueError if it is none, or has another size."""
+        image = _decode_file(data, channels=3 if len(self.shape) == 3 else 1)  # noqa: PLR2004
+        if image.shape[:2] != self.shape[:2]:
+            raise ValueError(f"it has {image.shape[:2]} pixels, expected {self.shape[:2]}")
+        return image.reshape(self.shape)
 
     def format_instance(self, features: Features) -> Any:
         """Return {"image": nested rows}."""
@@ -103,10 +115,12 @@ def flip(images: Any, noise: Any) -> Any:
     return tf.where(is_flipped, tf.reverse(images, [2]), images)
 
 
-def parse_image(value: Any, shape: tuple[int, ...]) -> np.ndarray:
+def parse_image(
+    value: Any, shape: tuple[int, ...], decode_file: Callable[[bytes], np.ndarray]
+) -> np.ndarray:
     """Return an image of that shape; ValueError if the value is invalid."""
     if isinstance(value, dict) and set(value) == {"b64"}:
-        return _parse_base64(value["b64"], shape)
+        return _parse_base64(value["b64"], shape, decode_file)
     if not isinstance(value, list):
         raise ValueError(f"image must be a list of pixels, not {type(value).__name__}")
     try:
@@ -124,17 +138,22 @@ def parse_image(value: Any, shape: tuple[int, ...]) -> np.ndarray:
     return pixels.astype(np.uint8).reshape(shape)
 
 
-def _parse_base64(text: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _parse_base64(
+    text: Any, shape: tuple[int, ...], decode_file: Callable[[bytes], np.ndarray]
+) -> np.ndarray:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         raise ValueError(f"image has a 'b64' that is not base64: {error}") from error
     if len(data) == math.prod(shape):
         return np.frombuffer(data, np.uint8).reshape(shape)
-    image = _decode_file(data, channels=3 if len(shape) == 3 else 1)  # noqa: PLR2004
-    if image.shape[:2] != shape[:2]:
-        raise ValueError(f"image has {image.shape[:2]} pixels, expected {shape[:2]}")
-    return image.reshape(shape)
+    try:
+        return decode_file(data)
+    except ValueError as error:
+        raise ValueError(
+            f"image has {len(data)} bytes of base64: neither raw pixels nor an image file that"
+            f" fits: {error}"
+        ) from error
 
 
 def _encode_png(image: np.ndarray) -> bytes:
@@ -152,6 +171,4 @@ def _decode_file(data: bytes, *, channels: int) -> np.ndarray:
     try:
         return tf.io.decode_image(data, channels=channels, expand_animations=False).numpy()
     except tf.errors.InvalidArgumentError as error:
-        raise ValueError(
-            f"image has {len(data)} bytes of base64: neither raw pixels nor an image file"
-        ) from error
+        raise ValueError("it is not a PNG, JPEG, GIF or BMP file") from error

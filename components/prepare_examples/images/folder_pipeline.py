@@ -59,7 +59,8 @@ class _Images:
         images, labels, digests = [], [], []
         for line in lines:
             path, label = json.loads(line)
-            data = Path(self.options.root, path).read_bytes()
+            with open(os.path.join(self.options.root, path), "rb") as file:  # faster than Path
+                data = file.read()
             sha256 = hashlib.sha256(data).hexdigest()
             # A sum does not depend on the order, and so not on the number of shards.
             self.digest += int(hashlib.sha256(f"{path}\0{sha256}".encode()).hexdigest(), 16)

@@ -15,6 +15,7 @@ MAX_BINS = 4096
 MAX_PENDING = 8 * MAX_BINS
 NUM_TOP_VALUES = 1000
 NUM_BUCKETS = 20
+MOST_BITS = 63  # of a float64, without its sign
 
 # Every float is an integer multiple of 1 / UNITS, so sums are exact in any order.
 UNITS = 1 << 1074
@@ -84,9 +85,9 @@ class Numbers:
         values = np.concatenate([np.empty(0), *(part for part, _ in parts)])
         counts = np.concatenate([np.empty(0, np.int64), *(part for _, part in parts)])
         values, counts = _grouped(_coarse(values, self.dropped_bits), counts)
-        while len(values) > MAX_BINS:
-            self.dropped_bits += 1
-            values, counts = _grouped(_coarse(values, self.dropped_bits), counts)
+        if len(values) > MAX_BINS:
+            self.dropped_bits = _bits_to_drop(values, self.dropped_bits)
+            values, counts = _merged(_coarse(values, self.dropped_bits), counts)
         self.values, self.counts = values, counts
 
     def summary(self) -> Json:
@@ -202,7 +203,32 @@ def _coarse(values: NDArray[np.float64], dropped_bits: int) -> NDArray[np.float6
 def _grouped(
     values: NDArray[np.float64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    unique, places = np.unique(values, return_inverse=True)
-    sums = np.zeros(len(unique), np.int64)
-    np.add.at(sums, places, counts)
-    return unique, sums
+    """Return the distinct values in ascending order, and the sums of their counts."""
+    order = np.argsort(values, kind="stable")
+    return _merged(values[order], counts[order])
+
+
+def _merged(
+    values: NDArray[np.float64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct values of an ascending array, and the sums of their counts."""
+    if not len(values):
+        return values, counts
+    firsts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+    return values[firsts], np.add.reduceat(counts, firsts)
+
+
+def _bits_to_drop(values: NDArray[np.float64], dropped_bits: int) -> int:
+    """Return the least number of bits, above `dropped_bits`, that leaves MAX_BINS values.
+
+    More dropped bits never leave more values, so a binary search finds it.
+    """
+    low, high = dropped_bits + 1, MOST_BITS
+    while low < high:
+        middle = (low + high) // 2
+        coarse = _coarse(values, middle)
+        if np.count_nonzero(coarse[1:] != coarse[:-1]) < MAX_BINS:
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -6,6 +6,7 @@ RecordBatchToExamplesEncoder takes several times as long and writes the features
 order each time (an unordered protobuf map), so the same input would not give the same bytes.
 """
 
+import functools
 from collections.abc import Callable
 
 import google_crc32c
@@ -161,6 +162,7 @@ def _text_entries(name: str, column: pa.Array) -> pa.Array:
     return pa.array(entries, pa.binary()).take(encoded.indices)
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _text_entry(name: str, text: str) -> bytes:
     return entry(name, BYTES_LIST, sized(LIST_VALUES, text.encode()))
 

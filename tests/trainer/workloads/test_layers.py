@@ -71,7 +71,7 @@ def test_the_fast_net_whitens_as_its_facts_say_and_trains_no_filter_of_it():
     assert again == adapted
     model = again.build_model("fast")
     fixed = [v for v in model.non_trainable_variables if v.path.endswith("kernel")]
-    expected = np.reshape(adapted.whitening, (2, 2, 3, 12))
+    expected = np.reshape(adapted.facts()["whitening"], (2, 2, 3, 12))
     np.testing.assert_allclose(fixed[0][..., :12], expected, rtol=1e-5)
     logits = model(again.preprocess({"image": images.astype(np.uint8)}), training=False)
     assert logits.shape == (8, 10)

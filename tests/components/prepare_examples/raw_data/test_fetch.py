@@ -334,7 +334,7 @@ def test_progress_is_plain_lines_without_a_terminal(tmp_path, site, caplog):
 
 
 def test_an_unknown_workload_lists_the_known_ones(tmp_path):
-    with pytest.raises(DataError, match=r"workload is 'mnits'.*cifar10, mnist, taxi"):
+    with pytest.raises(DataError, match=r"'mnits' is not a workload.*cifar10, mnist, taxi"):
         fetch("mnits", tmp_path)
 
 

@@ -1,0 +1,249 @@
+"""Image folders and records that users declare, from raw data to predictions."""
+
+import base64
+import io
+import json
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.prepare import prepare
+from trainer.cluster.tf_config import Cluster
+from trainer.config.train_config import TrainConfig, resolve_folders
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.workloads import (
+    Classes,
+    ImageFolder,
+    Multilabel,
+    Records,
+    Regression,
+    Values,
+    load_workload,
+)
+
+import_tensorflow()
+
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from trainer.loop import train_synchronously  # noqa: E402
+from trainer.serving.export import InstanceError, export_model, load_predictor  # noqa: E402
+from trainer.training.job import make_job  # noqa: E402
+
+pytestmark = pytest.mark.timeout(200)
+
+
+def train(reference, examples, out, **settings):
+    config = TrainConfig.from_settings(
+        {"workload": reference, "examples_dir": str(examples), "batch_size": 16, **settings}
+    )
+    job = make_job(config, Cluster(), resolve_folders(str(out), {}), threading.Event())
+    train_synchronously(job, ["/device:CPU:0"])
+    lines = (out / "logs/metrics.jsonl").read_text().splitlines()
+    return [one for one in map(json.loads, lines) if one["split"] == "eval"][-1]
+
+
+def png(name, size, random):
+    """Return a PNG of vertical or horizontal stripes."""
+    height, width = size
+    stripes = np.arange(width if name == "vertical" else height) // 2 % 2 * 200
+    image = np.broadcast_to(stripes if name == "vertical" else stripes[:, None], size)
+    noisy = (image + random.integers(0, 50, size)).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(noisy).convert("RGB").save(file, "PNG")
+    return file.getvalue()
+
+
+def test_class_folders_become_a_served_model(tmp_path):
+    random = np.random.default_rng(3)
+    for name in ("vertical", "horizontal"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(120):
+            size = tuple(random.integers(14, 19, 2))
+            (tmp_path / "data" / name / f"{number}.png").write_bytes(png(name, size, random))
+    folder = tmp_path / "stripes"
+    folder.mkdir()
+    text = "from trainer.workloads import ImageFolder\nworkload = ImageFolder(size=(16, 16))\n"
+    (folder / "workload.py").write_text(text)
+    options = PrepareOptions(files=[str(tmp_path / "data")])
+    prepare(str(folder), output_dir=tmp_path / "examples", options=options)
+    metrics = train(
+        str(folder), tmp_path / "examples", tmp_path / "out", epochs=6, **{"model.width": 8}
+    )
+    assert metrics["accuracy"] > 0.9
+    (folder / "workload.py").unlink()
+    predictor = load_predictor(str(tmp_path / "out/model"))
+    sent = [png(name, (16, 16), random) for name in ("vertical", "horizontal")]
+    instances = [{"b64": base64.b64encode(data).decode()} for data in sent]
+    predictions = predictor.predict([*instances, {"image": [[[0, 0, 0]] * 16] * 16, "key": 1}])
+    assert [one["label"] for one in predictions[:2]] == ["vertical", "horizontal"]
+    assert predictions[2]["key"] == 1
+    larger = {"b64": base64.b64encode(png("vertical", (40, 30), random)).decode()}
+    assert len(predictor.predict([larger])[0]["probabilities"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"size": 64}, r"size is 64; it must be \(height, width\)"),
+        ({"size": (64, 0)}, r"size is \(64, 0\)"),
+        ({"channels": 2}, "channels is 2; it must be 1, 3 or 4"),
+        ({"fit": "cut"}, "fit is 'cut'; it must be one of stretch"),
+        ({"label": Regression("y")}, r"label: images in class folders have the label Classes"),
+    ],
+)
+def test_a_wrong_image_folder_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        ImageFolder(**change)
+
+
+def test_an_image_folder_may_have_its_own_model_and_augmentation():
+    def model(inputs, *, labels, units=3):
+        assert inputs.shape == (None, 4, 6, 1)
+        flat = keras.layers.Flatten()(inputs)
+        return keras.Model(inputs, keras.layers.Dense(len(labels) + units)(flat))
+
+    folder = ImageFolder(
+        (4, 6),
+        channels=1,
+        label=Classes(values=("a", "b")),
+        model=model,
+        augment_with=lambda images, noise: images + tf.cast(noise[:, :1, None] * 10, tf.uint8),
+        num_noise=1,
+    ).with_settings({"units": "5"})
+    assert folder.build_model().output_shape == (None, 7)
+    images = tf.zeros([2, 4, 6], tf.uint8)
+    changed = folder.augment({"image": images}, tf.constant([[0.5], [0.0]]))["image"]
+    assert changed.numpy().max(axis=(1, 2)).tolist() == [5, 0]
+    assert folder.preprocess({"image": images + 255}).numpy().max() == 1
+    assert ImageFolder(augment_with=None).num_noise == 0
+
+
+RECORDS = """
+import keras
+import tensorflow as tf
+from trainer.workloads import Classes, Records, Values
+
+def encode(features):
+    return {"x": features["x"] / 2, "size": tf.cast(tf.strings.length(features["name"]), tf.int32)}
+
+def model(inputs, *, units: int = 8, labels):
+    x = keras.layers.concatenate([inputs["x"], keras.layers.Embedding(9, 2)(inputs["size"])])
+    x = keras.layers.Dense(units, activation="relu")(x)
+    return keras.Model(inputs, keras.layers.Dense(len(labels))(x))
+
+workload = Records(
+    {"x": Values("float32", [3]), "name": tf.io.FixedLenFeature([], tf.string, "none")},
+    label=Classes("y"),
+    model=model,
+    encode_with=encode,
+)
+"""
+
+
+def record(x, y, name=None):
+    example = tf.train.Example()
+    example.features.feature["x"].float_list.value.extend(x)
+    example.features.feature["y"].int64_list.value.append(y)
+    if name is not None:
+        example.features.feature["name"].bytes_list.value.append(name)
+    return example.SerializeToString()
+
+
+def test_records_become_a_served_model(tmp_path):
+    random = np.random.default_rng(4)
+    folder, data = tmp_path / "points", tmp_path / "data"
+    folder.mkdir()
+    data.mkdir()
+    (folder / "workload.py").write_text(RECORDS)
+    with tf.io.TFRecordWriter(str(data / "all.tfrecord")) as writer:
+        for number in range(600):
+            x = random.normal(size=3).astype(float)
+            writer.write(record(x, 7 if x[0] > 0 else 3, b"abc" if number % 2 else None))
+    options = PrepareOptions(files=[str(data / "*.tfrecord")])
+    prepare(str(folder), output_dir=tmp_path / "examples", options=options)
+    metrics = train(str(folder), tmp_path / "examples", tmp_path / "out", epochs=20)
+    assert metrics["accuracy"] > 0.9
+    (folder / "workload.py").unlink()
+    predictor = load_predictor(str(tmp_path / "out/model"))
+    [plus, minus] = predictor.predict([{"x": [2, 0, 0]}, {"x": [-2, 0, 0], "name": "abc"}])
+    assert (plus["label"], minus["label"]) == ("7", "3")
+    with pytest.raises(InstanceError, match="instance 0: x has shape"):
+        predictor.predict([{"x": [1]}])
+
+
+def small(inputs):
+    """Return a model of the single input."""
+    return keras.Sequential([inputs["x"], keras.layers.Dense(2)])
+
+
+@pytest.mark.parametrize(
+    ("instance", "message"),
+    [
+        ({}, "the field 'x' is missing"),
+        ({"x": [1, 2, 3]}, r"x has shape \(3,\), expected \(2,\)"),
+        ({"x": [1, "a"]}, "x is .* it must hold numbers"),
+        ({"x": [[1], [2, 3]]}, "x: its lists have different lengths"),
+        ({"x": [1, 2], "n": 1.5}, r"n is 1\.5; it must hold whole numbers"),
+        ({"x": [1, 2], "s": 5}, "s: 5 is not a text"),
+        ({"x": [1, 2], "s": {"b64": "?"}}, "s: its 'b64' is not base64"),
+        ({"x": [1, 2], "z": 5}, "unknown field 'z'"),
+    ],
+)
+def test_an_invalid_record_is_named(instance, message):
+    features = {
+        "x": Values("float32", [2]),
+        "n": Values("int64", (), 7),
+        "s": Values("string", (), ""),
+    }
+    with pytest.raises(ValueError, match=message):
+        Records(features, label=Regression("y"), model=small).parse_instance(instance)
+
+
+def test_a_record_is_sent_and_parsed_as_it_is_stored(tmp_path):
+    features = {"x": Values("float32", [2]), "s": Values("string", [2], "é")}
+    records = Records(features, label=Multilabel("y", values=("a", "b")), model=small, name="r")
+    example = tf.train.Example()
+    example.features.feature["x"].float_list.value.extend([1, 2])
+    example.features.feature["y"].bytes_list.value.append(b"b")
+    parsed, labels = records.parse(tf.constant([example.SerializeToString()]))
+    assert labels.numpy().tolist() == [[0, 1]]
+    row = {name: column.numpy()[0] for name, column in parsed.items()}
+    assert row["s"].tolist() == ["é".encode()] * 2
+    row["s"][1] = b"\xff"
+    sent = json.loads(json.dumps(records.format_instance(row)))
+    assert sent == {"x": [1.0, 2.0], "s": ["é", {"b64": "/w=="}]}
+    again = records.parse_instance(sent)
+    for name, value in row.items():
+        np.testing.assert_array_equal(again[name], value)
+    assert records.parse_instance({"x": [1, 2]})["s"].tolist() == ["é".encode()] * 2
+    model = records.build_model()
+    export_model(model, records, str(tmp_path / "model"))
+    [one] = load_predictor(str(tmp_path / "model")).predict([sent])
+    expected = tf.sigmoid(model({"x": tf.constant([[1.0, 2.0]])}))[0]
+    np.testing.assert_allclose(one["probabilities"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": {}}, "features must be a dict"),
+        ({"features": {"x": 3}}, "x is 3; it must be Values or tf.io.FixedLenFeature"),
+        ({"features": {"x": Values("int8")}}, r"x is .*int8.* float32, int64, string"),
+        ({"features": {"x": tf.io.VarLenFeature(tf.int64)}}, "x has any number of values"),
+        ({"features": {"y": Values()}}, "'y' is the label"),
+        ({"model": None}, "Records need a model"),
+    ],
+)
+def test_wrong_records_are_named(change, message):
+    given = {"features": {"x": Values()}, "label": Regression("y"), "model": small, **change}
+    with pytest.raises(ValueError, match=message):
+        Records(**given)
+
+
+def test_built_in_workloads_are_declared_with_the_public_api():
+    kinds = {name: type(load_workload(name)).__name__ for name in ("mnist", "cifar10", "taxi")}
+    assert kinds == {"mnist": "ImageFolder", "cifar10": "ImageFolder", "taxi": "Table"}

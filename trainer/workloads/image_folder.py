@@ -1,0 +1,155 @@
+"""Images of one size, in class folders or files of many images."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from trainer.json_types import Json
+from trainer.workloads.base import Features, Recipe
+from trainer.workloads.declared import Build, DeclaredWorkload
+from trainer.workloads.image_files import FITS, decode_image
+from trainer.workloads.images import ImageWorkload, flip, shift
+from trainer.workloads.labels import Binary, Classes, Label
+from trainer.workloads.residual import residual
+from trainer.workloads.sources import Source
+
+_WHITE = 255.0
+_CHANNELS = (1, 3, 4)
+_MAX_SHARE = 16  # of the height, by which the default augmentation shifts an image
+_RECIPE = Recipe(learning_rate=2e-3, weight_decay=0.1, average_decay=0.99, label_smoothing=0.05)
+
+Augment = Callable[[Any, Any], Any]
+
+
+def shift_and_flip(images: Any, noise: Any) -> Any:
+    """Shift images by up to a sixteenth of their height, and mirror half of them."""
+    max_shift = max(1, images.shape[1] // _MAX_SHARE)
+    return flip(shift(images, noise[:, :2], max_shift=max_shift, mode="REFLECT"), noise[:, 2])
+
+
+@dataclass(frozen=True, repr=False)
+class ImageFolder(DeclaredWorkload, ImageWorkload):
+    """Images, in a folder for each class.
+
+    Models get one Keras input, float32 [height, width, channels] from 0 to 1. Without `model` it
+    trains a small residual net.
+
+    Attributes:
+        size: height and width, to which files of another size are resized.
+        channels: 1 for grey, 3 for colour, 4 for colour and transparency.
+        fit: `stretch` images to the size, `crop` the middle, or `pad` with black.
+        label: the classes; default: the names of the folders.
+        augment_with: a function from a training batch, uint8 [batch, height, width] and channels
+            if there are several, and random numbers from 0 to 1, [batch, num_noise], to the images
+            to train on. None: no augmentation.
+        num_noise: the random numbers for each image.
+        learn: a function from some thousand images of the train split to facts, as JSON, that the
+            model's argument `facts` gets.
+        source: where the files come from, unless a run names files.
+        learnt: the facts, and the names of the classes.
+    """
+
+    size: tuple[int, int] = (64, 64)
+    _: KW_ONLY
+    channels: int = 3
+    fit: str = "stretch"
+    label: Label = field(default_factory=Classes)
+    augment_with: Augment | None = shift_and_flip
+    num_noise: int = 3
+    learn: Callable[[np.ndarray], Mapping[str, Any]] | None = None
+    source: Source | None = None
+    learnt: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = self.size
+        if not (isinstance(size, tuple | list) and len(size) == 2 and all(map(_is_size, size))):  # noqa: PLR2004
+            raise ValueError(f"size is {size!r}; it must be (height, width), such as (64, 64)")
+        object.__setattr__(self, "size", tuple(size))
+        if self.channels not in _CHANNELS:
+            raise ValueError(f"channels is {self.channels!r}; it must be 1, 3 or 4")
+        if self.fit not in FITS:
+            raise ValueError(f"fit is {self.fit!r}; it must be one of {', '.join(FITS)}")
+        if not isinstance(self.label, Classes | Binary):
+            raise ValueError("label: images in class folders have the label Classes()")
+        if self.augment_with is None:
+            object.__setattr__(self, "num_noise", 0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an image as stored: without the channel if there is one."""
+        return self.size if self.channels == 1 else (*self.size, self.channels)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes, as declared or those of the folders."""
+        return self.label.names_of_classes() or tuple(self.learnt.get("classes", ()))
+
+    @property
+    def learns(self) -> bool:
+        """True if something is learnt from the train split."""
+        return self.learn is not None or not self.label.names_of_classes()
+
+    def class_values(self) -> tuple[Any, ...]:
+        """Return the value of each class, as in `class_weights`."""
+        return super().class_values() or self.labels
+
+    def default_models(self) -> Mapping[str, Build]:
+        """Return the small residual net."""
+        return {"residual": residual}
+
+    def default_recipe(self) -> Recipe:
+        """Return the recipe of a model that declares none."""
+        return Recipe(learning_rate=1e-3) if self.model else _RECIPE
+
+    def model_inputs(self) -> Any:
+        """Return a Keras input of pixels from 0 to 1."""
+        import keras
+
+        return keras.Input((*self.size, self.channels), name="image")
+
+    def augment(self, features: Features, noise: Any) -> Features:
+        """Return randomly changed images."""
+        if self.augment_with is None:
+            return features
+        return {**features, "image": self.augment_with(features["image"], noise)}
+
+    def preprocess(self, features: Features) -> Any:
+        """Return float pixels from 0 to 1, shape [batch, height, width, channels]."""
+        import tensorflow as tf
+
+        pixels = tf.cast(features["image"], tf.float32) / _WHITE
+        return pixels[..., tf.newaxis] if self.channels == 1 else pixels
+
+    def adapt(self, features: Features) -> Self:
+        """Return the workload with the facts of these images."""
+        found = dict(self.learn(features["image"])) if self.learn else {}
+        return replace(self, learnt={**self.learnt, **found})
+
+    def adapt_to_statistics(self, statistics: Json) -> Self | None:
+        """Return the workload with the names of the classes; None if more is to be learnt."""
+        names = statistics.get(self.label.column, {}).get("names")
+        if self.learn is not None or not names:
+            return None
+        return replace(self, learnt={"classes": list(names)})
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was learnt from the train split, for JSON."""
+        return dict(self.learnt)
+
+    def with_facts(self, facts: dict[str, Any]) -> Self:
+        """Return the workload with what was learnt from the train split."""
+        return replace(self, learnt=facts)
+
+    def decode_file(self, data: bytes) -> np.ndarray:
+        """Return the pixels of an image file, resized unless the source's images have one size."""
+        if self.source is not None and self.source.format is not None:
+            return super().decode_file(data)
+        image = decode_image(data, size=self.size, channels=self.channels, fit=self.fit)
+        return image.reshape(self.shape)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

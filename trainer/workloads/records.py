@@ -1,0 +1,282 @@
+"""Records: TFRecord files of tf.train.Examples that exist already."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from trainer.json_types import Json
+from trainer.workloads.base import Features, Recipe, check_fields
+from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload
+from trainer.workloads.label_values import dense_labels, label_spec, number_labels
+from trainer.workloads.labels import Classes, Multilabel
+from trainer.workloads.sources import Source
+
+DTYPES = ("float32", "int64", "string")
+
+
+@dataclass(frozen=True)
+class Values:
+    """A feature of a record, as tf.io.FixedLenFeature, which may be used instead.
+
+    Attributes:
+        dtype: float32, int64 or string (bytes).
+        shape: of the values of one record.
+        default_value: of a record without the feature; None: it must have it.
+    """
+
+    dtype: str = "float32"
+    shape: Sequence[int] = ()
+    default_value: Any = None
+
+
+@dataclass(frozen=True, repr=False)
+class Records(DeclaredWorkload):
+    """TFRecords of any tf.train.Examples.
+
+    Models get a dict of Keras inputs by feature, or by what `encode_with` returns.
+
+    Attributes:
+        features: the features by name, Values or tf.io.FixedLenFeature; without the label.
+        encode_with: a function from a batch of features by name to the inputs of the model by
+            name, in TensorFlow; it becomes part of the exported graph.
+        augment_with: a function from the encoded features of a training batch, and random numbers
+            from 0 to 1, [batch, num_noise], to changed ones.
+        num_noise: the random numbers for each example.
+        source: where the files come from, unless a run names files.
+        learnt: the classes of a label that declares none.
+    """
+
+    features: Mapping[str, Any]
+    _: KW_ONLY
+    encode_with: Callable[[Features], Features] | None = None
+    augment_with: Callable[[Features, Any], Features] | None = None
+    num_noise: int = 0
+    source: Source | None = None
+    learnt: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.features, Mapping) or not self.features:
+            raise ValueError(
+                "features must be a dict of Values or tf.io.FixedLenFeature by name, as"
+                " {'x': Values('float32', [128])}"
+            )
+        values = {name: _as_values(name, spec) for name, spec in self.features.items()}
+        if self.label.column in values:
+            raise ValueError(f"features: {self.label.column!r} is the label; remove it")
+        if "key" in values:
+            raise ValueError("features: 'key' is reserved for the key of a request; rename it")
+        object.__setattr__(self, "features", values)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes (Binary, Classes) or labels (Multilabel), () for Regression."""
+        return self.label.names_of_classes() or tuple(map(str, self._classes))
+
+    @property
+    def _classes(self) -> tuple[Any, ...]:
+        return tuple(self.learnt.get("classes", ()))
+
+    @property
+    def learns(self) -> bool:
+        """True if the classes of the label are learnt from the train split."""
+        return isinstance(self.label, Classes | Multilabel) and not self.label.values
+
+    def class_values(self) -> tuple[Any, ...]:
+        """Return the value of each class, as in `class_weights`."""
+        return super().class_values() or self._classes
+
+    def default_models(self) -> Mapping[str, Build]:
+        """Raise ValueError: there is no model for any kind of records."""
+        raise ValueError("Records need a model, as model=build with `def build(inputs): …`")
+
+    def default_recipe(self) -> Recipe:
+        """Return the recipe of a model that declares none."""
+        return Recipe(learning_rate=1e-3)
+
+    def parse(self, serialized: Any) -> tuple[Features, Any]:
+        """Return features by name, and labels.
+
+        Until the classes of a label are learnt, it is also one of the features.
+
+        Raises:
+            tf.errors.InvalidArgumentError: a record lacks a feature, or it has another shape.
+        """
+        import tensorflow as tf
+
+        spec = {
+            name: tf.io.FixedLenFeature(list(one.shape), one.dtype, _default(one))
+            for name, one in self.features.items()
+        }
+        label = self.label.column
+        spec[label] = label_spec(self.label, self._classes)
+        if self.weight and self.weight not in spec:
+            spec[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
+        found = tf.io.parse_example(serialized, spec)
+        raw = found.pop(label)
+        if self.learns and not self._classes:
+            found[label] = dense_labels(raw)
+        return found, number_labels(self.label, raw, self._classes)
+
+    def adapt(self, features: Features) -> Self:
+        """Return the workload with the classes of these examples."""
+        found = np.unique(features[self.label.column])
+        return replace(self, learnt={"classes": [one.decode() for one in found.tolist() if one]})
+
+    def adapt_to_statistics(self, statistics: Json) -> Self | None:
+        """Return the workload with the classes of the train split; None without them."""
+        found = statistics.get(self.label.column)
+        if found is None or not found["is_exact"]:
+            return None
+        if len(found["top_values"]) < found["num_unique"]:
+            return None
+        classes = sorted(value for value, _ in found["top_values"])
+        return replace(self, learnt={"classes": classes})
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was learnt from the train split, for JSON."""
+        return dict(self.learnt)
+
+    def with_facts(self, facts: dict[str, Any]) -> Self:
+        """Return the workload with what was learnt from the train split."""
+        return replace(self, learnt=facts)
+
+    def encode(self, features: Features) -> Features:
+        """Return the inputs of the model by name, and the weights of examples."""
+        inputs = {name: features[name] for name in self.features}
+        encoded = self.encode_with(inputs) if self.encode_with else inputs
+        if not isinstance(encoded, Mapping):
+            raise ValueError(
+                f"encode_with of {self.name} returned {type(encoded).__name__}; it must return a"
+                " dict of tensors by name"
+            )
+        weights = {WEIGHTS: features[self.weight]} if self.weight in features else {}
+        return {**encoded, **weights}
+
+    def augment(self, features: Features, noise: Any) -> Features:
+        """Return randomly changed features."""
+        if self.augment_with is None:
+            return features
+        return {**features, **self.augment_with(features, noise)}
+
+    def preprocess(self, features: Features) -> Any:
+        """Return the inputs of the model by name."""
+        return {name: values for name, values in features.items() if name != WEIGHTS}
+
+    def model_inputs(self) -> Any:
+        """Return Keras inputs by name, of the shapes and types that `encode` returns."""
+        import keras
+        import tensorflow as tf
+
+        graph = tf.function(lambda **features: self.encode(features), autograph=False)
+        encoded = graph.get_concrete_function(**self.input_specs()).structured_outputs
+        return {
+            name: keras.Input(spec.shape[1:], dtype=spec.dtype.name, name=name)
+            for name, spec in encoded.items()
+        }
+
+    def input_specs(self) -> dict[str, Any]:
+        """Return the raw features."""
+        import tensorflow as tf
+
+        return {
+            name: tf.TensorSpec([None, *one.shape], one.dtype, name=name)
+            for name, one in self.features.items()
+        }
+
+    def parse_instance(self, instance: Any) -> Features:
+        """Return the features of an object; those with a default may be absent or null."""
+        check_fields(instance, self.features)
+        return {name: _parse(name, one, instance.get(name)) for name, one in self.features.items()}
+
+    def format_instance(self, features: Features) -> Any:
+        """Return the features as nested lists; bytes that are no text as {"b64": …}."""
+        return {name: _as_json(np.asarray(features[name]).tolist()) for name in self.features}
+
+
+def _as_values(name: str, spec: Any) -> Values:
+    dtype = getattr(getattr(spec, "dtype", None), "name", getattr(spec, "dtype", None))
+    if dtype not in DTYPES:
+        raise ValueError(
+            f"features: {name} is {spec!r:.80}; it must be Values or tf.io.FixedLenFeature of"
+            f" {', '.join(DTYPES)}"
+        )
+    if not hasattr(spec, "shape"):
+        raise ValueError(
+            f"features: {name} has any number of values; give it a shape, as Values({dtype!r}, [8])"
+        )
+    return Values(dtype, tuple(spec.shape), spec.default_value)
+
+
+def _default(values: Values) -> Any:
+    """Return the default for tf.io.FixedLenFeature, of the values' shape."""
+    if values.default_value is None:
+        return None
+    kind = np.dtype(object if values.dtype == "string" else values.dtype)
+    return np.broadcast_to(np.asarray(values.default_value, kind), values.shape).tolist()
+
+
+def _parse(name: str, values: Values, sent: Any) -> np.ndarray:
+    if sent is None:
+        if values.default_value is None:
+            raise ValueError(f"the field {name!r} is missing")
+        sent = _default(values)
+        kind = object if values.dtype == "string" else values.dtype
+        found = np.asarray(sent, kind)
+        return np.vectorize(_as_bytes, otypes=[object])(found) if kind is object else found
+    shape = tuple(values.shape)
+    try:
+        found = (
+            np.asarray(_texts(name, sent), object) if values.dtype == "string" else _numbers(sent)
+        )
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    if found.shape != shape:
+        raise ValueError(f"{name} has shape {found.shape}, expected {shape}")
+    if values.dtype == "string":
+        return found
+    kinds = "iu" if values.dtype == "int64" else "iuf"
+    if found.size and (found.dtype.kind not in kinds or not np.isfinite(found).all()):
+        wanted = "whole numbers" if kinds == "iu" else "numbers"
+        raise ValueError(f"{name} is {sent!r:.60}; it must hold {wanted}")
+    return found.astype(values.dtype)
+
+
+def _numbers(sent: Any) -> np.ndarray:
+    try:
+        return np.asarray(sent)
+    except ValueError as error:
+        raise ValueError("its lists have different lengths") from error
+
+
+def _as_bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def _texts(name: str, sent: Any) -> Any:
+    """Return texts and {"b64": …} as bytes, in lists of the same structure."""
+    if isinstance(sent, list):
+        return [_texts(name, one) for one in sent]
+    if isinstance(sent, str):
+        return sent.encode()
+    if isinstance(sent, dict) and set(sent) == {"b64"}:
+        try:
+            return base64.b64decode(sent["b64"], validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise ValueError(f"its 'b64' is not base64: {error}") from error
+    raise ValueError(f'{sent!r:.60} is not a text, or {{"b64": …}}')
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_json(one) for one in value]
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"b64": base64.b64encode(value).decode()}
