@@ -281,8 +281,8 @@ class Objective:
             _, targets, outputs, _ = arguments
             form = "class numbers" if is_sparse else "numbers"
             raise ConfigError(
-                f"a metric of the model does not fit its labels, {form} {format_shapes(targets)}, as"
-                f" the loss {loss_name(self._keras)} takes them, and its output"
+                f"a metric of the model does not fit its labels, {form} {format_shapes(targets)},"
+                f" as the loss {loss_name(self._keras)} takes them, and its output"
                 f" {format_shapes(outputs)}: {error}; use one of that form, or another loss"
             ) from error
         self._keras.reset_metrics()

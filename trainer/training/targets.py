@@ -27,9 +27,7 @@ class Sample:
         random = np.random.default_rng(5)
         features = _zero_features(workload)
         self.inputs = workload.preprocess(features)
-        self.outputs = keras.tree.map_structure(
-            lambda output: tf.cast(output, tf.float32), model(self.inputs)
-        )
+        self.outputs = _zero_outputs(model, self.inputs)
         is_classes = isinstance(workload.label, Classes | Binary)
 
         def draw(output: tf.Tensor) -> tf.Tensor:
@@ -51,6 +49,19 @@ def _zero_features(workload: Workload) -> Any:
         for name, spec in workload.input_specs().items()
     }
     return workload.encode(zeros)
+
+
+def _zero_outputs(model: Any, inputs: Any) -> Any:
+    """Return outputs of the right shapes; a model of unknown shapes is called."""
+    known = getattr(model, "output", None)
+    if known is None and len(getattr(model, "outputs", None) or ()) == 1:  # Sequential
+        known = model.outputs[0]
+    shapes = [output.shape[1:] for output in keras.tree.flatten(known)] if known is not None else []
+    if not shapes or any(None in shape for shape in shapes):
+        return keras.tree.map_structure(lambda output: tf.cast(output, tf.float32), model(inputs))
+    return keras.tree.map_structure(
+        lambda output: tf.zeros([NUM_SAMPLED, *output.shape[1:]]), known
+    )
 
 
 def _make_labels(workload: Workload, random: np.random.Generator) -> np.ndarray:
