@@ -25,7 +25,7 @@ from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.training.model import FlatModel
 from trainer.training.optimizers import Adam, KerasSgd, Optimizer, RmsProp
-from trainer.training.parameters import Average
+from trainer.training.pieces import Average
 from trainer.training.schedule import KerasRate
 
 _ELEMENTWISE = (

@@ -4,7 +4,7 @@ FILE = '''
 import keras
 from keras import layers
 
-from trainer.workloads.mnist import Mnist
+from trainer.workloads import Classes, ImageFolder
 
 
 class Counting(keras.optimizers.Optimizer):
@@ -20,28 +20,27 @@ class Counting(keras.optimizers.Optimizer):
         self.assign_sub(variable, learning_rate * gradient)
 
 
-class Compiled(Mnist):
-    callbacks = {callbacks}
-
-    def build_model(self, model=""):
-        net = keras.Sequential(
-            [
-                keras.Input((28, 28, 1)),
-                layers.Flatten(),
-                layers.Dense(16, "tanh"),
-                layers.Dense(10, kernel_regularizer=keras.regularizers.L2(1e-3)),
-            ]
-        )
-        net.compile({compile})
-        return net
-
-    def example_weights(self, features, labels):
-        import tensorflow as tf
-
-        return 1 + tf.cast(labels, tf.float32) / 10
+def model(inputs):
+    net = keras.Sequential(
+        [
+            inputs,
+            layers.Flatten(),
+            layers.Dense(16, "tanh"),
+            layers.Dense(10, kernel_regularizer=keras.regularizers.L2(1e-3)),
+        ]
+    )
+    net.compile({compile})
+    return net
 
 
-workload = Compiled()
+workload = ImageFolder(
+    (28, 28),
+    channels=1,
+    label=Classes(values=tuple(range(10))),
+    model=model,
+    class_weights={3: 1.5, 9: 2.0},
+    callbacks={callbacks},
+)
 '''
 
 SPARSE = "keras.losses.SparseCategoricalCrossentropy(from_logits=True)"

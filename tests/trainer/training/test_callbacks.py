@@ -75,7 +75,7 @@ def test_early_stopping_ends_training_with_the_weights_that_it_wants(
 ):
     caplog.set_level("INFO")
     stop = (
-        "[keras.callbacks.EarlyStopping(monitor='val_accuracy', baseline=2.0, patience=2,"
+        "[keras.callbacks.EarlyStopping(monitor='val_accuracy', min_delta=100, patience=1,"
         f" restore_best_weights={restores_best})]"
     )
     folder = write_workload(tmp_path, optimizer="keras.optimizers.Adam(0.01)", callbacks=stop)
