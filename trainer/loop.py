@@ -38,7 +38,8 @@ from trainer.training.keras_optimizers import (
 from trainer.training.model import FlatModel, build_model, build_served_model
 from trainer.training.objective import Objective
 from trainer.training.optimizers import make_linear_optimizer, make_optimizer
-from trainer.training.parameters import LinearPart, Parameters
+from trainer.training.parameters import Parameters
+from trainer.training.pieces import LinearPart
 from trainer.training.profiling import profile_calls
 from trainer.training.recorder import Totals
 from trainer.training.results import Results

@@ -24,7 +24,7 @@ from trainer.config.settings import ConfigError, flag_name
 from trainer.config.train_config import TrainConfig
 from trainer.training.model import FlatModel
 from trainer.training.optimizers import Adam, KerasSgd, Optimizer, RmsProp
-from trainer.training.parameters import Average
+from trainer.training.pieces import Average
 from trainer.training.schedule import KerasRate
 
 _ELEMENTWISE = (

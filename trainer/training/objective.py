@@ -16,21 +16,29 @@ import tensorflow as tf
 
 from trainer.config.settings import ConfigError
 from trainer.serving.evaluate import metric_names
-from trainer.serving.outputs import check_output, main_output
+from trainer.serving.outputs import check_output
 from trainer.suggest import did_you_mean
 from trainer.training.checkpoint import Criterion
 from trainer.training.model import Call, FlatModel
+from trainer.training.targets import (
+    BY_LABEL,
+    NUM_SAMPLED,
+    Sample,
+    check_methods,
+    compile_by_label,
+    format_shapes,
+    loss_name,
+    losses_of,
+    make_targets,
+    no_number_error,
+    possible_targets,
+)
 from trainer.workloads.base import Workload
-from trainer.workloads.labels import Binary, Classes, Multilabel, Regression
 
 logger = logging.getLogger(__name__)
 
-# Examples of the check, cut into unequal parts, so that a mean of parts differs from their sum.
-_NUM_CHECKED, _CUT = 6, 4
-_SPARSE = "sparse_categorical_crossentropy"
-_CLASS_AXIS = 2
-# Attribute of a Keras model that was compiled here, not by its author.
-_BY_LABEL = "is_compiled_by_label"
+# Where the check cuts the sample: into unequal parts, so that their mean differs from their sum.
+_CUT = 4
 
 
 class Objective:
@@ -44,12 +52,12 @@ class Objective:
         self, workload: Workload, model: FlatModel, *, batch_size: int, label_smoothing: float = 0.0
     ):
         self._workload, self._keras, self._batch_size = workload, model.keras, batch_size
-        self.is_own = model.keras.compiled and not hasattr(model.keras, _BY_LABEL)
-        _check_methods(model.keras)
-        sample = _Sample(workload, model.keras)
+        self.is_own = model.keras.compiled and not hasattr(model.keras, BY_LABEL)
+        check_methods(model.keras)
+        sample = Sample(workload, model.keras)
         check_output(sample.outputs, workload)
         if not model.keras.compiled:
-            _compile_by_label(model.keras, workload, sample, label_smoothing=label_smoothing)
+            compile_by_label(model.keras, workload, sample, label_smoothing=label_smoothing)
         self._is_sparse = self._build(sample)
         self._first = [np.asarray(one.value) for one in model.keras.metrics_variables]
         tracker = {id(variable) for variable in model.keras._loss_tracker.variables}
@@ -69,7 +77,7 @@ class Objective:
             return
         whole = self._measure(slice(None))
         first, second = self._measure(slice(_CUT)), self._measure(slice(_CUT, None))
-        share = _CUT / _NUM_CHECKED
+        share = _CUT / NUM_SAMPLED
         if np.allclose(whole[0], share * first[0] + (1 - share) * second[0], rtol=1e-4):
             self._loss_kind = "mean"
         else:
@@ -77,7 +85,7 @@ class Objective:
             self._loss_kind = "sum" if is_sum else "whole"
         if self._loss_kind == "whole" and num_parts > 1:
             raise ConfigError(
-                f"the loss {_loss_name(self._keras)} of a batch is neither the mean nor the sum of"
+                f"the loss {loss_name(self._keras)} of a batch is neither the mean nor the sum of"
                 f" the losses of its examples, so {num_parts} devices, replicas or micro-batches"
                 " cannot compute it in parts: use a loss with the reduction sum_over_batch_size, or"
                 " one device without --micro-batches"
@@ -231,19 +239,23 @@ class Objective:
         return results
 
     def _targets(self, outputs: Any, labels: tf.Tensor) -> Any:
-        return _targets(self._workload, outputs, labels, is_sparse=self._is_sparse)
+        return make_targets(self._workload, outputs, labels, is_sparse=self._is_sparse)
 
-    def _build(self, sample: "_Sample") -> bool:
+    def _build(self, sample: Sample) -> bool:
         """Create the variables of the metrics; return whether labels are class numbers, not 0/1.
 
         Raises:
             ConfigError: the loss or a metric does not fit the label or the output.
         """
         loss, error = self._keras._compile_loss, None
-        if any(getattr(one, "reduction", "sum") in (None, "none") for one in _losses(self._keras)):
-            raise _no_number(self._keras)
-        for is_sparse in _possible_targets(self._keras, self._workload):
-            targets = _targets(self._workload, sample.outputs, sample.labels, is_sparse=is_sparse)
+        if any(
+            getattr(one, "reduction", "sum") in (None, "none") for one in losses_of(self._keras)
+        ):
+            raise no_number_error(self._keras)
+        for is_sparse in possible_targets(self._keras, self._workload):
+            targets = make_targets(
+                self._workload, sample.outputs, sample.labels, is_sparse=is_sparse
+            )
             arguments = (sample.inputs, targets, sample.outputs, sample.weights)
             try:
                 value = self._keras._compute_loss(*arguments, training=True)
@@ -253,13 +265,13 @@ class Objective:
                     loss.built = False
                 continue
             if len(value.shape):
-                raise _no_number(self._keras)
+                raise no_number_error(self._keras)
             self._build_metrics(arguments, is_sparse=is_sparse)
             return is_sparse
         raise ConfigError(
-            f"the loss {_loss_name(self._keras)} does not fit the label"
+            f"the loss {loss_name(self._keras)} does not fit the label"
             f" {self._workload.label.column!r} ({type(self._workload.label).__name__}) and the"
-            f" model's output {_shapes(sample.outputs)}: {error}"
+            f" model's output {format_shapes(sample.outputs)}: {error}"
         ) from error
 
     def _build_metrics(self, arguments: tuple[Any, ...], *, is_sparse: bool) -> None:
@@ -269,9 +281,9 @@ class Objective:
             _, targets, outputs, _ = arguments
             form = "class numbers" if is_sparse else "numbers"
             raise ConfigError(
-                f"a metric of the model does not fit its labels, {form} {_shapes(targets)} as the"
-                f" loss {_loss_name(self._keras)} takes them, and its output {_shapes(outputs)}:"
-                f" {error}; use one of that form, or another loss"
+                f"a metric of the model does not fit its labels, {form} {format_shapes(targets)},"
+                f" as the loss {loss_name(self._keras)} takes them, and its output"
+                f" {format_shapes(outputs)}: {error}; use one of that form, or another loss"
             ) from error
         self._keras.reset_metrics()
 
@@ -294,159 +306,6 @@ class Objective:
         loss, states = self._compute_loss(call, labels, weights, [tf.zeros([])], self._first)
         states = self._update_metrics(call, labels, weights, states)
         return float(loss), [np.asarray(state) for state in states]
-
-
-class _Sample:
-    """A few made-up examples: their inputs, labels, weights and outputs."""
-
-    def __init__(self, workload: Workload, model: Any):
-        random = np.random.default_rng(5)
-        features = _zero_features(workload)
-        self.inputs = workload.preprocess(features)
-        self.outputs = keras.tree.map_structure(
-            lambda output: tf.cast(output, tf.float32), model(self.inputs)
-        )
-        is_classes = isinstance(workload.label, Classes | Binary)
-
-        def draw(output: tf.Tensor) -> tf.Tensor:
-            values = random.uniform(0.05, 0.95, output.shape)
-            if is_classes and values.ndim == _CLASS_AXIS and values.shape[1] > 1:
-                values /= values.sum(axis=1, keepdims=True)
-            return tf.constant(values, output.dtype)
-
-        self.random_outputs = keras.tree.map_structure(draw, self.outputs)
-        self.labels = tf.constant(_make_labels(workload, random))
-        has_weights = workload.example_weights(features, self.labels) is not None
-        weights = tf.constant(random.uniform(0.5, 2, _NUM_CHECKED), tf.float32)
-        self.weights = weights if has_weights else None
-
-
-def _zero_features(workload: Workload) -> Any:
-    zeros = {
-        name: tf.zeros([_NUM_CHECKED, *(size or 1 for size in spec.shape[1:])], spec.dtype)
-        for name, spec in workload.input_specs().items()
-    }
-    return workload.encode(zeros)
-
-
-def _make_labels(workload: Workload, random: np.random.Generator) -> np.ndarray:
-    num = len(workload.labels)
-    if isinstance(workload.label, Regression):
-        return random.uniform(0.1, 1, _NUM_CHECKED).astype(np.float32)
-    if isinstance(workload.label, Multilabel):
-        rows, columns = np.indices((_NUM_CHECKED, num))
-        return ((rows + columns) % 2).astype(np.float32)
-    return np.arange(_NUM_CHECKED, dtype=np.int64) % num
-
-
-def _targets(workload: Workload, outputs: Any, labels: tf.Tensor, *, is_sparse: bool) -> Any:
-    """Return the labels as Keras' losses expect them, for each output of the model."""
-
-    def target(output: tf.Tensor) -> tf.Tensor:
-        is_matrix = len(output.shape) == _CLASS_AXIS
-        if isinstance(workload.label, Classes | Binary) and is_matrix and output.shape[1] > 1:
-            return labels if is_sparse else tf.one_hot(labels, output.shape[1])
-        values = tf.cast(labels, tf.float32)
-        return tf.reshape(values, [-1, 1]) if is_matrix and len(labels.shape) == 1 else values
-
-    if isinstance(outputs, Mapping):
-        return {name: target(output) for name, output in outputs.items()}
-    return keras.tree.map_structure(target, outputs)
-
-
-def _possible_targets(model: Any, workload: Workload) -> tuple[bool, ...]:
-    """Return the forms of class labels to try: class numbers (True), one-hot (False).
-
-    Keras' own losses take one of them. A loss of the user's own takes class numbers if it can.
-    """
-    if not isinstance(workload.label, Classes | Binary):
-        return (False,)
-    losses = _losses(model)
-    if not losses or type(model).compute_loss is not keras.Model.compute_loss:
-        return (True, False)
-    kinds = {_takes_class_numbers(loss) for loss in losses}
-    if len(kinds) > 1 and None not in kinds:
-        raise ConfigError(
-            f"the losses {_loss_name(model)} take class numbers and one-hot labels: use losses of"
-            " one form, all sparse or none"
-        )
-    [kind] = kinds if len(kinds) == 1 else [None]
-    return (True, False) if kind is None else (kind,)
-
-
-def _takes_class_numbers(loss: Any) -> bool | None:
-    """Return True for a sparse loss of Keras, False for another one of Keras, None for others."""
-    if isinstance(loss, str):
-        if loss.lower() in ("crossentropy", "ce"):
-            return True
-        loss = keras.losses.get(loss)
-    name = getattr(getattr(loss, "fn", loss), "__name__", "")
-    module = getattr(getattr(loss, "fn", loss), "__module__", "")
-    return name == _SPARSE if module.startswith("keras.") else None
-
-
-def _compile_by_label(
-    model: Any, workload: Workload, sample: _Sample, *, label_smoothing: float
-) -> None:
-    """Compile a model that returns logits with the loss and metrics of the label's kind."""
-    losses, metrics, smooth = keras.losses, keras.metrics, label_smoothing
-    output = main_output(sample.outputs, workload)
-    is_single = len(output.shape) < _CLASS_AXIS or output.shape[1] == 1
-    if isinstance(workload.label, Regression):
-        loss: Any = losses.MeanSquaredError()
-        chosen: Any = metrics.MeanAbsoluteError(name="mae")
-    elif isinstance(workload.label, Multilabel) or is_single:
-        loss = losses.BinaryCrossentropy(from_logits=True, label_smoothing=smooth)
-        chosen = metrics.BinaryAccuracy(name="accuracy", threshold=0.0)
-    elif smooth:
-        loss = losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smooth)
-        chosen = metrics.CategoricalAccuracy(name="accuracy")
-    else:
-        loss = losses.SparseCategoricalCrossentropy(from_logits=True)
-        chosen = metrics.SparseCategoricalAccuracy(name="accuracy")
-    # The optimizer is the recipe's.
-    model.compile(optimizer=None, loss=loss, metrics=[chosen])
-    setattr(model, _BY_LABEL, True)
-
-
-def _check_methods(model: Any) -> None:
-    """Raise ConfigError if the model has a train step of its own, which no strategy can split."""
-    for name, instead in (("train_step", "compute_loss"), ("test_step", "compute_metrics")):
-        if getattr(type(model), name) is not getattr(keras.Model, name):
-            raise ConfigError(
-                f"{type(model).__name__}.{name}: a step of the model's own cannot be divided over"
-                f" devices and replicas; override {instead} instead, which every strategy calls"
-            )
-
-
-def _no_number(model: Any) -> ConfigError:
-    return ConfigError(
-        f"the loss {_loss_name(model)} is not one number: give it a reduction, such as"
-        " sum_over_batch_size"
-    )
-
-
-def _loss_name(model: Any) -> str:
-    if type(model).compute_loss is not keras.Model.compute_loss:
-        return f"{type(model).__name__}.compute_loss"
-    return ", ".join(
-        loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", "?"))
-        for loss in _losses(model)
-    )
-
-
-def _losses(model: Any) -> list[Any]:
-    """Return the losses that a model is compiled with: names, functions and Keras losses."""
-    given = keras.tree.flatten(getattr(model._compile_loss, "_user_loss", None))
-    return [loss for loss in given if loss is not None]
-
-
-def _shapes(outputs: Any) -> str:
-    shapes = [
-        f"[batch{''.join(f', {size}' for size in output.shape[1:])}]"
-        for output in keras.tree.flatten(outputs)
-    ]
-    return ", ".join(shapes)
 
 
 def _is_close(one: Mapping[str, float], other: Mapping[str, float], name: str) -> bool:

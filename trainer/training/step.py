@@ -30,7 +30,8 @@ from trainer.examples.tables import batch_noise, batch_rows, gather_rows
 from trainer.runtime.tracing import traced
 from trainer.training.model import FlatModel
 from trainer.training.objective import Objective
-from trainer.training.parameters import Average, Parameters, Piece
+from trainer.training.parameters import Parameters
+from trainer.training.pieces import Average, Piece
 from trainer.training.schedule import KerasRate, Schedule
 from trainer.workloads.base import Workload
 

@@ -34,7 +34,8 @@ from trainer.training.optimizers import (  # noqa: E402
     make_linear_optimizer,
     make_optimizer,
 )
-from trainer.training.parameters import LinearPart, Parameters  # noqa: E402
+from trainer.training.parameters import Parameters  # noqa: E402
+from trainer.training.pieces import LinearPart  # noqa: E402
 from trainer.training.schedule import Schedule  # noqa: E402
 from trainer.training.step import apply_gradient  # noqa: E402
 
