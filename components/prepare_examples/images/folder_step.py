@@ -60,7 +60,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     else:
         fetch(workload.reference, data_dir, trust_files=options.trust_files)
         root = data_dir
-    folder = read_folder(root, ratios=options.ratios)
+    folder = read_folder(root, ratios=options.ratios, label=workload.label)
     height, width, channels = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
     for name, rows in splits.items():
