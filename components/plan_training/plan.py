@@ -7,7 +7,9 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
 from components.plan_training.spellings.pools import COMMAND
 from trainer.cluster.roles import ROLES
+from trainer.config.model_settings import is_model_setting, setting_flag
 from trainer.json_types import Json
+from trainer.workloads.model_settings import as_text
 
 SERVING_PORT = 8080
 # On spot machines: the most work that is repeated after each preemption.
@@ -109,8 +111,10 @@ def trainer_args(flags: Json) -> list[str]:
     """Return `["--batch-size=128", "--fresh"]` for `{"batch_size": 128, "fresh": True}`."""
     args = []
     for name, value in flags.items():
-        flag = "--" + name.replace("_", "-")
-        if value is True:
+        flag = setting_flag(name)
+        if is_model_setting(name):
+            args.append(f"{flag}={as_text(value)}")
+        elif value is True:
             args.append(flag)
         elif isinstance(value, list):
             args.append(f"{flag}={','.join(map(str, value))}")

@@ -152,6 +152,16 @@ def split_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**others, "model_settings": own} if own else others
 
 
+def is_model_setting(name: str) -> bool:
+    """Return whether a setting is one of a workload's own model, `model.NAME`."""
+    return name.startswith(_PREFIX)
+
+
+def setting_flag(name: str) -> str:
+    """Return `--batch-size` for `batch_size`, but `--model.max_depth` for a model's own setting."""
+    return f"--{name}" if is_model_setting(name) else flag_name(name)
+
+
 def split_model_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the other arguments, and the values of `--model.NAME=VALUE` or `--model.NAME VALUE`.
 
@@ -168,5 +178,5 @@ def split_model_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         if not has_value:
             is_alone = not rest or rest[0].startswith("--")
             value = "true" if is_alone else rest.pop(0)
-        found[name] = value
+        found[name.replace("-", "_")] = value
     return others, found

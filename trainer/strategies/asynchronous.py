@@ -145,13 +145,22 @@ class AsyncDriver:
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
         """Yield the totals of each call, in the order of scheduling."""
         unfinished = progress.get("unfinished", [(start, -1)])
+        self._set_requested_rate()
         for first, count in self._calls(stop, unfinished):
             if not self._free_counters:
                 yield self._finish_call(self._in_flight.popleft())
+                self._set_requested_rate()
             self._in_flight.append(self._schedule(first, count, self._free_counters.pop()))
             self._next_step = max(self._next_step, first + count)
         while self._in_flight:
             yield self._finish_call(self._in_flight.popleft())
+
+    def _set_requested_rate(self) -> None:
+        """Set the learning rate that a callback wants; calls in flight use it, too."""
+        parameters = self._parameters
+        if parameters.rate is not None and parameters.requested_rate:
+            parameters.rate.assign(parameters.requested_rate)
+            parameters.requested_rate = 0.0
 
     def progress(self, steps_done: Sequence[int]) -> Mapping[str, Any]:
         """Return the unfinished steps, given the value of each counter.

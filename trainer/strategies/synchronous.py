@@ -37,6 +37,7 @@ class SyncDriver:
         group: ReplicaGroup | None = None,
     ):
         self._step, self._tables, self._devices = step, tables, devices
+        self._parameters = step.parameters
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
         self._stop, self._finish = stop, finish
         self._group, self._boundaries = group, boundaries
@@ -47,8 +48,8 @@ class SyncDriver:
     def run(self, start: int, stop: int, progress: Mapping[str, Any]) -> Iterator[Totals]:
         """Yield the totals of each call.
 
-        With each call the replicas vote: `should_stop` and `should_finish` are then the same on
-        all of them.
+        With each call the replicas vote: `should_stop`, `should_finish` and the learning rate that
+        a callback wants are then the same on all of them.
         """
         del progress  # only in asynchronous training
         for first, count in split_into_calls(
@@ -61,9 +62,10 @@ class SyncDriver:
             table = self._tables.at(first, stop=stop)
             if self._group:
                 self._group.monitor.raise_if_lost()
-            votes = tf.constant([float(self._stop.is_set()), float(self._finish.is_set())])
+            rate, self._parameters.requested_rate = self._parameters.requested_rate, 0.0
+            votes = tf.constant([self._stop.is_set(), self._finish.is_set(), rate], tf.float32)
             values = self._call(table, tf.constant(first), tf.constant(count), votes)
-            *results, num_stops, num_finishes = values.numpy()
+            *results, num_stops, num_finishes, _ = values.numpy()
             self.should_stop = self._stop.is_set() if self._group is None else num_stops > 0
             self.should_finish = num_finishes > 0
             is_last = self.should_stop or self.should_finish or first + count >= stop
@@ -79,11 +81,13 @@ class SyncDriver:
     def _run_steps(
         self, table: Any, start: tf.Tensor, count: tf.Tensor, votes: tf.Tensor
     ) -> tf.Tensor:
+        if self._group:
+            votes = self._group.all_reduce(votes)
+        if (rate := self._parameters.rate) is not None:
+            rate.assign(tf.where(votes[2] > 0, votes[2], rate))
         results = self._step.run(
             lambda index, rows: self._contribute(table, index, rows), start, count
         )
-        if self._group:
-            votes = self._group.all_reduce(votes)
         return tf.concat([results, votes], 0)
 
     def _contribute(self, table: Any, index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

@@ -8,11 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.config.model_settings import setting_flag
 from trainer.errors import InputError
 from trainer.examples.manifest import Split, read_statistics
 from trainer.examples.tables import read_table
 from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
+from trainer.workloads.model_settings import as_text
 
 _FILE = "examples.json"
 # A sample of this size fits in memory; facts of more examples are no better.
@@ -83,5 +85,5 @@ def read_facts(directory: str, split: Split, *, workload: Workload) -> dict[str,
 
 
 def _as_flags(options: dict[str, Any]) -> str:
-    flags = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
+    flags = [f"{setting_flag(name)} {as_text(value)}" for name, value in options.items()]
     return " ".join(flags) or "default settings"

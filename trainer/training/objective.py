@@ -217,10 +217,13 @@ class Objective:
         variables = self._keras.metrics_variables
         values = list(map(tf.convert_to_tensor, states))
         with keras.StatelessScope(list(zip(variables, values, strict=True))):
-            found = self._keras.get_metrics_result()
+            # Read here: a result may be a variable itself.
+            found = {
+                name: np.asarray(keras.ops.convert_to_tensor(value), np.float64)
+                for name, value in self._keras.get_metrics_result().items()
+            }
         results: dict[str, float] = {}
-        for name, value in found.items():
-            numbers = np.asarray(value, np.float64)
+        for name, numbers in found.items():
             if numbers.ndim:
                 results |= {f"{name}_{at}": float(one) for at, one in enumerate(numbers.ravel())}
             elif name != "loss":
@@ -237,6 +240,8 @@ class Objective:
             ConfigError: the loss or a metric does not fit the label or the output.
         """
         loss, error = self._keras._compile_loss, None
+        if any(getattr(one, "reduction", "sum") in (None, "none") for one in _losses(self._keras)):
+            raise _no_number(self._keras)
         for is_sparse in _possible_targets(self._keras, self._workload):
             targets = _targets(self._workload, sample.outputs, sample.labels, is_sparse=is_sparse)
             arguments = (sample.inputs, targets, sample.outputs, sample.weights)
@@ -247,11 +252,8 @@ class Objective:
                 if loss is not None:
                     loss.built = False
                 continue
-            if value is None or len(value.shape):
-                raise ConfigError(
-                    f"the loss {_loss_name(self._keras)} is not one number: give it a reduction,"
-                    " such as sum_over_batch_size"
-                )
+            if len(value.shape):
+                raise _no_number(self._keras)
             self._build_metrics(arguments, is_sparse=is_sparse)
             return is_sparse
         raise ConfigError(
@@ -359,10 +361,10 @@ def _possible_targets(model: Any, workload: Workload) -> tuple[bool, ...]:
     """
     if not isinstance(workload.label, Classes | Binary):
         return (False,)
-    losses = keras.tree.flatten(getattr(model._compile_loss, "_user_loss", None))
+    losses = _losses(model)
     if not losses or type(model).compute_loss is not keras.Model.compute_loss:
         return (True, False)
-    kinds = {_takes_class_numbers(loss) for loss in losses if loss is not None}
+    kinds = {_takes_class_numbers(loss) for loss in losses}
     if len(kinds) > 1 and None not in kinds:
         raise ConfigError(
             f"the losses {_loss_name(model)} take class numbers and one-hot labels: use losses of"
@@ -417,15 +419,26 @@ def _check_methods(model: Any) -> None:
             )
 
 
+def _no_number(model: Any) -> ConfigError:
+    return ConfigError(
+        f"the loss {_loss_name(model)} is not one number: give it a reduction, such as"
+        " sum_over_batch_size"
+    )
+
+
 def _loss_name(model: Any) -> str:
     if type(model).compute_loss is not keras.Model.compute_loss:
         return f"{type(model).__name__}.compute_loss"
-    losses = keras.tree.flatten(getattr(model._compile_loss, "_user_loss", None))
     return ", ".join(
         loss if isinstance(loss, str) else getattr(loss, "name", getattr(loss, "__name__", "?"))
-        for loss in losses
-        if loss is not None
+        for loss in _losses(model)
     )
+
+
+def _losses(model: Any) -> list[Any]:
+    """Return the losses that a model is compiled with: names, functions and Keras losses."""
+    given = keras.tree.flatten(getattr(model._compile_loss, "_user_loss", None))
+    return [loss for loss in given if loss is not None]
 
 
 def _shapes(outputs: Any) -> str:

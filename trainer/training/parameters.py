@@ -112,6 +112,8 @@ class Parameters:
     ):
         self._optimizer, self._linear = optimizer or Adam(), linear
         self.weight_decay, self.rate = weight_decay, rate
+        self.requested_rate = 0.0
+        """The learning rate that a callback wants; the driver sets it between two calls."""
         self.average = average or (Average(decay=average_decay) if average_decay else None)
         self._is_shared = num_counters > 0
         needs_layers = self._optimizer.needs_layers

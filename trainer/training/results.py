@@ -14,6 +14,7 @@ from trainer.cluster.watchdog import Watchdog
 from trainer.errors import TrainerError
 from trainer.runtime.tracing import traced
 from trainer.serving.export import export_model
+from trainer.training.callbacks import Callbacks
 from trainer.training.checkpoint import (
     Checkpoints,
     Saved,
@@ -27,13 +28,15 @@ from trainer.training.job import Job
 from trainer.training.model import FlatModel
 from trainer.training.objective import Objective
 from trainer.training.parameters import Parameters
-from trainer.training.recorder import Recorder, Totals
+from trainer.training.recorder import NOTHING, Recorder, Totals
 from trainer.training.schedule import KerasRate, Schedule
 from trainer.workloads.base import Features, Workload
 
 logger = logging.getLogger(__name__)
 
 _FINISHED_FILE = "finished-early"
+# In that file: the last checkpoint is to be exported, not the best.
+_LAST = "last"
 
 
 class Results:
@@ -63,6 +66,9 @@ class Results:
             self._directory, keep=job.config.keep_checkpoints, criterion=self._criterion
         )
         self._last_save, self._num_worse = time.monotonic(), 0
+        self._exports_best = True
+        epochs = -(-job.total_steps * job.config.batch_size // job.train.num_examples)
+        self._callbacks = Callbacks(job.workload, model, schedule, epochs=epochs)
 
     def restore(self) -> Mapping[str, Any]:
         """Load the latest checkpoint; return the driver's progress in it, {} without one."""
@@ -80,7 +86,9 @@ class Results:
         self._parameters.load(snapshot)
         logger.info("resuming from step %d", saved.step)
         self._warn_about_schedule(saved.step, saved.schedule)
-        if tf.io.gfile.exists(f"{self._directory}/{_FINISHED_FILE}"):
+        if tf.io.gfile.exists(path := f"{self._directory}/{_FINISHED_FILE}"):
+            with tf.io.gfile.GFile(path, "r") as file:
+                self._exports_best = not file.read().endswith(f"{_LAST}\n")
             self._job.finish.set()
         return saved.extra
 
@@ -109,15 +117,26 @@ class Results:
             count_steps=self._parameters.num_steps if job.cluster.count("ps") else None,
         )
         self._best = self._best_so_far()
+        self._epoch_totals = NOTHING
+        if self._callbacks:
+            self._flat_model.write(*served_values(self._parameters.snapshot()))
+            self._parameters.requested_rate = self._callbacks.begin(job.epoch(first_step)) or 0.0
 
     def after_call(self, totals: Totals) -> None:
         """Record finished steps; evaluate after each epoch; save a checkpoint if one is due."""
         job, before = self._job, self._recorder.step
         step = before + totals.steps
+        self._epoch_totals += totals
         self._recorder.add(totals, learning_rate=float(self._schedule.rate(tf.constant(step))))
         is_last = step >= job.total_steps
         if is_last or job.epoch(before) < job.epoch(step):
-            self._evaluate_and_save(must_save=is_last or self._is_due(before, step))
+            is_whole = job.epoch(before) < job.epoch(step)
+            self._evaluate_and_save(
+                must_save=is_last or self._is_due(before, step),
+                epoch=job.epoch(step) - is_whole,
+            )
+            if self._callbacks and (is_last or job.finish.is_set()):
+                self._callbacks.end()
         elif self._is_due(before, step):
             self._save(self._parameters.snapshot())
 
@@ -140,7 +159,7 @@ class Results:
 
     def export(self) -> None:
         """Export the model: of the last step, or of the best checkpoint if training ended early."""
-        if self._job.finish.is_set():
+        if self._job.finish.is_set() and self._exports_best:
             best = self._best_checkpoint()
             assert best is not None  # training ends early only after evaluations
             logger.info("exporting the best checkpoint, of step %d", best.step)
@@ -180,34 +199,53 @@ class Results:
         schedule = self._schedule.fields()
         return self._checkpoints.save(state, metrics=metrics, extra=progress, schedule=schedule)
 
-    def _evaluate_and_save(self, *, must_save: bool) -> None:
-        snapshot = self._parameters.snapshot()
+    def _evaluate_and_save(self, *, must_save: bool, epoch: int) -> None:
+        """Evaluate after an epoch, counted from 0, or after the last step."""
+        snapshot: Mapping[str, tf.Tensor] = self._parameters.snapshot()
         with self._exclude_from_speed():
             metrics = self._evaluation.measure(*served_values(snapshot))
         self._recorder.add_evaluation(metrics)
         if self._job.config.histograms:
             self._recorder.add_histograms(self._flat_model.weights_by_name(snapshot["weights"]))
+        if self._callbacks:
+            snapshot = self._call_back(snapshot, metrics, epoch=epoch)
         value = self._criterion.cost(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
-        if must_save or value < self._best:
+        should_stop = self._callbacks.should_stop
+        if must_save or should_stop or value < self._best:
             self._best = min(value, self._best)
             self._save(snapshot, metrics)
         if self._num_worse == self._job.config.patience:
-            self._finish_early()
+            metric, patience = self._criterion.metric, self._job.config.patience
+            self._finish_early(f"the {metric} no longer improves (--patience {patience})")
+        elif should_stop:
+            self._exports_best = self._callbacks.restores_best_weights
+            self._finish_early("a callback has stopped it")
+
+    def _call_back(
+        self, snapshot: Mapping[str, tf.Tensor], metrics: Mapping[str, float], *, epoch: int
+    ) -> Mapping[str, tf.Tensor]:
+        """Call the callbacks after an epoch; return the snapshot with the rate that they want."""
+        self._flat_model.write(*served_values(snapshot))
+        train = self._measure(self._epoch_totals)
+        self._epoch_totals = NOTHING
+        rate = self._callbacks.end_epoch(epoch, train, metrics)
+        if rate is None:
+            return snapshot
+        logger.info("step %d: a callback sets the learning rate to %g", self._recorder.step, rate)
+        self._parameters.requested_rate = rate
+        return {**snapshot, "learning_rate": tf.constant(rate)}
 
     def _exclude_from_speed(self) -> contextlib.AbstractContextManager[None]:
         # In asynchronous training the workers continue during an evaluation.
         is_async = self._job.cluster.count("ps") > 0
         return contextlib.nullcontext() if is_async else self._recorder.exclude_time()
 
-    def _finish_early(self) -> None:
-        logger.info(
-            "training ends early: the %s no longer improves (--patience %d)",
-            self._criterion.metric,
-            self._job.config.patience,
-        )
+    def _finish_early(self, why: str) -> None:
+        logger.info("training ends early: %s", why)
         with tf.io.gfile.GFile(f"{self._directory}/{_FINISHED_FILE}", "w") as file:
-            file.write(f"{self._recorder.step}\n")
+            which = "best" if self._exports_best else _LAST
+            file.write(f"{self._recorder.step} {which}\n")
         self._job.finish.set()
 
     def _best_so_far(self) -> float:

@@ -68,7 +68,7 @@ class TrainStep:
         plan: StepPlan,
     ):
         self._workload, self._model, self._objective = workload, model, objective
-        self._parameters, self._plan = parameters, plan
+        self.parameters, self._plan = parameters, plan
         # Only the pure computation is compiled: XLA supports neither strings nor variables of
         # other devices.
         self._compute = (
@@ -154,7 +154,7 @@ class TrainStep:
         )
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
-        weights, state = self._parameters.pull(), self._parameters.pull_state()
+        weights, state = self.parameters.pull(), self.parameters.pull_state()
         return self._compute(weights, state, batch, seed)
 
     def _load_batch(
@@ -196,7 +196,7 @@ class TrainStep:
         if self._plan.clip:
             gradient = self._plan.clip(gradient)
         apply_gradient(
-            self._parameters,
+            self.parameters,
             gradient,
             self._plan.schedule,
             state_change=state_change,

@@ -4,6 +4,7 @@ Importing this package imports neither TensorFlow nor Keras.
 """
 
 from trainer.workloads.base import Features, Recipe, Workload
+from trainer.workloads.combining import combine
 from trainer.workloads.features import (
     Category,
     Feature,
@@ -40,6 +41,7 @@ __all__ = [
     "Values",
     "Workload",
     "WorkloadError",
+    "combine",
     "flip",
     "load_workload",
     "shift",

@@ -25,7 +25,8 @@ PART_LIMITS = {
 assert {*PART_LIMITS, "year"} == set(TIME_PARTS)
 
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%m/%d/%Y %I:%M:%S %p")
-_LABELLED = re.compile(r" ?UTC$")
+_LABELLED = re.compile(r" ?UTC$")  # BigQuery labels wall times with it
+_SPACE = re.compile(r" (?=(?:Z|[+-]\d\d(?::?\d\d)?)$)")
 _MOST_SECONDS = 2**53
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 _THURSDAY = 4  # 1 January 1970, counted from Sunday = 0
@@ -96,10 +97,9 @@ def parse_time(value: Any, feature: Timestamp) -> int:
 def _parse_text(text: str, form: str) -> datetime | None:
     if form:
         return _try_format(text, form)
-    if re.fullmatch(r"\d{1,12}(\.0*)?", text, re.ASCII):
+    if re.fullmatch(r"-?\d{1,12}(\.0*)?", text, re.ASCII):
         return datetime(1970, 1, 1) + timedelta(seconds=int(text.partition(".")[0]))
-    # BigQuery labels wall times with it.
-    plain = _LABELLED.sub("", text)
+    plain = _SPACE.sub("", _LABELLED.sub("", text))
     try:
         return datetime.fromisoformat(plain)
     except ValueError:

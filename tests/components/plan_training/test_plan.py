@@ -6,6 +6,7 @@ import pytest
 
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training, trainer_args, worker_pools
+from trainer.config.model_settings import split_model_flags
 
 pytestmark = pytest.mark.fast
 
@@ -99,6 +100,16 @@ def test_settings_become_flags_of_the_trainer():
     flags = {"batch_size": 128, "fresh": True, "resume": False, "steps": None}
 
     assert trainer_args(flags) == ["--batch-size=128", "--fresh"]
+
+
+def test_settings_of_the_model_keep_their_names_and_values():
+    flags = {"model.max_depth": 3, "model.is_wide": False, "model.layers": [6, 4]}
+    expected = ["--model.max_depth=3", "--model.is_wide=false", "--model.layers=6,4"]
+    assert trainer_args(flags) == expected
+    assert split_model_flags(expected) == (
+        [],
+        {"max_depth": "3", "is_wide": "false", "layers": "6,4"},
+    )
 
 
 def test_the_plan_passes_examples_strategy_and_settings_to_every_replica():

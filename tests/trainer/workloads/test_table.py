@@ -1,11 +1,16 @@
 """Tables that users declare: encoding, facts, labels, requests and the default model."""
 
 import json
+from collections import Counter
 from datetime import datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from components.prepare_examples.tables.declared import column_of
+from components.prepare_examples.tables.quarantine import BadRows
+from components.prepare_examples.tables.values.times import parse_times
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Binary,
@@ -18,6 +23,7 @@ from trainer.workloads import (
     Text,
     TimePart,
     Timestamp,
+    combine,
 )
 
 import_tensorflow()
@@ -25,7 +31,7 @@ import_tensorflow()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from trainer.workloads.moments import PART_LIMITS, time_part  # noqa: E402
+from trainer.workloads.moments import PART_LIMITS, parse_time, time_part  # noqa: E402
 from trainer.workloads.tokens import split_tokens, tokenize  # noqa: E402
 
 NOON = int((datetime(2024, 2, 29, 12, 30) - datetime(1970, 1, 1)).total_seconds())
@@ -153,6 +159,19 @@ def test_the_model_gets_an_input_for_each_feature_with_its_size(encoded):
     assert (sizes["plan"], sizes["rooms"], sizes["zip"], sizes["age"]) == (4, 10, 52, None)
     model = table.build_model()
     assert model({name: tf.constant(values) for name, values in inputs.items()}).shape == (3, 1)
+
+
+def test_all_inputs_may_be_combined_to_one_vector(encoded):
+    inputs, _ = encoded
+    table = Table(
+        FEATURES,
+        label=Regression("y"),
+        model=lambda given: keras.Model(given, combine(given, embedding_size=3)),
+    ).with_facts(encoded[1].facts())
+    given = {name: tf.constant(values) for name, values in inputs.items()}
+    numbers = sum(values.shape[1] for values in inputs.values() if values.dtype == np.float32)
+    integers = sum(values.dtype == np.int32 for values in inputs.values())
+    assert table.build_model()(given).shape == (3, numbers + 3 * integers)
 
 
 def test_facts_survive_json_and_suffice_for_the_encoding(encoded):
@@ -322,6 +341,34 @@ def test_an_instance_has_the_values_that_examples_store(encoded):
 def test_a_moment_may_be_sent_as_seconds_or_text(sent, time):
     table = Table([Timestamp("at", time_zone="Europe/Helsinki")], label=Regression("y"))
     assert int(table.parse_instance({"at": sent})["at"]) == time
+
+
+@pytest.mark.parametrize(
+    ("form", "texts"),
+    [
+        (
+            "",
+            [
+                *("2024-02-29 12:30:00", "2024-02-29T12:30:59Z", "2024-02-29", "2024-02-30", "x"),
+                *("2024-07-01T12:30:59.75+05:30", "2024-07-01 12:30:59 -0330", "12", "-"),
+                *("02/29/2024 12:30:00 AM", "2024-02-29 12:30:00 UTC", "2024-03-31 01:30:00Z"),
+                "1969-12-31 23:59:59",
+            ],
+        ),
+        ("", ["-5", "1709210000", "0"]),
+        ("%d.%m.%Y", ["29.02.2024", "30.2.2024", "2024-02-29", "1.1.1900"]),
+        ("%Y-%m-%d %H:%M %z", ["2024-07-01 12:30 +0200", "2024-07-01 12:30"]),
+    ],
+)
+def test_a_request_reads_a_moment_as_preparing_does(form, texts):
+    feature = Timestamp("at", format=form, time_zone="Europe/Helsinki")
+    prepared = parse_times(pa.array(texts), BadRows(), column_of(feature), zones=Counter())
+    for text, seconds in zip(texts, prepared.to_pylist(), strict=True):
+        if seconds is None:
+            with pytest.raises(ValueError, match=r"at is .* not a time"):
+                parse_time(text, feature)
+        else:
+            assert parse_time(text, feature) == seconds, text
 
 
 def test_a_moment_may_have_a_format_of_its_own():

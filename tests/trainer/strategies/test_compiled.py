@@ -1,0 +1,106 @@
+"""A compiled model in clusters of real processes: as on one device, and without lost updates."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.trainer.support.compiled import write_workload
+from trainer.training.checkpoint import list_checkpoints
+
+pytestmark = pytest.mark.timeout(300)
+WORKERS = {"num_chiefs": 0, "num_ps": 0, "num_workers": 2}
+
+
+def flags(workload, examples_dir, out, *more):
+    return [
+        *("--workload", workload, "--examples-dir", examples_dir, "--output-dir", out),
+        *("--batch-size", 32, "--steps-per-call", 8, "--log-every-steps", 8, *more),
+    ]
+
+
+def read_lines(out, split):
+    lines = map(json.loads, (out / "logs/metrics.jsonl").read_text().splitlines())
+    return {line["step"]: line for line in lines if line["split"] == split}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "loss", "callbacks"),
+    [
+        ("keras.optimizers.Lamb(0.01, clipnorm=1.0)", None, "()"),
+        (
+            "keras.optimizers.SGD(0.1)",
+            None,
+            "[keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (epoch + 1))]",
+        ),
+        (
+            "keras.optimizers.Nadam(keras.optimizers.schedules.CosineDecay(0.003, 100))",
+            "keras.losses.CategoricalCrossentropy(from_logits=True, reduction='sum')",
+            "()",
+        ),
+    ],
+    ids=["lamb", "sgd-callback", "nadam-sum"],
+)
+def test_the_strategy_does_not_change_what_a_compiled_model_learns(  # noqa: PLR0917
+    start, start_cluster, examples_dir, tmp_path, optimizer, loss, callbacks
+):
+    accuracy = "sparse_categorical_accuracy" if loss is None else "categorical_accuracy"
+    metrics = f"['{accuracy}', keras.metrics.TopKCategoricalAccuracy(k=3)]"
+    if loss is None:
+        metrics = metrics.replace("TopK", "SparseTopK")
+    workload = write_workload(
+        tmp_path,
+        optimizer=optimizer,
+        metrics=metrics,
+        callbacks=callbacks,
+        **({"loss": loss} if loss else {}),
+    )
+    outs = {name: tmp_path / name for name in ("single", "mirrored", "workers", "ps")}
+    more = ["--steps", 32]
+    alone = [
+        start("single", *flags(workload, examples_dir, outs["single"], *more)),
+        start(
+            "mirrored", *flags(workload, examples_dir, outs["mirrored"], *more), "--cpu-devices", 3
+        ),
+    ]
+    workers = start_cluster(*flags(workload, examples_dir, outs["workers"], *more), **WORKERS)
+    for replica in [*alone, *workers.values()]:
+        assert replica.wait() == 0, replica.log
+    names = ["mirrored", "workers"]
+    if callbacks == "()":  # else calls in flight may be finished at the old rate
+        # With one worker no update is late, so that it equals the others, too.
+        servers = start_cluster(
+            *flags(workload, examples_dir, outs["ps"], *more), num_workers=1, num_ps=2
+        )
+        for replica in servers.values():
+            assert replica.wait() == 0, replica.log
+        names.append("ps")
+    for split, steps in (("train", {8, 16, 24, 32}), ("eval", {16, 32})):
+        expected = read_lines(outs["single"], split)
+        assert set(expected) == steps
+        for name in names:
+            for step, line in read_lines(outs[name], split).items():
+                if name == "ps" and split == "eval" and step < 32:
+                    continue  # the worker continues while the chief evaluates
+                chosen = [key for key in line if key == "loss" or "accuracy" in key]
+                assert len(chosen) == (3 if split == "train" else 4)
+                wanted = {key: expected[step][key] for key in chosen}
+                got = {key: line[key] for key in chosen}
+                assert got == pytest.approx(wanted, abs=2e-4), (name, split, step)
+                assert line.get("learning_rate") == expected[step].get("learning_rate")
+
+
+def test_no_update_of_keras_own_code_is_lost_on_parameter_servers(
+    start_cluster, examples_dir, tmp_path
+):
+    workload = write_workload(tmp_path, optimizer="Counting(0.01)")
+    out = tmp_path / "out"
+    more = ["--steps", 400, "--checkpoint-every-steps", 400]
+    replicas = start_cluster(*flags(workload, examples_dir, out, *more), num_workers=3, num_ps=2)
+    for replica in replicas.values():
+        assert replica.wait() == 0, replica.log
+    snapshot = list_checkpoints(str(out / "checkpoints"))[-1].load()
+    counts = {name: value for name, value in snapshot.items() if name.startswith("layer_")}
+    assert len(counts) == 4
+    for name, value in counts.items():
+        np.testing.assert_array_equal(value, 400.0, err_msg=name)

@@ -1,0 +1,25 @@
+"""Help for the models of tables: all inputs as one vector."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.workloads.wide_and_deep import mean_embedding
+
+
+def combine(inputs: Mapping[str, Any], *, embedding_size: int = 8) -> Any:
+    """Return all inputs of a table's model side by side, float32 [batch, size].
+
+    Categories become embeddings, tokens the mean of their embeddings, and numbers stay as they are.
+    """
+    from keras import layers
+
+    parts = []
+    for tensor in inputs.values():
+        size = getattr(tensor, "num_categories", None)
+        if size is None:
+            parts.append(tensor)
+        elif len(tensor.shape) == 1:
+            parts.append(layers.Embedding(size, embedding_size)(tensor))
+        else:
+            parts.append(mean_embedding(tensor, layers.Embedding(size, embedding_size)))
+    return layers.concatenate(parts) if len(parts) > 1 else parts[0]
