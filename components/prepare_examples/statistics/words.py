@@ -97,7 +97,7 @@ def split_tokens(texts: pa.Array) -> pa.Array:
 
 
 def _lower(texts: pa.Array) -> pa.Array:
-    """Return texts in lower case; Arrow's differs from Python's and TensorFlow's in some letters."""
+    """Return texts in lower case; Arrow's own differs from TensorFlow's in some letters."""
     is_ascii = pc.string_is_ascii(texts)
     if pc.all(is_ascii).as_py() is not False:
         return pc.ascii_lower(texts)
