@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from components.prepare_examples import quarantine
 from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.declarations import (
     IMAGE_FOLDER,
@@ -28,7 +29,6 @@ from components.prepare_examples.publish import (
 )
 from components.prepare_examples.raw_data.sources import data_folder
 from components.prepare_examples.statistics.report import FILE as REPORT
-from components.prepare_examples.tables import quarantine
 from components.prepare_examples.tables import step as table_step
 from trainer.json_types import Json
 

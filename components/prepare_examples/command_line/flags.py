@@ -19,11 +19,11 @@ shard, the source of the data and its checksums. The same input always gives the
 schema.pbtxt and statistics describe the examples, in tensorflow-metadata's format and in JSON.
 
 Data of your own is described by a workload file: a table (CSV or Parquet), class folders of images,
-or TFRecords. Rows with impossible values are
-quarantined, not dropped: quarantine-*.jsonl has each of them with the reason, and the manifest
-accounts for every row. statistics.json describes each feature of each split, report.html shows it,
-and anomalies.json lists where the data differs from a schema or from an earlier run. Rows that
-repeat another row's key are kept, counted in the manifest and reported as a warning.
+or TFRecords. Rows, images and records with impossible values are quarantined, not dropped:
+quarantine-*.jsonl has each of them with the reason, and the manifest accounts for all.
+statistics.json describes each feature of each split, report.html shows it, and anomalies.json lists
+where the data differs from a schema or from an earlier run. Rows that repeat another row's key are
+kept, counted in the manifest and reported as a warning.
 
 workloads: {", ".join(BUILT_IN)}, or the path of a workload file or its folder"""
 
@@ -38,6 +38,9 @@ examples:
   # your own files in MNIST's format, such as Fashion-MNIST, without verification
   python -m components.prepare_examples --workload mnist --output-dir /tmp/fashion \\
       --data-dir ~/fashion --trust-files
+
+  # your own table, as churn/workload.py describes it
+  python -m components.prepare_examples --workload churn/ --output-dir /tmp/churn --files data.csv
 
   # taxi trips exported from the city's portal or BigQuery, on both cores
   python -m components.prepare_examples --workload taxi --output-dir /tmp/taxi \\

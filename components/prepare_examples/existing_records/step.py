@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from components.prepare_examples import quarantine
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import sample_of
@@ -18,9 +19,9 @@ from components.prepare_examples.publish import MANIFEST, local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, sha256_of
 from components.prepare_examples.statistics.describe import describe_examples
-from components.prepare_examples.tables import quarantine
 from components.prepare_examples.tables.beam_pipeline import finish
-from components.prepare_examples.tables.step import check_label, splits_of_entries
+from components.prepare_examples.tables.checks import check_label
+from components.prepare_examples.tables.step import splits_of_entries
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer.json_types import Json
 from trainer.workloads import Workload

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from components.prepare_examples import quarantine
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.folder_pipeline import (
@@ -21,7 +22,6 @@ from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_folder
 from components.prepare_examples.statistics.describe import describe_examples
 from components.prepare_examples.statistics.image_schema import image_facets, image_schema
-from components.prepare_examples.tables import quarantine
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     Rows,
@@ -60,7 +60,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     else:
         fetch(workload.reference, data_dir, trust_files=options.trust_files)
         root = data_dir
-    folder = read_folder(root, ratios=options.ratios)
+    folder = read_folder(root, ratios=options.ratios, label=workload.label)
     height, width, channels = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
     for name, rows in splits.items():

@@ -6,12 +6,14 @@ split of a file without a folder for it follows from a hash of its path in FOLDE
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.shards import SPLITS
+from trainer.suggest import did_you_mean
+from trainer.workloads import Binary, Classes, Label
 from trainer.workloads.image_files import SUFFIXES
 
 GIVEN = {"train": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval"}
@@ -46,11 +48,18 @@ class ImageFolder:
         return sum(map(len, self.files.values())) + len(self.refused)
 
 
-def read_folder(root: Path, *, ratios: Mapping[str, float]) -> ImageFolder:
+def read_folder(
+    root: Path, *, ratios: Mapping[str, float], label: Label | None = None
+) -> ImageFolder:
     """Return the content of a folder.
 
+    Args:
+        root: the folder.
+        ratios: of the splits.
+        label: the declared classes; None, or Classes without values: the names of the folders.
+
     Raises:
-        DataError: there are no class folders, or one is empty.
+        DataError: there are no class folders, one is empty, or is not a declared class.
     """
     if not root.is_dir():
         raise DataError(f"{root} is not a folder; give a folder with a folder of images per class")
@@ -73,8 +82,7 @@ def read_folder(root: Path, *, ratios: Mapping[str, float]) -> ImageFolder:
         raise DataError(
             f"{root} has no class folders; put the images of each class into a folder with its name"
         )
-    ordered = tuple(sorted(classes))
-    numbers = {name: number for number, name in enumerate(ordered)}
+    ordered, numbers = number_classes(root, sorted(classes), label)
     files: dict[str, list[ImageFile]] = {split: [] for split in SPLITS}
     known = {split for split, _ in given}
     for split, name, path in found:
@@ -90,6 +98,34 @@ def read_folder(root: Path, *, ratios: Mapping[str, float]) -> ImageFolder:
         refused=tuple(sorted(refused)),
         has_given_splits=bool(given),
     )
+
+
+def number_classes(
+    root: Path, folders: Sequence[str], label: Label | None
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Return the names of the classes, and the number of each folder's class.
+
+    Raises:
+        DataError: a folder is not a declared class.
+    """
+    if isinstance(label, Binary):
+        positive = str(label.positive)
+        if positive not in folders:
+            raise DataError(
+                f"{root} has no class folder {positive!r}, the positive class;"
+                f"{did_you_mean(positive, folders)} it has {', '.join(folders)}"
+            )
+        return label.names_of_classes(), {name: int(name == positive) for name in folders}
+    values = [str(value) for value in label.values] if isinstance(label, Classes) else []
+    for name in folders if values else ():
+        if name not in values:
+            raise DataError(
+                f"the class folder {root / name} is not a class of the workload;"
+                f"{did_you_mean(name, values)} its classes are {', '.join(values)}"
+            )
+    ordered = values or list(folders)
+    names = label.names_of_classes() if label and values else tuple(ordered)
+    return names, {name: number for number, name in enumerate(ordered)}
 
 
 def split_of(place: int, ratios: Mapping[str, float]) -> str:

@@ -92,5 +92,16 @@ class Words:
 
 def split_tokens(texts: pa.Array) -> pa.Array:
     """Return the tokens of each text, with empty ones at the ends of some."""
-    plain = pc.replace_substring_regex(pc.utf8_lower(texts), PUNCTUATION, "")
+    plain = pc.replace_substring_regex(_lower(texts), PUNCTUATION, "")
     return pc.split_pattern_regex(plain, SPACES)
+
+
+def _lower(texts: pa.Array) -> pa.Array:
+    """Return texts in lower case; Arrow's own differs from TensorFlow's in some letters."""
+    is_ascii = pc.string_is_ascii(texts)
+    if pc.all(is_ascii).as_py() is not False:
+        return pc.ascii_lower(texts)
+    others = [text.lower() for text in texts.filter(pc.invert(is_ascii)).to_pylist()]
+    return pc.replace_with_mask(
+        pc.ascii_lower(texts), pc.invert(is_ascii), pa.array(others, pa.string())
+    )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.tables.quarantine import BadRows
+from components.prepare_examples.quarantine import BadRows
 from components.prepare_examples.tables.rows import Block, parse_column
 from components.prepare_examples.tables.table_schema import MULTILABEL, PART, TIME, TableSchema
 from components.prepare_examples.tables.values.times import wall_times

@@ -2,10 +2,11 @@
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from components.prepare_examples import quarantine
 from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
@@ -14,18 +15,15 @@ from components.prepare_examples.raw_data.bigquery import fetch_rows, query_of
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.statistics.describe import describe_examples
-from components.prepare_examples.tables import columns, quarantine
+from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import write_table
+from components.prepare_examples.tables.checks import check_label, check_splits
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.files import TableFile, digest_of, open_table
 from components.prepare_examples.tables.plan import TablePlan, plan_table
 from components.prepare_examples.tables.sampling import with_kind_of_classes
 from components.prepare_examples.tables.table_schema import (
-    BINARY,
-    CLASSES,
-    MULTILABEL,
     TIME,
-    LabelColumn,
     TableSchema,
 )
 from components.prepare_examples.tables.write import TableOptions
@@ -135,7 +133,7 @@ def write(job: TableJob, folder: Path) -> None:
     manifest = {**job.header, "rows": rows, "quarantine": quarantine.manifest_entry(result)}
     manifest |= _conversions(result["tally"], job.options.schema)
     manifest["splits"] = splits_of_entries(result["shards"])
-    _check_splits(manifest["splits"], job)
+    check_splits(manifest["splits"], job.options.key)
     check_label(result["statistics"], result["tally"]["labels"], job.options.schema.label)
     statistics = {
         "workload": job.workload,
@@ -281,54 +279,3 @@ def splits_of_entries(entries: Sequence[Json]) -> Json:
         split["num_examples"] += entry["num_examples"]
         split["shards"].append({key: entry[key] for key in ENTRY_FIELDS})
     return splits
-
-
-def _check_splits(splits: Json, job: TableJob) -> None:
-    for name, split in splits.items():
-        if not split["num_examples"]:
-            raise DataError(
-                f"the {name} split would be empty: it gets no key of "
-                f"{' and '.join(job.options.key)}; use more rows, other ratios or a finer split_key"
-            )
-
-
-def check_label(
-    statistics: Mapping[str, Json], values: Mapping[str, int], label: LabelColumn
-) -> None:
-    """Check that the label has several values, and that the train split has each class.
-
-    Args:
-        statistics: the features of each split.
-        values: the number of rows with each value of a binary label's column, as read.
-        label: the label.
-
-    Raises:
-        DataError: it has not; names the values.
-    """
-    found = {split: features[label.name] for split, features in statistics.items()}
-    train = found["train"]
-    if label.kind == MULTILABEL and not train["num_unique"]:
-        raise DataError(f"no row of the train split has a label in {label.name}")
-    if label.kind != MULTILABEL and train["num_unique"] == 1:
-        value, count = train["top_values"][0]
-        reason = f"{label.name} is {value} in all {count:,} rows of the train split"
-        if label.kind == BINARY and values:
-            ranked = sorted(values.items(), key=lambda item: (-item[1], item[0]))[:5]
-            shown = ", ".join(f"{value!r} ({count:,} rows)" for value, count in ranked)
-            reason += (
-                f": it is 1 where the column is positive={label.positive!r}, and the files have"
-                f" {shown}; declare Binary({label.name!r}, positive=…) with another value"
-            )
-        raise DataError(reason)
-    if label.kind not in {CLASSES, MULTILABEL} or label.values:
-        return
-    known = {value for value, _ in train["top_values"]}
-    for split, feature in found.items():
-        new = [(value, count) for value, count in feature["top_values"] if value not in known]
-        if new:
-            value, count = new[0]
-            raise DataError(
-                f"{label.name} is {value!r} in {count:,} rows of the {split} split, but in none of"
-                " the train split, from which the model learns its classes; use more rows of it,"
-                " remove them, or declare the label with values=(…)"
-            )

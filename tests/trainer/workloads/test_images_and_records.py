@@ -165,7 +165,8 @@ def test_records_become_a_served_model(tmp_path):
             writer.write(record(x, 7 if x[0] > 0 else 3, b"abc" if number % 2 else None))
     options = PrepareOptions(files=[str(data / "*.tfrecord")])
     prepare(str(folder), output_dir=tmp_path / "examples", options=options)
-    metrics = train(str(folder), tmp_path / "examples", tmp_path / "out", epochs=20)
+    settings = {"epochs": 20, "learning_rate": 0.02}
+    metrics = train(str(folder), tmp_path / "examples", tmp_path / "out", **settings)
     assert metrics["accuracy"] > 0.9
     (folder / "workload.py").unlink()
     predictor = load_predictor(str(tmp_path / "out/model"))

@@ -15,13 +15,10 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import fingerprint
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
-from trainer import workloads
 from trainer.errors import ConfigError
+from trainer import workloads
 from trainer.json_types import Json
 from trainer.workloads.image_files import decode_image
-
-if not hasattr(workloads, "ImageFolder"):
-    pytest.skip("ImageFolder is not merged yet", allow_module_level=True)
 
 SIZE = (6, 8)
 THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
@@ -32,7 +29,8 @@ def declare(folder: Path, more: str = "") -> str:
     """Write a workload file; return its reference."""
     folder.mkdir(exist_ok=True)
     (folder / "workload.py").write_text(
-        f"from trainer.workloads import ImageFolder\nworkload = ImageFolder(size={SIZE}, {more})\n"
+        f"from trainer.workloads import Binary, Classes, ImageFolder\n"
+        f"workload = ImageFolder(size={SIZE}, {more})\n"
     )
     return str(folder)
 
@@ -232,6 +230,36 @@ def test_a_folder_without_classes_is_named(tmp_path, run):
         run(tmp_path / "flat")
     with pytest.raises(DataError, match=r"nowhere matches no folder"):
         run(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ('Classes(values=("été", "rose", "iris"))', (["été", "rose", "iris"], ["été", "rose"])),
+        ('Binary(positive="rose")', (["not rose", "rose"], ["iris", "rose"])),
+    ],
+)
+def test_declared_classes_give_the_numbers(tmp_path, run, flowers, label, expected):
+    labels, colours = expected
+    manifest = run(flowers, f"label={label}")
+    assert manifest["labels"] == labels
+    numbers = {}
+    for image, number in examples_of(tmp_path / "out"):
+        brightest = np.frombuffer(image[:3], np.uint8).argmax()
+        numbers[["rose", "été", "iris"][brightest]] = number
+    assert [numbers[name] for name in colours] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("label", "problem"),
+    [
+        ('Classes(values=("iris", "roses", "été"))', r"flowers/rose is not a .*mean 'roses'\?"),
+        ('Binary(positive="lily")', r"no class folder 'lily'.*it has iris, rose, été"),
+    ],
+)
+def test_a_folder_that_is_no_declared_class_is_named(run, flowers, label, problem):
+    with pytest.raises(DataError, match=problem):
+        run(flowers, f"label={label}")
 
 
 def test_a_single_class_is_an_error(tmp_path, run, flowers):

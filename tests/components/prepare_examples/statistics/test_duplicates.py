@@ -44,7 +44,7 @@ def test_many_keys_are_sampled_and_the_count_is_estimated(monkeypatch):
     found = keys.summary()
     assert not found["is_exact"]
     assert found["num_rows"] == pytest.approx(4000, rel=0.15)
-    (anomaly,) = duplicate_anomalies(found)
+    (anomaly,) = duplicate_anomalies({"column": "id", **found})
     assert anomaly.reason.startswith("about ")
 
 

@@ -371,6 +371,34 @@ def test_a_rule_of_the_users_file_computes_the_label_on_two_workers(tmp_path, ru
         assert "tip" not in example
 
 
+def test_each_time_is_converted_to_its_own_zone(tmp_path, run):
+    features = """
+        Number("n"),
+        Timestamp("sent", format="%Y-%m-%dT%H:%M:%S%z", time_zone="Asia/Kolkata"),
+        Timestamp("seen", time_zone="America/New_York"),
+    """
+    reference = declare(tmp_path / "w", features=features, label='Binary("y")')
+    rows = [
+        {
+            "n": str(number),
+            "sent": "2024-03-01T10:00:00+0200",
+            "seen": ("2024-03-01T08:00:00Z", "1709280000")[number % 2],
+            "y": str(number % 2),
+        }
+        for number in range(80)
+    ]
+    manifest = run(rows, reference)
+    assert manifest["times"] == {
+        "column": "sent, seen",
+        "wall_time_of": "Asia/Kolkata, America/New_York",
+        "rows_converted_from": {"seen Z": 40},
+    }
+    midnight = 1_709_251_200  # 1 March 2024
+    for example in examples_of(tmp_path / "out"):
+        assert example["sent"] == [midnight + 13 * 3600 + 1800]
+        assert example["seen"] == [midnight + (3 if example["n"][0] % 2 == 0 else 8) * 3600]
+
+
 def test_the_command_takes_the_path_of_a_workload_file(tmp_path, churn, capsys):
     from components.prepare_examples.command_line.cli import main
 

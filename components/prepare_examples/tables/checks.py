@@ -1,0 +1,64 @@
+"""Checks of the examples of a table or of records: no empty split, and a label to learn."""
+
+from collections.abc import Mapping, Sequence
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables.table_schema import (
+    BINARY,
+    CLASSES,
+    MULTILABEL,
+    LabelColumn,
+)
+from trainer.json_types import Json
+
+
+def check_splits(splits: Json, key: Sequence[str]) -> None:
+    """Raise DataError if a split has no examples; `key` are the columns that decide it."""
+    for name, split in splits.items():
+        if not split["num_examples"]:
+            raise DataError(
+                f"the {name} split would be empty: it gets no key of "
+                f"{' and '.join(key)}; use more rows, other ratios or a finer split_key"
+            )
+
+
+def check_label(
+    statistics: Mapping[str, Json], values: Mapping[str, int], label: LabelColumn
+) -> None:
+    """Check that the label has several values, and that the train split has each class.
+
+    Args:
+        statistics: the features of each split.
+        values: the number of rows with each value of a binary label's column, as read.
+        label: the label.
+
+    Raises:
+        DataError: it has not; names the values.
+    """
+    found = {split: features[label.name] for split, features in statistics.items()}
+    train = found["train"]
+    if label.kind == MULTILABEL and not train["num_unique"]:
+        raise DataError(f"no row of the train split has a label in {label.name}")
+    if label.kind != MULTILABEL and train["num_unique"] == 1:
+        value, count = train["top_values"][0]
+        reason = f"{label.name} is {value} in all {count:,} rows of the train split"
+        if label.kind == BINARY and values:
+            ranked = sorted(values.items(), key=lambda item: (-item[1], item[0]))[:5]
+            shown = ", ".join(f"{value!r} ({count:,} rows)" for value, count in ranked)
+            reason += (
+                f": it is 1 where the column is positive={label.positive!r}, and the files have"
+                f" {shown}; declare Binary({label.name!r}, positive=…) with another value"
+            )
+        raise DataError(reason)
+    if label.kind not in {CLASSES, MULTILABEL} or label.values:
+        return
+    known = {value for value, _ in train["top_values"]}
+    for split, feature in found.items():
+        new = [(value, count) for value, count in feature["top_values"] if value not in known]
+        if new:
+            value, count = new[0]
+            raise DataError(
+                f"{label.name} is {value!r} in {count:,} rows of the {split} split, but in none of"
+                " the train split, from which the model learns its classes; use more rows of it,"
+                " remove them, or declare the label with values=(…)"
+            )

@@ -1,0 +1,61 @@
+"""Counts of tokens and of numbers, in bounded memory."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from components.prepare_examples.statistics import numbers, words
+from components.prepare_examples.statistics.lists import Lists
+from components.prepare_examples.statistics.numbers import Numbers
+from components.prepare_examples.statistics.states import from_state, merge_states, new_statistic
+from components.prepare_examples.statistics.words import Words
+from trainer.workloads.tokens import split_tokens
+
+pytestmark = pytest.mark.fast
+
+TEXTS = ["It's  GOOD,\tgood!", "", "Größe ÄÖ 1.5", " a-b\n c ", "ΣΑΣ", "no_break"]
+
+
+def test_tokens_are_those_of_the_model():
+    found = Words()
+    found.add(pa.array([*TEXTS, None]))
+    expected = [token for text in TEXTS for token in split_tokens(text)]
+    assert found.tokens == {token: expected.count(token) for token in expected}
+    assert (found.num_present, found.num_missing) == (len(TEXTS), 1)
+
+
+def test_rare_tokens_are_dropped_beyond_the_limit(monkeypatch):
+    monkeypatch.setattr(words, "MAX_TOKENS", 10)
+    found = Words(num_listed=5)
+    found.add(pa.array([" ".join(f"w{n}" for n in range(n + 1)) for n in range(30)]))
+    summary = found.summary()
+    assert not summary["is_exact"]
+    assert summary["tokens"] == [[f"w{n}", 30 - n] for n in range(5)]
+    assert summary["num_unique"] == 10
+
+
+@pytest.mark.parametrize("kind", ["float", "int", "text", "words"])
+def test_a_state_of_any_kind_survives_the_way_through_beam(kind):
+    values = {"float": [1.5, 2.5], "int": [1, 2], "text": ["a", "b"], "words": ["a b", "b"]}[kind]
+    one = new_statistic(kind, is_list=True)
+    one.add(pa.array([values, [], None, values[:1]]))
+    assert isinstance(one, Lists)
+    merged = from_state(merge_states({"x": one.to_state()}, {"x": one.to_state()})["x"]).summary()
+    assert merged["is_list"]
+    counts = [merged[name] for name in ("num_present", "num_missing", "num_values")]
+    assert counts == [6, 2, 6]
+    assert (merged["min_length"], merged["max_length"]) == (0, 2)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e12])
+def test_as_few_bits_are_dropped_as_needed(monkeypatch, scale):
+    monkeypatch.setattr(numbers, "MAX_BINS", 50)
+    values = np.random.default_rng(0).normal(0, scale, 3000)
+    found = Numbers("FLOAT")
+    found.add(pa.array(values))
+    bins, counts = found.bins()
+    assert len(bins) <= 50
+    assert counts.sum() == 3000
+    assert (np.diff(bins) > 0).all()
+    bits = np.int64(found.dropped_bits - 1)
+    assert len(np.unique((values.view(np.int64) >> bits) << bits)) > 50
