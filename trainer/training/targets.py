@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.config.settings import ConfigError
+from trainer.errors import ConfigError
 from trainer.serving.outputs import main_output
 from trainer.workloads.base import Workload
 from trainer.workloads.labels import Binary, Classes, Multilabel, Regression

@@ -16,7 +16,6 @@ from components.prepare_examples.fingerprint import fingerprint
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
 from trainer.errors import ConfigError
-from trainer import workloads
 from trainer.json_types import Json
 from trainer.workloads.image_files import decode_image
 
