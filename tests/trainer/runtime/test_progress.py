@@ -47,7 +47,7 @@ def test_a_loss_that_is_not_a_number_is_still_progress():
 
 
 def test_on_a_terminal_the_progress_line_is_redrawn(monkeypatch):
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((10, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda **_: os.terminal_size((10, 24)))
     stream = io.StringIO()
     handler = TerminalHandler(stream)
     lines = [("starts", False), ("step 1/99 loss", True), ("step 50/99", True), ("ends", False)]
