@@ -70,7 +70,9 @@ def body(package, tmp_path):
 
 
 def plan(package, tmp_path, **fields):
-    file = ScheduleFile(path=tmp_path / "yearly.yaml", source=str(package), cron=YEARLY, **fields)
+    file = ScheduleFile(
+        path=tmp_path / "yearly.yaml", source=str(package), is_package=True, cron=YEARLY, **fields
+    )
     target = Target(
         project="demo",
         location="us-central1",
