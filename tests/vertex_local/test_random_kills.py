@@ -33,6 +33,7 @@ ROUNDS = int(os.environ.get("KILL_ROUNDS", "4"))
 SEED = int(os.environ.get("KILL_SEED", time.time_ns() % 10**6))
 KILLS = ("one", "service", "half", "all")
 LONGEST_DELAY_SECONDS = 4.0
+SETTLE_SECONDS = 10
 PRELOAD = "kfp.local,kfp.dsl.executor_main"
 
 pytestmark = pytest.mark.timeout(60 + 60 * ROUNDS)
@@ -61,9 +62,23 @@ def traces(service, marker: str, temp_folder: Path) -> list[str]:
     found = {*running(marker), *marked(f"{ROOT_VARIABLE}={service.root}")} - ours
     folders = [path for one in temp_folder.iterdir() for path in (one, *one.iterdir())]
     return [
-        *(f"process {pid}: {Path(f'/proc/{pid}/cmdline').read_text()}" for pid in sorted(found)),
+        *(f"process {pid}: {_command(pid)}" for pid in sorted(found)),
         *(str(path) for path in folders if path != (service.root / "tmp").readlink()),
     ]
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+    return "(has ended)"
+
+
+def settled_traces(service, marker: str, temp_folder: Path) -> list[str]:
+    """Return the leftovers that stay: a process killed while it starts ends once it has a turn."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while (found := traces(service, marker, temp_folder)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
 
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["namespaces", "refused"])
