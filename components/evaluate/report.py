@@ -1,7 +1,6 @@
 """HTML report of an evaluation; one file, which needs no network."""
 
 import base64
-import io
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -10,12 +9,12 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import PIL.Image
 from numpy.typing import NDArray
 
 from components.evaluate.held_out import HeldOut
 from components.evaluate.roc import RocCurve, draw_roc
 from components.evaluate.thresholds import Judgement, format_metric
+from trainer.workloads.image_files import encode_png
 
 if TYPE_CHECKING:
     from trainer.serving.evaluate import Evaluation
@@ -137,9 +136,7 @@ def _figure(held_out: HeldOut, index: int, labels: Sequence[str]) -> str:
 
 def _data_uri(image: NDArray[np.uint8]) -> str:
     """Return an image (height, width) or (height, width, 3) as the `src` of an `<img>`."""
-    file = io.BytesIO()
-    PIL.Image.fromarray(image).save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode("ascii")
 
 
 def _fields(instance: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Decoding of image files of any size, the same in preparing and in prediction requests.
+"""Decoding of image files of any size, the same in preparing and in prediction requests; PNGs.
 
 Pillow is imported inside functions: light commands import the workloads.
 """
@@ -56,6 +56,18 @@ def decode_image(
         raise ValueError(f"the file {kind}") from error
     except (OSError, SyntaxError, EOFError, IndexError, TypeError) as error:
         raise ValueError(f"the image is damaged: {error}") from error
+
+
+def encode_png(image: np.ndarray) -> bytes:
+    """Return a PNG file of an image [height, width] or [height, width, channels].
+
+    It is made without TensorFlow: no fork is allowed after its first operation.
+    """
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
 
 
 def _check_pixels(image: "Image.Image") -> None:

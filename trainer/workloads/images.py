@@ -3,15 +3,14 @@
 import abc
 import base64
 import binascii
-import io
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from trainer.workloads.base import Features, Workload, check_fields
+from trainer.workloads.image_files import encode_png
 
 _WHITE = 255
 
@@ -84,7 +83,7 @@ class ImageWorkload(Workload):
             "rows": image.tolist(),
             "flat": image.ravel().tolist(),
             "base64": {"b64": base64.b64encode(image.tobytes()).decode()},
-            "png": {"image": {"b64": base64.b64encode(_encode_png(image)).decode()}},
+            "png": {"image": {"b64": base64.b64encode(encode_png(image)).decode()}},
         }
 
 
@@ -155,13 +154,6 @@ def _parse_base64(
             f"image has {len(data)} bytes of base64: neither raw pixels nor an image file that"
             f" fits: {error}"
         ) from error
-
-
-def _encode_png(image: np.ndarray) -> bytes:
-    """Return a PNG file, made without TensorFlow: no fork is allowed after its first op."""
-    file = io.BytesIO()
-    Image.fromarray(image).save(file, "PNG")
-    return file.getvalue()
 
 
 def _decode_file(data: bytes, *, channels: int) -> np.ndarray:
