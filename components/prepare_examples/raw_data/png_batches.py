@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
 
 from components.prepare_examples.errors import RouteError
 from components.prepare_examples.raw_data.files import save
@@ -57,6 +56,9 @@ def _batch(tar: tarfile.TarFile, stem: str) -> bytes:
 
 def _pixels(picture: bytes) -> NDArray[np.uint8]:
     """Return a PNG as uint8 [images, pixels, channels]."""
+    # Every step that looks for data imports this module.
+    from PIL import Image, UnidentifiedImageError
+
     try:
         pixels = np.asarray(Image.open(io.BytesIO(picture)))
     except (UnidentifiedImageError, OSError) as error:
