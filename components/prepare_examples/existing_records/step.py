@@ -1,6 +1,5 @@
 """Preparation of records that exist already."""
 
-import json
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -14,14 +13,13 @@ from components.prepare_examples.existing_records.record_schema import RecordSch
 from components.prepare_examples.existing_records.write import RecordOptions, write_part
 from components.prepare_examples.images.folder_step import ALLOWED
 from components.prepare_examples.images.folders import GIVEN
+from components.prepare_examples.manifest import finish_dataset, splits_of_entries, statistics_of
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.publish import MANIFEST, local_path
+from components.prepare_examples.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, sha256_of
-from components.prepare_examples.statistics.describe import describe_examples
 from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import check_label
-from components.prepare_examples.tables.step import splits_of_entries
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer.json_types import Json
 from trainer.workloads import Workload
@@ -146,16 +144,9 @@ def write(job: RecordJob, folder: Path) -> None:
             raise DataError(f"the {name} split would be empty; use more records, or other ratios")
     check_label(result["statistics"], {}, job.schema.label)
     names = [feature.name for feature in job.schema.features if feature.is_counted]
-    statistics = {
-        "workload": job.schema.workload,
-        "splits": {
-            split: {
-                "num_examples": splits[split]["num_examples"],
-                "features": {name: features[name] for name in names},
-            }
-            for split, features in result["statistics"].items()
-        },
-    }
+    statistics = statistics_of(
+        result["statistics"], splits, workload=job.schema.workload, names=names
+    )
     manifest = {
         **job.header,
         "rows": {
@@ -165,12 +156,4 @@ def write(job: RecordJob, folder: Path) -> None:
         "quarantine": quarantine.manifest_entry(result),
         "splits": splits,
     }
-    manifest |= describe_examples(
-        statistics,
-        folder,
-        schema_path=local_path(settings.schema) if settings.schema else None,
-        baseline_path=local_path(settings.baseline) if settings.baseline else None,
-        drift_thresholds=settings.drift_thresholds,
-        block_on=settings.block_on,
-    )
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    finish_dataset(manifest, statistics, folder, settings=settings)

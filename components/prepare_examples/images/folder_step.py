@@ -16,11 +16,11 @@ from components.prepare_examples.images.folder_pipeline import (
     write_shard,
 )
 from components.prepare_examples.images.folders import ImageFolder, read_folder
+from components.prepare_examples.manifest import finish_dataset
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.publish import MANIFEST, local_path
+from components.prepare_examples.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_folder
-from components.prepare_examples.statistics.describe import describe_examples
 from components.prepare_examples.statistics.image_schema import image_facets, image_schema
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
@@ -142,18 +142,15 @@ def write(job: FolderJob, folder: Path) -> None:
         "duplicates": result["duplicates"],
     }
     height, width = job.options.size
-    manifest |= describe_examples(
+    finish_dataset(
+        manifest,
         {"workload": job.header["workload"], "splits": result["statistics"]},
         folder,
-        schema_path=local_path(settings.schema) if settings.schema else None,
-        baseline_path=local_path(settings.baseline) if settings.baseline else None,
-        drift_thresholds=settings.drift_thresholds,
-        block_on=settings.block_on,
+        settings=settings,
         duplicates=result["duplicates"],
         infer=image_schema,
         facets=partial(image_facets, num_bytes=height * width * job.options.channels),
     )
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
 
 
 def _write_listing(found: ImageFolder, path: Path) -> dict[str, list[int]]:

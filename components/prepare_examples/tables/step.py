@@ -1,20 +1,18 @@
 """Preparation of tables: files are split at the ends of records, and rows into splits by key."""
 
-import json
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from components.prepare_examples import quarantine
 from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
+from components.prepare_examples.manifest import finish_dataset, splits_of_entries, statistics_of
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.publish import MANIFEST, local_path
+from components.prepare_examples.publish import local_path
 from components.prepare_examples.raw_data.bigquery import fetch_rows, query_of
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
-from components.prepare_examples.statistics.describe import describe_examples
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import write_table
 from components.prepare_examples.tables.checks import check_label, check_splits
@@ -27,7 +25,7 @@ from components.prepare_examples.tables.table_schema import (
     TableSchema,
 )
 from components.prepare_examples.tables.write import TableOptions
-from components.prepare_examples.tfrecords.shards import COMPRESSIONS, ENTRY_FIELDS, SPLITS
+from components.prepare_examples.tfrecords.shards import COMPRESSIONS
 from trainer.json_types import Json
 from trainer.workloads.base import Workload
 
@@ -135,29 +133,16 @@ def write(job: TableJob, folder: Path) -> None:
     manifest["splits"] = splits_of_entries(result["shards"])
     check_splits(manifest["splits"], job.options.key)
     check_label(result["statistics"], result["tally"]["labels"], job.options.schema.label)
-    statistics = {
-        "workload": job.workload,
-        "splits": {
-            split: {
-                "num_examples": manifest["splits"][split]["num_examples"],
-                "features": {name: features[name] for name in job.options.schema.names},
-            }
-            for split, features in result["statistics"].items()
-        },
-    }
+    statistics = statistics_of(
+        result["statistics"],
+        manifest["splits"],
+        workload=job.workload,
+        names=job.options.schema.names,
+    )
     duplicates = result["duplicates"]
     if duplicates:
         manifest["duplicates"] = duplicates
-    manifest |= describe_examples(
-        statistics,
-        folder,
-        schema_path=local_path(settings.schema) if settings.schema else None,
-        baseline_path=local_path(settings.baseline) if settings.baseline else None,
-        drift_thresholds=settings.drift_thresholds,
-        block_on=settings.block_on,
-        duplicates=duplicates,
-    )
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    finish_dataset(manifest, statistics, folder, settings=settings, duplicates=duplicates)
 
 
 def _files(
@@ -269,13 +254,3 @@ def _conversions(tally: Json, schema: TableSchema) -> Json:
             "rows_in_which_the_files_differ": tally["differing"],
         }
     return found
-
-
-def splits_of_entries(entries: Sequence[Json]) -> Json:
-    """Return the manifest's `splits` from the entries of files."""
-    splits: Json = {split: {"num_examples": 0, "shards": []} for split in SPLITS}
-    for entry in entries:
-        split = splits[entry["split"]]
-        split["num_examples"] += entry["num_examples"]
-        split["shards"].append({key: entry[key] for key in ENTRY_FIELDS})
-    return splits
