@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -30,10 +29,9 @@ from components.prepare_examples.existing_records.record_schema import (
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.states import Statistic, new_statistic
 from components.prepare_examples.tables.table_schema import MAX_CLASSES
-from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.row_splits import split_numbers
-from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
-from components.prepare_examples.tfrecords.table_encoder import frame_records
+from components.prepare_examples.tfrecords.shards import SPLITS
+from components.prepare_examples.tfrecords.split_files import SplitFiles, open_splits
 from trainer.json_types import Json
 
 HASH_BYTES = 8
@@ -55,23 +53,6 @@ class RecordOptions:
         return json.dumps(asdict(self))
 
 
-@dataclass
-class _Split:
-    """The open files of a split, which get its records in turn."""
-
-    files: list[RecordFile]
-    statistics: dict[str, Statistic]
-    num_examples: int = 0
-
-    def add(self, records: list[bytes], columns: dict[str, pa.Array]) -> None:
-        for name, statistic in self.statistics.items():
-            statistic.add(columns[name])
-        array, count = pa.array(records, pa.binary()), len(self.files)
-        for place, file in enumerate(self.files):
-            file.write(frame_records(array[(place - self.num_examples) % count :: count]))
-        self.num_examples += len(records)
-
-
 def write_part(part: tuple[list[int], list[Any]], *, options_json: str, output_dir: str) -> Json:
     """Write the files of one part; return their entries, the statistics and the tally.
 
@@ -88,26 +69,18 @@ def write_part(part: tuple[list[int], list[Any]], *, options_json: str, output_d
     options = RecordOptions(**{**content, "given": tuple(content["given"])})
     schema = RecordSchema.from_json(options.schema)
     folder, count = Path(output_dir), options.num_shards
-    paths = {
-        split: [folder / shard_file(split, at, count, options.compression) for at in shards]
-        for split in SPLITS
-    }
     side = folder / f"quarantine-{shards[0]:05d}-of-{count:05d}.jsonl"
     bad: list[Json] = []
     num_read = 0
     with contextlib.ExitStack() as stack:
-        splits = {
-            split: _Split(
-                [
-                    stack.enter_context(
-                        record_file(_partial(path), compression=options.compression)
-                    )
-                    for path in paths[split]
-                ],
-                _new_statistics(schema),
-            )
-            for split in SPLITS
-        }
+        splits = open_splits(
+            stack,
+            shards,
+            folder=folder,
+            num_shards=count,
+            compression=options.compression,
+            new_statistics=lambda: _new_statistics(schema),
+        )
         for path, given in files:
             for batch in batches(read_records(Path(path))):
                 left = options.max_records - num_read if options.max_records else len(batch)
@@ -115,25 +88,10 @@ def write_part(part: tuple[list[int], list[Any]], *, options_json: str, output_d
                 if kept:
                     _write_batch(kept, (path, num_read, given), splits, (schema, options), bad)
                 num_read += len(kept)
-    for split in SPLITS:
-        for path in paths[split]:
-            os.replace(_partial(path), path)
     return {
-        "shards": [
-            {
-                "split": name,
-                "file": paths[name][place].name,
-                "num_examples": len(range(place, split.num_examples, len(split.files))),
-                **file.digests(),
-            }
-            for name, split in splits.items()
-            for place, file in enumerate(split.files)
-        ],
+        "shards": [entry for name, split in splits.items() for entry in split.publish(name)],
         "quarantine": _write_side(side, bad),
-        "statistics": {
-            name: {feature: found.to_state() for feature, found in split.statistics.items()}
-            for name, split in splits.items()
-        },
+        "statistics": {name: split.states() for name, split in splits.items()},
         "tally": {
             **{"read": num_read, "written": num_read - len(bad), "filtered": 0},
             "quarantined": dict(Counter(entry["column"] for entry in bad)),
@@ -146,7 +104,7 @@ def write_part(part: tuple[list[int], list[Any]], *, options_json: str, output_d
 def _write_batch(
     records: list[bytes],
     place: tuple[str, int, str],
-    splits: dict[str, _Split],
+    splits: dict[str, SplitFiles],
     how: tuple[RecordSchema, RecordOptions],
     bad: list[Json],
 ) -> None:
@@ -180,7 +138,8 @@ def _write_batch(
         chosen = rows[[name == split for name in names]] if len(rows) else rows
         if len(chosen):
             part = {name: column.take(pa.array(chosen)) for name, column in found.items()}
-            splits[split].add([records[places[row]] for row in chosen], part)
+            kept = pa.array([records[places[row]] for row in chosen], pa.binary())
+            splits[split].add(part, kept)
 
 
 def _splits_of(records: list[bytes], given: str, options: RecordOptions) -> list[str]:
@@ -236,7 +195,3 @@ def _write_side(path: Path, bad: list[Json]) -> list[Json]:
         return []
     path.write_text("".join(json.dumps(entry) + "\n" for entry in bad), encoding="utf-8")
     return [{"file": path.name, "num_rows": len(bad), **digests_of(path)}]
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial")

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any
@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 from components.prepare_examples.declarations import load_rule
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.duplicates import KeyCounts
-from components.prepare_examples.statistics.states import Statistic
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.read import blocks
 from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.table_schema import BINARY, TableSchema
-from components.prepare_examples.tfrecords.records import RecordFile, record_file
-from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
-from components.prepare_examples.tfrecords.table_encoder import frame_records
+from components.prepare_examples.tfrecords.shards import SPLITS
+from components.prepare_examples.tfrecords.split_files import SplitFiles, open_splits, partial_path
 from trainer.json_types import Json
 
 MAX_LABELS = 100
@@ -54,31 +52,6 @@ class TableOptions:
         content = json.loads(text)
         schema = TableSchema.from_json(content.pop("schema"), load_rule=load_rule)
         return cls(schema=schema, **{**content, "key": tuple(content["key"])})
-
-
-@dataclass
-class _Split:
-    """The open files of a split, which get its rows in turn, and its statistics."""
-
-    files: list[RecordFile]
-    schema: TableSchema
-    statistics: dict[str, Statistic]
-    num_examples: int = 0
-
-    def add(self, examples: pa.Table) -> None:
-        if not examples.num_rows:
-            return
-        for name, statistic in self.statistics.items():
-            statistic.add(examples[name].combine_chunks())
-        records = columns.encode(examples, self.schema)
-        for place, file in enumerate(self.files):
-            first, step = (place - self.num_examples) % len(self.files), len(self.files)
-            file.write(frame_records(records[first::step]))
-        self.num_examples += examples.num_rows
-
-    def num_in(self, place: int) -> int:
-        """Return the number of examples of one of the files."""
-        return len(range(place, self.num_examples, len(self.files)))
 
 
 @dataclass
@@ -116,33 +89,25 @@ def write_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
     """
     part, options = Part.from_json(part_json), TableOptions.from_json(options_json)
     tally = _Tally()
-    paths = _paths(part, options, Path(output_dir))
     side = Path(output_dir, f"quarantine-{part.shards[0]:05d}-of-{options.num_shards:05d}.jsonl")
     with contextlib.ExitStack() as stack:
-        side_file = stack.enter_context(_partial(side).open("w", encoding="utf-8"))
-        splits = [
-            _Split(
-                [stack.enter_context(_opened(path, options)) for path in paths[split]],
-                options.schema,
-                columns.new_statistics(options.schema),
-            )
-            for split in SPLITS
-        ]
+        side_file = stack.enter_context(partial_path(side).open("w", encoding="utf-8"))
+        splits = open_splits(
+            stack,
+            part.shards,
+            folder=Path(output_dir),
+            num_shards=options.num_shards,
+            compression=options.compression,
+            new_statistics=lambda: columns.new_statistics(options.schema),
+        )
         for segment in part.segments:
             for first_row, block in blocks(segment, options.schema):
                 _quarantine(block, (segment.path, first_row), side_file, tally)
                 _write_block(block, splits, tally, options)
     return {
-        "shards": [
-            _published(paths[name][place], file, split=name, num_examples=split.num_in(place))
-            for name, split in zip(SPLITS, splits, strict=True)
-            for place, file in enumerate(split.files)
-        ],
+        "shards": [entry for name, split in splits.items() for entry in split.publish(name)],
         "quarantine": _published_side(side, tally),
-        "statistics": {
-            name: {feature: found.to_state() for feature, found in split.statistics.items()}
-            for name, split in zip(SPLITS, splits, strict=True)
-        },
+        "statistics": {name: split.states() for name, split in splits.items()},
         "tally": tally.to_json(),
         "keys": tally.keys.to_state() if options.has_keys else None,
     }
@@ -163,22 +128,8 @@ def _count_labels(block: Block, tally: _Tally, options: TableOptions) -> None:
             tally.labels[str(_plain(entry["values"]))] += entry["counts"]
 
 
-def _opened(path: Path, options: TableOptions) -> contextlib.AbstractContextManager[RecordFile]:
-    return record_file(_partial(path), compression=options.compression)
-
-
-def _paths(part: Part, options: TableOptions, folder: Path) -> dict[str, list[Path]]:
-    return {
-        split: [
-            folder / shard_file(split, shard, options.num_shards, options.compression)
-            for shard in part.shards
-        ]
-        for split in SPLITS
-    }
-
-
 def _write_block(
-    block: Block, splits: Sequence[_Split], tally: _Tally, options: TableOptions
+    block: Block, splits: Mapping[str, SplitFiles], tally: _Tally, options: TableOptions
 ) -> None:
     _count_labels(block, tally, options)
     good = _good_rows(block)
@@ -193,8 +144,11 @@ def _write_block(
         numbers = numbers.copy()
         numbers[~complete] = len(SPLITS)
         tally.filtered += int((~complete).sum())
-    for number, split in enumerate(splits):
-        split.add(_rows(examples, numbers == number))
+    for number, name in enumerate(SPLITS):
+        rows = _rows(examples, numbers == number)
+        if rows.num_rows:
+            arrays = {column: rows[column].combine_chunks() for column in rows.column_names}
+            splits[name].add(arrays, columns.encode(rows, options.schema))
     tally.written += int((numbers < len(SPLITS)).sum())
 
 
@@ -238,25 +192,10 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str | None) else str(value)
 
 
-def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial")
-
-
-def _published(path: Path, file: RecordFile, *, split: str, num_examples: int) -> Json:
-    """Rename a completed file; return its entry for the manifest."""
-    os.replace(_partial(path), path)
-    return {
-        "split": split,
-        "file": path.name,
-        "num_examples": num_examples,
-        **file.digests(),
-    }
-
-
 def _published_side(path: Path, tally: _Tally) -> list[Json]:
     num_rows = sum(tally.quarantined.values())
     if not num_rows:
-        _partial(path).unlink()
+        partial_path(path).unlink()
         return []
-    os.replace(_partial(path), path)
+    os.replace(partial_path(path), path)
     return [{"file": path.name, "num_rows": num_rows, **digests_of(path)}]

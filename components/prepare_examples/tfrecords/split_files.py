@@ -1,0 +1,74 @@
+"""The open files of a split, which get its examples in turn, and their statistics."""
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from components.prepare_examples.statistics.states import Statistic
+from components.prepare_examples.tfrecords.records import RecordFile, record_file
+from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
+from components.prepare_examples.tfrecords.table_encoder import frame_records
+from trainer.json_types import Json
+
+
+@dataclass
+class SplitFiles:
+    """Files of one split; until `publish` they have partial names."""
+
+    paths: list[Path]
+    files: list[RecordFile]
+    statistics: dict[str, Statistic]
+    num_examples: int = 0
+
+    def add(self, columns: Mapping[str, pa.Array], records: pa.Array) -> None:
+        """Write serialised examples, and count the columns that have statistics."""
+        for name, statistic in self.statistics.items():
+            statistic.add(columns[name])
+        count = len(self.files)
+        for place, file in enumerate(self.files):
+            file.write(frame_records(records[(place - self.num_examples) % count :: count]))
+        self.num_examples += len(records)
+
+    def publish(self, split: str) -> list[Json]:
+        """Rename the files, which must be closed; return their entries for the manifest."""
+        entries = []
+        for place, (path, file) in enumerate(zip(self.paths, self.files, strict=True)):
+            os.replace(partial_path(path), path)
+            num_examples = len(range(place, self.num_examples, len(self.files)))
+            entry = {"split": split, "file": path.name, "num_examples": num_examples}
+            entries.append({**entry, **file.digests()})
+        return entries
+
+    def states(self) -> Json:
+        """Return the states of the statistics, by name."""
+        return {name: statistic.to_state() for name, statistic in self.statistics.items()}
+
+
+def open_splits(
+    stack: contextlib.ExitStack,
+    shards: Sequence[int],
+    *,
+    folder: Path,
+    num_shards: int,
+    compression: str,
+    new_statistics: Callable[[], dict[str, Statistic]],
+) -> dict[str, SplitFiles]:
+    """Open the files of some shards of each split; leaving the stack closes them."""
+    splits = {}
+    for split in SPLITS:
+        paths = [folder / shard_file(split, at, num_shards, compression) for at in shards]
+        files = [
+            stack.enter_context(record_file(partial_path(path), compression=compression))
+            for path in paths
+        ]
+        splits[split] = SplitFiles(paths, files, new_statistics())
+    return splits
+
+
+def partial_path(path: Path) -> Path:
+    """Return the path of a file that is not complete."""
+    return path.with_name(f".{path.name}.partial")
