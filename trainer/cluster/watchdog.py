@@ -1,12 +1,15 @@
 """Watchdog: ends a replica whose training has stalled, after writing the stacks of its threads.
 
-There are two timers. A Python thread can also notify the other replicas. A timer of faulthandler
-needs no lock: it ends the process if native code holds the GIL and no Python thread can run.
+There are two timers. A Python thread can also notify the other replicas. The kernel's alarm needs
+no lock: it ends the process if native code holds the GIL and no Python thread can run. A process
+that a signal has killed is restarted. The first process of a container ignores the alarm, so
+faulthandler ends that one, but only with code 1, which means that the program failed.
 """
 
 import contextlib
 import faulthandler
 import logging
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +23,7 @@ logger = logging.getLogger(__name__)
 # A notification is written to storage, which may be what has stalled.
 _NOTIFY_SECONDS = 10.0
 _NATIVE_MARGIN_SECONDS = 30.0
+_AFTER_ALARM_SECONDS = 1.0
 _POLL_SECONDS = 0.5
 _STDERR = 2
 
@@ -28,8 +32,8 @@ class Watchdog:
     """Timer that calls `on_stall` after every `stall_seconds` without progress.
 
     `on_stall` receives a message and the number of stalls since the last progress. Time does not
-    count while `is_excused` returns True: the wait has a known cause and its own timeout. The
-    native timer ends the process soon after stall number `num_warnings` + 1.
+    count while `is_excused` returns True: the wait has a known cause and its own timeout. If no
+    Python code can run, SIGALRM ends the process soon after stall number `num_warnings` + 1.
     """
 
     def __init__(
@@ -44,6 +48,8 @@ class Watchdog:
         self._native_seconds = stall_seconds * (1 + num_warnings) + _NATIVE_MARGIN_SECONDS
         self._last = self._armed = time.monotonic()
         self._closed = threading.Event()
+        self._timers = threading.Lock()  # so that none is started after `close`
+        faulthandler.register(signal.SIGALRM, file=_STDERR, chain=True)
         self._arm()
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
@@ -59,12 +65,20 @@ class Watchdog:
 
     def close(self) -> None:
         """Stop both timers."""
-        self._closed.set()
-        faulthandler.cancel_dump_traceback_later()
+        with self._timers:
+            self._closed.set()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            faulthandler.unregister(signal.SIGALRM)
+            faulthandler.cancel_dump_traceback_later()
 
     def _arm(self) -> None:
-        self._armed = time.monotonic()
-        faulthandler.dump_traceback_later(self._native_seconds, exit=True, file=_STDERR)
+        with self._timers:
+            if self._closed.is_set():
+                return
+            self._armed = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, self._native_seconds)
+            seconds = self._native_seconds + _AFTER_ALARM_SECONDS
+            faulthandler.dump_traceback_later(seconds, exit=True, file=_STDERR)
 
     def _run(self) -> None:
         num_stalls = 0
@@ -106,7 +120,7 @@ def end_on_stall(
     is_excused: Callable[[], bool] = lambda: False,
     num_warnings: int = 0,
 ) -> Iterator[Watchdog]:
-    """End this process with EXIT_RESTART if training stalls in the block.
+    """End this process with EXIT_RESTART, or by SIGALRM, if training stalls in the block.
 
     The first `num_warnings` stalls only write the stacks. Before the process ends, `notify` is
     called with the reason, to inform the other replicas.

@@ -41,4 +41,5 @@ strategies:
 exit codes:
   0 done, 1 failed, 2 wrong settings
   {EXIT_RESTART} restart the job: it was stopped by SIGTERM and has saved a checkpoint, or another
-      replica was lost; a restarted job resumes from its last checkpoint"""
+      replica was lost; a restarted job resumes from its last checkpoint
+  a replica that a signal ended, such as SIGALRM if native code stalled, is to be restarted, too"""
