@@ -4,7 +4,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from components.vertex.api import VertexError
+from components.vertex.errors import VertexError
 from trainer.errors import ClusterError, TrainerError
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 
 from components.errors import StepError
-from components.vertex.api import VertexError
+from components.vertex.errors import VertexError
 from pipelines.command.clusters import add_cluster_commands
 from pipelines.command.endpoints import add_endpoints
 from pipelines.command.jobs import add_jobs

@@ -5,7 +5,8 @@ import time
 from dataclasses import dataclass
 
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from pipelines.resources import ResourceError
 from trainer.json_types import Json
 

@@ -14,7 +14,8 @@ from components.model_version.registry import (
     version_name,
     with_alias,
 )
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 from components.endpoint.traffic import Split, all_to, without
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
 from components.vertex.creations import deploy_model
+from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 

@@ -11,7 +11,8 @@ from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
 from components.teardown.run_resources import RunResources
 from components.teardown.teardown import tear_down
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from components.vertex.job_warnings import replicas_of_jobs
 from trainer.json_types import Json
 

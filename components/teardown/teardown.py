@@ -19,7 +19,8 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.teardown.run_resources import RunResources
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 

@@ -14,16 +14,14 @@ from typing import Any
 
 import requests
 
+from components.vertex.errors import VertexError
 from components.vertex.retries import (
-    VertexError,
     error_of_exception,
     error_of_response,
     is_refused,
     retry,
 )
 from trainer.json_types import Json
-
-__all__ = ["VertexApi", "VertexError", "connect"]
 
 EMULATOR_VARIABLE = "VERTEX_EMULATOR_HOST"
 REQUEST_TIMEOUT_SECONDS = 30.0

@@ -6,7 +6,8 @@ import secrets
 import uuid
 
 from components.labels import SUBMISSION_LABEL
-from components.vertex.api import VertexApi, VertexError, finished
+from components.vertex.api import VertexApi, finished
+from components.vertex.errors import VertexError
 from trainer.json_types import Json
 
 DEPLOY_TIMEOUT_SECONDS = 1800

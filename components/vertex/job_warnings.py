@@ -3,7 +3,8 @@
 import logging
 from http import HTTPStatus
 
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 

@@ -16,7 +16,8 @@ from components.labels import RUN_LABEL
 from components.run_summary.report import write_report
 from components.run_summary.summary import Summary, summarize
 from components.teardown.teardown import teardown
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from components.vertex.job_warnings import replicas_of_jobs
 from components.vertex.task_details import leaf_tasks
 from pipelines.kinds import RUN

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 from components.labels import BILLING_LABEL, RUN_LABEL
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from components.vertex.task_details import leaf_tasks
 from pipelines.kinds import RUN
 from pipelines.package.image import default_image

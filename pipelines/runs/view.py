@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from components.labels import RUN_LABEL
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from components.vertex.job_warnings import job_warnings
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import TaskView, outputs_by_task, task_views

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import requests
 
-from components.vertex.api import EMULATOR_VARIABLE, VertexApi, VertexError
+from components.vertex.api import EMULATOR_VARIABLE, VertexApi
+from components.vertex.errors import VertexError
 from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
 from trainer.json_types import Json
 

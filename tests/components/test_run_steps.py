@@ -17,7 +17,8 @@ from components.model_version.registry import (
 from components.teardown.ending import end_run
 from components.teardown.run_resources import ENDPOINT, TRAIN, UPLOAD
 from components.teardown.teardown import teardown
-from components.vertex.api import EMULATOR_VARIABLE, VertexError, connect
+from components.vertex.api import EMULATOR_VARIABLE, connect
+from components.vertex.errors import VertexError
 from components.vertex.job_warnings import replicas_of
 from components.vertex.resource_name import ResourceName
 from vertex_local.api.database.store import Store

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from components.labels import RUN_LABEL
-from components.vertex.api import VertexApi, VertexError
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
 from pipelines.kinds import JOB, RUN
 from pipelines.resources import ResourceError, short_name
 from pipelines.runs.request import RUN_NAME

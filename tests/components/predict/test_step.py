@@ -13,7 +13,8 @@ from components.predict.online_prediction import request_predictions
 from components.predict.parity import check_parity
 from components.predict.step import predict_golden
 from components.vertex import retries
-from components.vertex.api import VertexError, connect
+from components.vertex.api import connect
+from components.vertex.errors import VertexError
 from tests.support.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast

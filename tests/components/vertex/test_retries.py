@@ -14,7 +14,8 @@ import pytest
 import requests
 
 from components.vertex import retries
-from components.vertex.api import VertexApi, VertexError, connect, finished
+from components.vertex.api import VertexApi, connect, finished
+from components.vertex.errors import VertexError
 from pipelines.jobs.request import create_job
 from pipelines.runs import request as vertex
 from pipelines.schedules import differences as schedules

@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from components.vertex.api import VertexError
+from components.vertex.errors import VertexError
 from components.vertex.task_details import NOT_RUN, leaf_tasks
 from pipelines.runs import view as run_view
 from pipelines.runs.execute import summary_of

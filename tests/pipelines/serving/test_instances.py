@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from components.vertex.api import VertexError
+from components.vertex.errors import VertexError
 from pipelines.resources import ResourceError
 from pipelines.serving import instances
 from pipelines.serving.instances import (

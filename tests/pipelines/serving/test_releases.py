@@ -9,7 +9,7 @@ from components.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
 from components.model_version.golden import GOLDEN_FILE, write_golden
 from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
-from components.vertex.api import VertexError
+from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
 from tests.support.models import aliases
 from tests.support.service import container_spec
