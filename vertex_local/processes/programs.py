@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from vertex_local.machine.watched_files import WatchedFiles
+
 # The script with which KFP starts a component made of a function; its source is $0 of the shell.
 KFP_SCRIPT = re.compile(
     r"program_path=\$\(mktemp -d\)\s+"
@@ -81,20 +83,16 @@ class Preloaded:
     """Modules that a warm process has imported, with the environment they were imported in."""
 
     env: dict[str, str]
-    files: dict[str, tuple[int, int]]
+    files: WatchedFiles
     names: frozenset[str]
 
     @classmethod
     def capture(cls) -> "Preloaded":
         """Return the modules and the environment of this process."""
         paths = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        files = {path: signature for path in paths if path and (signature := _signature(path))}
+        files = WatchedFiles(path for path in paths if path)
         names = {name.partition(".")[0] for name in sys.modules}
         return cls(dict(os.environ), files, frozenset(names))
-
-    def is_current(self) -> bool:
-        """Return whether the files of the modules are unchanged since the import."""
-        return all(_signature(path) == signature for path, signature in self.files.items())
 
     def can_run(self, env: dict[str, str], cwd: str | None) -> bool:
         """Return whether a new interpreter with this environment and folder imports the same."""
@@ -128,14 +126,6 @@ def _shadows(entry: "os.DirEntry[str]") -> bool:
         is_module = os.path.exists(os.path.join(entry.path, "__init__.py"))
     path = getattr(sys.modules.get(name), "__file__", None) or ""
     return is_module and not path.startswith(entry.path)
-
-
-def _signature(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
 
 
 def _print_without_our_frames(error: BaseException) -> None:
