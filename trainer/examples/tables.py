@@ -49,6 +49,10 @@ class Decoder:
     is_raw: bool = False
     every: int = 1
 
+    def read_split(self, split: Split) -> Any:
+        """Return every n-th row of a split; raise as `read` does."""
+        return self.read(whole(split), num_expected=-(-split.num_examples // self.every))
+
     def read(self, slices: Iterable[Slice], *, num_expected: int) -> Any:
         """Return the rows of slices of files as tensors in memory.
 
@@ -66,7 +70,7 @@ class Decoder:
 
     def chunks(self, slices: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
         """Return a dataset of small tables with the rows of (paths, skips, takes), in order."""
-        return self.records(slices).map(plain(self.decode))
+        return self.records(slices).map(self.traced_decode)
 
     def records(self, slices: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
         """Return a dataset of batches of serialized Examples."""
@@ -90,6 +94,11 @@ class Decoder:
         features, labels = self.workload.parse(records)
         labels = _check_labels(labels, self.workload)
         return features if self.is_raw else self.workload.encode(features), labels
+
+    @cached_property
+    def traced_decode(self) -> Any:
+        """`decode` as a graph, which is traced once for all splits."""
+        return traced(self.decode, input_signature=[tf.TensorSpec([None], tf.string)])
 
     @cached_property
     def _traced(self) -> Any:
@@ -164,7 +173,7 @@ def read_table(
 ) -> tuple[Any, tf.Tensor]:
     """Return (encoded or raw features, labels) of every n-th row of a split, `every` being n."""
     decoder = Decoder(workload=workload, compression=compression, is_raw=raw, every=every)
-    return decoder.read(whole(split), num_expected=-(-split.num_examples // every))
+    return decoder.read_split(split)
 
 
 def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
@@ -176,7 +185,7 @@ def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
 def measure_example(split: Split, decoder: Decoder) -> float:
     """Return the mean size of a decoded example in bytes, measured on a split's first ones."""
     with decoder.explaining_errors(split.shards):
-        first = decoder.decode(next(iter(decoder.records(as_tensors(whole(split))))))
+        first = decoder.traced_decode(next(iter(decoder.records(as_tensors(whole(split))))))
     return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
 
 

@@ -97,9 +97,12 @@ class _ServedModel(tf.Module):
     def signatures(self) -> dict[str, Any]:
         """Return the concrete functions: for raw features, and for serialized Examples."""
         serialized = tf.TensorSpec([None], tf.string, name="examples")
+        serve = traced(self._serve).get_concrete_function(**self._workload.input_specs())
         return {
-            SIGNATURE: traced(self._serve).get_concrete_function(**self._workload.input_specs()),
-            EXAMPLES_SIGNATURE: traced(self._serve_examples).get_concrete_function(serialized),
+            SIGNATURE: serve,
+            EXAMPLES_SIGNATURE: traced(
+                lambda examples: self._serve_examples(examples, serve)
+            ).get_concrete_function(serialized),
         }
 
     def _serve(self, **features: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -126,11 +129,11 @@ class _ServedModel(tf.Module):
         labels = tf.gather(self._labels, classes)
         return {"class": classes, "label": labels, "probabilities": likely}
 
-    def _serve_examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _serve_examples(self, examples: tf.Tensor, serve: Any) -> dict[str, tf.Tensor]:
         features, _ = self._workload.parse(examples)
         key = tf.io.parse_example(examples, {"key": tf.io.FixedLenFeature([], tf.string, "")})
         inputs = {name: features[name] for name in self._workload.input_specs()}
-        return {**self._serve(**inputs), **key}
+        return {**serve(**inputs), **key}
 
 
 class _Untracked:

@@ -18,7 +18,7 @@ from trainer.examples.stream import (
     is_streamed,
     plan_blocks,
 )
-from trainer.examples.tables import Decoder, SplitChunks, read_table
+from trainer.examples.tables import Decoder, SplitChunks
 from trainer.training.facts import find_facts, read_facts
 from trainer.training.schedule import Schedule
 from trainer.workloads.base import Workload
@@ -36,29 +36,24 @@ class Job:
     manifest: Manifest
     train: Split
     eval: Split
+    decoder: Decoder
+    """The decoder of both splits' records."""
     stream: Stream | None = None
     """The order and blocks of the training examples, if they do not fit in memory."""
     finish: threading.Event = field(default_factory=threading.Event)
     """Set by the chief to end training before its last step."""
 
-    @property
-    def decoder(self) -> Decoder:
-        """The decoder of this job's records."""
-        return Decoder(workload=self.workload, compression=self.manifest.compression)
-
     def train_tables(self) -> Tables:
         """Return the training examples, read into memory or block by block."""
         if self.stream:
             return BlockTables(self.stream, self.decoder)
-        return WholeTable(
-            read_table(self.train, self.workload, compression=self.manifest.compression)
-        )
+        return WholeTable(self.decoder.read_split(self.train))
 
     def eval_tables(self) -> Iterable[Any]:
         """Return the eval split: one table in memory, or small ones read anew in each iteration."""
         if is_streamed(self.config, self.eval, self.decoder):
             return SplitChunks(self.eval, self.decoder)
-        return [read_table(self.eval, self.workload, compression=self.manifest.compression)]
+        return [self.decoder.read_split(self.eval)]
 
     @property
     def total_steps(self) -> int:
@@ -143,6 +138,7 @@ def make_job(config: TrainConfig, cluster: Cluster, folders: Folders, stop: thre
         manifest=manifest,
         train=train,
         eval=evaluation,
+        decoder=decoder,
         stream=_plan_stream(config, cluster, train, decoder),
     )
 
