@@ -10,6 +10,7 @@ import pytest
 
 from components.check_model.step import wire_requests
 from tests.support.untrained import export_untrained
+from trainer.workloads import load_workload
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -18,7 +19,7 @@ import sys
 from kfp.dsl import Artifact, Model
 from components.check_model.component import check_model
 model, golden = Model(uri=sys.argv[1]), Artifact(uri=sys.argv[2])
-print(check_model.python_func(workload="mnist", model=model, golden=golden))
+print(check_model.python_func(model=model, golden=golden))
 """
 IMAGES = [np.full((28, 28), 7 * number, np.uint8) for number in range(3)]
 
@@ -48,7 +49,7 @@ def test_predictions_are_as_offline_in_every_wire_form(tmp_path, model):
     done = check(tmp_path, *model)
 
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 3 * len(wire_requests("mnist", model[1]["instances"]))
+    assert int(done.stdout) == 3 * len(wire_requests(load_workload("mnist"), model[1]["instances"]))
 
 
 def test_an_error_names_the_wire_form_in_one_line(tmp_path, model):
@@ -90,11 +91,9 @@ def test_a_server_that_does_not_start_is_an_error(tmp_path, model):
     ids=["mnist", "cifar10", "taxi"],
 )
 def test_all_forms_of_an_instance_mean_the_same(workload, instance, forms):
-    from trainer.workloads import load_workload
-
     loaded = load_workload(workload)
 
-    found = wire_requests(workload, [instance])
+    found = wire_requests(loaded, [instance])
 
     assert set(found) == forms
     expected = loaded.parse_instance(instance)
