@@ -17,6 +17,7 @@ from trainer.suggest import did_you_mean
 
 AT_LEAST, AT_MOST = "at_least", "at_most"
 DIRECTIONS = (AT_LEAST, AT_MOST)
+_TINY, _LARGE = 1e-3, 1e3
 EXAMPLE = '{"accuracy": 0.985, "loss": {"at_most": 0.1}}'
 
 
@@ -30,7 +31,7 @@ class Limit:
 
     def __str__(self) -> str:
         """Return the limit in words, such as `at most 3.2`."""
-        return f"{self.direction.replace('_', ' ')} {self.value:g}"
+        return f"{self.direction.replace('_', ' ')} {_plain(self.value)}"
 
     def margin(self, value: float) -> float:
         """Return the distance of a metric from the limit, negative if the limit is not met."""
@@ -121,8 +122,14 @@ def judge(metrics: Mapping[str, float], limits: Sequence[Limit]) -> Judgement:
 
 
 def format_metric(value: float) -> str:
-    """Format a metric with four decimals, or three significant digits if it is tiny."""
-    return f"{value:.4f}" if value == 0 or abs(value) >= 0.001 else f"{value:.3g}"  # noqa: PLR2004
+    """Format a metric with four decimals, one if it is large, or three digits if it is tiny."""
+    if value != 0 and abs(value) < _TINY:
+        return f"{value:.3g}"
+    return f"{value:.4f}" if abs(value) < _LARGE else f"{value:.1f}"
+
+
+def _plain(value: float) -> str:
+    return f"{value:.12g}"
 
 
 def _compare(limit: Limit, value: float) -> tuple[bool, str]:
@@ -134,7 +141,7 @@ def _compare(limit: Limit, value: float) -> tuple[bool, str]:
     if limit.margin(value) >= 0:
         return True, f"{limit.metric} {shown} is {limit}"
     missed = "above" if limit.direction == AT_MOST else "below"
-    return False, f"{limit.metric} {shown} is {missed} {limit.value:g}"
+    return False, f"{limit.metric} {shown} is {missed} {_plain(limit.value)}"
 
 
 def _directions(metric: str, threshold: Any) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ import json
 import textwrap
 from typing import Any
 
-from components.evaluate.thresholds import Limit, read_limits, with_threshold
+from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
 from components.run_summary.settings import THRESHOLDS
 from components.run_summary.summary import USER_ERROR_PREFIX, Summary
 from components.vertex.resource_name import ResourceName
@@ -127,7 +127,7 @@ def metric_of(run: Summary) -> str:
         name = min(limits, key=lambda limit: _relative_margin(limit, run)).metric
     else:
         name = next((name for name in run.metrics if not name.startswith("num_")), "")
-    return f"{name} {run.metrics[name]:.4f}" if name else ""
+    return f"{name} {format_metric(run.metrics[name])}" if name else ""
 
 
 def limits_of(run: Summary) -> tuple[Limit, ...]:
@@ -146,7 +146,7 @@ def limits_of(run: Summary) -> tuple[Limit, ...]:
 def metric_text(run: Summary, name: str) -> str:
     """Return a metric with its limits: `0.9871 (at least 0.985)`."""
     value = run.metrics[name]
-    text = f"{value}" if isinstance(value, int) else f"{value:.4f}"
+    text = f"{value}" if isinstance(value, int) else format_metric(value)
     limits = " and ".join(str(limit) for limit in limits_of(run) if limit.metric == name)
     return f"{text} ({limits})" if limits else text
 

@@ -132,7 +132,7 @@ def test_a_number_has_errors_and_deciles_without_the_missing_label(regression):
 def test_the_gate_names_directions(regression):
     assert regression.judgement.verdict == "failed"
     first, second = regression.judgement.reasons
-    assert first.endswith("is at most 1e+06")
+    assert first.endswith("is at most 1000000")
     assert second.endswith("is below 2")
 
 

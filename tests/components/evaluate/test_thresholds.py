@@ -44,6 +44,11 @@ def test_a_near_miss_is_not_rounded_away():
     assert judgement.reasons == ("accuracy 0.98499 is below 0.985",)
 
 
+def test_large_metrics_and_limits_are_written_out():
+    judgement = judge({"rmse": 1234567.89}, read_limits({"rmse": 1000000}))
+    assert judgement.reasons == ("rmse 1234567.9 is above 1000000",)
+
+
 def test_a_metric_that_is_not_a_number_fails():
     judgement = judge({"loss": math.nan}, read_limits({"loss": 1.0}))
     assert judgement.verdict == "failed"
