@@ -12,7 +12,7 @@ from kfp.dsl import ClassificationMetrics, Metrics
 
 from components.check_model.step import wire_requests
 from components.errors import StepError
-from components.evaluate.held_out import error_sizes, golden_groups
+from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
 from components.evaluate.step import evaluate_model
 from components.predict.parity import check_parity
 from components.predict.table import format_table
@@ -68,9 +68,11 @@ def rows_of(label):
 class Evaluated:
     """The step's outputs for an untrained model of a table."""
 
-    def __init__(self, folder: Path, label, *, thresholds: str = "{}", rows=None, **options):
+    def __init__(
+        self, folder: Path, label, *, thresholds: str = "{}", rows=None, features=FEATURES
+    ):
         rows = rows or rows_of(label)
-        table, _ = adapted(Table(FEATURES, label=label, name="t", **options), rows)
+        table, _ = adapted(Table(features, label=label, name="t"), rows)
         keras.utils.set_random_seed(1)
         self.model_dir, examples = folder / "model", folder / "examples"
         export_model(table.build_model(), table, str(self.model_dir))
@@ -183,18 +185,19 @@ def test_a_class_that_is_only_in_the_test_split_is_left_out(tmp_path):
     label = Classes("y", values=("a", "b"))
     rows = rows_of(label)
     rows[3]["y"] = "new"
-    evaluated = Evaluated(tmp_path, label, rows=rows)
+    evaluated = Evaluated(tmp_path, label, rows=rows, features=FEATURES[:1])
     assert evaluated.metrics.metadata["num_unlabelled"] == 2
     assert evaluated.metrics.metadata["num_examples"] == NUM_ROWS - 2
     assert {*evaluated.golden["labels"]} == {"a", "b"}
     assert sum(map(sum, json.loads(Path(evaluated.confusion.path).read_text())["confusion"])) == 38
 
 
-def test_a_split_without_labels_is_named(tmp_path):
+def test_a_split_without_labels_is_named(regression, tmp_path):
     rows = [{name: value for name, value in row.items() if name != "y"} for row in rows_of(None)]
-    label = Classes("y", values=("a", "b"))
+    write_examples(tmp_path / "examples", rows)
+    predictor = load_predictor(str(regression.model_dir))
     with pytest.raises(StepError, match=r"'test'.*label 'y'"):
-        Evaluated(tmp_path, label, rows=rows)
+        read_held_out(str(tmp_path / "examples"), predictor)
 
 
 def test_a_metric_of_another_kind_is_named_before_the_examples_are_read(regression, tmp_path):
