@@ -59,6 +59,12 @@ def evaluate_model(
     workload = predictor.workload
     check_metrics(limits, metric_names(workload), owner=workload.name)
     held_out = read_held_out(examples_dir, predictor)
+    if held_out.num_unlabelled:
+        logger.warning(
+            "%d examples of the test split are left out: their label is missing, or a class that"
+            " the train split does not have",
+            held_out.num_unlabelled,
+        )
     evaluation = score(held_out.predictions, held_out.labels, workload)
     judgement = judge(evaluation.metrics, limits)
     log_metrics(metrics, evaluation, num_unlabelled=held_out.num_unlabelled)

@@ -8,14 +8,14 @@ from components.errors import StepError
 from components.predict.table import shown_label
 
 TOLERANCE = 1e-5
-KEY = "key"  # of an instance, which a server returns with its prediction
 
 
 def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence[Any]) -> float:
     """Return the largest difference between a number online and offline.
 
-    Predictions are any JSON. Texts, whole numbers, and the keys and lengths of structures must be
-    the same; other numbers may differ by 1e-5, relative to the number where it is above 1.
+    Predictions are any JSON. Texts, whole numbers and the lengths of lists must be the same; other
+    numbers may differ by 1e-5, relative to the number where it is above 1. Further fields online,
+    such as the key of an instance, are ignored.
 
     Args:
         online: Predictions of the endpoint.
@@ -33,7 +33,7 @@ def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence
     worst, message = 0.0, ""
     for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
         place = f"instance {index} (true label {shown_label(labels[index])})"
-        for name, difference, numbers in _differences(_without_key(ours), golden, place=place):
+        for name, difference, numbers in _differences(ours, golden, place=place):
             if difference > worst:
                 worst = difference
                 message = (
@@ -45,12 +45,6 @@ def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence
     return worst
 
 
-def _without_key(prediction: Any) -> Any:
-    if not isinstance(prediction, dict):
-        return prediction
-    return {name: value for name, value in prediction.items() if name != KEY}
-
-
 def _differences(
     online: Any, offline: Any, *, place: str, name: str = "the prediction"
 ) -> Iterator[tuple[str, float, str]]:
@@ -60,9 +54,8 @@ def _differences(
         StepError: Something else differs.
     """
     if isinstance(offline, dict) and isinstance(online, dict):
-        if set(online) != set(offline):
-            fields = [", ".join(sorted(one)) or "none" for one in (online, offline)]
-            raise StepError(f"{place}: the fields are {fields[0]} online, {fields[1]} offline")
+        if missing := sorted(set(offline) - set(online)):
+            raise StepError(f"{place}: {missing[0]!r} is only in the prediction offline")
         for field, value in offline.items():
             yield from _differences(online[field], value, place=place, name=field)
     elif isinstance(offline, list) and isinstance(online, list):

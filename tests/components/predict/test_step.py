@@ -183,7 +183,7 @@ def test_predictions_of_any_kind_are_compared(online, offline, difference):
         ({"value": None}, {"value": 1.0}, "value is None online, 1.0 offline"),
         ({"labels": ["a"]}, {"labels": ["a", "b"]}, "labels has 1 values online, 2 offline"),
         ({"labels": ["a"]}, {"labels": ["b"]}, r"labels\[0\] is 'a' online, 'b' offline"),
-        ({"value": 1.0}, {"price": 1.0}, "fields are value online, price offline"),
+        ({"value": 1.0}, {"price": 1.0}, "'price' is only in the prediction offline"),
         ({"size": 2}, {"size": 1}, "size is 2 online, 1 offline"),
         ("a", {"value": 1.0}, "the prediction is 'a' online"),
         ({"found": 1}, {"found": True}, "found is 1 online, True offline"),
