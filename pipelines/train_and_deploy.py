@@ -151,7 +151,8 @@ def train_and_deploy(
                     dedicated_resources_max_replica_count=1,
                 ).set_display_name("deploy-model")
                 predicted = predict(**served, golden=golden, **location).after(deployed)
-                promoted = promote(**served, **location).after(predicted)
+                reasons = evaluated.outputs["reasons"]
+                promoted = promote(**served, reasons=reasons, **location).after(predicted)
                 for task in (uploaded, endpoint, deployed, predicted, promoted):
                     task.set_caching_options(False)
 
