@@ -85,7 +85,7 @@ def test_metrics(folder: Path, workload: str) -> dict[str, float]:
 
     predictor = load_predictor(str(folder / "model"))
     data = read_held_out(str(examples(workload)), predictor)
-    return score(data.probabilities, data.labels, list(predictor.workload.labels)).metrics
+    return score(data.predictions, data.labels, predictor.workload).metrics
 
 
 def train(shape: Shape, *flags: str, workload: str = "mnist") -> Result:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.evaluate.thresholds import DIRECTIONS, read_limits, with_threshold
 from components.json_object import parse_object
 from components.plan_training.cluster_file import ClusterFile, load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
@@ -18,8 +19,9 @@ from trainer.config.settings import check_settings, find_setting, same_setting, 
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ClusterError, ConfigError
 from trainer.json_types import Json
+from trainer.serving.evaluate import metric_names
 from trainer.suggest import did_you_mean
-from trainer.workloads.loading import BUILT_IN, valid_name, workload_name
+from trainer.workloads.loading import BUILT_IN, load_workload, valid_name, workload_name
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +37,7 @@ DISPLAY_NAME = {
 }
 # The settings of PrepareOptions that are parameters of the pipeline, not keys of `prepare`.
 RUN_PREPARE_SETTINGS = ("max_examples", "trust_files")
-# Metrics of the built-in workloads.
-METRICS = ("accuracy", "auc", "loss")
+_DIRECTIONS = tuple(f".{direction}" for direction in DIRECTIONS)
 # The trainer's settings that the pipeline sets.
 PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
 
@@ -61,8 +62,10 @@ class RunConfig:
     endpoint_name: str = setting("name of the endpoint that serves the model", **DISPLAY_NAME)
     cluster: ClusterSpec = field(default_factory=ClusterSpec)
     train: dict[str, Any] = setting("settings of the trainer", factory=dict)
-    thresholds: dict[str, float] = setting(
-        "least metrics of a model to deploy; of the loss: the largest", factory=dict
+    thresholds: dict[str, Any] = setting(
+        "least metrics of a model to deploy, the largest where lower is better, or METRIC.at_least"
+        " and METRIC.at_most",
+        factory=dict,
     )
     prepare: dict[str, Any] = setting("settings of prepare_examples", factory=dict)
     serving_machine: str = setting("machine type of the endpoint", default="n1-standard-4")
@@ -99,6 +102,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         check_settings(self)
         check_labels(self.labels)
+        read_limits(self.thresholds)
         self.train_config()
         self.prepare_options()
 
@@ -211,6 +215,11 @@ def taxi() -> RunConfig:
     )
 
 
+def metrics_of(workload: str) -> list[str]:
+    """Return the metrics of a built-in workload, by its name."""
+    return list(metric_names(load_workload(workload)))
+
+
 RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist, "cifar10": cifar10, "taxi": taxi}
 
 
@@ -297,7 +306,7 @@ def _setting_keys(config: RunConfig) -> list[str]:
     groups: dict[str, Iterable[str]] = {
         "cluster": (f.name for f in dataclasses.fields(ClusterSpec)),
         "train": trainer_flags(),
-        "thresholds": METRICS if config.is_built_in else ["METRIC"],
+        "thresholds": metrics_of(config.workload) if config.is_built_in else ["METRIC"],
         "prepare": (
             f.name for f in dataclasses.fields(PrepareOptions) if f.name not in RUN_PREPARE_SETTINGS
         ),
@@ -310,16 +319,17 @@ def _setting_keys(config: RunConfig) -> list[str]:
 def _check_key(key: str, config: RunConfig) -> None:
     """Check the key of a setting; a label and a setting of the model may have any name.
 
-    A metric may have any name but a misspelt one: the evaluation checks that the model has it.
+    So may a metric of a user's workload, which is not loaded here: `pipelines.runs.workload_code`
+    checks it.
 
     Raises:
         ConfigError: there is no such setting; lists all.
     """
     allowed = _setting_keys(config)
     group, _, name = key.partition(".")
-    is_free = group in FREE_GROUPS or (
-        group == "thresholds" and not (config.is_built_in and did_you_mean(name, METRICS))
-    )
+    if group == "thresholds" and key.endswith(_DIRECTIONS):
+        key = key.rpartition(".")[0]
+    is_free = group in FREE_GROUPS or (group == "thresholds" and not config.is_built_in)
     if key not in allowed and not (is_free and name):
         hint = did_you_mean(key, allowed)
         raise ConfigError(f"unknown key {key!r};{hint} allowed are {', '.join(allowed)}")
@@ -345,5 +355,8 @@ def _with_setting(config: RunConfig, key: str, value: Any) -> RunConfig:
     if group == "cluster":
         cluster = dataclasses.replace(config.cluster, **{name: value})
         return dataclasses.replace(config, cluster=cluster)
-    changed: Any = {**getattr(config, group), name: value}
+    if group == "thresholds":
+        changed: Any = with_threshold(config.thresholds, name, value)
+        return dataclasses.replace(config, thresholds=changed)
+    changed = {**getattr(config, group), name: value}
     return dataclasses.replace(config, **{group: changed})

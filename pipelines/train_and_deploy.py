@@ -69,8 +69,8 @@ def train_and_deploy(
             workload.py, its name in the image, or a package.module.
         cluster: Shape, machines, GPUs, spot and time limit, a JSON object (configs/clusters).
         train: Flags of `python -m trainer.task`, a JSON object.
-        thresholds: Least value of each metric that gates the deployment (of the loss: the largest),
-            a JSON object.
+        thresholds: Limits of the metrics that gate the deployment, a JSON object: a number, the
+            least value (the largest where lower is better), or {"at_least": …, "at_most": …}.
         model_name: Display name of the model in the registry; an existing one gets a new version.
         endpoint_name: Display name of the endpoint; an existing one is reused.
         data_dir: Folder of raw data files; empty: they are downloaded.
@@ -122,13 +122,11 @@ def train_and_deploy(
             persistent_resource_id="",  # kfp.local cannot resolve GCPC's default placeholder
             **location,
         ).set_display_name("train")
-        evaluated = evaluate(
-            workload=workload, thresholds=thresholds, examples=examples, model=model
-        ).after(trained)
+        evaluated = evaluate(thresholds=thresholds, examples=examples, model=model).after(trained)
         golden = evaluated.outputs["golden"]
 
         with dsl.If(evaluated.outputs["verdict"] == "passed", name="if-passed"):
-            checked = check_model(workload=workload, model=model, golden=golden)
+            checked = check_model(model=model, golden=golden)
             found = find_version(display_name=model_name, model=model, **location).after(checked)
             found.set_caching_options(False)
 
@@ -153,7 +151,8 @@ def train_and_deploy(
                     dedicated_resources_max_replica_count=1,
                 ).set_display_name("deploy-model")
                 predicted = predict(**served, golden=golden, **location).after(deployed)
-                promoted = promote(**served, **location).after(predicted)
+                reasons = evaluated.outputs["reasons"]
+                promoted = promote(**served, reasons=reasons, **location).after(predicted)
                 for task in (uploaded, endpoint, deployed, predicted, promoted):
                     task.set_caching_options(False)
 

@@ -15,6 +15,7 @@ from typing import Any
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.json_types import Json
+from trainer.serving.evaluate import metric_names
 from trainer.workloads import load_workload
 from trainer.workloads.loading import is_path, package_digest
 
@@ -22,7 +23,7 @@ EXIT_WRONG = 2
 
 
 def describe(reference: str, train: Json) -> Json:
-    """Return a workload's name, label, models and settings, and the values given for these.
+    """Return a workload's name, label, metrics, models and settings, and values given for these.
 
     The settings of the training are checked against the workload.
 
@@ -37,6 +38,7 @@ def describe(reference: str, train: Json) -> Json:
         "name": workload.name,
         "label": {"kind": type(workload.label).__name__, "column": workload.label.column},
         "labels": list(workload.labels),
+        "metrics": list(metric_names(workload)),
         "models": list(workload.recipes),
         "settings": {
             name: {"type": one.kind.__name__, "default": one.default}

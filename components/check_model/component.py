@@ -8,16 +8,13 @@ from components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def check_model(
-    workload: str, model: Input[UnmanagedContainerModel], golden: Input[Artifact]
-) -> int:
+def check_model(model: Input[UnmanagedContainerModel], golden: Input[Artifact]) -> int:
     """Start the model's prediction server in this step and send it requests in every wire form.
 
     On Vertex AI a deployed model without traffic cannot get requests, so this is the last check
     before users' requests reach the model.
 
     Args:
-        workload: Name of the model's workload.
         model: The trained model.
         golden: Instances with offline predictions, JSON.
 
@@ -28,4 +25,4 @@ def check_model(
     from components.errors import errors_in_one_line
 
     with errors_in_one_line():
-        return check_served_model(workload, model_dir=model.path, golden_path=golden.path)
+        return check_served_model(model.path, golden_path=golden.path)

@@ -8,7 +8,10 @@ from typing import Any
 
 from components.check_model.server import local_session, serving
 from components.errors import StepError
+from components.model_version.saved_model import DESCRIPTION
 from components.predict.parity import check_parity
+from trainer.workloads.base import Workload
+from trainer.workloads.description import read_description
 
 logger = logging.getLogger(__name__)
 
@@ -16,11 +19,10 @@ REQUEST_TIMEOUT_SECONDS = 60.0
 KEY = "key"
 
 
-def check_served_model(workload: str, *, model_dir: str, golden_path: str) -> int:
+def check_served_model(model_dir: str, *, golden_path: str) -> int:
     """Serve a model on this machine and compare its predictions with the golden ones.
 
     Args:
-        workload: Name of the model's workload, such as `mnist`.
         model_dir: The SavedModel.
         golden_path: JSON file that `evaluate` wrote: instances, offline predictions, true labels.
 
@@ -32,8 +34,9 @@ def check_served_model(workload: str, *, model_dir: str, golden_path: str) -> in
             wire form.
     """
     golden = json.loads(Path(golden_path).read_text())
-    requests_by_form = wire_requests(workload, golden["instances"])
     with serving(model_dir) as url:
+        workload = read_description(json.loads(Path(model_dir, DESCRIPTION).read_text()))
+        requests_by_form = wire_requests(workload, golden["instances"])
         for form, instances in requests_by_form.items():
             _check_form(url, form, instances, golden)
     num_compared = sum(map(len, requests_by_form.values()))
@@ -42,13 +45,10 @@ def check_served_model(workload: str, *, model_dir: str, golden_path: str) -> in
     return num_compared
 
 
-def wire_requests(workload: str, instances: list[Any]) -> dict[str, list[Any]]:
+def wire_requests(workload: Workload, instances: list[Any]) -> dict[str, list[Any]]:
     """Return the instances in each form that a request may have, by the name of the form."""
-    from trainer.workloads import load_workload
-
-    loaded = load_workload(workload)
-    rows = [loaded.parse_instance(instance) for instance in instances]
-    forms = [loaded.wire_forms({name: value[()] for name, value in row.items()}) for row in rows]
+    rows = [workload.parse_instance(instance) for instance in instances]
+    forms = [workload.wire_forms({name: value[()] for name, value in row.items()}) for row in rows]
     found = {name: [form[name] for form in forms] for name in forms[0]}
     first = next(iter(found.values()))
     if all(isinstance(instance, dict) for instance in first):

@@ -11,7 +11,6 @@ from components.image import IMAGE
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def evaluate(
-    workload: str,
     thresholds: str,
     examples: Input[Dataset],
     model: Input[UnmanagedContainerModel],
@@ -23,12 +22,11 @@ def evaluate(
     """Evaluate a model on the test split and compare its metrics with the thresholds.
 
     Args:
-        workload: Name of the model's workload.
-        thresholds: JSON, such as {"accuracy": 0.985}.
+        thresholds: JSON, such as {"accuracy": 0.985} or {"rmse": {"at_most": 3.2}}.
         examples: The prepared dataset.
         model: The trained model.
         metrics: Every metric of the test split.
-        confusion: The confusion matrix.
+        confusion: The confusion matrix of classes.
         golden: Ten instances with the model's offline predictions, JSON.
         report: HTML page.
 
@@ -41,7 +39,6 @@ def evaluate(
     report.uri += ".html"  # so that a browser opens it as a page
     with errors_in_one_line():
         judgement = evaluate_model(
-            workload,
             thresholds=thresholds,
             examples_dir=examples.path,
             model_dir=model.path,

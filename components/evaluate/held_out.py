@@ -1,6 +1,6 @@
 """The test split with the model's predictions for it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -8,89 +8,182 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from components.errors import StepError
+from trainer.serving.evaluate import LIKELY, find_labelled
+from trainer.workloads.labels import Label, Multilabel, Regression
+
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor
 
 NUM_GOLDEN = 10
-NUM_MISTAKES = 24
+NUM_SHOWN = 24
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """True and predicted classes of a split; row i of each array belongs to example i.
+    """Labels and predictions of a split; row i of each array belongs to example i.
+
+    Examples without a label are left out.
 
     Attributes:
-        labels: True classes [n].
-        probabilities: Predicted probabilities [n, classes].
+        label: What is predicted.
+        names: Names of the classes or labels.
+        labels: True labels, as Workload.parse returns them.
+        predictions: Values [n] of a Regression, else probabilities [n, names].
         golden: Indices of the examples whose predictions the deployed model must repeat.
-        mistakes: Indices of the examples to show in the report.
+        mistakes: Indices of the examples to show in the report, the worst first.
         rows: Raw features of the golden examples and mistakes, by index.
         format_instance: Makes an instance from such a row.
+        num_mistakes: Number of wrong predictions; of a Regression, all examples.
+        num_unlabelled: Number of examples without a label.
     """
 
-    labels: NDArray[np.int64]
-    probabilities: NDArray[np.float32]
+    label: Label
+    names: Sequence[str]
+    labels: NDArray[Any]
+    predictions: NDArray[np.float32]
     golden: list[int]
     mistakes: list[int]
     rows: dict[int, Row]
     format_instance: Callable[[Row], Any]
+    num_mistakes: int = 0
+    num_unlabelled: int = 0
 
     def instance(self, index: int) -> Any:
         """Return an example as an instance of a prediction request."""
         return self.format_instance(self.rows[index])
 
+    def true_label(self, index: int) -> Any:
+        """Return the label of an example for JSON: a class, a list of labels, or a number."""
+        label = self.labels[index]
+        if isinstance(self.label, Regression):
+            return float(label)
+        return self._likely(label) if isinstance(self.label, Multilabel) else self.names[label]
+
+    def predicted_label(self, index: int) -> Any:
+        """Return the prediction for an example, of the type of `true_label`."""
+        predicted = self.predictions[index]
+        if isinstance(self.label, Regression):
+            return float(predicted)
+        if isinstance(self.label, Multilabel):
+            return self._likely(predicted)
+        return self.names[predicted.argmax()]
+
+    def confidence(self, index: int) -> float | None:
+        """Return the probability of the predicted class; None for other kinds of labels."""
+        if isinstance(self.label, Regression | Multilabel):
+            return None
+        return float(self.predictions[index].max())
+
+    def _likely(self, values: NDArray[Any]) -> list[str]:
+        return [name for name, value in zip(self.names, values, strict=True) if value >= LIKELY]
+
 
 def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "test") -> HeldOut:
-    """Read a split, verify its checksums, and predict all its examples.
+    """Read a split, verify its checksums, and predict all its examples that have a label.
 
     The split need not fit into memory: of the examples, only a few are kept.
 
     Raises:
         trainer.errors.InputError: The examples are missing, damaged or another workload's.
+        StepError: No example has a label.
     """
     # These import TensorFlow.
     from trainer.examples.manifest import checked_split, read_manifest
     from trainer.examples.tables import Decoder, SplitChunks
 
-    manifest = read_manifest(examples_dir, workload=predictor.workload.name)
-    decoder = Decoder(workload=predictor.workload, compression=manifest.compression, is_raw=True)
-    chunks = SplitChunks(checked_split(manifest, split), decoder)
+    workload = predictor.workload
+    manifest = read_manifest(examples_dir, workload=workload.name)
+    decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
+    checked = checked_split(manifest, split)
+    chunks = SplitChunks(checked, decoder)
+    output = "value" if isinstance(workload.label, Regression) else "probabilities"
     predicted = [
-        (labels.numpy(), predictor.predict_batch(features)["probabilities"])
-        for features, labels in chunks
+        (labels, predictor.predict_batch(features)[output])
+        for features, labels in _labelled(chunks, workload.label)
     ]
-    labels, probabilities = map(np.concatenate, zip(*predicted, strict=True))
-    golden = choose_golden(labels.tolist(), NUM_GOLDEN)
-    mistakes = find_mistakes(labels, probabilities, NUM_MISTAKES)
+    if not predicted:
+        raise StepError(
+            f"no example of the split {split!r} has the label {workload.label.column!r}, so the "
+            "model cannot be evaluated; give more examples, or other ratios of the splits"
+        )
+    labels, predictions = map(np.concatenate, zip(*predicted, strict=True))
+    golden = choose_golden(golden_groups(labels, workload.label).tolist(), NUM_GOLDEN)
+    sizes = error_sizes(predictions, labels, workload.label)
+    mistakes = find_largest(sizes, NUM_SHOWN)
+    labelled = (features for features, _ in _labelled(chunks, workload.label))
     return HeldOut(
+        label=workload.label,
+        names=workload.labels,
         labels=labels,
-        probabilities=probabilities,
+        predictions=predictions,
         golden=golden,
         mistakes=mistakes,
-        rows=_rows((features for features, _ in chunks), {*golden, *mistakes}),
-        format_instance=predictor.workload.format_instance,
+        rows=_rows(labelled, {*golden, *mistakes}),
+        format_instance=workload.format_instance,
+        num_mistakes=int((sizes > 0).sum()),
+        num_unlabelled=checked.num_examples - len(labels),
     )
 
 
-def choose_golden(labels: Sequence[int], count: int) -> list[int]:
-    """Return `count` indices: the first example of each class, then the first of the others."""
-    first_of_class: dict[int, int] = {}
-    for index, label in enumerate(labels):
-        first_of_class.setdefault(int(label), index)
-    chosen = [first_of_class[label] for label in sorted(first_of_class)]
-    others = (index for index in range(len(labels)) if index not in chosen)
+def golden_groups(labels: NDArray[Any], label: Label) -> NDArray[Any]:
+    """Return a group for each example, each of which is to have a golden example.
+
+    It is the class, the first of several labels, or the tenth of the values that a number is in.
+    """
+    if isinstance(label, Multilabel):
+        return np.asarray(np.argmax(labels, axis=1))
+    if not isinstance(label, Regression):
+        return labels
+    ranks = labels.argsort(kind="stable").argsort(kind="stable")
+    return ranks * NUM_GOLDEN // len(labels)
+
+
+def choose_golden(groups: Sequence[int], count: int) -> list[int]:
+    """Return `count` indices: the first example of each group, then the first of the others."""
+    first_of_group: dict[int, int] = {}
+    for index, group in enumerate(groups):
+        first_of_group.setdefault(int(group), index)
+    chosen = [first_of_group[group] for group in sorted(first_of_group)]
+    others = (index for index in range(len(groups)) if index not in chosen)
     return (chosen + [index for index, _ in zip(others, range(count), strict=False)])[:count]
 
 
-def find_mistakes(
-    labels: NDArray[np.int64], probabilities: NDArray[np.float32], count: int
-) -> list[int]:
-    """Return the indices of the wrong predictions with the highest probability, in that order."""
-    wrong = (probabilities.argmax(axis=1) != labels).nonzero()[0]
-    surest = (-probabilities[wrong].max(axis=1)).argsort(kind="stable")
-    return [int(index) for index in wrong[surest][:count]]
+def error_sizes(
+    predictions: NDArray[np.float32], labels: NDArray[Any], label: Label
+) -> NDArray[Any]:
+    """Return the size of the error of each prediction, 0 for a right one.
+
+    Of a number it is the distance, of a wrong class the probability that it got, and of several
+    labels at once the largest distance of a probability from 0 or 1, if one of them is wrong.
+    """
+    if isinstance(label, Regression):
+        return np.asarray(np.abs(predictions - labels))
+    if isinstance(label, Multilabel):
+        is_wrong = ((predictions >= LIKELY) != (labels >= LIKELY)).any(axis=1)
+        return np.where(is_wrong, np.abs(predictions - labels).max(axis=1), 0)
+    return np.where(predictions.argmax(axis=1) != labels, predictions.max(axis=1), 0)
+
+
+def find_largest(sizes: NDArray[Any], count: int) -> list[int]:
+    """Return the indices of the `count` largest sizes above 0, the largest first."""
+    order = (-sizes).argsort(kind="stable")[:count]
+    return [int(index) for index in order if sizes[index] > 0]
+
+
+def _labelled(chunks: Iterable[Any], label: Label) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Yield the features and labels of the examples that have a label."""
+    import tensorflow as tf
+
+    for features, labels in chunks:
+        is_labelled = find_labelled(labels.numpy(), label)
+        if is_labelled.all():
+            yield features, labels.numpy()
+        elif is_labelled.any():
+            kept = {name: tf.boolean_mask(one, is_labelled) for name, one in features.items()}
+            yield kept, labels.numpy()[is_labelled]
 
 
 def _rows(chunks: Iterable[dict[str, Any]], indices: set[int]) -> dict[int, Row]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from components.evaluate.held_out import HeldOut
+from trainer.workloads.labels import Binary, Classes
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics
@@ -26,10 +27,12 @@ class RocCurve:
 
 def roc_curve(held_out: HeldOut) -> RocCurve | None:
     """Return the curve at 100 quantiles of the scores; None unless both of two classes occur."""
-    labels = held_out.labels.astype(bool)
-    if held_out.probabilities.shape[1] != NUM_CLASSES or labels.all() or not labels.any():
+    if not isinstance(held_out.label, Binary | Classes) or len(held_out.names) != NUM_CLASSES:
         return None
-    scores = held_out.probabilities[:, 1]
+    labels = held_out.labels.astype(bool)
+    if labels.all() or not labels.any():
+        return None
+    scores = held_out.predictions[:, 1]
     thresholds = np.unique(np.quantile(scores, np.linspace(0, 1, NUM_POINTS), method="nearest"))
     taken = [
         [np.mean(scores[is_class] >= limit) for limit in thresholds[::-1]]

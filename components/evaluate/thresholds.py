@@ -1,21 +1,46 @@
-"""The gate: thresholds of metrics, and the verdict on a model."""
+"""The gate: thresholds of metrics, and the verdict on a model.
+
+A threshold has directions, as in {"rmse": {"at_most": 3.2}}. A plain number is the least value of a
+metric, or the largest of one where lower is better.
+"""
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.errors import StepError
+from trainer.errors import ConfigError
 from trainer.json_types import Json
+from trainer.serving.evaluate import LOWER_IS_BETTER
+from trainer.suggest import did_you_mean
 
-LOWER_IS_BETTER = frozenset({"loss"})
-EXAMPLE = '{"accuracy": 0.985}'
+AT_LEAST, AT_MOST = "at_least", "at_most"
+DIRECTIONS = (AT_LEAST, AT_MOST)
+_TINY, _LARGE = 1e-3, 1e3
+EXAMPLE = '{"accuracy": 0.985, "loss": {"at_most": 0.1}}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The least or the largest value that a metric of a good model may have."""
+
+    metric: str
+    direction: str
+    value: float
+
+    def __str__(self) -> str:
+        """Return the limit in words, such as `at most 3.2`."""
+        return f"{self.direction.replace('_', ' ')} {_plain(self.value)}"
+
+    def margin(self, value: float) -> float:
+        """Return the distance of a metric from the limit, negative if the limit is not met."""
+        return self.value - value if self.direction == AT_MOST else value - self.value
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Verdict on a model, with one reason for each threshold."""
+    """Verdict on a model, with one reason for each limit."""
 
     is_passed: bool
     reasons: tuple[str, ...]
@@ -26,43 +51,70 @@ class Judgement:
         return "passed" if self.is_passed else "failed"
 
 
-def parse_thresholds(text: str) -> dict[str, float]:
-    """Parse thresholds by metric from a JSON object; `{}` sets none.
+def parse_thresholds(text: str) -> tuple[Limit, ...]:
+    """Return the limits of a JSON object of thresholds by metric; `{}` sets none.
 
     Raises:
-        StepError: It is not a JSON object of finite numbers, or names a metric twice.
+        ConfigError: it is not a JSON object of thresholds, or names a metric twice.
     """
     try:
-        thresholds = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=float
-        )
+        thresholds = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        raise StepError(
+        raise ConfigError(
             f"thresholds is {text!r}, which is not JSON ({error}); write it as {EXAMPLE}"
         ) from error
     if not isinstance(thresholds, dict):
-        raise StepError(f"thresholds is {text!r}; it must be a JSON object such as {EXAMPLE}")
-    for name, value in thresholds.items():
-        if not isinstance(value, float) or not math.isfinite(value):
-            raise StepError(f"thresholds.{name} is {value!r}; it must be a finite number")
-    return thresholds
+        raise ConfigError(f"thresholds is {text!r}; it must be a JSON object such as {EXAMPLE}")
+    return read_limits(thresholds)
 
 
-def judge(metrics: Mapping[str, float], thresholds: Mapping[str, float]) -> Judgement:
-    """Compare metrics with thresholds: a loss must be at most its threshold, others at least.
+def read_limits(thresholds: Mapping[str, Any]) -> tuple[Limit, ...]:
+    """Return the limits that thresholds set.
 
     Raises:
-        StepError: A threshold names an unknown metric; lists the known ones.
+        ConfigError: a threshold is neither a number nor an object of numbers by direction.
     """
-    unknown = sorted(set(thresholds) - set(metrics))
-    if unknown:
-        known = ", ".join(sorted(metrics))
-        raise StepError(
-            f"thresholds has no metric {unknown[0]!r}; this workload's metrics are: {known}"
-        )
-    if not thresholds:
+    limits = []
+    for metric, threshold in thresholds.items():
+        for direction, value in _directions(metric, threshold).items():
+            _check(metric, direction, value)
+            limits.append(Limit(metric=metric, direction=direction, value=float(value)))
+    return tuple(limits)
+
+
+def with_threshold(thresholds: Mapping[str, Any], key: str, value: Any) -> Json:
+    """Return thresholds with another one; `key` is a metric, or METRIC.at_most or .at_least."""
+    metric, _, direction = key.partition(".")
+    if not direction:
+        return {**thresholds, metric: value}
+    others = _directions(metric, thresholds[metric]) if metric in thresholds else {}
+    return {**thresholds, metric: {**others, direction: value}}
+
+
+def check_metrics(limits: Sequence[Limit], known: Collection[str], *, owner: str) -> None:
+    """Check that a model has the metrics of all limits.
+
+    Raises:
+        ConfigError: it lacks one; lists those of `owner`.
+    """
+    for limit in limits:
+        if limit.metric not in known:
+            raise ConfigError(
+                f"thresholds.{limit.metric}: {owner} has no such metric;"
+                f"{did_you_mean(limit.metric, known)} it has {', '.join(known)}"
+            )
+
+
+def judge(metrics: Mapping[str, float], limits: Sequence[Limit]) -> Judgement:
+    """Compare metrics with limits.
+
+    Raises:
+        ConfigError: a limit names an unknown metric; lists the known ones.
+    """
+    check_metrics(limits, metrics, owner="the model")
+    if not limits:
         return Judgement(is_passed=True, reasons=("no threshold is set",))
-    results = [_compare(name, metrics[name], limit) for name, limit in thresholds.items()]
+    results = [_compare(limit, metrics[limit.metric]) for limit in limits]
     return Judgement(
         is_passed=all(is_met for is_met, _ in results),
         reasons=tuple(reason for _, reason in results),
@@ -70,30 +122,52 @@ def judge(metrics: Mapping[str, float], thresholds: Mapping[str, float]) -> Judg
 
 
 def format_metric(value: float) -> str:
-    """Format a metric with four decimals, or three significant digits if it is tiny."""
-    return f"{value:.4f}" if value == 0 or abs(value) >= 0.001 else f"{value:.3g}"  # noqa: PLR2004
+    """Format a metric with four decimals, one if it is large, or three digits if it is tiny."""
+    if value != 0 and abs(value) < _TINY:
+        return f"{value:.3g}"
+    return f"{value:.4f}" if abs(value) < _LARGE else f"{value:.1f}"
 
 
-def _compare(name: str, value: float, limit: float) -> tuple[bool, str]:
+def _plain(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def _compare(limit: Limit, value: float) -> tuple[bool, str]:
     if math.isnan(value):
-        return False, f"{name} is not a number; {limit:g} is required"
+        return False, f"{limit.metric} is not a number; {limit} is required"
     shown = format_metric(value)
-    if float(shown) == limit != value:  # rounding would say "0.985 is below 0.985"
+    if float(shown) == limit.value != value:  # rounding would say "0.985 is below 0.985"
         shown = repr(value)
-    if name in LOWER_IS_BETTER:
-        is_met = value <= limit
-        return is_met, f"{name} {shown} is {'at most' if is_met else 'above'} {limit:g}"
-    is_met = value >= limit
-    return is_met, f"{name} {shown} is {'at least' if is_met else 'below'} {limit:g}"
+    if limit.margin(value) >= 0:
+        return True, f"{limit.metric} {shown} is {limit}"
+    missed = "above" if limit.direction == AT_MOST else "below"
+    return False, f"{limit.metric} {shown} is {missed} {_plain(limit.value)}"
+
+
+def _directions(metric: str, threshold: Any) -> Mapping[str, Any]:
+    """Return the numbers of a threshold by direction."""
+    if isinstance(threshold, Mapping) and threshold:
+        return threshold
+    return {AT_MOST if metric in LOWER_IS_BETTER else AT_LEAST: threshold}
+
+
+def _check(metric: str, direction: str, value: Any) -> None:
+    if direction not in DIRECTIONS:
+        raise ConfigError(
+            f"thresholds.{metric} has no {direction!r};{did_you_mean(direction, DIRECTIONS)} "
+            f"allowed are {', '.join(DIRECTIONS)}"
+        )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
+        raise ConfigError(
+            f"thresholds.{metric} is {value!r}; it must be a number, or numbers by "
+            f"direction, as {{{AT_MOST}: 3.2}}"
+        )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Json:
     names = [name for name, _ in pairs]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise StepError(f"thresholds has {repeated[0]!r} twice; keep one")
+        raise ConfigError(f"thresholds has {repeated[0]!r} twice; keep one")
     return dict(pairs)
-
-
-def _no_constant(name: str) -> float:
-    raise StepError(f"thresholds has the value {name}; it must be a finite number")

@@ -43,9 +43,10 @@ def is_candidate(version: Json) -> bool:
     return bool(version.get("labels", {}).get(STATE_LABEL) == CANDIDATE)
 
 
-def set_default(api: VertexApi, version: ResourceName) -> None:
+def set_default(api: VertexApi, version: ResourceName, *, reasons: str = "") -> None:
     """Move the alias `default` to `version`, and `previous` to the former default.
 
+    The reasons of a run's verdict become the description of a version that the run promotes.
     The first version of a model is its default even as a candidate; it never becomes `previous`.
     The version is labelled as promoted first: teardown can complete an interrupted promotion.
     """
@@ -53,7 +54,7 @@ def set_default(api: VertexApi, version: ResourceName) -> None:
     former = with_alias(versions, DEFAULT)
     for found in versions:
         if str(found["versionId"]) == version.version and is_candidate(found):
-            _mark_promoted(api, version, found)
+            _mark_promoted(api, version, found, reasons=reasons)
     if former and str(former["versionId"]) != version.version and not is_candidate(former):
         add_alias(api, version_name(former), PREVIOUS)
     add_alias(api, version, DEFAULT)
@@ -66,6 +67,8 @@ def add_alias(api: VertexApi, version: ResourceName, alias: str) -> None:
     api.post(f"{version.name}:mergeVersionAliases", {"versionAliases": [alias]})
 
 
-def _mark_promoted(api: VertexApi, version: ResourceName, found: Json) -> None:
-    labels = {**found.get("labels", {}), STATE_LABEL: PROMOTED}
-    api.patch(f"{version.name}?updateMask=labels", {"labels": labels})
+def _mark_promoted(api: VertexApi, version: ResourceName, found: Json, *, reasons: str) -> None:
+    changes: Json = {"labels": {**found.get("labels", {}), STATE_LABEL: PROMOTED}}
+    if reasons:
+        changes["versionDescription"] = "; ".join(reasons.splitlines())
+    api.patch(f"{version.name}?updateMask={','.join(changes)}", changes)

@@ -27,8 +27,8 @@ def predict(
         model: The version, which is deployed.
         endpoint: The endpoint that it is deployed to.
         golden: Instances with offline predictions, JSON.
-        metrics: Latencies, and the largest difference of a probability.
-        table: Each prediction with its probability and the true label.
+        metrics: Latencies, and the largest difference from an offline prediction.
+        table: Each prediction with the true label.
     """
     from components.endpoint.deployments import moved_traffic
     from components.errors import errors_in_one_line

@@ -1,16 +1,21 @@
 """Comparison of online with offline predictions."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from components.errors import StepError
-from trainer.json_types import Json
+from components.predict.table import shown_label
 
-PROBABILITY_TOLERANCE = 1e-5
+TOLERANCE = 1e-5
 
 
-def check_parity(online: Sequence[Json], offline: Sequence[Json], labels: Sequence[str]) -> float:
-    """Return the largest difference between an online and an offline probability.
+def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence[Any]) -> float:
+    """Return the largest difference between a number online and offline.
+
+    Predictions are any JSON. Texts, whole numbers and the lengths of lists must be the same; other
+    numbers may differ by 1e-5, relative to the number where it is above 1. Further fields online,
+    such as the key of an instance, are ignored.
 
     Args:
         online: Predictions of the endpoint.
@@ -18,8 +23,8 @@ def check_parity(online: Sequence[Json], offline: Sequence[Json], labels: Sequen
         labels: True labels, for the message.
 
     Raises:
-        StepError: The number of predictions or a class differs, or a probability differs by more
-            than 1e-5; names the largest difference.
+        StepError: The number of predictions or something in them differs; names the first, or the
+            number with the largest difference.
     """
     if len(online) != len(offline):
         raise StepError(
@@ -27,37 +32,46 @@ def check_parity(online: Sequence[Json], offline: Sequence[Json], labels: Sequen
         )
     worst, message = 0.0, ""
     for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
-        place = f"instance {index} (true label {labels[index]})"
-        at, difference = _worst_class(_probabilities(ours, place), golden["probabilities"], place)
-        if ours.get("class") != golden["class"]:
-            raise StepError(
-                f"{place}: class {ours.get('class')} online, {golden['class']} offline; the "
-                f"largest difference of a probability is {difference:.3g}"
-            )
-        if difference > worst:
-            worst = difference
-            message = (
-                f"{place}: the probability of class {at} is {ours['probabilities'][at]:.7g} online "
-                f"and {golden['probabilities'][at]:.7g} offline; the difference {worst:.3g} "
-                f"exceeds {PROBABILITY_TOLERANCE:g}"
-            )
-    if worst > PROBABILITY_TOLERANCE:
+        place = f"instance {index} (true label {shown_label(labels[index])})"
+        for name, difference, numbers in _differences(ours, golden, place=place):
+            if difference > worst:
+                worst = difference
+                message = (
+                    f"{place}: {name} is {numbers}; the difference {worst:.3g} exceeds "
+                    f"{TOLERANCE:g}"
+                )
+    if worst > TOLERANCE:
         raise StepError(message)
     return worst
 
 
-def _probabilities(prediction: Json, place: str) -> list[float]:
-    values = prediction.get("probabilities") if isinstance(prediction, dict) else None
-    if not isinstance(values, list) or not all(isinstance(v, int | float) for v in values):
-        raise StepError(f"{place}: the endpoint's prediction has no list of probabilities")
-    return [float(value) for value in values]
+def _differences(
+    online: Any, offline: Any, *, place: str, name: str = "the prediction"
+) -> Iterator[tuple[str, float, str]]:
+    """Yield the name, the relative difference and both values of each number; nan is infinite.
+
+    Raises:
+        StepError: Something else differs.
+    """
+    if isinstance(offline, dict) and isinstance(online, dict):
+        if missing := sorted(set(offline) - set(online)):
+            raise StepError(f"{place}: {missing[0]!r} is only in the prediction offline")
+        for field, value in offline.items():
+            yield from _differences(online[field], value, place=place, name=field)
+    elif isinstance(offline, list) and isinstance(online, list):
+        if len(online) != len(offline):
+            raise StepError(
+                f"{place}: {name} has {len(online)} values online, {len(offline)} offline"
+            )
+        for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
+            yield from _differences(ours, golden, place=place, name=f"{name}[{index}]")
+    elif isinstance(offline, float) and _is_number(online):
+        difference = abs(online - offline) / max(1.0, abs(offline))
+        shown = f"{online:.7g} online and {offline:.7g} offline"
+        yield name, math.inf if math.isnan(difference) else difference, shown
+    elif online != offline or isinstance(online, bool) != isinstance(offline, bool):
+        raise StepError(f"{place}: {name} is {online!r:.200} online, {offline!r:.200} offline")
 
 
-def _worst_class(online: list[float], offline: list[float], place: str) -> tuple[int, float]:
-    """Return the class with the largest difference, and that difference; nan counts as infinite."""
-    if len(online) != len(offline):
-        raise StepError(f"{place}: {len(online)} probabilities online, {len(offline)} offline")
-    differences = [abs(a - b) for a, b in zip(online, offline, strict=True)]
-    finite = [math.inf if math.isnan(difference) else difference for difference in differences]
-    worst = max(finite, default=0.0)
-    return (finite.index(worst) if finite else 0), worst
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

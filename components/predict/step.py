@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from components.endpoint.traffic import WHOLE
 from components.predict.online_prediction import PredictResponse, request_predictions
 from components.predict.parity import check_parity
+from components.predict.table import format_table
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
 
 if TYPE_CHECKING:
     from kfp.dsl import Metrics
@@ -59,9 +59,9 @@ def predict_golden(
     difference = max(batch_difference, check_parity(alone, offline, labels))
     values = _measurements(batch, singles, difference)
     logger.info(
-        "predictions are as offline (largest difference of a probability: %.2g); the latency of "
+        "predictions are as offline (largest difference: %.2g); the latency of "
         "one instance is %.1f ms (median), %.1f ms (maximum)",
-        values["max_probability_difference"],
+        values["max_difference"],
         values["latency_ms_median"],
         values["latency_ms_max"],
     )
@@ -105,17 +105,6 @@ def num_requests(percentage: int) -> int:
     return math.ceil(math.log(MISS_PROBABILITY) / math.log(1 - percentage / WHOLE))
 
 
-def format_table(predictions: Sequence[Json], labels: Sequence[str]) -> str:
-    """Return the predictions as a table in plain text."""
-    lines = [f"{'index':>5}  {'class':<10} {'probability':>11}  {'true label':<10}  ok"]
-    for index, (prediction, label) in enumerate(zip(predictions, labels, strict=False)):
-        predicted = str(prediction.get("label", prediction.get("class")))
-        probability = max(prediction.get("probabilities") or [float("nan")])
-        mark = "yes" if predicted == label else "no"
-        lines.append(f"{index:>5}  {predicted:<10} {probability:>11.6f}  {label:<10}  {mark}")
-    return "\n".join(lines)
-
-
 def _measurements(
     batch: PredictResponse, singles: Sequence[PredictResponse], difference: float
 ) -> dict[str, float]:
@@ -125,5 +114,5 @@ def _measurements(
         "latency_ms_median": statistics.median(latencies),
         "latency_ms_max": max(latencies),
         "batch_latency_ms": batch.milliseconds,
-        "max_probability_difference": difference,
+        "max_difference": difference,
     }

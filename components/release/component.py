@@ -12,10 +12,12 @@ def promote(
     location: str,
     model: dsl.Input[VertexModel],
     endpoint: dsl.Input[VertexEndpoint],
+    reasons: str = "",
 ) -> str:
     """Move the alias `default` to this version and return its resource name.
 
-    Deployed versions of the same model without traffic are undeployed.
+    Deployed versions of the same model without traffic are undeployed. The reasons of the verdict
+    become the version's description.
     """
     from components.endpoint.deployments import undeploy_idle
     from components.errors import errors_in_one_line
@@ -26,7 +28,7 @@ def promote(
     api = connect(project, location)
     version = ResourceName.from_version_name(model.metadata["resourceName"])
     with errors_in_one_line():
-        set_default(api, version)
+        set_default(api, version, reasons=reasons)
         undeploy_idle(api, endpoint.metadata["resourceName"], keep=version)
     return version.name
 

@@ -32,7 +32,7 @@ def render(summary: Summary, *, usages: list[Usage]) -> str:
     facts = {
         "state": summary.state,
         "workload": summary.workload,
-        "verdict": summary.verdict,
+        "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(summary.reasons)])),
         **{name: f"{value:g}" for name, value in summary.metrics.items()},
         "model version": summary.model_version,
         "seconds": f"{summary.seconds:g}",

@@ -9,7 +9,8 @@ from trainer.json_types import Json
 from trainer.workloads import loading
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
-GROUPS = ("cluster", "train", "thresholds", "prepare")
+THRESHOLDS = "thresholds"
+GROUPS = ("cluster", "train", THRESHOLDS, "prepare")
 # Parameters that are not settings.
 PLACES = ("project", "location")
 WEBHOOK = "on_failure_url"
@@ -33,7 +34,7 @@ def settings_of(job: Json) -> dict[str, Any]:
         if isinstance(group, dict):
             found |= {
                 key if key.startswith(MODEL_PREFIX) else f"{name}.{key}": one
-                for key, one in sorted(group.items())
+                for key, one in sorted(_flat(name, group).items())
             }
         elif name == WORKLOAD:
             found[name] = shown_workload(value)
@@ -89,6 +90,17 @@ def _default(definition: Json) -> Any:
     value = definition["defaultValue"]
     is_whole = definition.get("parameterType") == "NUMBER_INTEGER" and isinstance(value, float)
     return int(value) if is_whole else value
+
+
+def _flat(name: str, group: Json) -> Json:
+    """Return the settings of a group, those of a threshold by direction as `rmse.at_most`."""
+    if name != THRESHOLDS:
+        return group
+    found: Json = {}
+    for metric, threshold in group.items():
+        directions = threshold if isinstance(threshold, dict) else {"": threshold}
+        found |= {f"{metric}.{direction}".rstrip("."): one for direction, one in directions.items()}
+    return found
 
 
 def _parsed(value: Any) -> Any:

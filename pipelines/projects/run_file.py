@@ -51,14 +51,14 @@ def with_run_file(config: RunConfig, path: Path) -> RunConfig:
 
 
 def place_of(setting: str, value: Any, path: Path) -> str:
-    """Return `FILE, line N: ` if a run.yaml gives a trainer's setting this value, else "".
+    """Return `FILE, line N: ` if a run.yaml gives a setting this value, else "".
 
     Args:
-        setting: of the trainer, as `batch_size` or `model.units`.
+        setting: of the trainer, as `batch_size`, or one with its group, as `model.units`.
         value: the run's value, which --set may have given.
         path: the run.yaml.
     """
-    key = setting if setting.startswith(f"{MODEL_GROUP}.") else f"train.{setting}"
+    key = setting if "." in setting else f"train.{setting}"
     group, _, name = key.partition(".")
     values, lines = _load(path)
     given = values.get(group, {}).get(name)

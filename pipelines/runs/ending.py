@@ -13,6 +13,7 @@ from components.run_summary.summary import GATE_FAILED, Summary
 from pipelines.config import RunConfig
 from pipelines.runs.execute import RunResult
 from pipelines.runs.hints import after_failure, command, stop_command
+from pipelines.runs.tables import limits_of, metric_text
 from pipelines.target.places import Target
 
 NUM_DRIFT_SHOWN = 3
@@ -38,7 +39,7 @@ def print_result(
     reasons = evaluated.get("reasons", "").splitlines()
     logs = _inside(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
     facts = {
-        **_metrics(summary, config),
+        **_metrics(summary),
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
         "model version": _version(summary),
         "report": evaluated.get("report", {}).get("uri", ""),
@@ -117,13 +118,10 @@ def _prediction_lines(uri: str) -> list[str]:
     return [*path.read_text().strip().strip("`").strip("\n").splitlines(), ""]
 
 
-def _metrics(summary: Summary, config: RunConfig) -> dict[str, str]:
+def _metrics(summary: Summary) -> dict[str, str]:
     """Return the metrics with thresholds."""
-    return {
-        f"test {name}": f"{summary.metrics[name]:.4f} (threshold {threshold:g})"
-        for name, threshold in config.thresholds.items()
-        if name in summary.metrics
-    }
+    names = dict.fromkeys(limit.metric for limit in limits_of(summary))
+    return {f"test {name}": metric_text(summary, name) for name in names if name in summary.metrics}
 
 
 def _drift(summary: Summary) -> str:

@@ -4,7 +4,8 @@ import json
 import textwrap
 from typing import Any
 
-from components.evaluate.thresholds import LOWER_IS_BETTER
+from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
+from components.run_summary.settings import THRESHOLDS
 from components.run_summary.summary import USER_ERROR_PREFIX, Summary
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import leaf_tasks
@@ -12,6 +13,7 @@ from pipelines.resources import Table
 from pipelines.runs.facts import changed_settings
 from pipelines.runs.view import view_of
 from trainer import paths
+from trainer.errors import ConfigError
 from trainer.json_types import Json
 
 WIDTH = 80
@@ -58,7 +60,7 @@ def run_lines(run: Summary, job: Json) -> list[str]:
         "result": ": ".join(filter(None, [run.outcome, "; ".join(run.reasons)])),
         "state": run.state,
         "model version": run.model_version + _unchanged(run),
-        **{f"test {name}": _metric(run, name) for name in sorted(run.metrics)},
+        **{f"test {name}": metric_text(run, name) for name in sorted(run.metrics)},
         "settings": settings_text(run.settings),
         "data": _digest(run.data_digest),
         "code": run.code_digest,
@@ -120,14 +122,38 @@ def aligned(table: Table) -> list[str]:
 
 def metric_of(run: Summary) -> str:
     """Return the metric with the smallest margin over its threshold: `accuracy 0.9871`."""
-    margins = {
-        name: (value - run.settings[f"thresholds.{name}"]) * (-1 if name in LOWER_IS_BETTER else 1)
-        for name, value in run.metrics.items()
-        if f"thresholds.{name}" in run.settings
-    }
-    gating = sorted(margins, key=lambda name: margins[name])
-    names = gating or [name for name in run.metrics if not name.startswith("num_")]
-    return f"{names[0]} {run.metrics[names[0]]:.4f}" if names else ""
+    limits = [limit for limit in limits_of(run) if limit.metric in run.metrics]
+    if limits:
+        name = min(limits, key=lambda limit: _relative_margin(limit, run)).metric
+    else:
+        name = next((name for name in run.metrics if not name.startswith("num_")), "")
+    return f"{name} {format_metric(run.metrics[name])}" if name else ""
+
+
+def limits_of(run: Summary) -> tuple[Limit, ...]:
+    """Return the limits that a run's thresholds set; () if they are no such thresholds."""
+    thresholds: Json = {}
+    try:
+        for name, value in run.settings.items():
+            group, _, key = name.partition(".")
+            if group == THRESHOLDS:
+                thresholds = with_threshold(thresholds, key, value)
+        return read_limits(thresholds)
+    except ConfigError:  # of a package from elsewhere
+        return ()
+
+
+def metric_text(run: Summary, name: str) -> str:
+    """Return a metric with its limits: `0.9871 (at least 0.985)`."""
+    value = run.metrics[name]
+    text = f"{value}" if isinstance(value, int) else format_metric(value)
+    limits = " and ".join(str(limit) for limit in limits_of(run) if limit.metric == name)
+    return f"{text} ({limits})" if limits else text
+
+
+def _relative_margin(limit: Limit, run: Summary) -> float:
+    """Return the distance of a metric from its limit as a share of the limit."""
+    return limit.margin(run.metrics[limit.metric]) / (abs(limit.value) or 1.0)
 
 
 def settings_text(settings: Json) -> str:
@@ -176,13 +202,6 @@ def _schedule_details(schedule: Json, last: Summary | None) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _metric(run: Summary, name: str) -> str:
-    value = run.metrics[name]
-    text = f"{value}" if isinstance(value, int) else f"{value:.4f}"
-    threshold = run.settings.get(f"thresholds.{name}")
-    return text if threshold is None else f"{text} (threshold {threshold:g})"
 
 
 def _unchanged(run: Summary) -> str:

@@ -5,10 +5,12 @@ import glob
 import logging
 from pathlib import Path
 
-from pipelines.config import MODEL_GROUP, RunConfig
+from components.evaluate.thresholds import check_metrics, read_limits
+from pipelines.config import MODEL_GROUP, RunConfig, metrics_of
 from pipelines.projects.description import describe
 from pipelines.projects.project import CODE_DIR, RUN_FILE, Project, Snapshot, take_snapshot
 from pipelines.projects.requirements import check_requirements
+from pipelines.projects.run_file import place_of
 from pipelines.projects.runs import find_run
 from pipelines.target.places import Target, make_state_dir
 from trainer import paths
@@ -37,6 +39,9 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
     if paths.is_in_bucket(target.pipeline_root):
         check_data_is_remote(config)
     if config.is_built_in:
+        check_metrics(
+            read_limits(config.thresholds), metrics_of(config.workload), owner=config.name
+        )
         return config
     if SNAPSHOT.fullmatch(config.workload):
         return config if uses_image else _with_local_snapshot(config, target.state_dir)
@@ -47,7 +52,7 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
         return dataclasses.replace(_described(config, description), workload=workload)
     snapshot = snapshot_of(config, target.state_dir)
     if _is_loadable(snapshot.project, uses_image=uses_image):
-        config = _described(config, describe(config, snapshot))
+        config = _described(config, describe(config, snapshot), run_file=snapshot.project.run_file)
     reference = snapshot.reference if uses_image else str(snapshot.folder)
     return dataclasses.replace(config, workload=reference)
 
@@ -63,11 +68,29 @@ def snapshot_of(config: RunConfig, state_dir: Path) -> Snapshot:
     return take_snapshot(Project(Path(config.workload)), state_dir, data=data)
 
 
-def _described(config: RunConfig, description: Json) -> RunConfig:
+def _described(config: RunConfig, description: Json, *, run_file: Path | None = None) -> RunConfig:
     """Return the run with its model's settings as the types that the workload declares."""
     check_data(config, description)
+    _check_thresholds(config, description, run_file=run_file)
     typed = {f"{MODEL_GROUP}.{key}": one for key, one in description["model_settings"].items()}
     return dataclasses.replace(config, train={**config.train, **typed})
+
+
+def _check_thresholds(config: RunConfig, description: Json, *, run_file: Path | None) -> None:
+    """Check that the label's kind has the metrics of the thresholds.
+
+    Raises:
+        ConfigError: it has not; names the line of run.yaml that sets the threshold.
+    """
+    kind = description["label"]["kind"]
+    for limit in read_limits(config.thresholds):
+        try:
+            check_metrics([limit], description["metrics"], owner=f"a label of kind {kind}")
+        except ConfigError as error:
+            name = f"thresholds.{limit.metric}"
+            value = config.thresholds[limit.metric]
+            place = place_of(name, value, run_file) if run_file else ""
+            raise ConfigError(f"{place}{error}") from error
 
 
 def check_data_is_remote(config: RunConfig) -> None:

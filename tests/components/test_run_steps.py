@@ -145,7 +145,7 @@ def endpoint_name(api, *, run: str = "run-1") -> str:
 
 
 def promote(api, version: ResourceName, endpoint: str) -> None:
-    set_default(api, version)
+    set_default(api, version, reasons="rmse 2.5 is at most 3\nr2 0.7 is at least 0.5")
     undeploy_idle(api, endpoint, keep=version)
 
 
@@ -184,7 +184,10 @@ def test_promotion_moves_the_aliases_and_undeploys_the_replaced_version(api, ver
 
     assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"]}
     assert deployed_versions(api, endpoint) == ["2"]
-    assert not any(is_candidate(one) for one in list_versions(api, first.unversioned))
+    versions = list_versions(api, first.unversioned)
+    assert not any(is_candidate(one) for one in versions)
+    described = {one["versionDescription"] for one in versions}
+    assert described == {"rmse 2.5 is at most 3; r2 0.7 is at least 0.5"}
 
 
 def test_a_version_that_was_not_promoted_never_becomes_previous(api, version):

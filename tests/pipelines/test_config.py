@@ -65,6 +65,9 @@ def test_settings_reach_every_group():
             "thresholds.accuracy=high", "accuracy is 'high'.*a number", id="threshold-text"
         ),
         pytest.param("thresholds.=0.9", "unknown key 'thresholds.'.*loss", id="no-metric"),
+        pytest.param("thresholds.recall=0.9", "unknown key.*recall.*loss", id="not-its-metric"),
+        pytest.param("thresholds.loss.over=1", "unknown key.*loss.over", id="no-direction"),
+        pytest.param("thresholds.loss={over: 1}", "loss has no 'over'", id="no-direction-inside"),
         pytest.param("train.batch_size=0", "--batch-size is 0.*at least 1", id="bad-flag"),
         pytest.param("model_name=[a", "model_name", id="not-yaml"),
         pytest.param('model_name=a" OR name="b', "model_name is .*without quotation", id="quote"),
@@ -90,7 +93,7 @@ def test_a_wrong_setting_is_named(setting, message):
         pytest.param("train.batch_size=0100", 100, id="not-octal"),
         pytest.param("thresholds.accuracy=9e-1", 0.9, id="threshold"),
         pytest.param("thresholds.loss=0.05", 0.05, id="threshold-of-another-metric"),
-        pytest.param("thresholds.recall=0.9", 0.9, id="threshold-of-an-unknown-metric"),
+        pytest.param("thresholds.loss.at_most=5e-2", None, id="threshold-with-a-direction"),
         pytest.param("prepare.ratios={train: 9e-1, eval: 5e-2, test: 5e-2}", None, id="inside"),
         pytest.param("max_examples=2e3", 2000, id="of-the-run"),
         pytest.param("model_name=2026", "2026", id="text-of-digits"),
@@ -106,6 +109,9 @@ def test_a_value_is_read_by_the_type_of_its_setting(setting, value):
     config = with_settings(mnist(), [setting])
 
     group, _, name = setting.partition("=")[0].rpartition(".")
+    if group == "thresholds.loss":
+        assert config.thresholds == {"accuracy": 0.985, "loss": {"at_most": 0.05}}
+        return
     if group == "prepare":
         assert config.prepare[name] == {"train": 0.9, "eval": 0.05, "test": 0.05}
         return

@@ -14,4 +14,4 @@ def evaluate(model_dir: str | Path, examples_dir: str | Path, *, split: str = "t
 
     predictor = load_predictor(str(model_dir))
     data = read_held_out(str(examples_dir), predictor, split=split)
-    return score(data.probabilities, data.labels, list(predictor.workload.labels))
+    return score(data.predictions, data.labels, predictor.workload)

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.timeout(400)
 
 TIMEOUT_SECONDS = 300
 WORKLOAD = '''\
-"""Which customers leave."""
+"""How much customers spend."""
 
 from pathlib import Path
 
-from trainer.workloads import Binary, Category, Number, Table, combine
+from trainer.workloads import Category, Number, Regression, Table, combine
 
 from . import components
 
@@ -31,12 +31,12 @@ def model(inputs, *, units=16, layers=1):
     x = combine(inputs)
     for _ in range(layers):
         x = components.dense(units)(x)
-    return keras.Model(inputs, keras.layers.Dense(2)(x))
+    return keras.Model(inputs, keras.layers.Dense(1)(x))
 
 
 workload = Table(
     features=[Number("age", low=0, high=120), Number("charge"), Category("plan", values=PLANS)],
-    label=Binary("churned", positive="yes"),
+    label=Regression("spent", unit="CHF"),
     key="customer_id",
     model=model,
 )
@@ -51,7 +51,7 @@ RUN = """\
 prepare: {files: [data/customers.csv]}
 train: {epochs: 2, batch_size: 32}
 model: {units: 8}
-thresholds: {auc: 0.1}
+thresholds: {rmse: {at_most: 1000}}
 """
 HIDING = ("json", "kfp", "statistics", "trainer", "vertex_local")
 
@@ -68,13 +68,11 @@ def folder(tmp_path: Path) -> Path:
     for name in HIDING:
         (folder / f"{name}.py").write_text(f"raise RuntimeError('{name} of the user')\n")
     dice = random.Random(3)
-    lines = ["customer_id,age,charge,plan,churned"]
+    lines = ["customer_id,age,charge,plan,spent"]
     for number in range(400):
         plan, charge = dice.choice(["basic", "plus"]), dice.uniform(5, 100)
-        is_lost = dice.random() < (0.85 if plan == "basic" and charge > 50 else 0.1)
-        lines.append(
-            f"{number},{dice.randint(18, 90)},{charge:.2f},{plan},{'yes' if is_lost else 'no'}"
-        )
+        spent = 3 * charge + 50 * (plan == "plus") + dice.gauss(0, 5)
+        lines.append(f"{number},{dice.randint(18, 90)},{charge:.2f},{plan},{spent:.2f}")
     (folder / "data/customers.csv").write_text("\n".join(lines) + "\n")
     return folder
 
@@ -110,12 +108,17 @@ def test_a_folder_becomes_a_served_model_which_an_edit_does_not_change(folder, c
     assert run["settings"]["model.units"] == 8
     assert run["settings"]["model.layers"] == 2
     assert run["project_digest"]
+    assert run["settings"]["thresholds.rmse.at_most"] == 1000
+    assert {"mae", "rmse", "r2"} <= set(run["metrics"])
+    assert run["reasons"][0].endswith("is at most 1000")
+    assert "(at most 1000)" in output
 
     (folder / "workload.py").write_text("raise SystemExit('edited while it is served')\n")
     instances = tmp_path / "instances.json"
-    instances.write_text(json.dumps([{"age": 30, "charge": 90.0, "plan": "basic"}]))
-    predicted = call("trainyard", "endpoints", "predict", "churn-2", "--instances", str(instances))
-    assert "probabilities" in predicted
+    instances.write_text(json.dumps([{"age": 30, "charge": 90.0, "plan": None}]))
+    command = ["endpoints", "predict", "churn-2", "--instances", str(instances)]
+    [prediction] = json.loads(call("trainyard", *command))
+    assert list(prediction) == ["value"]
     shown = call("trainyard", "runs", "show", run["run"])
     assert f"churn-2 {run['project_digest']}" in shown
     assert "/state/code/" not in shown

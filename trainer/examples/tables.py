@@ -41,6 +41,7 @@ class Slice:
 class Decoder:
     """Decoder of records to rows of (features, labels), encoded for training or raw as stored.
 
+    Labels may be missing in raw rows only.
     It keeps every n-th record, with `every` as n.
     """
 
@@ -92,7 +93,7 @@ class Decoder:
     def decode(self, records: tf.Tensor) -> tuple[Any, tf.Tensor]:
         """Return (features, labels) of a batch of serialized Examples."""
         features, labels = self.workload.parse(records)
-        labels = _check_labels(labels, self.workload)
+        labels = _check_labels(labels, self.workload, may_be_missing=self.is_raw)
         return features if self.is_raw else self.workload.encode(features), labels
 
     @cached_property
@@ -245,18 +246,18 @@ def _joined(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> tf.data.Dataset
     return chunks.rebatch(num_expected + 1).take(1).map(plain(checked))
 
 
-def _check_labels(labels: tf.Tensor, workload: Workload) -> tf.Tensor:
+def _check_labels(labels: tf.Tensor, workload: Workload, *, may_be_missing: bool) -> tf.Tensor:
     """Return the labels after a check that none is missing; those to be learnt are not checked."""
     checks = []
     if isinstance(workload.label, Regression):
-        checks = [tf.debugging.assert_all_finite(labels, "a label is missing")]
+        if not may_be_missing:
+            checks = [tf.debugging.assert_all_finite(labels, "a label is missing")]
     elif not isinstance(workload.label, Multilabel) and workload.labels:
         num_classes = len(workload.labels)
         low, high = "a label is missing or negative", f"a label is not below {num_classes}"
-        checks = [
-            tf.debugging.assert_non_negative(labels, message=low),
-            tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), message=high),
-        ]
+        checks = [tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), high)]
+        if not may_be_missing:
+            checks.append(tf.debugging.assert_non_negative(labels, low))
     with tf.control_dependencies(checks):
         return tf.identity(labels)
 

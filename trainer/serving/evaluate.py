@@ -1,55 +1,92 @@
-"""Metrics of a model's predictions."""
+"""Metrics of a model's predictions, by the kind of its label."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from trainer.workloads.base import Workload
-from trainer.workloads.labels import Multilabel, Regression
+from trainer.workloads.labels import Label, Multilabel, Regression
 
-_BINARY = 2
+LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse"})
 LIKELY = 0.5
+_BINARY = 2
+_NUM_DECILES = 10
+_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+_LEAST_LIKELIHOOD = 1e-12
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Metrics of a model; `confusion` has true classes in rows, predicted ones in columns."""
+    """Metrics of a model.
+
+    Attributes:
+        num_examples: the examples with a label; others are left out.
+        metrics: by name, the loss included.
+        labels: names of the classes or labels.
+        confusion: counts, true classes in rows, predicted ones in columns; of classes only.
+        by_label: a row for each label of a Multilabel, see `score_labels`.
+        by_decile: a row for each decile of the predictions of a Regression, see `score_deciles`.
+    """
 
     num_examples: int
     metrics: dict[str, float]
     labels: list[str]
-    confusion: list[list[int]]
+    confusion: list[list[int]] = field(default_factory=list)
+    by_label: list[Row] = field(default_factory=list)
+    by_decile: list[Row] = field(default_factory=list)
 
 
-def score(probabilities: np.ndarray, labels: np.ndarray, names: list[str]) -> Evaluation:
-    """Return the evaluation of predicted probabilities [examples, classes].
+def score(predictions: np.ndarray, labels: np.ndarray, workload: Workload) -> Evaluation:
+    """Return the evaluation of predictions, as `measure` takes them, on examples with labels.
 
-    Metrics are accuracy, loss (mean cross-entropy) and, of two classes, the area under the ROC
-    curve of the second.
+    The loss is the mean cross-entropy of the true class, the mean binary cross-entropy of several
+    labels at once, or the mean squared error of a number, whatever loss the model was trained with.
     """
-    predicted = probabilities.argmax(axis=1)
+    names, num_examples = list(workload.labels), len(labels)
+    metrics = measure(predictions, labels, workload)
+    if isinstance(workload.label, Regression):
+        return Evaluation(
+            num_examples=num_examples,
+            metrics={"loss": metrics["rmse"] ** 2, **metrics},
+            labels=[],
+            by_decile=score_deciles(predictions, labels),
+        )
+    if isinstance(workload.label, Multilabel):
+        return Evaluation(
+            num_examples=num_examples,
+            metrics={"loss": _binary_cross_entropy(predictions, labels), **metrics},
+            labels=names,
+            by_label=score_labels(predictions, labels, names),
+        )
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
-    np.add.at(confusion, (labels, predicted), 1)
-    likelihoods = probabilities[np.arange(len(labels)), labels].astype(np.float64)
-    metrics = {
-        "accuracy": float((predicted == labels).mean()),
-        "loss": float(-np.log(np.maximum(likelihoods, 1e-12)).mean()),
-    }
-    if len(names) == _BINARY:
-        metrics["auc"] = area_under_curve(probabilities[:, 1], labels)
+    np.add.at(confusion, (labels, predictions.argmax(axis=1)), 1)
     return Evaluation(
-        num_examples=len(labels), metrics=metrics, labels=names, confusion=confusion.tolist()
+        num_examples=num_examples, metrics=metrics, labels=names, confusion=confusion.tolist()
     )
 
 
+def find_labelled(labels: np.ndarray, label: Label) -> np.ndarray:
+    """Return which of the labels, as Workload.parse returns them, are not missing: bool [n]."""
+    if isinstance(label, Multilabel):
+        return np.ones(len(labels), bool)
+    return np.isfinite(labels) if isinstance(label, Regression) else labels >= 0
+
+
 def metric_names(workload: Workload) -> dict[str, bool]:
-    """Return the metrics of the label's kind, loss included: whether a lower value is better."""
+    """Return the metrics of the label's kind, loss included: whether a lower value is better.
+
+    Until the classes are learnt there may be two of them, which have `auc`.
+    """
     if isinstance(workload.label, Regression):
-        return {"loss": True, "mae": True, "rmse": True, "r2": False}
-    if isinstance(workload.label, Multilabel):
-        return {"loss": True, "accuracy": False, "auc": False, "f1": False}
-    has_two = len(workload.labels) == _BINARY
-    return {"loss": True, "accuracy": False, **({"auc": False} if has_two else {})}
+        names = ["loss", "mae", "rmse", "r2"]
+    elif isinstance(workload.label, Multilabel):
+        names = ["loss", "accuracy", "auc", "f1"]
+    else:
+        names = ["loss", "accuracy", *["auc"] * (len(workload.labels) in (0, _BINARY))]
+    return {name: name in LOWER_IS_BETTER for name in names}
 
 
 def measure(predictions: np.ndarray, labels: np.ndarray, workload: Workload) -> dict[str, float]:
@@ -61,7 +98,19 @@ def measure(predictions: np.ndarray, labels: np.ndarray, workload: Workload) -> 
         return measure_values(predictions, labels)
     if isinstance(workload.label, Multilabel):
         return measure_several(predictions, labels)
-    return score(predictions, labels, list(workload.labels)).metrics
+    return measure_classes(predictions, labels)
+
+
+def measure_classes(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Return accuracy, loss (mean cross-entropy) and, of two classes, the auc of the second."""
+    likelihoods = probabilities[np.arange(len(labels)), labels].astype(np.float64)
+    metrics = {
+        "accuracy": float((probabilities.argmax(axis=1) == labels).mean()),
+        "loss": float(-np.log(np.maximum(likelihoods, _LEAST_LIKELIHOOD)).mean()),
+    }
+    if probabilities.shape[1] == _BINARY:
+        metrics["auc"] = area_under_curve(probabilities[:, 1], labels)
+    return metrics
 
 
 def measure_values(predictions: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -96,15 +145,13 @@ def measure_several(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, 
     }
 
 
-def score_labels(
-    probabilities: np.ndarray, labels: np.ndarray, names: list[str]
-) -> list[dict[str, float | str]]:
+def score_labels(probabilities: np.ndarray, labels: np.ndarray, names: list[str]) -> list[Row]:
     """Return a row for each of several labels at once.
 
     It has the label, its `share` of the examples, precision and recall (NaN if none is predicted,
     or true), f1 and auc.
     """
-    rows: list[dict[str, float | str]] = []
+    rows: list[Row] = []
     for at, name in enumerate(names):
         predicted, truth = probabilities[:, at] >= LIKELY, labels[:, at] >= LIKELY
         hits, num_predicted, num_true = (predicted & truth).sum(), predicted.sum(), truth.sum()
@@ -119,6 +166,38 @@ def score_labels(
             }
         )
     return rows
+
+
+def score_deciles(predictions: np.ndarray, labels: np.ndarray) -> list[Row]:
+    """Return a row for each tenth of the examples, by predicted value; fewer for few examples.
+
+    It has the range of predictions (`low`, `high`), `num_examples`, the means `predicted` and
+    `actual`, `residual` (the mean of label minus prediction), `mae`, and `residual_shares`: the
+    residuals that 10, 25, 50, 75 and 90 % of the examples do not exceed.
+    """
+    order = predictions.argsort(kind="stable")
+    rows: list[Row] = []
+    for part in np.array_split(order, min(_NUM_DECILES, len(order))):
+        predicted, actual = predictions[part].astype(np.float64), labels[part].astype(np.float64)
+        residuals = actual - predicted
+        rows.append(
+            {
+                "low": float(predicted[0]),
+                "high": float(predicted[-1]),
+                "num_examples": len(part),
+                "predicted": float(predicted.mean()),
+                "actual": float(actual.mean()),
+                "residual": float(residuals.mean()),
+                "mae": float(np.abs(residuals).mean()),
+                "residual_shares": np.quantile(residuals, _SHARES).tolist(),
+            }
+        )
+    return rows
+
+
+def _binary_cross_entropy(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    likelihoods = np.where(labels >= LIKELY, probabilities, 1 - probabilities).astype(np.float64)
+    return float(-np.log(np.maximum(likelihoods, _LEAST_LIKELIHOOD)).mean())
 
 
 def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:

@@ -57,7 +57,9 @@ class Predictor:
             return []
         predictions = as_predictions(self.predict_batch(self._features(instances)))
         if self._hook is not None:
-            predictions = [self._hook(prediction) for prediction in predictions]
+            predictions = [
+                _as_dict(self._hook(prediction), self.workload) for prediction in predictions
+            ]
         for instance, prediction in zip(instances, predictions, strict=True):
             if isinstance(instance, dict) and "key" in instance:
                 prediction["key"] = instance["key"]
@@ -185,6 +187,16 @@ def as_predictions(outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     order = {name: columns[name] for name in _FIRST if name in columns}
     ordered = {**order, **columns}
     return [dict(zip(ordered, row, strict=True)) for row in zip(*ordered.values(), strict=True)]
+
+
+def _as_dict(prediction: Any, workload: Workload) -> dict[str, Any]:
+    """Return a hook's prediction; TrainerError if it is no dict, which could have no key."""
+    if not isinstance(prediction, dict):
+        raise TrainerError(
+            f"postprocess of {workload.name} returned {prediction!r:.60}; it must return a dict, as"
+            " {'price': 3.5}"
+        )
+    return prediction
 
 
 def _as_json(name: str, output: np.ndarray) -> list[Any]:

@@ -10,6 +10,19 @@ import pytest
 
 from components.check_model.step import wire_requests
 from tests.support.untrained import export_untrained
+from trainer.workloads import (
+    Category,
+    ImageFolder,
+    Multilabel,
+    Number,
+    Records,
+    Regression,
+    Table,
+    Text,
+    Values,
+    load_workload,
+)
+from trainer.workloads.description import describe, read_description
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -18,7 +31,7 @@ import sys
 from kfp.dsl import Artifact, Model
 from components.check_model.component import check_model
 model, golden = Model(uri=sys.argv[1]), Artifact(uri=sys.argv[2])
-print(check_model.python_func(workload="mnist", model=model, golden=golden))
+print(check_model.python_func(model=model, golden=golden))
 """
 IMAGES = [np.full((28, 28), 7 * number, np.uint8) for number in range(3)]
 
@@ -48,7 +61,7 @@ def test_predictions_are_as_offline_in_every_wire_form(tmp_path, model):
     done = check(tmp_path, *model)
 
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 3 * len(wire_requests("mnist", model[1]["instances"]))
+    assert int(done.stdout) == 3 * len(wire_requests(load_workload("mnist"), model[1]["instances"]))
 
 
 def test_an_error_names_the_wire_form_in_one_line(tmp_path, model):
@@ -86,15 +99,39 @@ def test_a_server_that_does_not_start_is_an_error(tmp_path, model):
             {"object", "rows", "flat", "base64", "png", "keyed"},
         ),
         ("taxi", {"trip_miles": 2.5, "company": "Blue, Inc."}, {"object", "nulls", "keyed"}),
+        (
+            Table(
+                [Number("sizes", length=2), Category("tags", separator=";"), Text("note")],
+                label=Regression("y"),
+            ),
+            {"sizes": [1.0, None], "tags": ["a", "b"], "note": "été"},
+            {"object", "nulls", "keyed"},
+        ),
+        (
+            Records(
+                {"x": Values("float32", [3]), "name": Values("string")},
+                label=Multilabel("y", values=("a", "b")),
+                model=len,
+            ),
+            {"x": [1.5, 0.0, -1.0], "name": {"b64": "/w=="}},
+            {"object", "keyed"},
+        ),
+        (
+            ImageFolder((2, 3)),
+            {"image": np.arange(18).reshape(2, 3, 3).tolist()},
+            {"object", "rows", "flat", "base64", "png", "keyed"},
+        ),
     ],
-    ids=["mnist", "cifar10", "taxi"],
+    ids=["mnist", "cifar10", "taxi", "table", "records", "images"],
 )
 def test_all_forms_of_an_instance_mean_the_same(workload, instance, forms):
-    from trainer.workloads import load_workload
+    if isinstance(workload, str):
+        loaded = load_workload(workload)
+    else:  # as a server knows it, without the user's code
+        described = describe(workload.with_name("own", "/no/such/folder"))
+        loaded = read_description(json.loads(json.dumps(described)))
 
-    loaded = load_workload(workload)
-
-    found = wire_requests(workload, [instance])
+    found = wire_requests(loaded, [instance])
 
     assert set(found) == forms
     expected = loaded.parse_instance(instance)

@@ -4,23 +4,25 @@ import io
 import json
 import math
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import PIL.Image
 import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
-from components.evaluate.held_out import HeldOut, choose_golden, find_mistakes
-from components.evaluate.report import class_scores, render_report
+from components.evaluate.class_sections import class_scores
+from components.evaluate.held_out import HeldOut, choose_golden, error_sizes, find_largest
+from components.evaluate.report import render_report
 from components.evaluate.roc import draw_roc, log_roc, roc_curve
 from components.evaluate.step import golden_predictions, log_confusion, log_metrics
 from components.evaluate.thresholds import Judgement
+from trainer.serving.evaluate import Evaluation
+from trainer.workloads import Classes
 
 pytestmark = pytest.mark.fast
 
 LABELS = ["cat", "<dog>", "owl"]
-EVALUATION = SimpleNamespace(
+EVALUATION = Evaluation(
     num_examples=10,
     metrics={"accuracy": 0.8, "loss": 0.5},
     labels=LABELS,
@@ -33,12 +35,15 @@ def held_out(labels: list[int], predicted: list[int], confidence: list[float]) -
     probabilities[np.arange(len(labels)), predicted] = confidence
     images = np.arange(len(labels) * 4, dtype=np.uint8).reshape(-1, 2, 2)
     return HeldOut(
+        label=Classes(),
+        names=LABELS,
         labels=np.array(labels),
-        probabilities=probabilities,
+        predictions=probabilities,
         golden=[0],
         mistakes=[0],
         rows={index: {"image": image} for index, image in enumerate(images)},
         format_instance=lambda row: {name: value.tolist() for name, value in row.items()},
+        num_mistakes=2,
     )
 
 
@@ -63,7 +68,7 @@ def test_a_small_test_split_has_fewer_golden_examples(labels, chosen):
 
 def test_golden_predictions_are_json_for_an_endpoint():
     data = held_out([2], [1], [0.9])
-    golden = golden_predictions(data, ConstantPredictor(), LABELS)
+    golden = golden_predictions(data, ConstantPredictor())
     assert json.loads(json.dumps(golden)) == {
         "instances": [{"image": [[0, 1], [2, 3]]}],
         "predictions": [{"class": 1, "label": "<dog>", "probabilities": [0.1, 0.7, 0.2]}],
@@ -73,8 +78,9 @@ def test_golden_predictions_are_json_for_an_endpoint():
 
 def test_the_most_confident_mistakes_come_first():
     data = held_out([0, 1, 2, 0], [1, 1, 0, 2], [0.6, 0.9, 0.8, 0.7])
-    assert find_mistakes(data.labels, data.probabilities, 24) == [2, 3, 0]
-    assert find_mistakes(data.labels, data.probabilities, 2) == [2, 3]
+    sizes = error_sizes(data.predictions, data.labels, data.label)
+    assert find_largest(sizes, 24) == [2, 3, 0]
+    assert find_largest(sizes, 2) == [2, 3]
 
 
 def test_class_scores_are_recall_and_precision():
@@ -118,7 +124,9 @@ def test_a_mistake_without_a_picture_is_shown_with_its_fields():
 def test_two_classes_have_a_roc_curve(tmp_path):
     probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.6, 0.4], [0.1, 0.9]], np.float32)
     data = dataclasses.replace(
-        held_out([0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]), probabilities=probabilities
+        held_out([0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]),
+        names=["no", "yes"],
+        predictions=probabilities,
     )
     curve = roc_curve(data)
     assert curve.false_positive == [0, 0, 0.5, 0.5, 1]
@@ -134,7 +142,8 @@ def test_two_classes_have_a_roc_curve(tmp_path):
 def test_without_both_of_two_classes_there_is_no_roc_curve(labels):
     data = held_out(labels, [0, 0], [1, 1])
     if labels == [1, 1]:
-        data = dataclasses.replace(data, probabilities=np.full((2, 2), 0.5, np.float32))
+        two = np.full((2, 2), 0.5, np.float32)
+        data = dataclasses.replace(data, names=["no", "yes"], predictions=two)
     assert roc_curve(data) is None
     assert draw_roc(None) == ""
 

@@ -1,9 +1,10 @@
 import math
+from dataclasses import astuple
 
 import pytest
 
-from components.errors import StepError
-from components.evaluate.thresholds import judge, parse_thresholds
+from components.evaluate.thresholds import judge, parse_thresholds, read_limits, with_threshold
+from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
 
@@ -23,34 +24,66 @@ METRICS = {"accuracy": 0.9712, "loss": 0.08}
             "failed",
             ("accuracy 0.9712 is below 0.985", "loss 0.0800 is at most 0.1"),
         ),
+        ({"accuracy": {"at_most": 0.9}}, "failed", ("accuracy 0.9712 is above 0.9",)),
+        ({"loss": {"at_least": 0.01}}, "passed", ("loss 0.0800 is at least 0.01",)),
         ({}, "passed", ("no threshold is set",)),
     ],
-    ids=["reached", "missed", "exactly", "loss low", "loss high", "one of two", "none"],
+    ids=[
+        *("reached", "missed", "exactly", "loss low", "loss high", "one of two"),
+        *("upside down", "at least", "none"),
+    ],
 )
 def test_a_verdict_has_a_reason_for_each_threshold(thresholds, verdict, reasons):
-    judgement = judge(METRICS, thresholds)
+    judgement = judge(METRICS, read_limits(thresholds))
     assert judgement.verdict == verdict
     assert judgement.reasons == reasons
 
 
 def test_a_near_miss_is_not_rounded_away():
-    judgement = judge({"accuracy": 0.98499}, {"accuracy": 0.985})
+    judgement = judge({"accuracy": 0.98499}, read_limits({"accuracy": 0.985}))
     assert judgement.reasons == ("accuracy 0.98499 is below 0.985",)
 
 
+def test_large_metrics_and_limits_are_written_out():
+    judgement = judge({"rmse": 1234567.89}, read_limits({"rmse": 1000000}))
+    assert judgement.reasons == ("rmse 1234567.9 is above 1000000",)
+
+
 def test_a_metric_that_is_not_a_number_fails():
-    judgement = judge({"loss": math.nan}, {"loss": 1.0})
+    judgement = judge({"loss": math.nan}, read_limits({"loss": 1.0}))
     assert judgement.verdict == "failed"
     assert "loss is not a number" in judgement.reasons[0]
 
 
 def test_an_unknown_metric_is_refused_with_the_known_ones():
-    with pytest.raises(StepError, match=r"'acuracy'.*accuracy, loss"):
-        judge(METRICS, {"acuracy": 0.9})
+    with pytest.raises(ConfigError, match=r"acuracy.*did you mean 'accuracy'.*accuracy, loss"):
+        judge(METRICS, read_limits({"acuracy": 0.9}))
 
 
-def test_reads_whole_and_fractional_numbers():
-    assert parse_thresholds('{"accuracy": 1, "loss": 0.5}') == {"accuracy": 1.0, "loss": 0.5}
+def test_a_threshold_is_a_number_or_numbers_by_direction():
+    text = '{"accuracy": 1, "loss": 0.5, "rmse": {"at_most": 3.2, "at_least": 0}}'
+    assert [astuple(limit) for limit in parse_thresholds(text)] == [
+        ("accuracy", "at_least", 1.0),
+        ("loss", "at_most", 0.5),
+        ("rmse", "at_most", 3.2),
+        ("rmse", "at_least", 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "after"),
+    [
+        ({"rmse": 5.0}, "rmse", 3.2),
+        ({"rmse": {"at_most": 5.0}}, "rmse", 3.2),
+        ({}, "rmse.at_most", {"at_most": 3.2}),
+        ({"rmse": 5.0}, "rmse.at_most", {"at_most": 3.2}),
+        ({"rmse": 5.0}, "rmse.at_least", {"at_most": 5.0, "at_least": 3.2}),
+        ({"r2": 0.5}, "r2.at_most", {"at_least": 0.5, "at_most": 3.2}),
+    ],
+)
+def test_a_later_threshold_replaces_that_of_the_same_direction(before, key, after):
+    metric = key.partition(".")[0]
+    assert with_threshold({**before, "loss": 1.0}, key, 3.2) == {"loss": 1.0, metric: after}
 
 
 @pytest.mark.parametrize(
@@ -61,12 +94,18 @@ def test_reads_whole_and_fractional_numbers():
         ("[0.9]", r"'\[0.9\]'.*JSON object.*0.985"),
         ('{"accuracy": "0.9"}', "accuracy.*'0.9'.*number"),
         ('{"accuracy": true}', "accuracy.*True.*number"),
-        ('{"accuracy": NaN}', "NaN.*number"),
+        ('{"accuracy": NaN}', "accuracy.*nan.*number"),
         ('{"accuracy": 1e999}', "accuracy.*inf.*number"),
         ('{"accuracy": 0.9, "accuracy": 0.1}', "'accuracy' twice"),
+        ('{"rmse": {"at_mots": 3}}', "rmse.*'at_mots'.*did you mean 'at_most'"),
+        ('{"rmse": {"at_most": "3"}}', "rmse.*'3'.*number"),
+        ('{"rmse": {}}', "rmse.*{}.*number"),
     ],
-    ids=["empty", "no json", "list", "text", "bool", "nan", "infinite", "twice"],
+    ids=[
+        *("empty", "no json", "list", "text", "bool", "nan", "infinite", "twice"),
+        *("direction", "text by direction", "no direction"),
+    ],
 )
 def test_thresholds_are_read_strictly(text, problem):
-    with pytest.raises(StepError, match=problem):
+    with pytest.raises(ConfigError, match=problem):
         parse_thresholds(text)

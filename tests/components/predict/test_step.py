@@ -12,6 +12,7 @@ from components.errors import StepError
 from components.predict.online_prediction import request_predictions
 from components.predict.parity import check_parity
 from components.predict.step import predict_golden
+from components.predict.table import format_table
 from components.vertex import retries
 from components.vertex.api import connect
 from components.vertex.errors import VertexError
@@ -86,7 +87,7 @@ def test_sends_one_batch_and_each_instance_alone(endpoint, tmp_path: Path, caplo
     assert [sent for _, sent in endpoint.requests] == [[first, second], [first], [second]]
     assert {path for path, _ in endpoint.requests} == {f"/v1/{ENDPOINT}:predict"}
     assert metrics.metadata["num_requests"] == 3
-    assert metrics.metadata["max_probability_difference"] == 0
+    assert metrics.metadata["max_difference"] == 0
     assert 0 < metrics.metadata["latency_ms_median"] <= metrics.metadata["latency_ms_max"]
     assert json.loads((tmp_path / "out" / "metrics").read_text()) == metrics.metadata
     assert "0.900000  0           yes" in caplog.text
@@ -141,12 +142,15 @@ def test_a_class_may_be_a_float():
     [
         (
             changed(1, probabilities=[0.25, 0.75]),
-            r"instance 1 \(true label 1\).* class 1 is 0.75 online and 0.8 offline.* 0.05 .*1e-05",
+            r"instance 1 \(true label 1\): probabilities\[\d\] is 0\.\d+ online .* 0.05 .*1e-05",
         ),
-        (changed(0, **{"class": 1}), "instance 0 .* class 1 online, 0 offline"),
-        (changed(0, probabilities=[0.9]), "instance 0 .* 1 probabilities online, 2 offline"),
+        (changed(0, **{"class": 1}), "instance 0 .* class is 1 online, 0 offline"),
+        (
+            changed(0, probabilities=[0.9]),
+            "instance 0 .* probabilities has 1 values online, 2 offline",
+        ),
         (changed(0, probabilities=[float("nan"), 0.1]), "instance 0 .* is nan online"),
-        (changed(0, probabilities=None), "instance 0 .* no list of probabilities"),
+        (changed(0, probabilities=None), "instance 0 .* probabilities is None online"),
         (OFFLINE[:1], "1 predictions.* 2 instances"),
     ],
     ids=["probability", "class", "length", "nan", "missing", "count"],
@@ -154,3 +158,56 @@ def test_a_class_may_be_a_float():
 def test_a_difference_is_an_error_that_names_the_worst(online, problem):
     with pytest.raises(StepError, match=problem):
         check_parity(online, OFFLINE, ["0", "1"])
+
+
+@pytest.mark.parametrize(
+    ("online", "offline", "difference"),
+    [
+        ({"value": 350_001.0}, {"value": 350_000.0}, 1 / 350_000),
+        ({"value": 350_000}, {"value": 350_000.0}, 0),
+        ({"labels": ["a"], "probabilities": [0.9]}, {"labels": ["a"], "probabilities": [0.9]}, 0),
+        ({"price": {"low": [1.000001]}, "key": 3}, {"price": {"low": [1.0]}}, 1e-6),
+        ("a", "a", 0),
+    ],
+    ids=["large", "whole online", "several labels", "hook", "text"],
+)
+def test_predictions_of_any_kind_are_compared(online, offline, difference):
+    found = check_parity([online], [offline], [["a", "b"]])
+    assert found == pytest.approx(difference, abs=1e-12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("online", "offline", "problem"),
+    [
+        ({"value": 351_000.0}, {"value": 350_000.0}, r"2\.5\): value is 351000 online"),
+        ({"value": None}, {"value": 1.0}, "value is None online, 1.0 offline"),
+        ({"labels": ["a"]}, {"labels": ["a", "b"]}, "labels has 1 values online, 2 offline"),
+        ({"labels": ["a"]}, {"labels": ["b"]}, r"labels\[0\] is 'a' online, 'b' offline"),
+        ({"value": 1.0}, {"price": 1.0}, "'price' is only in the prediction offline"),
+        ({"size": 2}, {"size": 1}, "size is 2 online, 1 offline"),
+        ("a", {"value": 1.0}, "the prediction is 'a' online"),
+        ({"found": 1}, {"found": True}, "found is 1 online, True offline"),
+    ],
+    ids=["value", "null", "fewer labels", "label", "field", "whole", "structure", "truth value"],
+)
+def test_a_difference_of_any_kind_is_named(online, offline, problem):
+    with pytest.raises(StepError, match=rf"instance 0 \(true label .*{problem}"):
+        check_parity([online], [offline], [2.5])
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels", "lines"),
+    [
+        ([{"value": 3.25}], [3.0], [["index", "value", "true", "value"], ["0", "3.25", "3"]]),
+        (
+            [{"labels": ["a", "b"], "probabilities": [1, 1]}, {"labels": [], "probabilities": []}],
+            [["b", "a"], ["a"]],
+            [["index", "labels"], ["0", "a,", "b", "b,", "a", "yes"], ["1", "none", "a", "no"]],
+        ),
+        ([{"price": 3}, "text"], [3.0, 4.0], [["index"], ["0", '{"price":', "3}", "3"], ["1"]]),
+    ],
+    ids=["values", "labels", "others"],
+)
+def test_the_table_has_the_columns_of_the_kind(predictions, labels, lines):
+    found = format_table(predictions, labels).splitlines()
+    assert [line.split()[: len(words)] for line, words in zip(found, lines, strict=True)] == lines

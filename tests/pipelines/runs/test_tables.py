@@ -5,6 +5,7 @@ import pytest
 from components.run_summary.summary import summarize
 from pipelines.runs.tables import (
     metric_of,
+    metric_text,
     run_lines,
     runs_table,
     schedule_facts,
@@ -81,14 +82,26 @@ def test_long_error_is_shortened():
         ('{"accuracy": 0.5, "auc": 0.9}', "auc 0.8000"),
         ('{"accuracy": 0.5, "loss": 0.2}', "loss 0.3000"),
         ('{"accuracy": 0.95, "loss": 0.9}', "accuracy 0.9000"),
+        ('{"accuracy": {"at_most": 0.8}, "loss": 0.9}', "accuracy 0.9000"),
+        ('{"accuracy": "high"}', "accuracy 0.9000"),
     ],
-    ids=["least", "largest-loss", "met-loss"],
+    ids=["least", "largest-loss", "met-loss", "direction", "of-another-package"],
 )
 def test_listed_metric_is_the_one_that_failed_the_gate(thresholds, shown):
     metrics = {"accuracy": 0.9, "auc": 0.8, "loss": 0.3}
     found = job(task("evaluate", metrics=metrics, verdict="failed"), thresholds=thresholds)
 
     assert metric_of(summarize(found)) == shown
+
+
+def test_metrics_are_shown_with_the_directions_of_their_thresholds():
+    thresholds = '{"rmse": {"at_most": 3.2, "at_least": 1}, "r2": 0.5}'
+    metrics = {"rmse": 2.5, "r2": 0.75, "mae": 1.0}
+    run = summarize(job(task("evaluate", metrics=metrics), thresholds=thresholds))
+    assert run.settings["thresholds.rmse.at_most"] == 3.2
+    assert metric_text(run, "rmse") == "2.5000 (at least 1 and at most 3.2)"
+    assert metric_text(run, "r2") == "0.7500 (at least 0.5)"
+    assert metric_text(run, "mae") == "1.0000"
 
 
 def test_schedule_list_fits_and_has_the_last_outcome():

@@ -68,10 +68,10 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize("reference", ["churn", "churn/", "./churn/workload.py"])
 def test_the_request_has_the_settings_of_run_yaml_and_the_snapshot(churn, capsys, reference):
     values = values_of(
-        request_of(capsys, reference, "--set", "train.epochs=7", "--set", "thresholds.auc=0.5")
+        request_of(capsys, reference, "--set", "train.epochs=7", "--set", "thresholds.loss=0.5")
     )
     assert json.loads(values["train"]) == {"epochs": 7, "learning_rate": 0.001}
-    assert json.loads(values["thresholds"]) == {"accuracy": 0.9, "auc": 0.5}
+    assert json.loads(values["thresholds"]) == {"accuracy": 0.9, "loss": 0.5}
     assert json.loads(values["cluster"])["workers"] == 2
     assert json.loads(values["prepare"]) == {"files": [f"{churn}/data/*.csv"]}
     assert (values["model_name"], values["endpoint_name"]) == ("churn", "churners")
@@ -356,6 +356,37 @@ def test_a_wrong_setting_in_run_yaml_is_named_with_its_line(churn, capsys, setti
     given = refused(capsys, "run", "churn", "--set", f"{name}=other")
     assert "other" in given
     assert place not in given
+
+
+@pytest.mark.parametrize(
+    ("threshold", "options", "message"),
+    [
+        ("auc: 0.5", (), r"run\.yaml, line 1: thresholds\.auc: .*Regression.*loss, mae, rmse, r2"),
+        ("rmse: {atmost: 3}", (), r"run\.yaml, line 1: .*'atmost'.*did you mean 'at_most'"),
+        ("rmse: 3", ("--set", "thresholds.f1=1"), r"trainyard: thresholds\.f1: .*Regression"),
+    ],
+)
+def test_a_threshold_that_the_label_does_not_have_is_named(
+    churn, capsys, threshold, options, message
+):
+    (churn / "workload.py").write_text(TABLE.replace("Binary", "Regression"))
+    (churn / "run.yaml").write_text(
+        f"thresholds: {{{threshold}}}\nprepare: {{files: [data/a.csv]}}\n"
+    )
+    assert re.search(message, refused(capsys, "run", "churn", *options))
+
+
+def test_a_threshold_has_a_direction(churn, capsys):
+    (churn / "workload.py").write_text(TABLE.replace("Binary", "Regression"))
+    (churn / "run.yaml").write_text(
+        "thresholds: {rmse: {at_most: 9}, r2: 0.5}\nprepare: {files: [data/a.csv]}\n"
+    )
+    given = ["--set", "thresholds.rmse.at_most=3.2", "--set", "thresholds.mae=2"]
+    request = request_of(capsys, "churn", *given)
+    thresholds = {"rmse": {"at_most": 3.2}, "r2": 0.5, "mae": 2.0}
+    assert json.loads(values_of(request)["thresholds"]) == thresholds
+    settings = settings_of(request)
+    assert (settings["thresholds.rmse.at_most"], settings["thresholds.mae"]) == (3.2, 2)
 
 
 def test_a_workload_without_data_is_named(churn, capsys):

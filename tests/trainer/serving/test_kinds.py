@@ -140,6 +140,10 @@ def test_a_hook_is_loaded_from_the_file_that_the_model_names(tmp_path):
     [first, second] = predictor.predict([{"x": 1}, {"x": 2, "key": 7}])
     assert first == {"price": pytest.approx(float(outputs[0, 0]), abs=0.1), "currency": "CHF"}
     assert second["key"] == 7
+    source = (folder / "workload.py").read_text()
+    (folder / "workload.py").write_text(source.replace("return {", "return 3.5, {"))
+    with pytest.raises(TrainerError, match=r"postprocess of price returned \(3\.5.*a dict"):
+        load_predictor(str(tmp_path / "model")).predict([{"x": 1}])
     shutil.rmtree(folder)
     with pytest.raises(TrainerError, match=r"there is no folder .*/price"):
         load_predictor(str(tmp_path / "model"))

@@ -52,7 +52,6 @@ def test_a_trained_model_is_evaluated_and_another_process_repeats_its_prediction
     job = make_job(config, Cluster(), folders, threading.Event())
     train_synchronously(job, ["/device:CPU:0"])
     judgement = evaluate_model(
-        "taxi",
         thresholds='{"auc": 0.95, "accuracy": 0.9}',
         examples_dir=str(trips_dir),
         model_dir=folders.model,
@@ -88,7 +87,7 @@ def test_held_out_data_is_collected_from_small_tables(trips_dir, monkeypatch):
     found = read_held_out(str(trips_dir), SimpleNamespace(workload=taxi, predict_batch=predict))
 
     np.testing.assert_array_equal(found.labels, labels)
-    np.testing.assert_array_equal(found.probabilities, predict(table)["probabilities"])
+    np.testing.assert_array_equal(found.predictions, predict(table)["probabilities"])
     assert 24 <= len(found.rows) <= 24 + 10
     assert max(found.rows) > 33
     for index, row in found.rows.items():

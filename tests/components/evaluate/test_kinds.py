@@ -1,0 +1,247 @@
+"""The evaluation step by kind of label, up to predictions that another server must repeat."""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from kfp.dsl import ClassificationMetrics, Metrics
+
+from components.check_model.step import wire_requests
+from components.errors import StepError
+from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
+from components.evaluate.step import evaluate_model
+from components.predict.parity import check_parity
+from components.predict.table import format_table
+from tests.trainer.workloads.test_table import adapted, make_example
+from trainer.errors import ConfigError
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.serving.evaluate import measure_values, score, score_deciles
+from trainer.workloads import (
+    Category,
+    Classes,
+    Multilabel,
+    Number,
+    Regression,
+    Table,
+    Text,
+    Timestamp,
+)
+from trainer.workloads.description import read_description
+
+import_tensorflow()
+
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from trainer.serving.export import export_model, load_predictor  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+
+NUM_ROWS = 40
+FEATURES = [
+    Number("age"),
+    Number("sizes", length=2),
+    Category("tags", separator="|", min_count=1, max_length=2),
+    Text("note", min_count=1, max_length=3),
+    Timestamp("at", parts=("hour",)),
+]
+
+
+def rows_of(label):
+    """Return rows of all kinds of features, some missing; the last has no label."""
+    random = np.random.default_rng(2)
+    rows = []
+    for number in range(NUM_ROWS):
+        row = {"age": float(number), "sizes": [1.0, 2.0 * number], "tags": ["a", "b"][: number % 3]}
+        row |= {"note": f"word {number % 4}", "at": 3600 * number} if number % 5 else {}
+        value = random.choice(["a", "b"]) if isinstance(label, Classes) else 2.0 * number
+        row["y"] = ["a", "c"][: number % 3] if isinstance(label, Multilabel) else value
+        rows.append(row)
+    rows[-1].pop("y")
+    return rows
+
+
+class Evaluated:
+    """The step's outputs for an untrained model of a table."""
+
+    def __init__(
+        self, folder: Path, label, *, thresholds: str = "{}", rows=None, features=FEATURES
+    ):
+        rows = rows or rows_of(label)
+        table, _ = adapted(Table(features, label=label, name="t"), rows)
+        keras.utils.set_random_seed(1)
+        self.model_dir, examples = folder / "model", folder / "examples"
+        export_model(table.build_model(), table, str(self.model_dir))
+        write_examples(examples, rows)
+        self.metrics = Metrics(name="metrics", uri=str(folder / "metrics"))
+        self.confusion = ClassificationMetrics(name="confusion", uri=str(folder / "confusion"))
+        self.judgement = evaluate_model(
+            thresholds=thresholds,
+            examples_dir=str(examples),
+            model_dir=str(self.model_dir),
+            metrics=self.metrics,
+            confusion=self.confusion,
+            golden_path=str(folder / "golden"),
+            report_path=str(folder / "report.html"),
+        )
+        self.golden = json.loads((folder / "golden").read_text(), parse_constant=pytest.fail)
+        self.content = json.loads((folder / "metrics").read_text(), parse_constant=pytest.fail)
+        self.report = (folder / "report.html").read_text()
+
+
+def write_examples(folder: Path, rows) -> None:
+    folder.mkdir()
+    path = folder / "test-00000-of-00001.tfrecord.gz"
+    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+        for row in rows:
+            writer.write(make_example(row))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    shard = {"file": path.name, "num_examples": len(rows), "sha256": digest}
+    split = {"num_examples": len(rows), "shards": [shard]}
+    manifest = {"workload": "t", "compression": "GZIP", "splits": {"test": split}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.fixture(scope="module")
+def regression(tmp_path_factory) -> Evaluated:
+    thresholds = '{"rmse": {"at_most": 1e6}, "r2": 2}'
+    label = Regression("y", unit="CHF & more")
+    return Evaluated(tmp_path_factory.mktemp("regression"), label, thresholds=thresholds)
+
+
+@pytest.fixture(scope="module")
+def multilabel(tmp_path_factory) -> Evaluated:
+    label = Multilabel("y", values=("a", "<b>", "c"))
+    return Evaluated(tmp_path_factory.mktemp("multilabel"), label)
+
+
+def test_a_number_has_errors_and_deciles_without_the_missing_label(regression):
+    metrics = regression.metrics.metadata
+    assert list(metrics) == ["loss", "mae", "rmse", "r2", "num_examples", "num_unlabelled"]
+    assert metrics["loss"] == pytest.approx(metrics["rmse"] ** 2)
+    assert (metrics["num_examples"], metrics["num_unlabelled"]) == (NUM_ROWS - 1, 1)
+    deciles = regression.content.pop("by_decile")
+    assert regression.content == metrics
+    assert sum(row["num_examples"] for row in deciles) == NUM_ROWS - 1
+    assert json.loads(Path(regression.confusion.path).read_text())["confusion"] == []
+    assert "confusionMatrix" not in regression.confusion.metadata
+
+
+def test_the_gate_names_directions(regression):
+    assert regression.judgement.verdict == "failed"
+    first, second = regression.judgement.reasons
+    assert first.endswith("is at most 1000000")
+    assert second.endswith("is below 2")
+
+
+def test_the_report_draws_predicted_against_actual_and_residuals(regression):
+    page = regression.report
+    dots = page.partition('class="dots" d="')[2].partition('"')[0]
+    assert dots.count("h0") == NUM_ROWS - 1
+    assert page.count('class="bar"') == 10
+    assert "CHF &amp; more" in page
+    assert "left out, without a label" in page
+    assert "Confusion" not in page
+
+
+def test_several_labels_have_a_row_each(multilabel):
+    metrics = multilabel.metrics.metadata
+    assert list(metrics) == ["loss", "accuracy", "auc", "f1", "num_examples"]
+    rows = multilabel.content["by_label"]
+    assert [row["label"] for row in rows] == ["a", "<b>", "c"]
+    assert rows[1]["share"] == 0
+    assert rows[1]["auc"] is None, "no example has the label"
+    assert multilabel.judgement.verdict == "passed"
+    for text in ("By label", "&lt;b&gt;", "n/a"):
+        assert text in multilabel.report
+    assert "ROC" not in multilabel.report
+
+
+@pytest.mark.parametrize("kind", ["regression", "multilabel"])
+def test_a_server_repeats_the_golden_predictions_in_every_form(kind, request):
+    evaluated = request.getfixturevalue(kind)
+    golden = evaluated.golden
+    assert len(golden["instances"]) == 10
+    predictor = load_predictor(str(evaluated.model_dir))
+    workload = read_description(json.loads((evaluated.model_dir / "workload.json").read_text()))
+    forms = wire_requests(workload, golden["instances"])
+    assert set(forms) == {"object", "nulls", "keyed"}
+    for instances in forms.values():
+        online = json.loads(json.dumps(predictor.predict(instances)))
+        assert check_parity(online, golden["predictions"], golden["labels"]) < 1e-5
+    lines = format_table(golden["predictions"], golden["labels"]).splitlines()
+    assert len(lines) == 11
+    first = golden["predictions"][0]
+    assert (f"{first['value']:.6g}" if kind == "regression" else "true labels") in lines[
+        kind == "regression"
+    ]
+
+
+def test_a_class_that_is_only_in_the_test_split_is_left_out(tmp_path):
+    label = Classes("y", values=("a", "b"))
+    rows = rows_of(label)
+    rows[3]["y"] = "new"
+    evaluated = Evaluated(tmp_path, label, rows=rows, features=FEATURES[:1])
+    assert evaluated.metrics.metadata["num_unlabelled"] == 2
+    assert evaluated.metrics.metadata["num_examples"] == NUM_ROWS - 2
+    assert {*evaluated.golden["labels"]} == {"a", "b"}
+    assert sum(map(sum, json.loads(Path(evaluated.confusion.path).read_text())["confusion"])) == 38
+
+
+def test_a_split_without_labels_is_named(regression, tmp_path):
+    rows = [{name: value for name, value in row.items() if name != "y"} for row in rows_of(None)]
+    write_examples(tmp_path / "examples", rows)
+    predictor = load_predictor(str(regression.model_dir))
+    with pytest.raises(StepError, match=r"'test'.*label 'y'"):
+        read_held_out(str(tmp_path / "examples"), predictor)
+
+
+def test_a_metric_of_another_kind_is_named_before_the_examples_are_read(regression, tmp_path):
+    with pytest.raises(ConfigError, match=r"thresholds\.accuracy.*loss, mae, rmse, r2"):
+        evaluate_model(
+            thresholds='{"accuracy": 0.9}',
+            examples_dir="/no/such/folder",
+            model_dir=str(regression.model_dir),
+            metrics=regression.metrics,
+            confusion=regression.confusion,
+            golden_path="",
+            report_path="",
+        )
+
+
+def test_deciles_are_by_prediction():
+    predictions = np.arange(25, dtype=np.float32)[::-1]
+    rows = score_deciles(predictions, predictions + 1)
+    assert [row["num_examples"] for row in rows] == [3] * 5 + [2] * 5
+    assert (rows[0]["low"], rows[0]["high"], rows[-1]["high"]) == (0, 2, 24)
+    assert {(row["residual"], row["mae"]) for row in rows} == {(1, 1)}
+    assert rows[0]["residual_shares"] == [1] * 5
+    assert [row["actual"] for row in score_deciles(predictions[:2], predictions[:2])] == [23, 24]
+
+
+def test_a_constant_label_has_no_r2():
+    metrics = measure_values(np.array([1.0, 3.0]), np.array([2.0, 2.0]))
+    assert (metrics["mae"], metrics["rmse"]) == (1, 1)
+    assert math.isnan(metrics["r2"])
+
+
+def test_errors_and_golden_groups_are_by_kind():
+    likely = np.array([[0.9, 0.2], [0.6, 0.1], [0.4, 0.3]], np.float32)
+    several = Multilabel("y", values=("a", "b"))
+    truth = np.array([[1, 0], [0, 0], [1, 0]], np.float32)
+    np.testing.assert_allclose(error_sizes(likely, truth, several), [0, 0.6, 0.6], rtol=1e-6)
+    assert golden_groups(np.array([[0, 1], [1, 0]]), several).tolist() == [1, 0]
+    values = np.arange(20, dtype=np.float32)[::-1]
+    assert error_sizes(values, values + 2, Regression("y")).tolist() == [2] * 20
+    assert golden_groups(values, Regression("y")).tolist() == [n // 2 for n in range(20)][::-1]
+
+
+def test_the_loss_of_several_labels_is_binary_cross_entropy():
+    workload = SimpleNamespace(label=Multilabel("y", values=("a", "b")), labels=("a", "b"))
+    likely, truth = np.array([[0.5, 0.25]]), np.array([[1.0, 0.0]], np.float32)
+    expected = -(math.log(0.5) + math.log(0.75)) / 2
+    assert score(likely, truth, workload).metrics["loss"] == pytest.approx(expected)
