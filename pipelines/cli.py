@@ -30,6 +30,7 @@ EXAMPLES = """\
 examples:
   trainyard run mnist                          the whole pipeline on this machine
   trainyard run churn/                         your own: a folder with a workload.py
+  trainyard new churn --table customers.csv --label churned
   trainyard check churn/                       try it on some of its data, in seconds
   trainyard run mnist --set train.epochs=5 --set thresholds.accuracy=0.99
   trainyard run mnist --cluster configs/clusters/single.yaml --keep-endpoint

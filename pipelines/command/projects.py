@@ -1,13 +1,28 @@
-"""`trainyard check`: try a workload of one's own on a few examples."""
+"""`trainyard new|check`: write the folder of a workload from data, and try it."""
 
 import argparse
+import subprocess
+import sys
 from typing import Any
 
 from pipelines.command.actions import describe
 from pipelines.exit_codes import OK, USAGE, exit_codes_text
+from pipelines.starter.arguments import add_arguments
 from pipelines.trial.check import check
 from pipelines.trial.findings import NOT_TRIED, WRONG, Finding
 
+# It imports pyarrow or TensorFlow, and -P: a json.py in this folder must not hide Python's own.
+NEW_COMMAND = [sys.executable, "-P", "-m", "pipelines.starter"]
+NEW_TIMEOUT_SECONDS = 1_800
+NEW = f"""\
+Writes a folder with a workload.py, a run.yaml, a schedule and a test from your data. Types,
+ranges, dates, keys and the kind of the label are guessed from it, and comments say what was seen.
+The folder runs as it is. Nothing is overwritten, and none of your code is run.
+
+  trainyard new churn --table customers.csv --label churned
+
+{exit_codes_text(OK, USAGE)}
+"""
 CHECK = f"""\
 Tries a workload of your own in seconds: its declaration, run.yaml and requirements.txt, reading
 some of the data, the model, its loss, two steps of training, the export, and predictions. Each
@@ -20,7 +35,12 @@ mistake is named with its file and line. Nothing is written into the folder.
 
 
 def add_project_commands(commands: Any) -> None:
-    """Add `check`."""
+    """Add `new` and `check`."""
+    text = "write the folder of a workload from your data"
+    new = commands.add_parser("new", help=text)
+    describe(new, NEW)
+    add_arguments(new)
+    new.set_defaults(command=_new)
     text = "try a workload of your own on some of its data, and name every mistake"
     parser = commands.add_parser("check", help=text)
     describe(parser, CHECK)
@@ -28,6 +48,16 @@ def add_project_commands(commands: Any) -> None:
         "workload", metavar="WORKLOAD", help="a folder with a workload.py, or a package.module"
     )
     parser.set_defaults(command=_check)
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    given: list[str] = [str(arguments.folder)]
+    for name, value in vars(arguments).items():
+        if name not in ("folder", "command") and value:
+            values = value if isinstance(value, list) else [str(value)]
+            given += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
+    done = subprocess.run([*NEW_COMMAND, *given], check=False, timeout=NEW_TIMEOUT_SECONDS)
+    return done.returncode
 
 
 def _check(arguments: argparse.Namespace) -> int:
