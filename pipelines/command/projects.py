@@ -20,6 +20,9 @@ ranges, dates, keys and the kind of the label are guessed from it, and comments 
 The folder runs as it is. Nothing is overwritten, and none of your code is run.
 
   trainyard new churn --table customers.csv --label churned
+  trainyard new flowers --images photos/
+  trainyard new own --records tfrecords/ --label y
+  trainyard new price --table houses.csv --label price --keras train.py
 
 {exit_codes_text(OK, USAGE)}
 """
@@ -56,6 +59,7 @@ def _new(arguments: argparse.Namespace) -> int:
         if name not in ("folder", "command") and value:
             values = value if isinstance(value, list) else [str(value)]
             given += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
+    sys.stdout.flush()
     done = subprocess.run([*NEW_COMMAND, *given], check=False, timeout=NEW_TIMEOUT_SECONDS)
     return done.returncode
 

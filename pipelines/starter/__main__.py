@@ -9,7 +9,11 @@ from components.errors import StepError
 from pipelines.exit_codes import OK, USAGE
 from pipelines.starter.arguments import add_arguments, check_arguments
 from pipelines.starter.folder import Start, check_new, write_folder
+from pipelines.starter.images import start_images
+from pipelines.starter.keras_script import read_script
+from pipelines.starter.records import start_records
 from pipelines.starter.tables import start_table
+from trainer.runtime import tensorflow_logs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,8 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _start(arguments: argparse.Namespace) -> Start:
-    how = {"kind": arguments.kind, "positive": arguments.positive}
-    return start_table(arguments.table, arguments.label, **how)
+    script = read_script(arguments.keras) if arguments.keras else None
+    label, kind = arguments.label, arguments.kind
+    if arguments.images:
+        return start_images(arguments.images, script=script)
+    if arguments.records:
+        logging.getLogger(__name__).info("reading records with TensorFlow …")
+        tensorflow_logs.import_tensorflow()
+        return start_records(arguments.records, label, kind=kind, script=script)
+    how = {"kind": kind, "positive": arguments.positive}
+    return start_table(arguments.table, label, **how, script=script)
 
 
 if __name__ == "__main__":

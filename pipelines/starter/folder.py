@@ -54,6 +54,19 @@ def test_requests_are_understood():
     for instance in json.loads((FOLDER / "instances.json").read_text()):
         assert workload.parse_instance(instance)
 '''
+LOADING_TEST = '''\
+"""Run it with `python -m pytest {folder}`; `trainyard check {folder}` tries the training, too."""
+
+from pathlib import Path
+
+from trainer.workloads import load_workload
+
+FOLDER = Path(__file__).parents[1]
+
+
+def test_the_workload_is_loaded():
+    assert load_workload(str(FOLDER)).models()
+'''
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +116,10 @@ def write_folder(folder: Path, start: Start) -> list[str]:
         f"schedules/{name}-nightly.yaml": SCHEDULE.format(folder=shown, name=name),
         **start.code,
     }
+    test = TEST if start.instances else LOADING_TEST
+    files["tests/test_workload.py"] = test.format(folder=shown)
     if start.instances:
         files["instances.json"] = _instances(start.instances)
-        files["tests/test_workload.py"] = TEST.format(folder=shown)
     for path, text in files.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from components.prepare_examples.tables.columns import normal_form
 from pipelines.starter.columns import LIST_SEPARATOR, Contents, Texts, read_columns
 from pipelines.starter.folder import Start
 from pipelines.starter.guesses import FEATURE, GROUP, IGNORED, KEY, Guess, guess, quoted, valid_name
+from pipelines.starter.keras_script import Script
 from pipelines.starter.labels import REGRESSION, LabelGuess, guess_label
 from trainer.json_types import Json
 
@@ -24,7 +25,12 @@ MOST_TELLING = 50  # values of a column that may tell the label
 
 
 def start_table(
-    patterns: Sequence[str], label: str, *, kind: str = "", positive: str = "", model: str = ""
+    patterns: Sequence[str],
+    label: str,
+    *,
+    kind: str = "",
+    positive: str = "",
+    script: Script | None = None,
 ) -> Start:
     """Return the folder's content for a table.
 
@@ -33,7 +39,7 @@ def start_table(
         label: the label's column.
         kind: of the label; default: guessed.
         positive: the value of the positive class of two; default: guessed.
-        model: source that defines the function `model`; "" for the default model.
+        script: that builds the model; default: the default model of tables.
 
     Raises:
         DataError: a file is no table, or there is no such label.
@@ -52,7 +58,7 @@ def start_table(
     if not any(one.role == FEATURE for one in guesses):
         raise DataError(f"{paths[0]} has no column besides {label} that a model could learn from")
     hints = {one.name: _hint(one.column, column, target) for one in guesses if one.role == FEATURE}
-    workload = _source(contents, guesses, (column, target), hints, model=model)
+    workload = _source(contents, guesses, (column, target), hints, script=script)
     num_unlabelled = contents.num_rows - len(column.present)
     prepare = {}
     if num_unlabelled > MAX_QUARANTINE * contents.num_rows / 2:
@@ -66,6 +72,7 @@ def start_table(
         remark=target.remark,
         instances=[_instance(guesses, row) for row in range(NUM_INSTANCES)],
         prepare=prepare,
+        code=script.files if script else {},
         notes=tuple(f"{name}: {hint}" for name, hint in hints.items() if hint),
     )
 
@@ -98,11 +105,12 @@ def _source(
     target: tuple[Texts, LabelGuess],
     hints: dict[str, str],
     *,
-    model: str,
+    script: Script | None,
 ) -> str:
     column, label = target
     features = [one for one in guesses if one.role == FEATURE]
     kinds = {one.kind for one in features} | {"Table", label.declaration.partition("(")[0]}
+    kinds |= {"combine"} if script and not script.takes_inputs else set()
     rows = "all" if contents.is_whole else "the first"
     lines = [
         f'"""{column.name} from {len(features)} features.',
@@ -111,9 +119,9 @@ def _source(
         " seen.",
         '"""',
         "",
-        *([model.split("\n\n", 1)[0], ""] if model else []),
+        *(script.imports if script else []),
         f"from trainer.workloads import {', '.join(sorted(kinds))}",
-        *([model.split("\n\n", 1)[1]] if model else []),
+        *([script.adapter("combine(inputs)").rstrip("\n"), ""] if script else []),
         "",
         "workload = Table(",
         "    features=[",
@@ -135,7 +143,7 @@ def _source(
     lines += _aliases([column.name, *(one.column.name for one in guesses if one.role != IGNORED)])
     if contents.markers:
         lines.append(f"    missing=[{', '.join(map(quoted, contents.markers))}],")
-    if model:
+    if script:
         lines.append("    model=model,")
     return "\n".join([*lines, ")", ""])
 

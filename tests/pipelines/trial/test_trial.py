@@ -1,6 +1,5 @@
 """The steps of `trainyard check`: what works, and each mistake with its line."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +7,10 @@ import pytest
 from PIL import Image
 
 from pipelines.trial.findings import Finding
-from tests.support.forks import EVERYTHING, forks_with
+from tests.support.trials import try_folder
 
 pytestmark = pytest.mark.timeout(180)
 
-TIMEOUT_SECONDS = 90
 NAMES = ["declaration", "data", "model", "training", "predictions"]
 TABLE = """\
 from trainer.workloads import *
@@ -51,16 +49,9 @@ def attempt(tmp_path):
 
     def run(text: str, data: Path, **train: object) -> dict[str, Finding]:
         (folder / "workload.py").write_text(text)
-        log = tmp_path / "log"
-        log.unlink(missing_ok=True)
-        words = ["python", "-m", "pipelines.trial", str(folder), "--train", json.dumps(train)]
-        words += ["--prepare", json.dumps({"files": [str(data)]})]
-        fork = forks_with(*EVERYTHING).start(words, log_path=log)
-        assert fork.wait(TIMEOUT_SECONDS) == 0, log.read_text()
-        lines = [line for line in log.read_text().splitlines() if line.startswith('{"name"')]
-        found = [Finding.from_json(json.loads(line)) for line in lines]
-        assert [one.name for one in found] == NAMES, log.read_text()
-        return {one.name: one for one in found}
+        found = try_folder(folder, data, **train)
+        assert list(found) == NAMES
+        return found
 
     return run
 
@@ -86,7 +77,8 @@ def table(**changes: str) -> str:
 
 def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, rows):
     found = attempt(table(), rows, epochs=3, batch_size=512)
-    assert {one.state for one in found.values()} == {"ok"}, found
+    assert not [problem for one in found.values() for problem in one.problems]
+    assert {one.state for one in found.values()} == {"ok"}
     assert found["data"].detail.startswith("all 60 rows")
 
 
@@ -142,7 +134,8 @@ IMAGES = "from trainer.workloads import *\nworkload = ImageFolder(size=(8, 8))\n
 
 def test_class_folders_are_tried(attempt, photos):
     found = attempt(IMAGES, photos)
-    assert {one.state for one in found.values()} == {"ok"}, found
+    assert not [problem for one in found.values() for problem in one.problems]
+    assert {one.state for one in found.values()} == {"ok"}
     assert found["data"].detail.startswith("20 of 20 images in 2 classes")
 
 
@@ -193,7 +186,8 @@ def records(tmp_path):
 
 def test_records_are_tried_and_their_mistakes_named(attempt, records):
     found = attempt(RECORDS, records)
-    assert {one.state for one in found.values()} == {"ok"}, found
+    assert not [problem for one in found.values() for problem in one.problems]
+    assert {one.state for one in found.values()} == {"ok"}
     found = attempt(RECORDS.replace("[4]", "[5]"), records)
     assert ":8: x/raw: 30 of 30 records are bad" in found["data"].problems[0]
     found = attempt(RECORDS.replace('"x/raw": V', '"z": V'), records)
