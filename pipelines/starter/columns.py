@@ -1,6 +1,7 @@
 """The columns of a user's table as texts, with the counts that guesses are made from."""
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -124,6 +125,11 @@ def read_columns(paths: Sequence[str]) -> Contents:
                 f"{file.path} has the columns {', '.join(file.names)}, and {files[0].path}"
                 f" {', '.join(files[0].names)}; give files with the same columns"
             )
+    if all(re.fullmatch(NUMBER_PATTERN, name.strip().encode()) for name in files[0].names):
+        raise DataError(
+            f"{files[0].path}: the first line has values, not the names of columns; add a line with"
+            " the names"
+        )
     twice = [name for name in files[0].names if files[0].names.count(name) > 1]
     if twice:
         raise DataError(f"{files[0].path}: the column {twice[0]!r} occurs twice; rename one")
@@ -182,7 +188,10 @@ def _tables(file: TableFile) -> Iterator[pa.Table]:
                     )
                 if len(block.ragged) > block.num_rows / 2:
                     number, reason, _ = block.ragged[0]
-                    raise DataError(f"{file.path}, row {num_rows + number + 1}: {reason}")
+                    raise DataError(
+                        f"{file.path}, row {num_rows + number + 1}: {reason}; the first line must"
+                        " hold the names of all columns"
+                    )
                 num_rows += block.num_rows
                 yield block.table.select(list(file.names))
     except gzip_errors() as error:

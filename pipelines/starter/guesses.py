@@ -22,7 +22,8 @@ FORMATS = (
 )
 MAX_TRIED = 2_000  # values whose format of a time is tried
 MAX_VOCABULARY = 1_000
-MOST_CODES = 50  # distinct whole numbers that are taken for codes, if the name says so
+MOST_CODES = 50  # distinct values that are categories, however few rows there are
+FEW_SHARE = 0.005  # of rows with a value: too few to learn from
 LARGE_SHARE = 0.9  # of distinct values: an identifier
 SKEW = 20  # times the median
 ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
@@ -86,6 +87,8 @@ def guess(column: Texts, num_rows: int) -> Guess:
     missing = f"; missing in {num_missing:,} rows" if num_missing else ""
     if not len(column.present):
         return Guess(column, IGNORED, seen="empty in all rows")
+    if len(column.present) < FEW_SHARE * num_rows:
+        return Guess(column, IGNORED, seen=f"missing in {num_missing:,} of {num_rows:,} rows")
     if form in INDEX_NAMES:
         return Guess(column, IGNORED, seen="the numbers of the rows")
     if column.num_unique == 1 and not num_missing:
@@ -150,11 +153,10 @@ def _number(column: Texts, form: str) -> Guess | None:
     low, high = found["min"], found["max"]
     seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
     if column.is_whole and CODE_NAME.search(form):
-        if column.num_unique <= MOST_CODES:
-            return Guess(column, FEATURE, "Category", seen=f"{seen}: codes, by the name")
-        if column.num_unique > len(column.present) / 2:
+        if column.num_unique > max(MOST_CODES, len(column.present) / 2):
             return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from")
-        return Guess(column, FEATURE, "Category", f"hashed={_size(column)}", f"{seen}: codes")
+        argument = f"hashed={_size(column)}" if column.num_unique > MAX_VOCABULARY else ""
+        return Guess(column, FEATURE, "Category", argument, f"{seen}: codes, by the name")
     arguments = ["low=0"] if low >= 0 else []
     seen += ", none below 0" if low >= 0 else ""
     median, top = found["quantiles"][50], found["quantiles"][99]

@@ -145,6 +145,8 @@ def test_other_files_give_the_same_workload(tmp_path, columns, form):
         (b"a,y\n" + b"1,1\n2,2\n" * 40, "z", "--label z: .*columns are a, y"),
         (b"\x1f\x8b\x08broken", "y", "not a complete gzip"),
         (b"PAR1broken", "y", "not a complete Parquet"),
+        (b"1,2,0\n" * 40, "y", "first line has values"),
+        (b"60,x\n" + b"1,2,3\n" * 40, "x", "row 1: 3 fields instead of 2; the first line"),
         (b"a,a,y\n" + b"1,1,1\n" * 40, "y", "'a' occurs twice"),
     ],
 )
