@@ -8,6 +8,7 @@ from typing import Any
 from pipelines.command.actions import describe
 from pipelines.exit_codes import OK, USAGE, exit_codes_text
 from pipelines.starter.arguments import add_arguments
+from pipelines.target.places import default_state_dir, local_target
 from pipelines.trial.check import check
 from pipelines.trial.findings import NOT_TRIED, WRONG, Finding
 
@@ -66,7 +67,8 @@ def _new(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     num_problems, num_tried = 0, 0
-    for finding in check(arguments.workload):
+    data_root = local_target(default_state_dir()).data_root
+    for finding in check(arguments.workload, data_root=data_root):
         _show(finding)
         num_problems += len(finding.problems)
         num_tried += finding.state != NOT_TRIED

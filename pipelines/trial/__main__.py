@@ -18,6 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("reference", help="as of --workload of the trainer")
     parser.add_argument("--train", default="{}", help="settings of the trainer, a JSON object")
     parser.add_argument("--prepare", default="{}", help="settings of preparing, a JSON object")
+    parser.add_argument("--data-dir", default="", help="folder of the workload's downloaded data")
     arguments = parser.parse_args(argv)
     # What the user's code prints goes to stderr, also what it does so below Python.
     stdout = os.fdopen(os.dup(1), "w")
@@ -25,7 +26,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = PrepareOptions.from_values(json.loads(arguments.prepare))
     train = json.loads(arguments.train)
     with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder, stdout:
-        trial = Trial(arguments.reference, train=train, options=options, folder=Path(folder))
+        trial = Trial(
+            arguments.reference,
+            train=train,
+            options=options,
+            folder=Path(folder),
+            data_dir=arguments.data_dir,
+        )
         for finding in trial.findings():
             stdout.write(finding.to_json() + "\n")
             stdout.flush()

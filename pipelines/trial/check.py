@@ -36,11 +36,16 @@ class _Checked:
     """What is to be tried: the run, and the project's copy if it has a folder or file."""
 
     config: RunConfig
+    data_root: str = ""
     snapshot: Snapshot | None = None
 
 
-def check(reference: str) -> Iterator[Finding]:
+def check(reference: str, *, data_root: str = "") -> Iterator[Finding]:
     """Yield a finding for each part of a workload: run.yaml, requirements.txt, and those of Trial.
+
+    Args:
+        reference: of the workload, as the user gave it.
+        data_root: the folder of downloaded data, with a folder for each workload.
 
     Raises:
         ConfigError: there is no such workload, or it is one of this repository.
@@ -49,7 +54,7 @@ def check(reference: str) -> Iterator[Finding]:
         raise ConfigError(f"{reference} is a workload of Trainyard itself; give one of your own")
     project = project_of(reference)
     if project is None:
-        yield from _try_code(_Checked(config=find_run(reference)))
+        yield from _try_code(_Checked(config=find_run(reference), data_root=data_root))
         return
     config = default_run(str(project.path), name=project.name)
     if project.run_file:
@@ -64,7 +69,8 @@ def check(reference: str) -> Iterator[Finding]:
         copied = Path(folder, project.name)
         copy_code(project, copied, data=data)
         snapshot = Snapshot(copied, project)
-        for finding in _try_code(_Checked(config=config, snapshot=snapshot)):
+        checked = _Checked(config=config, data_root=data_root, snapshot=snapshot)
+        for finding in _try_code(checked):
             yield _localized(finding, project, snapshot)
 
 
@@ -100,14 +106,17 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
     command = [
         *(*COMMAND, str(snapshot.folder) if snapshot else config.workload),
         *("--train", json.dumps(config.train), "--prepare", json.dumps(options)),
+        *(("--data-dir", f"{checked.data_root}/{config.name}") if checked.data_root else ()),
     ]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("TF_CONFIG", None)
     last = ""
-    with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
-        )
+        ) as process,
+    ):
         timer = threading.Timer(TIMEOUT_SECONDS, process.kill)
         timer.start()
         try:
@@ -121,7 +130,6 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
             is_late = not timer.is_alive()
             timer.cancel()
             process.kill()
-            process.wait()
         if code:
             log.seek(0)
             lines = "\n".join(log.read().splitlines()[-MAX_LINES:])

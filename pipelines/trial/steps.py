@@ -42,9 +42,19 @@ class Trial:
         train: settings of the trainer.
         options: settings of preparing.
         folder: an empty folder.
+        data_dir: of the data that the workload's source downloads; default: as preparing has it.
     """
 
-    def __init__(self, reference: str, *, train: Json, options: PrepareOptions, folder: Path):
+    def __init__(
+        self,
+        reference: str,
+        *,
+        train: Json,
+        options: PrepareOptions,
+        folder: Path,
+        data_dir: str = "",
+    ):
+        self._data_dir = data_dir
         self._reference, self._train, self._options = reference, train, options
         self._examples, self._output = folder / "examples", folder / "out"
         self._examples.mkdir()
@@ -130,7 +140,7 @@ class Trial:
         if options.files:
             paths = [str(local_path(path)) for path in options.files]
         else:
-            folder = local_path(data_folder(self._reference))
+            folder = local_path(data_folder(self._reference, self._data_dir))
             fetched = fetch(self._reference, folder, trust_files=options.trust_files)
             paths = [str(folder)] if kind == IMAGE_FOLDER else list(map(str, fetched.values()))
         if kind == IMAGE_FOLDER:
