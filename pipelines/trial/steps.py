@@ -128,7 +128,7 @@ class Trial:
         workload = self._workload
         assert workload is not None
         sample = self._sample_of(workload)
-        if sample.entries:
+        if sample.num_examples:
             write_dataset(sample, self._examples, workload=workload.name)
             self._sample = sample
         if sample.problems:
@@ -194,6 +194,8 @@ class Trial:
         return TrainConfig.from_settings({**kept, **changed})
 
     def _fit(self) -> str:
+        if self._sample is None or self._sample.is_made_up:
+            raise _NotPossibleError("needs data")
         from trainer import loop
 
         loop.train_synchronously(self._job, self._devices)

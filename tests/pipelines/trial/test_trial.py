@@ -24,7 +24,7 @@ def model(inputs, *, units: int = 4):
 
 workload = Table(
     [
-        Number("age", low=0),
+        Number("age now", low=0),
         Category("PLAN"),
         Timestamp("since", format="FORMAT"),
     ],
@@ -64,7 +64,7 @@ def rows(tmp_path):
         for at in range(60)
     ]
     path = tmp_path / "rows.csv"
-    path.write_text("\n".join(["age,plan,since,left", *lines]) + "\n")
+    path.write_text("\n".join(["age now,plan,since,left", *lines]) + "\n")
     return path
 
 
@@ -100,7 +100,7 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
             {},
         ),
         ({"OUTPUTS": "units.nothing"}, {"model": [":5: AttributeError"]}),
-        ({"age": "Age of all"}, {"data": [":12: the column 'Age of all'", "'age'"]}),
+        ({"age now": "income"}, {"data": [":12: the column 'income'", "not declared: 'age now'"]}),
     ],
     ids=["column and output", "date", "one label", "loss", "softmax", "model", "columns"],
 )
@@ -109,6 +109,8 @@ def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, 
     assert {name for name, one in found.items() if one.state == "wrong"} == set(expected)
     for name, texts in expected.items():
         assert all(text in " ".join(found[name].problems) for text in texts), found[name].problems
+    if "data" in expected and "left" not in expected["data"][0]:
+        assert found["training"].state == "not tried", "it needs data"
 
 
 def test_a_setting_that_the_model_lacks_is_named(attempt, rows):
