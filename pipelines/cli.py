@@ -15,6 +15,7 @@ from pipelines.command.local_state import add_local_state_commands
 from pipelines.command.models import add_models
 from pipelines.command.packages import add_package_commands
 from pipelines.command.parser import Parser, ShowVersion
+from pipelines.command.projects import add_project_commands
 from pipelines.command.runs import add_runs
 from pipelines.command.schedules import add_schedule_commands
 from pipelines.command.submit import add_submit_commands
@@ -29,6 +30,8 @@ EXAMPLES = """\
 examples:
   trainyard run mnist                          the whole pipeline on this machine
   trainyard run churn/                         your own: a folder with a workload.py
+  trainyard new churn --table customers.csv --label churned
+  trainyard check churn/                       try it on some of its data, in seconds
   trainyard run mnist --set train.epochs=5 --set thresholds.accuracy=0.99
   trainyard run mnist --cluster configs/clusters/single.yaml --keep-endpoint
   trainyard submit mnist --wait --set labels.team=vision
@@ -101,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     text = "print the versions of Trainyard, Python, KFP, TensorFlow and Google's packages"
     parser.add_argument("--version", action=ShowVersion, nargs=0, help=text)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_project_commands(commands)
     add_submit_commands(commands)
     add_runs(commands)
     add_cluster_commands(commands)

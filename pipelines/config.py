@@ -269,13 +269,28 @@ def with_settings(config: RunConfig, settings: list[str]) -> RunConfig:
 
 
 def with_texts(config: RunConfig, texts: Sequence[tuple[str, str, str]]) -> RunConfig:
-    """Return the run with settings: their place, for messages, their key and their value as text.
+    """Return the run with settings, as `try_texts`.
+
+    Raises:
+        ConfigError: a key is unknown or a value is not allowed.
+    """
+    config, errors = try_texts(config, texts)
+    if errors:
+        raise errors[0]
+    return config
+
+
+def try_texts(
+    config: RunConfig, texts: Sequence[tuple[str, str, str]]
+) -> tuple[RunConfig, list[ConfigError]]:
+    """Return the run with those settings that are allowed, and an error for each other one.
 
     A setting that is allowed only together with a later one, such as a momentum with its
     optimizer, is retried after it.
 
-    Raises:
-        ConfigError: a key is unknown or a value is not allowed.
+    Args:
+        config: the run.
+        texts: the place of each setting, for messages, its key and its value as text.
     """
     left = list(texts)
     while left:
@@ -288,10 +303,15 @@ def with_texts(config: RunConfig, texts: Sequence[tuple[str, str, str]]) -> RunC
             except ValueError as error:
                 failed.append((one, error))
         if len(failed) == len(left):
-            (place, _, _), cause = failed[0]
-            raise ConfigError(f"{place}: {cause}") from cause
+            return config, [_at_place(place, cause) for (place, _, _), cause in failed]
         left = [one for one, _ in failed]
-    return config
+    return config, []
+
+
+def _at_place(place: str, cause: ValueError) -> ConfigError:
+    error = ConfigError(f"{place}: {cause}")
+    error.__cause__ = cause
+    return error
 
 
 def trainer_flags() -> list[str]:

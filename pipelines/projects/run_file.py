@@ -14,7 +14,7 @@ from pipelines.config import (
     RunConfig,
     cluster_error,
     read_cluster,
-    with_texts,
+    try_texts,
 )
 from trainer import paths
 from trainer.errors import ClusterError, ConfigError
@@ -24,30 +24,46 @@ PATHS = ("files", "schema", "baseline")  # settings of `prepare`
 
 
 def with_run_file(config: RunConfig, path: Path) -> RunConfig:
-    """Return a project's run with the settings of its run.yaml.
+    """Return a project's run with the settings of its run.yaml, as `try_run_file`.
+
+    Raises:
+        ConfigError: the file cannot be read, or a setting is not allowed; names file and line.
+    """
+    config, errors = try_run_file(config, path)
+    if errors:
+        raise errors[0]
+    return config
+
+
+def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigError]]:
+    """Return a run with the allowed settings of a run.yaml, and an error for each other one.
 
     Its keys are those of --set, in groups, except that `cluster` may be the path of a cluster file
     or the content of one. Paths are relative to the file's folder.
 
     Raises:
-        ConfigError: the file cannot be read, or a setting is not allowed; names file and line.
+        ConfigError: the file cannot be read.
     """
     values, lines = _load(path)
-    texts = []
+    texts, errors = [], []
     for key, value in values.items():
         place = f"{path}, line {lines[key,]}"
         if key == CLUSTER:
-            config = dataclasses.replace(config, cluster=_cluster(value, path, place))
+            try:
+                config = dataclasses.replace(config, cluster=_cluster(value, path, place))
+            except ConfigError as error:
+                errors.append(error)
+        elif key in (*GROUPS, MODEL_GROUP) and not isinstance(value, dict):
+            errors.append(ConfigError(f"{place}: {key} is {value!r}; it must hold keys and values"))
         elif key in (*GROUPS, MODEL_GROUP):
-            if not isinstance(value, dict):
-                raise ConfigError(f"{place}: {key} is {value!r}; it must hold keys and values")
             for name, one in value.items():
                 found = _absolute(one, path.parent) if (key, name) in _PATH_KEYS else one
                 inner = f"{path}, line {lines[key, str(name)]}"
                 texts.append((inner, f"{key}.{name}", _text(found)))
         else:
             texts.append((place, str(key), _text(value)))
-    return with_texts(config, texts)
+    config, wrong = try_texts(config, texts)
+    return config, errors + wrong
 
 
 def place_of(setting: str, value: Any, path: Path) -> str:

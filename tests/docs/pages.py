@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+YOUR_OWN = ROOT / "docs" / "your-own.md"
 OLD_COMMANDS = ROOT / "docs" / "from-old-commands.md"
 PROGRAMS = ("trainyard", "vertex-local", "make", "python -m")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -29,6 +30,15 @@ def commands_of(page: Path) -> list[Command]:
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     commands = [Command(line, tuple(shlex.split(line, comments=True))) for line in lines]
     return [command for command in commands if command.words]
+
+
+def files_of(page: Path) -> dict[str, str]:
+    """Return the files that a page shows, by the name in the comment of their first line."""
+    found = {}
+    for _, text in BLOCK.findall(page.read_text()):
+        if named := re.match(r"# ([\w/-]+\.(?:py|yaml))\n", text):
+            found[named[1]] = text
+    return found
 
 
 def mentioned_commands(page: Path) -> list[Command]:

@@ -42,6 +42,8 @@ NOT_RUN = {
     "gcloud": "needs a Google Cloud account",
     "pre-commit": "changes the checkout",
 }
+# What the service of the tests has instead of the endpoint of a page that makes its own.
+STAND_INS = {"churn": "mnist", "churn/instances.json": "instances.json"}
 # Reduces the work of a command that would take minutes.
 SMALL = {
     "components.prepare_examples": "--dry-run",
@@ -110,6 +112,8 @@ class Runner:
         names = {**self.names, "JOB_ID": job}
         if words[1] == "schedule":
             names["NAME"] = self.names["SCHEDULE"]
+        if words[1] == "endpoints":
+            names |= STAND_INS
         words = [names.get(word, word) for word in words[1:]]
         is_package_address = any(word.startswith("https://") for word in words)
         if is_package_address or _is_listed(["trainyard", *words], ONLY_PARSED):
@@ -146,6 +150,9 @@ class Runner:
         assert service.wait(TIMEOUT_SECONDS) == 0, LOG.read_text()
 
     def _python(self, words: Sequence[str], environment: dict[str, str]) -> None:
+        if words[1].endswith(".py"):  # a file of the page
+            _finish([sys.executable, *words[1:]])
+            return
         _check_module(words)
         if words[2].startswith("benchmarks."):  # minutes; `make bench` runs them
             return

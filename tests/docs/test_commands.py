@@ -18,8 +18,10 @@ from tests.docs.pages import (
     OLD_COMMANDS,
     PAGES,
     ROOT,
+    YOUR_OWN,
     Command,
     commands_of,
+    files_of,
     mentioned_commands,
     table_rows,
 )
@@ -73,6 +75,7 @@ def runner(page, service, tmp_path, *, monkeypatch, tiny_mnist, tiny_cifar10, ta
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     Path("dist").mkdir()
     Path("dist/mnist.yaml").symlink_to(ROOT / "tests/pipelines/package/golden/mnist.yaml")
+    write_files(page)
     jobs = {
         name: start_job(service, JOB.replace("SECONDS", seconds))
         for name, seconds in (("LONG_JOB", "100"), ("JOB", "1"))
@@ -96,6 +99,15 @@ def runner(page, service, tmp_path, *, monkeypatch, tiny_mnist, tiny_cifar10, ta
     runner.close()
     os.environ.clear()
     os.environ.update(environment)
+
+
+def write_files(page: Path) -> None:
+    """Write the files of the page about the user's own data; of others the customers."""
+    rows = [f"{at},{at % 7},{'yes' if at % 3 else 'no'}\n" for at in range(60)]
+    Path("customers.csv").write_text("".join(["customer_id,visits,churned\n", *rows]))
+    for name, text in files_of(page).items() if page == YOUR_OWN else ():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
 
 
 def start_job(service, code: str) -> str:

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from trainer.errors import TrainerError, first_line
+from trainer.errors import ConfigError, TrainerError, first_line
 from trainer.runtime.tracing import traced
 from trainer.serving.evaluate import LIKELY
 from trainer.serving.outputs import is_logits, main_output, probabilities
@@ -72,7 +73,9 @@ class Predictor:
         Columns that are no inputs, such as weights, are left out.
         """
         tensors = {
-            name: tf.constant(column) for name, column in features.items() if name in self._inputs
+            _argument(name): tf.constant(column)
+            for name, column in features.items()
+            if name in self._inputs
         }
         return {name: output.numpy() for name, output in self._predict(**tensors).items()}
 
@@ -99,7 +102,16 @@ class _ServedModel(tf.Module):
     def signatures(self) -> dict[str, Any]:
         """Return the concrete functions: for raw features, and for serialized Examples."""
         serialized = tf.TensorSpec([None], tf.string, name="examples")
-        serve = traced(self._serve).get_concrete_function(**self._workload.input_specs())
+        specs = {
+            _argument(name): tf.TensorSpec(spec.shape, spec.dtype, name=_argument(name))
+            for name, spec in self._workload.input_specs().items()
+        }
+        if len(specs) < len(self._workload.input_specs()):
+            raise ConfigError(
+                "two features have the same name if all but letters, digits and underscores are"
+                f" replaced: rename one of {', '.join(self._workload.input_specs())}"
+            )
+        serve = traced(self._serve).get_concrete_function(**specs)
         return {
             SIGNATURE: serve,
             EXAMPLES_SIGNATURE: traced(
@@ -107,7 +119,8 @@ class _ServedModel(tf.Module):
             ).get_concrete_function(serialized),
         }
 
-    def _serve(self, **features: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _serve(self, **arguments: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = {name: arguments[_argument(name)] for name in self._workload.input_specs()}
         inputs = self._workload.preprocess(self._workload.encode(features))
         return self._predictions(self._model.keras(inputs, training=False))
 
@@ -134,7 +147,7 @@ class _ServedModel(tf.Module):
     def _serve_examples(self, examples: tf.Tensor, serve: Any) -> dict[str, tf.Tensor]:
         features, _ = self._workload.parse(examples)
         key = tf.io.parse_example(examples, {"key": tf.io.FixedLenFeature([], tf.string, "")})
-        inputs = {name: features[name] for name in self._workload.input_specs()}
+        inputs = {_argument(name): features[name] for name in self._workload.input_specs()}
         return {**serve(**inputs), **key}
 
 
@@ -143,6 +156,11 @@ class _Untracked:
 
     def __init__(self, model: Any):
         self.keras = model
+
+
+def _argument(name: str) -> str:
+    """Return the name of an input in the signature, which TensorFlow would else make up."""
+    return re.sub(r"[^A-Za-z0-9_]|^(?=\d)", "_", name)
 
 
 def export_model(model: Any, workload: Workload, model_dir: str) -> None:

@@ -172,8 +172,8 @@ class Records(DeclaredWorkload):
         import keras
         import tensorflow as tf
 
-        graph = tf.function(lambda **features: self.encode(features), autograph=False)
-        encoded = graph.get_concrete_function(**self.input_specs()).structured_outputs
+        graph = tf.function(self.encode, autograph=False)
+        encoded = graph.get_concrete_function(self.input_specs()).structured_outputs
         return {
             name: keras.Input(spec.shape[1:], dtype=spec.dtype.name, name=name)
             for name, spec in encoded.items()

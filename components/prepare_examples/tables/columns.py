@@ -1,6 +1,7 @@
 """The columns of a table: checked in a file's header, and turned into examples."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -30,23 +31,45 @@ def normal_form(name: str) -> str:
     return "_".join(name.strip().lower().split())
 
 
+@dataclass(frozen=True)
+class Header:
+    """The columns of a file, by the schema's names, and those that do not fit the schema."""
+
+    columns: list[str]
+    missing: list[str]
+    unknown: list[str]
+    twice: list[str]
+
+
+def match_header(
+    names: Sequence[str], schema: TableSchema, *, ignored: Iterable[str] = ()
+) -> Header:
+    """Return the columns of a file in the schema; unused columns keep their own names.
+
+    A column has the name or an alias of the schema, exactly or in normal form.
+    """
+    columns = _named(names, schema)
+    known, skipped = _known(schema), _skipped(columns, schema, ignored)
+    return Header(
+        columns,
+        missing=[name for name in schema.expected if name not in columns],
+        unknown=[name for name in columns if name not in known and name not in skipped],
+        twice=[name for name in dict.fromkeys(columns) if columns.count(name) > 1],
+    )
+
+
 def check_header(
     names: Sequence[str], *, schema: TableSchema, file: str, ignored: Iterable[str] = ()
 ) -> list[str]:
-    """Return the names of a file's columns in the schema; unused columns keep their own.
-
-    A column has the name or an alias of the schema, exactly or in normal form.
+    """Return the names of a file's columns in the schema, as `match_header`.
 
     Raises:
         DataError: a column is missing, unknown or duplicated; names the file and the column.
     """
-    columns = _named(names, schema)
-    for name in columns:
-        if columns.count(name) > 1:
-            raise DataError(f"{file}: the column {name!r} occurs twice")
-    missing = [name for name in schema.expected if name not in columns]
-    skipped = _skipped(columns, schema, ignored)
-    unknown = [name for name in columns if name not in _known(schema) and name not in skipped]
+    found = match_header(names, schema, ignored=ignored)
+    if found.twice:
+        raise DataError(f"{file}: the column {found.twice[0]!r} occurs twice")
+    missing, unknown, columns = found.missing, found.unknown, found.columns
     if missing:
         hint = did_you_mean(missing[0], unknown or columns)
         shown = ", ".join(map(repr, missing))

@@ -24,7 +24,7 @@ from components.prepare_examples.tables.csv_records import (
 )
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-OTHER_SEPARATORS = ";\t|"
+SEPARATORS = ",;\t|"
 MAX_HEADER_BYTES = 1 << 20
 GZIP_RATIO = 5  # estimated size of an unpacked CSV file by its gzipped size, for planning only
 
@@ -39,6 +39,7 @@ class TableFile:
     names: tuple[str, ...]
     data_start: int = 0
     group_rows: tuple[int, ...] = ()
+    separator: str = ","
 
     @property
     def weight(self) -> int:
@@ -82,8 +83,8 @@ def open_table(path: str) -> TableFile:
         return _open_parquet(path, num_bytes)
     kind = "gzip" if start[:2] == b"\x1f\x8b" else "csv"
     with open_records(path, kind) as content:
-        names, data_start = _read_header(content, path)
-    return TableFile(path, kind, num_bytes, tuple(names), data_start)
+        names, data_start, separator = _read_header(content, path)
+    return TableFile(path, kind, num_bytes, tuple(names), data_start, separator=separator)
 
 
 def open_records(path: str, kind: str) -> IO[bytes]:
@@ -153,7 +154,11 @@ def digest_of(file: TableFile) -> str:
     return sha256_of(Path(file.path))
 
 
-def _read_header(content: IO[bytes], path: str) -> tuple[list[str], int]:
+def _read_header(content: IO[bytes], path: str) -> tuple[list[str], int, str]:
+    """Return the names of the columns, the offset of the first record, and the separator.
+
+    The separator is a comma, unless the header has only one column with it.
+    """
     try:
         start = content.readline(MAX_HEADER_BYTES)
     except gzip_errors() as error:
@@ -161,20 +166,22 @@ def _read_header(content: IO[bytes], path: str) -> tuple[list[str], int]:
     skipped = len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0
     record = start[skipped:].rstrip(b"\r\n")
     try:
-        names = next(csv.reader(io.StringIO(record.decode(), newline="")), [])
+        text = record.decode()
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: the header is not UTF-8 ({start[:20]!r}); convert the file to UTF-8"
         ) from error
-    separators = [sign for sign in OTHER_SEPARATORS if sign in "".join(names)]
-    if len(names) == 1 and separators:
-        raise DataError(
-            f"{path}: the columns are separated by {separators[0]!r}; only commas are supported: "
-            "convert the file to CSV with commas"
-        )
+    names, separator = _split(text, ","), ","
+    if len(names) == 1:
+        separator = max(SEPARATORS, key=lambda sign: len(_split(text, sign)))
+        names = _split(text, separator)
     if not any(names):
         raise DataError(f"{path}: the first line is blank; it must hold the names of the columns")
-    return names, len(start)
+    return names, len(start), separator
+
+
+def _split(header: str, separator: str) -> list[str]:
+    return next(csv.reader(io.StringIO(header, newline=""), delimiter=separator), [])
 
 
 def _open_parquet(path: str, num_bytes: int) -> TableFile:

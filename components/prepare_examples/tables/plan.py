@@ -25,6 +25,7 @@ class Segment:
     stop: int
     first_row: int
     max_rows: int = -1
+    separator: str = ","
 
 
 @dataclass
@@ -106,7 +107,8 @@ class _Planner:
         for index, (cut, end) in enumerate(itertools.pairwise(places), start=first):
             if end.offset > cut.offset:
                 segment = Segment(
-                    file.path, file.kind, columns, cut.offset, end.offset, cut.num_rows
+                    *(file.path, file.kind, columns, cut.offset, end.offset, cut.num_rows),
+                    separator=file.separator,
                 )
                 self._segments[index].append(segment)
         self._passed += file.weight
@@ -133,7 +135,8 @@ class _Planner:
 
     def _add_gzip(self, file: TableFile, columns: tuple[str, ...]) -> None:
         limit = -1 if self._rows_left is None else count_gzip_rows(file, self._rows_left)
-        segment = Segment(file.path, file.kind, columns, file.data_start, -1, 0, limit)
+        place = (file.data_start, -1, 0, limit)
+        segment = Segment(file.path, file.kind, columns, *place, separator=file.separator)
         if limit:
             self._segments[self._part_at(0)].append(segment)
         if limit < 0:

@@ -56,7 +56,9 @@ def _csv_blocks(segment: Segment, schema: TableSchema) -> Iterator[Block]:
         with open_records(segment.path, segment.kind) as file:
             file.seek(segment.start)
             for content in record_blocks(file, num_bytes, name=segment.path):
-                block = read_csv_block(content, segment.columns, schema)
+                block = read_csv_block(
+                    content, segment.columns, schema, separator=segment.separator
+                )
                 _check_count(count_records(content), block.num_rows, segment.path, row)
                 row += block.num_rows
                 yield block

@@ -64,15 +64,18 @@ class Block:
         )
 
 
-def read_csv_block(block: bytes, columns: Sequence[str], schema: TableSchema) -> Block:
+def read_csv_block(
+    block: bytes, columns: Sequence[str], schema: TableSchema, *, separator: str = ","
+) -> Block:
     """Parse whole CSV records: fast if every value has its column's type, else value by value."""
     bad = BadRows()
     types = _types(schema)
     try:
-        raw, ragged = _parse(block, columns, types, schema)
+        raw, ragged = _parse(block, columns, types, schema, separator)
         table = raw
     except pa.ArrowInvalid:
-        raw, ragged = _parse(block, columns, dict.fromkeys(types, pa.binary()), schema)
+        texts = dict.fromkeys(types, pa.binary())
+        raw, ragged = _parse(block, columns, texts, schema, separator)
         table = _repaired(raw, bad, schema)
     skipped = [number for number, _, _ in ragged]
     numbers = np.delete(np.arange(len(table) + len(ragged)), skipped)
@@ -95,7 +98,11 @@ def _types(schema: TableSchema) -> dict[str, pa.DataType]:
 
 
 def _parse(
-    block: bytes, columns: Sequence[str], types: dict[str, pa.DataType], schema: TableSchema
+    block: bytes,
+    columns: Sequence[str],
+    types: dict[str, pa.DataType],
+    schema: TableSchema,
+    separator: str,
 ) -> tuple[pa.Table, list[tuple[int, str, str]]]:
     ragged: list[tuple[int, str, str]] = []
 
@@ -110,7 +117,9 @@ def _parse(
         read_options=arrow_csv.ReadOptions(
             use_threads=False, column_names=list(columns), block_size=max(len(block), 1)
         ),
-        parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=skip
+        ),
         convert_options=arrow_csv.ConvertOptions(
             column_types=types,
             include_columns=wanted,

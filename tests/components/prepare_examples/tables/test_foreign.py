@@ -360,10 +360,8 @@ def test_gzipped_csv_from_another_source_gives_the_same_examples(tmp_path, same,
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
-def test_another_separator_is_named(tmp_path, run, rows, separator):
-    path = write_lines(tmp_path / "foreign.csv", rows, delimiter=separator)
-    with pytest.raises(DataError, match=r"foreign\.csv: .*separated by .*; only commas"):
-        run(path)
+def test_another_separator_gives_the_same_examples(tmp_path, same, rows, separator):
+    same(write_lines(tmp_path / "foreign.csv", rows, delimiter=separator))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""`trainyard new|check`: write the folder of a workload from data, and try it."""
+
+import argparse
+import subprocess
+import sys
+from typing import Any
+
+from pipelines.command.actions import describe
+from pipelines.exit_codes import OK, USAGE, exit_codes_text
+from pipelines.starter.arguments import add_arguments
+from pipelines.target.places import default_state_dir, local_target
+from pipelines.trial.check import check
+from pipelines.trial.findings import NOT_TRIED, WRONG, Finding
+
+# It imports pyarrow or TensorFlow, and -P: a json.py in this folder must not hide Python's own.
+NEW_COMMAND = [sys.executable, "-P", "-m", "pipelines.starter"]
+NEW_TIMEOUT_SECONDS = 1_800
+NEW = f"""\
+Writes a folder with a workload.py, a run.yaml, a schedule and a test from your data. Types,
+ranges, dates, keys and the kind of the label are guessed from it, and comments say what was seen.
+The folder runs as it is. Nothing is overwritten, and none of your code is run.
+
+  trainyard new churn --table customers.csv --label churned
+  trainyard new flowers --images photos/
+  trainyard new own --records tfrecords/ --label y
+  trainyard new price --table houses.csv --label price --keras train.py
+
+{exit_codes_text(OK, USAGE)}
+"""
+CHECK = f"""\
+Tries a workload of your own in seconds: its declaration, run.yaml and requirements.txt, reading
+some of the data, the model, its loss, two steps of training, the export, and predictions. Each
+mistake is named with its file and line. Nothing is written into the folder.
+
+  trainyard check churn/
+
+{exit_codes_text(OK, USAGE)}
+"""
+
+
+def add_project_commands(commands: Any) -> None:
+    """Add `new` and `check`."""
+    text = "write the folder of a workload from your data"
+    new = commands.add_parser("new", help=text)
+    describe(new, NEW)
+    add_arguments(new)
+    new.set_defaults(command=_new)
+    text = "try a workload of your own on some of its data, and name every mistake"
+    parser = commands.add_parser("check", help=text)
+    describe(parser, CHECK)
+    parser.add_argument(
+        "workload", metavar="WORKLOAD", help="a folder with a workload.py, or a package.module"
+    )
+    parser.set_defaults(command=_check)
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    given: list[str] = [str(arguments.folder)]
+    for name, value in vars(arguments).items():
+        if name not in ("folder", "command") and value:
+            values = value if isinstance(value, list) else [str(value)]
+            given += [f"--{name}={values[0]}"] if len(values) == 1 else [f"--{name}", *values]
+    sys.stdout.flush()
+    done = subprocess.run([*NEW_COMMAND, *given], check=False, timeout=NEW_TIMEOUT_SECONDS)
+    return done.returncode
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    num_problems, num_tried = 0, 0
+    data_root = local_target(default_state_dir()).data_root
+    for finding in check(arguments.workload, data_root=data_root):
+        _show(finding)
+        num_problems += len(finding.problems)
+        num_tried += finding.state != NOT_TRIED
+    if not num_problems:
+        print(f"no mistake found; run it: trainyard run {arguments.workload}")
+        return OK
+    mistakes = "1 mistake" if num_problems == 1 else f"{num_problems} mistakes"
+    print(f"{mistakes} in {arguments.workload}")
+    return USAGE
+
+
+def _show(finding: Finding) -> None:
+    seconds = f"  {finding.seconds:.1f} s" if finding.seconds else ""
+    print(f"{finding.name:<16} {finding.state:<9} {finding.detail}{seconds}".rstrip(), flush=True)
+    for problem in finding.problems if finding.state == WRONG else ():
+        print(f"  {problem}", flush=True)

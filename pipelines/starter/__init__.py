@@ -1,0 +1,1 @@
+"""`trainyard new`: the folder of a workload, written from its data."""

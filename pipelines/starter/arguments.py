@@ -1,0 +1,56 @@
+"""The arguments of `trainyard new`."""
+
+import argparse
+from pathlib import Path
+
+from components.prepare_examples.errors import DataError
+
+LABEL_KINDS = ("binary", "classes", "multilabel", "regression")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments to a parser."""
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="to write; its name is the name"
+    )
+    data = parser.add_mutually_exclusive_group(required=True)
+    data.add_argument(
+        "--table", nargs="+", metavar="FILE", help="CSV (also gzipped) or Parquet files"
+    )
+    data.add_argument(
+        "--images", metavar="DIR", help="a folder with a folder of images for each class"
+    )
+    data.add_argument("--records", nargs="+", metavar="DIR", help="a folder of TFRecords, or files")
+    parser.add_argument(
+        "--keras",
+        type=Path,
+        metavar="FILE",
+        help="a Python file with a function that returns a Keras model, to be trained on the data",
+    )
+    parser.add_argument(
+        "--label", metavar="COLUMN", help="the column, or feature of records, to predict"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=LABEL_KINDS,
+        default="",
+        help="of the label; default: two values are binary, few are classes, numbers a regression",
+    )
+    parser.add_argument(
+        "--positive", default="", metavar="VALUE", help="the positive class of a binary label"
+    )
+
+
+def check_arguments(arguments: argparse.Namespace) -> None:
+    """Raise DataError if an argument is missing or does not fit the others."""
+    given = "--table" if arguments.table else "--records"
+    if not arguments.images and not arguments.label:
+        raise DataError(f"{given} needs --label COLUMN, the column to predict")
+    if arguments.images and (arguments.label or arguments.kind or arguments.positive):
+        raise DataError("--images needs no label: the folders' names are the classes")
+    if arguments.keras and not arguments.keras.is_file():
+        raise DataError(f"--keras {arguments.keras}: there is no such file")
+    if arguments.positive and arguments.kind not in ("", "binary"):
+        raise DataError(
+            f"--positive {arguments.positive}: only a binary label has a positive class"
+        )

@@ -1,0 +1,198 @@
+"""The function of a user's script that builds a Keras model; the script is read, never imported."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.errors import DataError
+
+MODELS = ("Sequential", "Model")
+INPUTS = ("inputs", "input", "x")
+# Arguments without a default that are known from the data.
+KNOWN = {
+    **dict.fromkeys(("num_classes", "n_classes", "classes", "num_labels"), "len(labels)"),
+    **dict.fromkeys(("input_shape", "shape"), "tuple(combined.shape[1:])"),
+    **dict.fromkeys(("input_dim", "num_features", "n_features"), "combined.shape[-1]"),
+}
+DIRECT = """
+model = {module}.{name}
+"""
+ADAPTER = '''
+
+def model(inputs, *, labels{settings}):
+    """Return the model of {file} for these inputs, compiled as it is."""
+    combined = {combined}
+    own = {module}.{name}({arguments})
+    found = keras.Model(inputs, own(combined))
+    if own.compiled:
+        metrics = keras.saving.deserialize_keras_object(own.get_compile_config()["metrics"])
+        found.compile(own.optimizer, loss=own.loss, metrics=metrics)
+    return found
+
+'''
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script that builds a Keras model in a function."""
+
+    path: Path
+    function: ast.FunctionDef
+    shape: tuple[int, int, int] | None = None
+    """Height, width and channels of the images that it takes, if it says so."""
+
+    @property
+    def module(self) -> str:
+        """The name of the script's copy as a module."""
+        return self.path.stem
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The copy of the script, by name."""
+        return {self.path.name: self.path.read_text(encoding="utf-8")}
+
+    @property
+    def takes_inputs(self) -> bool:
+        """True if the function takes Keras inputs, as a workload's model does."""
+        return bool(self._positional) and self._positional[0].arg in INPUTS
+
+    @property
+    def imports(self) -> list[str]:
+        """The imports of the adapter."""
+        return [
+            *([] if self.takes_inputs else ["import keras", ""]),
+            f"from . import {self.module}",
+        ]
+
+    def adapter(self, combined: str) -> str:
+        """Return the source that defines `model`.
+
+        Args:
+            combined: an expression of all inputs as one tensor.
+
+        Raises:
+            DataError: an argument of the function is not known.
+        """
+        if self.takes_inputs:
+            return DIRECT.format(module=self.module, name=self.function.name)
+        arguments = [f"{name}={KNOWN[name]}" for name in self._required]
+        settings = [f"{one}={ast.unparse(value)}" for one, value in self._optional]
+        return ADAPTER.format(
+            settings="".join(f", {setting}" for setting in settings),
+            file=self.path.name,
+            combined=combined,
+            module=self.module,
+            name=self.function.name,
+            arguments=", ".join([*arguments, *(f"{one}={one}" for one, _ in self._optional)]),
+        )
+
+    @cached_property
+    def _positional(self) -> list[ast.arg]:
+        return [*self.function.args.posonlyargs, *self.function.args.args]
+
+    @cached_property
+    def _required(self) -> list[str]:
+        """The arguments without a default."""
+        given = self.function.args
+        count = len(self._positional) - len(given.defaults)
+        names = [one.arg for one in self._positional[:count]]
+        pairs = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        names += [one.arg for one, default in pairs if default is None]
+        unknown = [name for name in names if name not in KNOWN]
+        if unknown:
+            raise DataError(
+                f"{self.path}:{self.function.lineno}: {self.function.name} needs the argument"
+                f" {unknown[0]!r}: give it a default, or call the first one inputs: the Keras"
+                " inputs of the workload"
+            )
+        return names
+
+    @cached_property
+    def _optional(self) -> list[tuple[str, ast.expr]]:
+        """The arguments with a default that is a plain value: settings of the model."""
+        given = self.function.args
+        plain = self._positional[len(self._positional) - len(given.defaults) :]
+        pairs = [*zip(plain, given.defaults, strict=True)]
+        keyword = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        pairs += [(one, default) for one, default in keyword if default is not None]
+        return [(one.arg, value) for one, value in pairs if isinstance(value, ast.Constant)]
+
+
+def read_script(path: Path) -> Script:
+    """Return the script's function that builds a model.
+
+    Raises:
+        DataError: it has none, or calls fit while it is imported; names the line.
+    """
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        line = getattr(error, "lineno", 1)
+        raise DataError(f"{path}:{line}: it is not Python: {error}") from error
+    if not path.stem.isidentifier() or path.stem == "workload":
+        raise DataError(f"{path}: it is imported as a module: give it another name, as my_model.py")
+    for node in _executed(tree.body):
+        if _called(node) == "fit":
+            raise DataError(
+                f"{path}:{node.lineno}: fit is called while the file is imported; put it below"
+                ' `if __name__ == "__main__":`, or into a function'
+            )
+    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef) and _builds(one)]
+    if not functions:
+        raise DataError(_describe_missing(path, tree))
+    named = [one for one in functions if "model" in one.name.lower()]
+    return Script(path, (named or functions)[0], _shape(tree))
+
+
+def _executed(body: list[ast.stmt]) -> Iterator[Any]:
+    """Yield all nodes that are executed when a module is imported."""
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            continue
+        yield from ast.walk(statement)
+
+
+def _called(node: Any) -> str:
+    """Return the name of the function that a node calls, "" if it calls none."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return getattr(function, "attr", getattr(function, "id", ""))
+
+
+def _builds(function: ast.FunctionDef) -> bool:
+    nodes = list(ast.walk(function))
+    returns = any(isinstance(one, ast.Return) and one.value is not None for one in nodes)
+    return returns and any(_called(node) in MODELS for node in nodes)
+
+
+def _describe_missing(path: Path, tree: ast.Module) -> str:
+    for node in _executed(tree.body):
+        if _called(node) in MODELS:
+            return (
+                f"{path}:{node.lineno}: the model is built while the file is imported; build it in"
+                " a function that returns it, such as `def build_model(): …`"
+            )
+    return f"{path}: no function returns a keras.Sequential or keras.Model; write one"
+
+
+def _shape(tree: ast.Module) -> tuple[int, int, int] | None:
+    """Return the first literal shape of an image in a call, such as `keras.Input((28, 28, 1))`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        given = [
+            *(("", one) for one in node.args),
+            *((one.arg, one.value) for one in node.keywords),
+        ]
+        for name, value in given:
+            sizes = [getattr(one, "value", None) for one in getattr(value, "elts", ())]
+            if "Input" not in _called(node) and name != "input_shape":
+                continue
+            match sizes:
+                case [int(height), int(width), 1 | 3 | 4 as channels]:
+                    return (height, width, channels)
+    return None

@@ -1,0 +1,77 @@
+"""`trainyard check`: what is found without the user's code, and how findings are shown."""
+
+import json
+import sys
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.trial import check as checks
+from pipelines.trial.findings import Finding
+
+pytestmark = pytest.mark.fast
+
+RUN = "prepare: {files: [a.csv]}\ntrain: {epocs: 3, batch_size: nope}\ncluster: {strategy: x}\n"
+SAYING = """\
+import sys
+file = sys.argv[1] + '/workload.py'
+print({ok!r})
+print({wrong!r}.replace('FILE', file))
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder `own` in the current one, and a process that finds one mistake."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/workload.py").write_text("workload = None\n")
+    say(monkeypatch)
+    return tmp_path / "own"
+
+
+def say(monkeypatch, code: int = 0) -> None:
+    ok = Finding(name="declaration", detail="a table").to_json()
+    problem = "FILE, line 7: no such column"
+    wrong = Finding(name="data", state="wrong", problems=(problem,)).to_json()
+    text = SAYING.format(ok=ok, wrong=wrong, code=code)
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", text])
+
+
+def test_independent_mistakes_are_all_named_with_file_and_line(folder, capsys):
+    (folder / "run.yaml").write_text(RUN)
+    (folder / "requirements.txt").write_text("no-such-package>=3\n")
+    assert main(["check", "own"]) == 2
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    for start in (
+        "own/run.yaml:3: cluster: strategy is 'x'",
+        "own/run.yaml:2: unknown key 'train.epocs'; did you mean 'train.epochs'?",
+        "own/run.yaml:2: --batch-size is 'nope'",
+        "own/requirements.txt needs no-such-package>=3 (not installed)",
+        "own/workload.py:7: no such column",
+        "5 mistakes in own",
+    ):
+        assert any(line.startswith(start) for line in lines), (start, lines)
+    assert max(map(len, lines)) < 250, "the list of all keys is not helpful"
+
+
+def test_a_process_that_ends_early_is_a_mistake(folder, monkeypatch, capsys):
+    say(monkeypatch, code=9)
+    found = list(checks.check("own"))
+    assert [one.name for one in found] == ["declaration", "data", "process"]
+    assert "ended with code 9, after data" in found[-1].problems[0]
+
+
+def test_a_workload_of_this_repository_is_refused(capsys):
+    assert main(["check", "mnist"]) == 2
+    assert "mnist is a workload of Trainyard itself" in capsys.readouterr().err
+
+
+def test_the_code_of_the_trial_is_given_the_settings(folder, monkeypatch):
+    (folder / "run.yaml").write_text("prepare: {files: [a.csv]}\ntrain: {epochs: 3}\n")
+    show = "import sys, json; print(json.dumps({'name': 'x', 'problems': sys.argv[2:]}))"
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", show])
+    given = list(checks.check("own"))[-1].problems
+    assert json.loads(given[1]) == {"epochs": 3}
+    assert [name.rpartition("/")[2] for name in json.loads(given[3])["files"]] == ["a.csv"]
