@@ -140,6 +140,15 @@ class Workload(abc.ABC):
         """Return the instance for one example in every format a request may have, by name."""
         return {"object": self.format_instance(features)}
 
+    def with_statistics(self, statistics: Json) -> "Workload":
+        """Return the workload with what only the train split's statistics have.
+
+        `statistics` are the train split's `features` in statistics.json. It is called before
+        `adapt_to_statistics` or `adapt`.
+        """
+        del statistics
+        return self
+
     def adapt(self, features: Features) -> "Workload":
         """Return the workload adapted to the train split, whose raw features are given."""
         del features

@@ -1,6 +1,6 @@
 """Images of one size, in class folders or files of many images."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe
-from trainer.workloads.declared import Build, DeclaredWorkload
+from trainer.workloads.declared import Build, DeclaredWorkload, without_counts
 from trainer.workloads.image_files import FITS, decode_image
 from trainer.workloads.images import ImageWorkload, flip, shift
 from trainer.workloads.labels import Binary, Classes, Label
@@ -90,11 +90,15 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
     @property
     def learns(self) -> bool:
         """True if something is learnt from the train split."""
-        return self.learn is not None or not self.label.names_of_classes()
+        return super().learns or self.learn is not None or not self.label.names_of_classes()
 
     def class_values(self) -> tuple[Any, ...]:
         """Return the value of each class, as in `class_weights`."""
         return super().class_values() or self.labels
+
+    def stored_classes(self) -> Sequence[Any]:
+        """Return the value of each class, as in examples: its number."""
+        return range(len(self.labels))
 
     def default_models(self) -> Mapping[str, Build]:
         """Return the small residual net."""
@@ -128,20 +132,26 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
         found = dict(self.learn(features["image"])) if self.learn else {}
         return replace(self, learnt={**self.learnt, **found})
 
-    def adapt_to_statistics(self, statistics: Json) -> Self | None:
-        """Return the workload with the names of the classes; None if more is to be learnt."""
+    def with_statistics(self, statistics: Json) -> Self:
+        """Return the workload with the names of the folders, and the examples of each class."""
+        found = super().with_statistics(statistics)
         names = statistics.get(self.label.column, {}).get("names")
-        if self.learn is not None or not names:
-            return None
-        return replace(self, learnt={"classes": list(names)})
+        if self.label.names_of_classes() or not names:
+            return found
+        return replace(found, learnt={"classes": list(names)})
+
+    def adapt_to_statistics(self, statistics: Json) -> Self | None:
+        """Return the workload, or None if more is to be learnt than `with_statistics` has."""
+        del statistics
+        return None if self.learn is not None or not self.labels else self
 
     def facts(self) -> dict[str, Any]:
         """Return what was learnt from the train split, for JSON."""
-        return dict(self.learnt)
+        return {**self.learnt, **super().facts()}
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        return replace(self, learnt=facts)
+        return replace(super().with_facts(facts), learnt=without_counts(facts))
 
     def decode_file(self, data: bytes) -> np.ndarray:
         """Return the pixels of an image file, resized unless the source's images have one size."""

