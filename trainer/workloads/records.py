@@ -100,7 +100,7 @@ class Records(DeclaredWorkload):
 
     def default_recipe(self) -> Recipe:
         """Return the recipe of a model that declares none."""
-        return Recipe(learning_rate=1e-3)
+        return Recipe(learning_rate=1e-3, min_steps=500)
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Return features by name, and labels.
