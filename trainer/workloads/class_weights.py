@@ -31,9 +31,11 @@ def check_class_weights(weights: ClassWeights | str, label: Label) -> None:
             raise ValueError(f"class_weights: {value!r} has {weight!r}; it must be a number")
         if not 0 <= weight < math.inf:
             raise ValueError(f"class_weights: {value!r} has {weight}; it must be 0 or more")
-    if isinstance(label, Classes) and label.values:
-        check_known(weights, label.values)
-    others = [value for value in weights if isinstance(label, Binary) and value != label.positive]
+    if isinstance(label, Classes):
+        if label.values:
+            check_known(weights, label.values)
+        return
+    others = [value for value in weights if value != label.positive]
     if len(others) > 1:
         raise ValueError(
             f"class_weights: {others[0]!r} and {others[1]!r} are both not {label.positive!r}, the"
