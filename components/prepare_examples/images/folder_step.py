@@ -56,7 +56,7 @@ class FolderJob:
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJob:
     """List the files, or fetch the source's ones; plan the shards."""
     options.check_images(workload.name, allowed=ALLOWED)
-    root = _find_root(workload, data_dir, options)
+    root = find_root(workload, data_dir, options)
     folder = read_folder(root, ratios=options.ratios, label=workload.label)
     height, width, channels = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
@@ -88,8 +88,14 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     return FolderJob(replace(folder, files=kept), shards, chosen, header, is_verified, options)
 
 
-def _find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Path:
-    """Return the folder of the class folders, after unpacking an archive of them."""
+def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Path:
+    """Return the folder of the class folders: of the options, or else of the fetched source.
+
+    An archive is unpacked into `data_dir`.
+
+    Raises:
+        DataError: there is no such folder or archive, or several.
+    """
     if options.files:
         patterns = [str(local_path(pattern)) for pattern in options.files]
         if not all(map(is_archive, patterns)):
