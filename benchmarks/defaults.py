@@ -93,7 +93,7 @@ def write_rows(reference: str, folder: Path, *, seed: int, fold: int) -> tuple[s
     """Prepare a table whose rows have keys of the splits wanted; return workload and examples."""
     [path] = fetch(reference, CACHE / Path(reference).name).values()
     header, *rows = path.read_text().splitlines()
-    keys = np.arange(NUM_KEYS)
+    keys = np.arange(NUM_KEYS).astype(str)  # of a key the text is hashed
     of_keys = split_numbers(hash_rows([pa.array(keys)]), DEFAULT_RATIOS)
     left = [iter(keys[of_keys == number]) for number in range(len(SPLITS))]
     chosen = choose_splits(len(rows), seed=seed, fold=fold)
