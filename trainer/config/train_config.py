@@ -45,7 +45,10 @@ class TrainConfig(ModelSettings):
     output_dir: str = setting("folder to write to; default: the AIP_* folders", default="")
     model: str = setting(_models_help(), default="")
     epochs: int | None = setting(
-        f"passes over the training examples; default {DEFAULT_EPOCHS}", default=None, at_least=1
+        f"passes over the training examples; default {DEFAULT_EPOCHS}, or more if the model's"
+        " recipe says so",
+        default=None,
+        at_least=1,
     )
     steps: int | None = setting("steps to train, instead of epochs", default=None, at_least=1)
     batch_size: int = setting("examples per step", default=128, at_least=1)
@@ -252,7 +255,13 @@ class TrainConfig(ModelSettings):
         """Return the steps of the whole job; the last epoch ends with a full batch."""
         if self.steps is not None:
             return self.steps
-        return -(-(self.epochs or DEFAULT_EPOCHS) * num_examples // self.batch_size)
+        if self.epochs is None:
+            least = -(-self.recipe().min_steps * self.batch_size // num_examples)
+            return self._steps_of(max(least, DEFAULT_EPOCHS), num_examples)
+        return self._steps_of(self.epochs, num_examples)
+
+    def _steps_of(self, epochs: int, num_examples: int) -> int:
+        return -(-epochs * num_examples // self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ def find_facts(workload: Workload, split: Split, *, compression: str) -> Workloa
     if not workload.learns:
         return workload
     statistics = read_statistics(split)
+    workload = workload.with_statistics(statistics or {})
     adapted = workload.adapt_to_statistics(statistics) if statistics else None
     if adapted is not None:
         return adapted

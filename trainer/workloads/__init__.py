@@ -18,6 +18,14 @@ from trainer.workloads.images import flip, shift
 from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
 from trainer.workloads.loading import BUILT_IN, WorkloadError, load_workload
 from trainer.workloads.records import Records, Values
+from trainer.workloads.sources import (
+    Converted,
+    Download,
+    NpmPackage,
+    PipWheel,
+    Source,
+    SourceFile,
+)
 from trainer.workloads.table import Table
 
 __all__ = [
@@ -25,15 +33,21 @@ __all__ = [
     "Binary",
     "Category",
     "Classes",
+    "Converted",
+    "Download",
     "Feature",
     "Features",
     "ImageFolder",
     "Label",
     "Multilabel",
+    "NpmPackage",
     "Number",
+    "PipWheel",
     "Recipe",
     "Records",
     "Regression",
+    "Source",
+    "SourceFile",
     "Table",
     "Text",
     "TimePart",

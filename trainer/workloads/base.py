@@ -22,7 +22,9 @@ class Recipe:
     steps. `weight_decay` is decoupled, multiplied by the learning rate, and not applied to biases
     and norms. With `average_decay` above 0 a moving average of the weights is evaluated and
     exported; `clip_norm` above 0 limits the norm of the gradient. `linear_optimizer` trains the
-    model's linear part, if it has one; its learning rate None means that optimizer's default.
+    model's linear part, if it has one; its learning rate None means that optimizer's default. A
+    training whose settings give neither steps nor epochs has at least `min_steps` steps: a few
+    epochs of few examples would teach nothing.
     """
 
     learning_rate: float
@@ -35,6 +37,7 @@ class Recipe:
     momentum: float | None = None
     linear_optimizer: str = ""
     linear_learning_rate: float | None = None
+    min_steps: int = 0
 
 
 class Workload(abc.ABC):
@@ -139,6 +142,15 @@ class Workload(abc.ABC):
     def wire_forms(self, features: Features) -> dict[str, Any]:
         """Return the instance for one example in every format a request may have, by name."""
         return {"object": self.format_instance(features)}
+
+    def with_statistics(self, statistics: Json) -> "Workload":
+        """Return the workload with what only the train split's statistics have.
+
+        `statistics` are the train split's `features` in statistics.json. It is called before
+        `adapt_to_statistics` or `adapt`.
+        """
+        del statistics
+        return self
 
     def adapt(self, features: Features) -> "Workload":
         """Return the workload adapted to the train split, whose raw features are given."""

@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
+from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe, Workload
+from trainer.workloads.class_weights import (
+    BALANCED,
+    balanced_weights,
+    check_class_weights,
+    given_weights,
+)
 from trainer.workloads.labels import Binary, Classes, ClassWeights, Label
 from trainer.workloads.model_settings import (
     ModelSetting,
@@ -17,6 +24,7 @@ from trainer.workloads.model_settings import (
 
 Build = Callable[..., Any]
 _STRUCTURE_WARNING = r"(.*\n)*.*The structure of `inputs` doesn't match"
+_COUNTS = "class_counts"
 WEIGHTS = "weights"  # the encoded feature that holds the weights of examples
 
 
@@ -32,11 +40,13 @@ class DeclaredWorkload(Workload):
             train split. None: a default model.
         recipe: default training settings of the model, or of each model by name.
         weight: the column, or feature of a record, that holds the weight of each example.
-        class_weights: the weight of each class by its value; 1 for others.
+        class_weights: the weight of each class by its value, 1 for others; or "balanced": the
+            classes of the train split have the same sum of weights.
         callbacks: Keras callbacks, which the replica that writes the results calls.
         postprocess: a function from a prediction, a dict, to the prediction to send.
         name: default: that of the workload's folder or module.
         settings: values of the model's settings that differ from the defaults.
+        class_counts: examples of the train split by stored class, if weights are balanced.
     """
 
     _: KW_ONLY
@@ -44,12 +54,13 @@ class DeclaredWorkload(Workload):
     model: Build | Mapping[str, Build] | None = None
     recipe: Recipe | Mapping[str, Recipe] | None = None
     weight: str = ""
-    class_weights: ClassWeights = field(default_factory=dict)
+    class_weights: ClassWeights | str = field(default_factory=dict)
     callbacks: Sequence[Any] = ()
     postprocess: Callable[[Any], Any] | None = None
     name: str = ""
     reference: str = field(default="", compare=False, repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    class_counts: Mapping[Any, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, Label):
@@ -61,8 +72,7 @@ class DeclaredWorkload(Workload):
             if not callable(function):
                 raise ValueError(f"model {name!r} is {function!r}; it must be a function")
             settings_of(function)
-        if self.class_weights and not isinstance(self.label, Binary | Classes):
-            raise ValueError("class_weights need a label of classes, Binary or Classes")
+        check_class_weights(self.class_weights, self.label)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or self.reference!r})"
@@ -131,6 +141,27 @@ class DeclaredWorkload(Workload):
             for name, value in self.settings.items()
         }
 
+    @property
+    def learns(self) -> bool:
+        """True if something is learnt from the train split."""
+        return self.class_weights == BALANCED
+
+    def with_statistics(self, statistics: Json) -> Self:
+        """Return the workload with the number of examples of each class, if that is needed."""
+        if self.class_weights != BALANCED or self.label.column not in statistics:
+            return self
+        counts = dict(map(tuple, statistics[self.label.column]["top_values"]))
+        return replace(self, class_counts=counts)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was learnt from the train split, for JSON."""
+        counts = [[value, count] for value, count in self.class_counts.items()]
+        return {_COUNTS: counts} if counts else {}
+
+    def with_facts(self, facts: dict[str, Any]) -> Self:
+        """Return the workload with what was learnt from the train split."""
+        return replace(self, class_counts=dict(map(tuple, facts.get(_COUNTS, ()))))
+
     def example_weights(self, features: Features, labels: Any) -> Any:
         """Return the weight of each example, float32 [batch]; None if no weights are declared."""
         import tensorflow as tf
@@ -138,13 +169,26 @@ class DeclaredWorkload(Workload):
         weights = features.get(WEIGHTS)
         if not self.class_weights:
             return weights
-        values = [self.class_weights.get(value, 1.0) for value in self.class_values()]
-        of_classes = tf.gather(tf.constant(values, tf.float32), tf.maximum(labels, 0))
+        values = tf.constant(self._weights_of_classes(), tf.float32)
+        of_classes = tf.gather(values, tf.maximum(labels, 0))
         return of_classes if weights is None else weights * of_classes
 
+    def _weights_of_classes(self) -> list[float]:
+        if not isinstance(self.class_weights, str):
+            return given_weights(self.class_weights, self.label, self.class_values())
+        counts = self.class_counts
+        found = [counts.get(one, counts.get(str(one), 0)) for one in self.stored_classes()]
+        return balanced_weights(found, column=self.label.column)
+
     def class_values(self) -> tuple[Any, ...]:
-        """Return the value of each class, as in `class_weights`."""
-        if isinstance(self.label, Binary):
-            negative = next((one for one in self.class_weights if one != self.label.positive), None)
-            return (negative, self.label.positive)
+        """Return the value of each class, as in `class_weights`; () for a Binary label."""
         return self.label.values if isinstance(self.label, Classes) else ()
+
+    def stored_classes(self) -> Sequence[Any]:
+        """Return the value of each class, as in examples."""
+        return (0, 1) if isinstance(self.label, Binary) else self.class_values()
+
+
+def without_counts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts without the examples of each class."""
+    return {name: value for name, value in facts.items() if name != _COUNTS}

@@ -1,6 +1,6 @@
 """Images of one size, in class folders or files of many images."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe
-from trainer.workloads.declared import Build, DeclaredWorkload
+from trainer.workloads.declared import Build, DeclaredWorkload, without_counts
 from trainer.workloads.image_files import FITS, decode_image
-from trainer.workloads.images import ImageWorkload, flip, shift
+from trainer.workloads.images import ImageWorkload, shift
 from trainer.workloads.labels import Binary, Classes, Label
 from trainer.workloads.residual import residual
 from trainer.workloads.sources import Source
@@ -18,15 +18,25 @@ from trainer.workloads.sources import Source
 _WHITE = 255.0
 _CHANNELS = (1, 3, 4)
 _MAX_SHARE = 16  # of the height, by which the default augmentation shifts an image
-_RECIPE = Recipe(learning_rate=2e-3, weight_decay=0.1, average_decay=0.99, label_smoothing=0.05)
+_RECIPE = Recipe(
+    learning_rate=2e-3,
+    weight_decay=0.1,
+    average_decay=0.99,
+    label_smoothing=0.05,
+    min_steps=300,
+)
+_OWN_RECIPE = Recipe(learning_rate=1e-3, min_steps=300)
 
 Augment = Callable[[Any, Any], Any]
 
 
-def shift_and_flip(images: Any, noise: Any) -> Any:
-    """Shift images by up to a sixteenth of their height, and mirror half of them."""
-    max_shift = max(1, images.shape[1] // _MAX_SHARE)
-    return flip(shift(images, noise[:, :2], max_shift=max_shift, mode="REFLECT"), noise[:, 2])
+def shift_a_little(images: Any, noise: Any) -> Any:
+    """Shift images by up to a sixteenth of their height.
+
+    They are not mirrored, which would change letters and digits.
+    """
+    max_shift = images.shape[1] // _MAX_SHARE
+    return shift(images, noise, max_shift=max_shift, mode="REFLECT")
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +53,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
         label: the classes; default: the names of the folders.
         augment_with: a function from a training batch, uint8 [batch, height, width] and channels
             if there are several, and random numbers from 0 to 1, [batch, num_noise], to the images
-            to train on. None: no augmentation.
+            to train on; default: `shift_a_little`. None: no augmentation.
         num_noise: the random numbers for each image.
         learn: a function from some thousand images of the train split to facts, as JSON, that the
             model's argument `facts` gets.
@@ -56,8 +66,8 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
     channels: int = 3
     fit: str = "stretch"
     label: Label = field(default_factory=Classes)
-    augment_with: Augment | None = shift_and_flip
-    num_noise: int = 3
+    augment_with: Augment | None = shift_a_little
+    num_noise: int = 2
     learn: Callable[[np.ndarray], Mapping[str, Any]] | None = None
     source: Source | None = None
     learnt: Mapping[str, Any] = field(default_factory=dict)
@@ -90,11 +100,15 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
     @property
     def learns(self) -> bool:
         """True if something is learnt from the train split."""
-        return self.learn is not None or not self.label.names_of_classes()
+        return super().learns or self.learn is not None or not self.label.names_of_classes()
 
     def class_values(self) -> tuple[Any, ...]:
         """Return the value of each class, as in `class_weights`."""
         return super().class_values() or self.labels
+
+    def stored_classes(self) -> Sequence[Any]:
+        """Return the value of each class, as in examples: its number."""
+        return range(len(self.labels))
 
     def default_models(self) -> Mapping[str, Build]:
         """Return the small residual net."""
@@ -102,7 +116,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
 
     def default_recipe(self) -> Recipe:
         """Return the recipe of a model that declares none."""
-        return Recipe(learning_rate=1e-3) if self.model else _RECIPE
+        return _OWN_RECIPE if self.model else _RECIPE
 
     def model_inputs(self) -> Any:
         """Return a Keras input of pixels from 0 to 1."""
@@ -128,20 +142,26 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
         found = dict(self.learn(features["image"])) if self.learn else {}
         return replace(self, learnt={**self.learnt, **found})
 
-    def adapt_to_statistics(self, statistics: Json) -> Self | None:
-        """Return the workload with the names of the classes; None if more is to be learnt."""
+    def with_statistics(self, statistics: Json) -> Self:
+        """Return the workload with the names of the folders, and the examples of each class."""
+        found = super().with_statistics(statistics)
         names = statistics.get(self.label.column, {}).get("names")
-        if self.learn is not None or not names:
-            return None
-        return replace(self, learnt={"classes": list(names)})
+        if self.label.names_of_classes() or not names:
+            return found
+        return replace(found, learnt={"classes": list(names)})
+
+    def adapt_to_statistics(self, statistics: Json) -> Self | None:
+        """Return the workload, or None if more is to be learnt than `with_statistics` has."""
+        del statistics
+        return None if self.learn is not None or not self.labels else self
 
     def facts(self) -> dict[str, Any]:
         """Return what was learnt from the train split, for JSON."""
-        return dict(self.learnt)
+        return {**self.learnt, **super().facts()}
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        return replace(self, learnt=facts)
+        return replace(super().with_facts(facts), learnt=without_counts(facts))
 
     def decode_file(self, data: bytes) -> np.ndarray:
         """Return the pixels of an image file, resized unless the source's images have one size."""

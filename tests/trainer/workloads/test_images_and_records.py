@@ -15,6 +15,7 @@ from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
+    Binary,
     Classes,
     ImageFolder,
     Multilabel,
@@ -248,3 +249,38 @@ def test_wrong_records_are_named(change, message):
 def test_built_in_workloads_are_declared_with_the_public_api():
     kinds = {name: type(load_workload(name)).__name__ for name in ("mnist", "cifar10", "taxi")}
     assert kinds == {"mnist": "ImageFolder", "cifar10": "ImageFolder", "taxi": "Table"}
+
+
+@pytest.mark.parametrize(
+    ("workload", "label"),
+    [
+        (ImageFolder(class_weights="balanced"), {"names": ["cat", "dog"]}),
+        (
+            ImageFolder(label=Classes(values=("cat", "dog")), class_weights="balanced"),
+            {"names": ["cat", "dog"]},
+        ),
+        (
+            ImageFolder(class_weights="balanced", learn=lambda images: {"mean": 3.0}),
+            {"names": ["cat", "dog"]},
+        ),
+        (Records({"x": Values()}, label=Binary(), model=len, class_weights="balanced"), {}),
+    ],
+    ids=["folders", "declared", "more is learnt", "records"],
+)
+def test_balanced_classes_are_those_of_the_train_split(workload, label):
+    assert workload.learns
+    statistics = {"label": {"top_values": [[0, 30], [1, 10]], "is_exact": True, **label}}
+    found = workload.with_statistics(statistics)
+    found = found.adapt_to_statistics(statistics) or found.adapt({"image": np.zeros((1, 2, 2, 3))})
+    again = workload.with_facts(json.loads(json.dumps(found.facts())))
+    assert again == found
+    weights = again.example_weights({}, tf.constant([1, 0], tf.int64)).numpy()
+    assert weights.tolist() == pytest.approx([2, 2 / 3])
+    assert len(again.labels) == 2
+
+
+def test_images_are_not_mirrored_by_default():
+    images = tf.constant(np.arange(2 * 32 * 32 * 3).reshape(2, 32, 32, 3) % 251, tf.uint8)
+    noise = tf.fill([2, ImageFolder().num_noise], 0.5)
+    augmented = ImageFolder((32, 32)).augment({"image": images}, noise)
+    np.testing.assert_array_equal(augmented["image"], images)

@@ -35,6 +35,7 @@ workload = Table(
     ],
     label={label},
     key="id",
+    weight="worth",
     ignored={ignored},
     {more}
 )
@@ -64,7 +65,7 @@ def rows_path(tmp_path_factory):
     random = np.random.default_rng(7)
     path = tmp_path_factory.mktemp("rows") / "rows.csv"
     with path.open("w", newline="") as file:
-        names = ("id", "size", "plan", "tags", "note", "since", "kind", "kinds", "price")
+        names = ("id", "size", "plan", "tags", "note", "since", "worth", "kind", "kinds", "price")
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         for number in range(1200):
@@ -78,6 +79,7 @@ def rows_path(tmp_path_factory):
                     "tags": "|".join(random.choice(["x", "y", "z"], 2)),
                     "note": f"Plan {plan.upper()}, number {number % 3}!",
                     "since": f"{number % 28 + 1}.{number % 12 + 1}.{2000 + number % 20}",
+                    "worth": 1 + number % 3,
                     "kind": {"basic": "a", "pro": "b", "team": "c"}[plan],
                     "kinds": "|".join(kinds),
                     "price": 1000 * (3 + (plan == "pro")) + 10 * size,
@@ -93,6 +95,7 @@ def write(tmp_path):
         folder.mkdir(exist_ok=True)
         ignored = [name for name in ("kind", "kinds", "price") if f"'{name}'" not in LABELS[kind]]
         more = "model=model," if own else ""
+        more += "class_weights='balanced'," if kind in ("binary", "classes") else ""
         text = TABLE.format(label=LABELS[kind], ignored=ignored, more=more)
         (folder / "workload.py").write_text((OWN_MODEL if own else "") + text)
         return str(folder)
@@ -130,12 +133,29 @@ GOOD = {
 }
 
 
+def assert_weights_are_those_of(kind, reference, examples):
+    """Check the weights of the train split: 1 to 3 by row, and balanced if there are classes."""
+    config = TrainConfig.from_settings({"workload": reference, "examples_dir": examples})
+    job = make_job(config, Cluster(), resolve_folders(examples, {}), threading.Event())
+    features, labels = job.train_tables().at(0, stop=1)
+    weights = job.workload.example_weights(features, labels).numpy()
+    worth = features["weights"].numpy()
+    assert set(worth.tolist()) == {1, 2, 3}
+    factors = weights / worth
+    if kind in ("binary", "classes"):
+        sums = [factors[labels == number].sum() for number in range(len(job.workload.labels))]
+        np.testing.assert_allclose(sums, len(labels) / len(sums), rtol=1e-4)
+    else:
+        assert (factors == 1).all()
+
+
 @pytest.mark.parametrize("kind", LABELS)
 def test_a_declared_table_learns_without_a_model_of_its_own(kind, write, rows_path, tmp_path):
     reference = write(kind)
     examples = prepare_rows(reference, rows_path, tmp_path / "examples")
     metrics = train(reference, examples, tmp_path / "out", epochs=30)
     assert GOOD[kind](metrics), metrics
+    assert_weights_are_those_of(kind, reference, examples)
     [prediction] = load_predictor(str(tmp_path / "out/model")).predict([INSTANCE])
     assert EXPECTED[kind](prediction), prediction
 

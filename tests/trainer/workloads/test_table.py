@@ -11,6 +11,7 @@ import pytest
 from components.prepare_examples.quarantine import BadRows
 from components.prepare_examples.tables.declared import column_of
 from components.prepare_examples.tables.values.times import parse_times
+from trainer.errors import ConfigError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Binary,
@@ -294,6 +295,43 @@ def test_classes_of_whole_numbers_are_learnt_from_statistics():
     assert again.example_weights({}, labels).numpy().tolist() == [3, 1, 1]
 
 
+COUNTS = {"num_unique": 2, "is_exact": True}
+NO_NUMBERS = {"mean": 0.0, "std": 1.0, "num_unique": 0, "top_values": []}
+
+
+@pytest.mark.parametrize(
+    ("label", "top_values"),
+    [
+        (Binary("y", positive="yes"), [[0, 30], [1, 10]]),
+        (Classes("y", values=("a", "b")), [["a", 30], ["b", 10]]),
+        (Classes("y"), [["b", 10], ["a", 30]]),
+        (Classes("y"), [[7, 10], [2, 30]]),
+        (Classes("y", values=(True, False)), [["True", 30], ["False", 10]]),
+    ],
+    ids=["binary", "declared texts", "learnt texts", "learnt numbers", "truth values"],
+)
+def test_balanced_classes_have_the_same_sum_of_weights(label, top_values):
+    statistics = {"x": NO_NUMBERS, "y": {**COUNTS, "top_values": top_values}}
+    table = Table([Number("x")], label=label, class_weights="balanced")
+    found = table.with_statistics(statistics).adapt_to_statistics(statistics)
+    again = table.with_facts(json.loads(json.dumps(found.facts())))
+    weights = again.example_weights({}, tf.constant([0, 1, -1], tf.int64)).numpy()
+    assert weights.tolist() == pytest.approx([40 / 60, 40 / 20, 40 / 60])
+    assert weights[0] * 30 + weights[1] * 10 == pytest.approx(40)
+    weighted = again.example_weights({"weights": tf.constant([3.0])}, tf.constant([1], tf.int64))
+    assert weighted.numpy().tolist() == [6]
+
+
+def test_balanced_classes_without_counts_and_unknown_ones_are_named():
+    labels = tf.constant([0], tf.int64)
+    table = Table([Number("x")], label=Binary("y"), class_weights="balanced")
+    with pytest.raises(ConfigError, match=r"no statistics\.json with the counts of 'y'"):
+        table.with_statistics({}).example_weights({}, labels)
+    table = Table([Number("x")], label=Classes("y"), class_weights={"Dog": 2.0})
+    with pytest.raises(ConfigError, match=r"'Dog' is not a class; .*allowed are 'cat', 'dog'"):
+        table.with_facts({"classes": ["cat", "dog"]}).example_weights({}, labels)
+
+
 def test_weights_come_from_a_column_and_the_classes():
     table = Table(
         [Number("x")],
@@ -472,6 +510,17 @@ PARTS = ("year", "month", "day", "hour", "minute")
         ({"model": lambda inputs, units: inputs}, "the argument 'units' .* needs a default"),
         ({"class_weights": {1: 2.0}}, "class_weights need a label of classes"),
         ({"crosses": [("x", "z")]}, "crosses: 'x' in 'x:z' is not a column"),
+        ({"label": Binary("y"), "class_weights": "even"}, "class_weights is 'even'; it must be"),
+        ({"label": Binary("y"), "class_weights": {1: -2}}, "class_weights: 1 has -2; it must be 0"),
+        ({"label": Binary("y"), "class_weights": {1: "2"}}, "1 has '2'; it must be a number"),
+        (
+            {"label": Binary("y", positive="a"), "class_weights": {"b": 1, "c": 2}},
+            "'b' and 'c' are both not 'a', the positive class",
+        ),
+        (
+            {"label": Classes("y", values=("cat", "dog")), "class_weights": {"Cat": 1}},
+            "class_weights: 'Cat' is not a class; did you mean",
+        ),
     ],
 )
 def test_a_wrong_declaration_is_named(change, message):

@@ -124,6 +124,7 @@ def test_statistics_count_values_lists_and_missing_ones(tmp_path, run):
     [
         ("train-00000.tfrecord", "eval.tfrecord", "test_1.tfrecord"),
         ("train/a.rec", "val/a.rec", "test/a.rec"),
+        ("Split-train/a.rec", "Split-eval/a.rec", ""),
         ("train.rec", "", "test.rec"),
     ],
 )

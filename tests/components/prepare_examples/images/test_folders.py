@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import struct
 import zlib
 from pathlib import Path
@@ -379,3 +380,14 @@ def test_shrinking_is_antialiased():
     found = decode_image(buffer.getvalue(), size=(8, 8), channels=1)
     assert 120 < found.mean() < 136
     assert found.std() < 5
+
+
+def test_an_archive_gives_the_examples_of_its_folder(tmp_path, run, flowers):
+    expected = {split: one["num_examples"] for split, one in run(flowers)["splits"].items()}
+    archive = Path(shutil.make_archive(str(tmp_path / "all"), "zip", tmp_path, "flowers"))
+    manifest = run(archive)
+    assert {split: one["num_examples"] for split, one in manifest["splits"].items()} == expected
+    assert manifest["labels"] == sorted(COLOURS)
+    shutil.copy(archive, tmp_path / "more.zip")
+    with pytest.raises(DataError, match=r"matches 2 archives; give one"):
+        run(tmp_path / "*.zip")
