@@ -29,6 +29,7 @@ from trainer.strategies.asynchronous import (
 )
 from trainer.strategies.collective import ReplicaGroup
 from trainer.strategies.synchronous import SyncDriver
+from trainer.training.embeddings import LargeEmbedding, find_large
 from trainer.training.job import Job
 from trainer.training.keras_optimizers import (
     CompiledOptimizer,
@@ -44,6 +45,7 @@ from trainer.training.profiling import profile_calls
 from trainer.training.recorder import Totals
 from trainer.training.results import Results
 from trainer.training.step import StepPlan, TrainStep
+from trainer.training.targets import zero_inputs
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +179,7 @@ class _Training:
         self._job, self._group, self._is_excused = job, group, is_excused
         with tf.device(devices[0]):
             compiled = read_optimizer(model) if keras_model.optimizer else None
+        model = FlatModel(keras_model, _find_embeddings(job, keras_model, compiled))
         schedule = compiled.rate if compiled else job.schedule
         self.parameters = (
             _compiled_parameters(job, model, compiled, devices=devices, num_counters=num_counters)
@@ -289,6 +292,15 @@ class _Training:
         )
 
 
+def _find_embeddings(
+    job: Job, model: Any, compiled: CompiledOptimizer | None
+) -> tuple[LargeEmbedding, ...]:
+    """Return the embeddings of a Keras model that are trained by rows."""
+    if job.config.jit or (compiled and compiled.optimizer.needs_layers):
+        return ()
+    return find_large(model, lambda: zero_inputs(job.workload))
+
+
 def _recipe_parameters(
     job: Job, model: FlatModel, *, devices: Sequence[str], num_counters: int
 ) -> Parameters:
@@ -303,6 +315,7 @@ def _recipe_parameters(
         decay_mask=model.decay_mask(),
         average_decay=recipe.average_decay,
         num_counters=num_counters,
+        embeddings=model.places(),
         linear=LinearPart(
             segments=model.segments(job.workload.linear_variables(model.keras)),
             optimizer=make_linear_optimizer(recipe),
@@ -333,6 +346,7 @@ def _compiled_parameters(
         average_decay=job.config.average_decay or 0.0,
         average=compiled.average,
         num_counters=num_counters,
+        embeddings=model.places(),
         layers=model.keras.trainable_variables,
         rate=compiled.rate.variable,
     )

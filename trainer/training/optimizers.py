@@ -55,6 +55,23 @@ class Optimizer(abc.ABC):
     ) -> None:
         """Apply the gradient of a step, counted from 1."""
 
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once; that of the others is zero.
+
+        Most rules change weights whose gradient is zero, too, such as by a momentum: the server
+        then updates all rows. The result is the same for those that override this.
+        """
+        gradient = tf.scatter_nd(rows.indices[:, tf.newaxis], rows.values, weights.shape)
+        self.apply(weights, slots, gradient, step=step, learning_rate=learning_rate)
+
 
 class FusedOptimizer(Optimizer):
     """Optimizer whose update is one operation; its slots are vectors of the weights' size."""
@@ -169,6 +186,41 @@ class KerasSgd(FusedOptimizer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlainSgd(FusedOptimizer):
+    """Gradient descent without momentum."""
+
+    slot_names = ()
+
+    def apply(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        gradient: tf.Tensor,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of a step."""
+        del slots, step
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=weights.handle, alpha=learning_rate, delta=gradient, use_locking=True
+        )
+
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once."""
+        del slots, step
+        weights.scatter_sub(tf.IndexedSlices(learning_rate * rows.values, rows.indices))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Adagrad(FusedOptimizer):
     """Adagrad: Duchi, Hazan and Singer, 2011."""
 
@@ -192,6 +244,27 @@ class Adagrad(FusedOptimizer):
             lr=learning_rate,
             epsilon=_EPSILON,
             grad=gradient,
+            use_locking=True,
+        )
+
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once."""
+        del step
+        tf.raw_ops.ResourceSparseApplyAdagradV2(
+            var=weights.handle,
+            accum=slots["accumulator"].handle,
+            lr=learning_rate,
+            epsilon=_EPSILON,
+            grad=rows.values,
+            indices=rows.indices,
             use_locking=True,
         )
 
@@ -257,6 +330,33 @@ class Ftrl(FusedOptimizer):
             accum=slots["accumulator"].handle,
             linear=slots["linear"].handle,
             grad=gradient,
+            lr=learning_rate,
+            l1=0.0,
+            l2=0.0,
+            lr_power=-0.5,
+            use_locking=True,
+        )
+
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once.
+
+        Rows that were in no example yet keep their first values, even those that are not zero.
+        """
+        del step
+        tf.raw_ops.ResourceSparseApplyFtrl(
+            var=weights.handle,
+            accum=slots["accumulator"].handle,
+            linear=slots["linear"].handle,
+            grad=rows.values,
+            indices=rows.indices,
             lr=learning_rate,
             l1=0.0,
             l2=0.0,
