@@ -38,7 +38,7 @@ from trainer.training.keras_optimizers import (
 )
 from trainer.training.model import FlatModel, build_model, build_served_model
 from trainer.training.objective import Objective
-from trainer.training.optimizers import make_linear_optimizer, make_optimizer
+from trainer.training.optimizers import make_lazy, make_linear_optimizer, make_optimizer
 from trainer.training.parameters import Parameters
 from trainer.training.pieces import LinearPart
 from trainer.training.profiling import profile_calls
@@ -306,11 +306,12 @@ def _recipe_parameters(
 ) -> Parameters:
     """Return the variables of a training with the optimizer of the model's recipe."""
     recipe = job.config.recipe()
+    optimizer = make_optimizer(recipe)
     return Parameters(
         model.read_weights(),
         devices=devices,
         state=model.read_state(),
-        optimizer=make_optimizer(recipe),
+        optimizer=make_lazy(optimizer) if job.config.lazy_adam else optimizer,
         weight_decay=recipe.weight_decay,
         decay_mask=model.decay_mask(),
         average_decay=recipe.average_decay,
@@ -340,7 +341,7 @@ def _compiled_parameters(
         model.read_weights(),
         devices=devices,
         state=model.read_state(),
-        optimizer=compiled.optimizer,
+        optimizer=make_lazy(compiled.optimizer) if job.config.lazy_adam else compiled.optimizer,
         weight_decay=compiled.weight_decay,
         decay_mask=compiled.decay_mask,
         average_decay=job.config.average_decay or 0.0,

@@ -8,12 +8,13 @@ AdamW, SGD or RMSprop is one of these too. All others are Keras' own: see keras_
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from trainer.errors import ConfigError
 from trainer.workloads.base import Recipe
 
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-7
@@ -90,11 +91,16 @@ class FusedOptimizer(Optimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(FusedOptimizer):
-    """Adam: Kingma and Ba, 2015."""
+    """Adam: Kingma and Ba, 2015.
+
+    Its moments decay in every step, and change a weight whose gradient is zero. If it is lazy, the
+    rows of a large embedding that are not in a batch stay as they are: another result, but faster.
+    """
 
     beta_1: float = _BETA_1
     beta_2: float = _BETA_2
     epsilon: float = _EPSILON
+    is_lazy: bool = False
     slot_names = ("momentum", "velocity")
 
     def apply(
@@ -121,6 +127,28 @@ class Adam(FusedOptimizer):
             grad=gradient,
             use_locking=True,
         )
+
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once."""
+        if not self.is_lazy:
+            super().apply_rows(weights, slots, rows, step=step, learning_rate=learning_rate)
+            return
+        exponent = tf.cast(step, tf.float32)
+        correction = tf.sqrt(1 - tf.pow(self.beta_2, exponent)) / (
+            1 - tf.pow(self.beta_1, exponent)
+        )
+        momentum = _decay_rows(slots["momentum"], self.beta_1, rows.values, rows.indices)
+        velocity = _decay_rows(slots["velocity"], self.beta_2, rows.values**2, rows.indices)
+        change = learning_rate * correction * momentum / (tf.sqrt(velocity) + self.epsilon)
+        weights.scatter_sub(tf.IndexedSlices(change, rows.indices))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,6 +391,22 @@ class Ftrl(FusedOptimizer):
             lr_power=-0.5,
             use_locking=True,
         )
+
+
+def _decay_rows(slot: tf.Variable, decay: float, values: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Move rows of a moving average towards the values; return them. No worker's change is lost."""
+    tf.raw_ops.ResourceScatterMul(resource=slot.handle, indices=ids, updates=decay)
+    slot.scatter_add(tf.IndexedSlices((1 - decay) * values, ids))
+    return tf.gather(slot, ids)
+
+
+def make_lazy(optimizer: Optimizer) -> Optimizer:
+    """Return a lazy Adam for --lazy-adam; ConfigError for another optimizer."""
+    if not isinstance(optimizer, Adam):
+        raise ConfigError(
+            f"--lazy-adam: the optimizer is {type(optimizer).__name__}, not Adam: leave it out"
+        )
+    return replace(optimizer, is_lazy=True)
 
 
 def make_optimizer(recipe: Recipe) -> Optimizer:

@@ -226,7 +226,7 @@ class Parameters:
             weights = tf.Variable(initial, name="weights")
             average = tf.Variable(initial) if self.average else None
             if mask is not None and group.embedding is not None:
-                mask = mask[0, 0]  # the same for all weights
+                mask = mask[0, 0] if mask[0, 0] else None  # the same for all weights
             has_mask = mask is not None and optimizer.allows_decay
             return Piece(
                 device=device,

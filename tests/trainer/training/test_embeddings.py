@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.trainer.support.tiny import Tiny
+from trainer.errors import ConfigError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads.labels import Regression
 
@@ -17,11 +18,11 @@ from trainer.training.embeddings import add, find_large  # noqa: E402
 from trainer.training.keras_optimizers import read_optimizer  # noqa: E402
 from trainer.training.model import FlatModel  # noqa: E402
 from trainer.training.objective import Objective  # noqa: E402
-from trainer.training.optimizers import Adagrad, Adam, Ftrl, Sgd  # noqa: E402
+from trainer.training.optimizers import Adagrad, Adam, Ftrl, Sgd, make_lazy  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.pieces import LinearPart  # noqa: E402
+from trainer.training.pieces import EmbeddingPlace, LinearPart  # noqa: E402
 from trainer.training.schedule import Schedule  # noqa: E402
-from trainer.training.step import StepPlan, TrainStep  # noqa: E402
+from trainer.training.step import StepPlan, TrainStep, apply_gradient  # noqa: E402
 
 pytestmark = pytest.mark.timeout(240)
 STEPS, BATCH_SIZE, NUM_EXAMPLES, NUM_ROWS, NUM_IDS = 200, 6, 30, 40, 3
@@ -226,6 +227,30 @@ def test_rows_that_are_in_no_batch_are_not_written():
     assert (place.ids_per_example, place.most_rows(5), place.most_rows(50)) == (2 * NUM_IDS, 30, 40)
     table = change[place.start :][: NUM_ROWS * 5].numpy().reshape(NUM_ROWS, 5)
     assert np.flatnonzero(table.any(axis=1)).tolist() == [1, 2]
+
+
+def test_a_lazy_adam_changes_only_the_rows_of_the_batch():
+    place = EmbeddingPlace(start=0, num_rows=4, size=3, ids_per_example=1)
+    exact, lazy = (
+        Parameters(tf.ones([12]), devices=[CPU] * 2, optimizer=one, embeddings=[place])
+        for one in (Adam(), make_lazy(Adam()))
+    )
+
+    def apply(parameters, ids):
+        """Return the weights [4, 3] after a step."""
+        rows = tf.IndexedSlices(tf.reshape(tf.range(len(ids) * 3.0), [-1, 3]), tf.constant(ids))
+        apply_gradient(parameters, tf.zeros([0]), STEADY, rows=[rows])
+        return parameters.snapshot()["weights"].numpy().reshape(4, 3)
+
+    # Before the second step all moments of other rows are zero.
+    first = apply(lazy, [2, 1])
+    np.testing.assert_allclose(first, apply(exact, [2, 1]), rtol=1e-6)
+    second, theirs = apply(lazy, [2, 3]), apply(exact, [2, 3])
+    np.testing.assert_allclose(second[[0, 2, 3]], theirs[[0, 2, 3]], rtol=1e-6)
+    np.testing.assert_array_equal(second[1], first[1])
+    assert not np.allclose(second[1], theirs[1])
+    with pytest.raises(ConfigError, match="--lazy-adam: the optimizer is Sgd"):
+        make_lazy(Sgd())
 
 
 class Tied(keras.Model):
