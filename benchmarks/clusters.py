@@ -94,11 +94,17 @@ def train(shape: Shape, *flags: str, workload: str = "mnist") -> Result:
         return train_in(folder, shape, *flags, workload=workload)
 
 
-def train_in(folder: Path, shape: Shape, *flags: str, workload: str = "mnist") -> Result:
+def train_in(
+    folder: Path,
+    shape: Shape,
+    *flags: str,
+    workload: str = "mnist",
+    examples_dir: Path | None = None,
+) -> Result:
     """Run a job to its end; its output stays in `folder`."""
     began = time.perf_counter()
     with ExitStack() as stack:
-        replicas = start(stack, folder, shape, *flags, workload=workload)
+        replicas = start(stack, folder, shape, *flags, workload=workload, examples_dir=examples_dir)
         code = replicas[shape.replicas[0]].wait(JOB_TIMEOUT_SECONDS)
     if code != 0:
         log = folder / f"{shape.replicas[0].replace('/', '-')}.log"
@@ -107,12 +113,25 @@ def train_in(folder: Path, shape: Shape, *flags: str, workload: str = "mnist") -
 
 
 def start(
-    stack: ExitStack, folder: Path, shape: Shape, *flags: str, workload: str = "mnist"
+    stack: ExitStack,
+    folder: Path,
+    shape: Shape,
+    *flags: str,
+    workload: str = "mnist",
+    examples_dir: Path | None = None,
 ) -> dict[str, "subprocess.Popen[bytes]"]:
-    """Start every replica of a job; those still running are killed when the stack is closed."""
+    """Start every replica of a job; those still running are killed when the stack is closed.
+
+    Without `examples_dir` the workload's own examples are prepared once.
+    """
     addresses = {name: f"127.0.0.1:{port}" for name, port in free_ports(shape.replicas).items()}
     command = ["-m", "trainer.task", "--workload", workload]
-    folders = ["--examples-dir", str(examples(workload)), "--output-dir", str(folder)]
+    folders = [
+        "--examples-dir",
+        str(examples_dir or examples(workload)),
+        "--output-dir",
+        str(folder),
+    ]
     started = {}
     for name in shape.replicas:
         with (folder / f"{name.replace('/', '-')}.log").open("ab") as log:

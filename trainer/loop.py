@@ -29,6 +29,7 @@ from trainer.strategies.asynchronous import (
 )
 from trainer.strategies.collective import ReplicaGroup
 from trainer.strategies.synchronous import SyncDriver
+from trainer.training.embeddings import LargeEmbedding, find_large
 from trainer.training.job import Job
 from trainer.training.keras_optimizers import (
     CompiledOptimizer,
@@ -37,13 +38,14 @@ from trainer.training.keras_optimizers import (
 )
 from trainer.training.model import FlatModel, build_model, build_served_model
 from trainer.training.objective import Objective
-from trainer.training.optimizers import make_linear_optimizer, make_optimizer
+from trainer.training.optimizers import make_lazy, make_linear_optimizer, make_optimizer
 from trainer.training.parameters import Parameters
 from trainer.training.pieces import LinearPart
 from trainer.training.profiling import profile_calls
 from trainer.training.recorder import Totals
 from trainer.training.results import Results
 from trainer.training.step import StepPlan, TrainStep
+from trainer.training.targets import zero_inputs
 
 logger = logging.getLogger(__name__)
 
@@ -177,6 +179,7 @@ class _Training:
         self._job, self._group, self._is_excused = job, group, is_excused
         with tf.device(devices[0]):
             compiled = read_optimizer(model) if keras_model.optimizer else None
+        model = FlatModel(keras_model, _find_embeddings(job, keras_model, compiled))
         schedule = compiled.rate if compiled else job.schedule
         self.parameters = (
             _compiled_parameters(job, model, compiled, devices=devices, num_counters=num_counters)
@@ -289,20 +292,31 @@ class _Training:
         )
 
 
+def _find_embeddings(
+    job: Job, model: Any, compiled: CompiledOptimizer | None
+) -> tuple[LargeEmbedding, ...]:
+    """Return the embeddings of a Keras model that are trained by rows."""
+    if job.config.jit or (compiled and compiled.optimizer.needs_layers):
+        return ()
+    return find_large(model, lambda: zero_inputs(job.workload))
+
+
 def _recipe_parameters(
     job: Job, model: FlatModel, *, devices: Sequence[str], num_counters: int
 ) -> Parameters:
     """Return the variables of a training with the optimizer of the model's recipe."""
     recipe = job.config.recipe()
+    optimizer = make_optimizer(recipe)
     return Parameters(
         model.read_weights(),
         devices=devices,
         state=model.read_state(),
-        optimizer=make_optimizer(recipe),
+        optimizer=make_lazy(optimizer) if job.config.lazy_adam else optimizer,
         weight_decay=recipe.weight_decay,
         decay_mask=model.decay_mask(),
         average_decay=recipe.average_decay,
         num_counters=num_counters,
+        embeddings=model.places(),
         linear=LinearPart(
             segments=model.segments(job.workload.linear_variables(model.keras)),
             optimizer=make_linear_optimizer(recipe),
@@ -327,12 +341,13 @@ def _compiled_parameters(
         model.read_weights(),
         devices=devices,
         state=model.read_state(),
-        optimizer=compiled.optimizer,
+        optimizer=make_lazy(compiled.optimizer) if job.config.lazy_adam else compiled.optimizer,
         weight_decay=compiled.weight_decay,
         decay_mask=compiled.decay_mask,
         average_decay=job.config.average_decay or 0.0,
         average=compiled.average,
         num_counters=num_counters,
+        embeddings=model.places(),
         layers=model.keras.trainable_variables,
         rate=compiled.rate.variable,
     )

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -22,6 +22,7 @@ from trainer.cluster.tf_config import Cluster
 from trainer.errors import EXIT_RESTART, ReplicaLostError
 from trainer.runtime.tensorflow_logs import quiet_native_logs
 from trainer.runtime.tracing import traced
+from trainer.training.embeddings import Contribution, add_rows
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,20 @@ class ReplicaGroup:
     def all_reduce(self, vector: tf.Tensor) -> tf.Tensor:
         """Return the sum of the vectors of all replicas, identical on all; to be traced."""
         return self._strategy.run(_all_reduce, args=(vector,))
+
+    def add(self, contribution: Contribution, *, most_rows: Sequence[int]) -> Contribution:
+        """Return the sum of the contributions of all replicas, identical on all; to be traced.
+
+        `most_rows` are the most rows of each embedding that a replica contributes.
+        """
+        vector = self.all_reduce(contribution.vector)
+        rows: list[tf.IndexedSlices] = []
+        for one, most in zip(contribution.rows, most_rows, strict=True):
+            # Collectives run in the same order on all replicas.
+            with tf.control_dependencies([vector, *(done.values for done in rows)]):
+                packed = self._strategy.run(_gather, args=(_pack(one, most),))
+            rows.append(add_rows([_unpack(packed)]))
+        return Contribution(vector, tuple(rows))
 
     def leave(self) -> None:
         """Barrier after the last all-reduce: no replica may exit while another still receives."""
@@ -109,6 +124,28 @@ def _all_reduce(vector: tf.Tensor) -> tf.Tensor:
     replica = tf.distribute.get_replica_context()
     # The copy has a device, from which TensorFlow takes the device of the sum.
     return replica.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(vector))
+
+
+def _gather(rows: tf.Tensor) -> tf.Tensor:
+    """Return the rows of all replicas, one replica's after the other's."""
+    return tf.distribute.get_replica_context().all_gather(tf.identity(rows), axis=0)
+
+
+def _pack(rows: tf.IndexedSlices, most: int) -> tf.Tensor:
+    """Return [most, 1 + size]: the bits of each id + 1, and the values; the rest is zero.
+
+    A collective must have the same shape in all steps.
+    """
+    ids = tf.bitcast(rows.indices + 1, tf.float32)[:, tf.newaxis]
+    packed = tf.concat([ids, rows.values], 1)
+    packed = tf.pad(packed, [[0, most - tf.shape(packed)[0]], [0, 0]])
+    return tf.ensure_shape(packed, [most, packed.shape[1]])
+
+
+def _unpack(packed: tf.Tensor) -> tf.IndexedSlices:
+    ids = tf.bitcast(packed[:, 0], tf.int32) - 1
+    is_row = ids >= 0
+    return tf.IndexedSlices(tf.boolean_mask(packed[:, 1:], is_row), tf.boolean_mask(ids, is_row))
 
 
 def _to_bits(tensor: tf.Tensor) -> tf.Tensor:

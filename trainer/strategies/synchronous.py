@@ -11,6 +11,7 @@ from trainer.examples.stream import Tables
 from trainer.runtime.tracing import traced
 from trainer.strategies.calls import is_diverged, make_totals, split_into_calls
 from trainer.strategies.collective import ReplicaGroup
+from trainer.training.embeddings import Contribution, add
 from trainer.training.recorder import Totals
 from trainer.training.step import TrainStep
 
@@ -90,7 +91,7 @@ class SyncDriver:
         )
         return tf.concat([results, votes], 0)
 
-    def _contribute(self, table: Any, index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    def _contribute(self, table: Any, index: tf.Tensor, rows: tf.Tensor) -> Contribution:
         """Return the contribution of the whole batch: of this replica's devices and all others."""
         first = self._group.rank * len(self._devices) if self._group else 0
         contributions = []
@@ -102,5 +103,9 @@ class SyncDriver:
                     )
                 )
         with tf.device(self._devices[0]):
-            total = tf.add_n(contributions)
-            return self._group.all_reduce(total) if self._group else total
+            total = add(contributions)
+            if not self._group:
+                return total
+            most_examples = -(-self._batch_size // self._group.size)
+            most_rows = [one.most_rows(most_examples) for one in self._parameters.places]
+            return self._group.add(total, most_rows=most_rows)

@@ -11,6 +11,7 @@ What depends on all weights at once is done outside: clipping on the worker, bef
 cut; weight decay and moving averages as for our own recipes.
 """
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from trainer.config.settings import flag_name
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.training.model import FlatModel
-from trainer.training.optimizers import Adam, KerasSgd, Optimizer, RmsProp
+from trainer.training.optimizers import Adam, KerasSgd, Optimizer, PlainSgd, RmsProp
 from trainer.training.pieces import Average
 from trainer.training.schedule import KerasRate
 
@@ -53,7 +54,7 @@ class CompiledOptimizer:
     weight_decay: float
     decay_mask: tf.Tensor
     average: Average | None
-    clip: Callable[[tf.Tensor], tf.Tensor] | None
+    clip: Callable[[list[tf.Tensor]], list[tf.Tensor]] | None
 
 
 def read_optimizer(model: FlatModel) -> CompiledOptimizer:
@@ -98,9 +99,7 @@ def read_optimizer(model: FlatModel) -> CompiledOptimizer:
         )
         if theirs.use_ema
         else None,
-        clip=(lambda gradient: model.join(theirs._clip_gradients(model.split(gradient))))
-        if has_clip and not accumulates
-        else None,
+        clip=theirs._clip_gradients if has_clip and not accumulates else None,
     )
 
 
@@ -124,8 +123,9 @@ def _fuse(theirs: Any) -> Optimizer | None:
         return Adam(beta_1=theirs.beta_1, beta_2=theirs.beta_2, epsilon=theirs.epsilon)
     if kind is keras.optimizers.RMSprop and not theirs.centered:
         return RmsProp(momentum=theirs.momentum, rho=theirs.rho, epsilon=theirs.epsilon)
-    if kind is keras.optimizers.SGD and theirs.momentum:
-        return KerasSgd(momentum=theirs.momentum, is_nesterov=theirs.nesterov)
+    if kind is keras.optimizers.SGD:
+        momentum, is_nesterov = theirs.momentum, theirs.nesterov
+        return KerasSgd(momentum=momentum, is_nesterov=is_nesterov) if momentum else PlainSgd()
     return None
 
 
@@ -153,7 +153,8 @@ class KerasOptimizer(Optimizer):
             needs_layers=self.needs_layers,
             decays=self._decays,
             layers=layers,
-            lock=tf.CriticalSection() if is_shared else None,
+            # Without a name of its own, it would be that of another piece on the same server.
+            lock=tf.CriticalSection(shared_name=uuid.uuid4().hex) if is_shared else None,
         )
 
     def make_slots(self, weights: tf.Variable) -> dict[str, tf.Variable]:
@@ -202,6 +203,29 @@ class KerasOptimizer(Optimizer):
         else:
             self._lock.execute(update)
 
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once.
+
+        Adagrad changes no others, but Keras' code would read them all.
+        """
+        if type(self._theirs) is not keras.optimizers.Adagrad:
+            super().apply_rows(weights, slots, rows, step=step, learning_rate=learning_rate)
+            return
+        [accumulator] = slots.values()
+        squares = tf.IndexedSlices(tf.square(rows.values), rows.indices)
+        with tf.control_dependencies([accumulator.scatter_add(squares)]):
+            sums = tf.gather(accumulator, rows.indices)
+        change = learning_rate * rows.values * tf.math.rsqrt(sums + self._theirs.epsilon)
+        weights.scatter_sub(tf.IndexedSlices(change, rows.indices))
+
     def _update(
         self,
         weights: tf.Variable,
@@ -215,7 +239,7 @@ class KerasOptimizer(Optimizer):
         if self._shadows:
             for shadow, value in zip(self._shadows, _cut(weights, shapes), strict=True):
                 shadow.value.assign(value)
-        gradients = _cut(gradient, shapes)
+        gradients = _cut(gradient, shapes) if self._shadows else [gradient]
         for copy, variable, part in zip(self._copies, variables, gradients, strict=True):
             copy._iterations.assign(step - 1)
             # Adafactor takes a callable for a schedule, which it uses as it is.

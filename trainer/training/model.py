@@ -3,9 +3,12 @@
 On a parameter server every variable that a step reads or updates is an RPC of its own, which is
 what makes small models slow there. One flat vector of all weights is one RPC and one fused update.
 The state is what a model holds besides its trainable weights, such as the moving statistics of
-batch normalisation: a second vector.
+batch normalisation: a second vector. Large embeddings are no part of the vector that a step reads:
+see `trainer.training.embeddings`.
 """
 
+import contextlib
+import itertools
 import logging
 import math
 from collections.abc import Sequence
@@ -17,6 +20,8 @@ import tensorflow as tf
 
 from trainer.config.train_config import TrainConfig
 from trainer.training.devices import has_bfloat16
+from trainer.training.embeddings import Fetch, LargeEmbedding, replaced_lookups
+from trainer.training.pieces import EmbeddingPlace
 from trainer.workloads.base import Workload
 
 logger = logging.getLogger(__name__)
@@ -42,15 +47,22 @@ class FlatModel:
 
     Integer variables are excluded from the state. They are the counters of Keras' random number
     generators (dropout); each call sets them from its `seed`.
+
+    The weights are those of all variables, or those without `embeddings`, the large ones of the
+    model, which are then looked up by a function. Methods say so where they mean the second.
     """
 
-    def __init__(self, model: Any):
-        self.keras = model
+    def __init__(self, model: Any, embeddings: Sequence[LargeEmbedding] = ()):
+        self.keras, self._embeddings = model, embeddings
         self._weights = model.trainable_variables
+        large = {id(one.layer.embeddings) for one in embeddings}
+        self._small = [variable for variable in self._weights if id(variable) not in large]
         self._state = [
             variable for variable in model.non_trainable_variables if _is_float(variable)
         ]
         self.size = sum(_sizes(self._weights))
+        self.small_size = sum(_sizes(self._small))
+        """The number of weights without embeddings."""
         self.state_size = sum(_sizes(self._state))
 
     def __call__(
@@ -60,17 +72,23 @@ class FlatModel:
         inputs: Any,
         *,
         seed: tf.Tensor | None = None,
+        lookup: Fetch | None = None,
     ) -> Call:
-        """Call the model: in training if there is a seed, two int32 numbers; else in inference."""
+        """Call the model, with weights without embeddings and a function that looks those up.
+
+        In training if there is a seed, two int32 numbers; else in inference.
+        """
         is_training = seed is not None
-        values = self.split(weights)
-        outputs, others, penalties = self.keras.stateless_call(
-            values,
-            self._split_state(state, seed=seed if is_training else tf.zeros([2], tf.int32)),
-            inputs,
-            return_losses=True,
-            **({"training": is_training} if self.keras._call_has_training_arg else {}),
-        )
+        values = self._all_values(weights)
+        layers = [one.layer for one in self._embeddings]
+        with replaced_lookups(layers, lookup) if lookup else contextlib.nullcontext():
+            outputs, others, penalties = self.keras.stateless_call(
+                values,
+                self._split_state(state, seed=seed if is_training else tf.zeros([2], tf.int32)),
+                inputs,
+                return_losses=True,
+                **({"training": is_training} if self.keras._call_has_training_arg else {}),
+            )
         return Call(
             inputs=inputs,
             outputs=keras.tree.map_structure(_to_float32, outputs),
@@ -84,8 +102,12 @@ class FlatModel:
         """Return each variable's part of a vector of the weights' size, in its own shape."""
         return _split(weights, self._weights)
 
+    def split_small(self, weights: tf.Tensor) -> list[tf.Tensor]:
+        """Return each variable's part of a vector of the weights without embeddings."""
+        return _split(weights, self._small)
+
     def join(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
-        """Return the vector that `split` would split into these values."""
+        """Return the vector that `split`, or `split_small`, would split into these values."""
         return _concat(values)
 
     def read_weights(self) -> tf.Tensor:
@@ -119,6 +141,29 @@ class FlatModel:
         paths = {variable.path for variable in chosen}
         is_chosen = [variable.path in paths for variable in self._weights]
         return tuple(zip(_sizes(self._weights), is_chosen, strict=True))
+
+    def places(self) -> tuple[EmbeddingPlace, ...]:
+        """Return the places of the embeddings in a vector of all weights."""
+        starts = itertools.accumulate(_sizes(self._weights), initial=0)
+        start_of = dict(zip(map(id, self._weights), starts, strict=False))
+        return tuple(
+            EmbeddingPlace(
+                start=start_of[id(one.layer.embeddings)],
+                num_rows=one.layer.input_dim,
+                size=one.layer.output_dim,
+                ids_per_example=one.ids_per_example,
+            )
+            for one in self._embeddings
+        )
+
+    def _all_values(self, weights: tf.Tensor) -> list[tf.Tensor]:
+        """Return the values of all trainable variables; of embeddings, numbers never read."""
+        small = iter(_split(weights, self._small))
+        is_small = set(map(id, self._small))
+        return [
+            next(small) if id(variable) in is_small else tf.fill(variable.shape, math.nan)
+            for variable in self._weights
+        ]
 
     def _split_state(self, state: tf.Tensor, *, seed: tf.Tensor) -> list[tf.Tensor]:
         """Return the values of all non-trainable variables, in the model's order."""

@@ -8,12 +8,13 @@ AdamW, SGD or RMSprop is one of these too. All others are Keras' own: see keras_
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from trainer.errors import ConfigError
 from trainer.workloads.base import Recipe
 
 _BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-7
@@ -55,6 +56,23 @@ class Optimizer(abc.ABC):
     ) -> None:
         """Apply the gradient of a step, counted from 1."""
 
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once; that of the others is zero.
+
+        Most rules change weights whose gradient is zero, too, such as by a momentum: the server
+        then updates all rows. The result is the same for those that override this.
+        """
+        gradient = tf.scatter_nd(rows.indices[:, tf.newaxis], rows.values, weights.shape)
+        self.apply(weights, slots, gradient, step=step, learning_rate=learning_rate)
+
 
 class FusedOptimizer(Optimizer):
     """Optimizer whose update is one operation; its slots are vectors of the weights' size."""
@@ -73,11 +91,16 @@ class FusedOptimizer(Optimizer):
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(FusedOptimizer):
-    """Adam: Kingma and Ba, 2015."""
+    """Adam: Kingma and Ba, 2015.
+
+    Its moments decay in every step, and change a weight whose gradient is zero. If it is lazy, the
+    rows of a large embedding that are not in a batch stay as they are: another result, but faster.
+    """
 
     beta_1: float = _BETA_1
     beta_2: float = _BETA_2
     epsilon: float = _EPSILON
+    is_lazy: bool = False
     slot_names = ("momentum", "velocity")
 
     def apply(
@@ -104,6 +127,28 @@ class Adam(FusedOptimizer):
             grad=gradient,
             use_locking=True,
         )
+
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once."""
+        if not self.is_lazy:
+            super().apply_rows(weights, slots, rows, step=step, learning_rate=learning_rate)
+            return
+        exponent = tf.cast(step, tf.float32)
+        correction = tf.sqrt(1 - tf.pow(self.beta_2, exponent)) / (
+            1 - tf.pow(self.beta_1, exponent)
+        )
+        momentum = _decay_rows(slots["momentum"], self.beta_1, rows.values, rows.indices)
+        velocity = _decay_rows(slots["velocity"], self.beta_2, rows.values**2, rows.indices)
+        change = learning_rate * correction * momentum / (tf.sqrt(velocity) + self.epsilon)
+        weights.scatter_sub(tf.IndexedSlices(change, rows.indices))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +214,41 @@ class KerasSgd(FusedOptimizer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlainSgd(FusedOptimizer):
+    """Gradient descent without momentum."""
+
+    slot_names = ()
+
+    def apply(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        gradient: tf.Tensor,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of a step."""
+        del slots, step
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=weights.handle, alpha=learning_rate, delta=gradient, use_locking=True
+        )
+
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once."""
+        del slots, step
+        weights.scatter_sub(tf.IndexedSlices(learning_rate * rows.values, rows.indices))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Adagrad(FusedOptimizer):
     """Adagrad: Duchi, Hazan and Singer, 2011."""
 
@@ -192,6 +272,27 @@ class Adagrad(FusedOptimizer):
             lr=learning_rate,
             epsilon=_EPSILON,
             grad=gradient,
+            use_locking=True,
+        )
+
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once."""
+        del step
+        tf.raw_ops.ResourceSparseApplyAdagradV2(
+            var=weights.handle,
+            accum=slots["accumulator"].handle,
+            lr=learning_rate,
+            epsilon=_EPSILON,
+            grad=rows.values,
+            indices=rows.indices,
             use_locking=True,
         )
 
@@ -263,6 +364,49 @@ class Ftrl(FusedOptimizer):
             lr_power=-0.5,
             use_locking=True,
         )
+
+    def apply_rows(
+        self,
+        weights: tf.Variable,
+        slots: Mapping[str, tf.Variable],
+        rows: tf.IndexedSlices,
+        *,
+        step: tf.Tensor,
+        learning_rate: tf.Tensor,
+    ) -> None:
+        """Apply the gradient of some rows, each given once.
+
+        Rows that were in no example yet keep their first values, even those that are not zero.
+        """
+        del step
+        tf.raw_ops.ResourceSparseApplyFtrl(
+            var=weights.handle,
+            accum=slots["accumulator"].handle,
+            linear=slots["linear"].handle,
+            grad=rows.values,
+            indices=rows.indices,
+            lr=learning_rate,
+            l1=0.0,
+            l2=0.0,
+            lr_power=-0.5,
+            use_locking=True,
+        )
+
+
+def _decay_rows(slot: tf.Variable, decay: float, values: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Move rows of a moving average towards the values; return them. No worker's change is lost."""
+    tf.raw_ops.ResourceScatterMul(resource=slot.handle, indices=ids, updates=decay)
+    slot.scatter_add(tf.IndexedSlices((1 - decay) * values, ids))
+    return tf.gather(slot, ids)
+
+
+def make_lazy(optimizer: Optimizer) -> Optimizer:
+    """Return a lazy Adam for --lazy-adam; ConfigError for another optimizer."""
+    if not isinstance(optimizer, Adam):
+        raise ConfigError(
+            f"--lazy-adam: the optimizer is {type(optimizer).__name__}, not Adam: leave it out"
+        )
+    return replace(optimizer, is_lazy=True)
 
 
 def make_optimizer(recipe: Recipe) -> Optimizer:

@@ -1,8 +1,10 @@
 """The variables of training: weights, optimizer slots, model state and step count.
 
 They are flat vectors (see `trainer.training.model`), cut into pieces: the linear weights and the
-others, if these have different optimizers, and each of the two over the parameter servers. Here
-the variables are made, read, saved and restored; `trainer.training.step` updates them.
+others, if these have different optimizers, and each of the two over the parameter servers. Large
+embeddings have pieces of their own (see `trainer.training.embeddings`); in a snapshot they are part
+of the vectors like all weights. Here the variables are made, read, saved and restored;
+`trainer.training.step` updates them.
 """
 
 import itertools
@@ -12,7 +14,16 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.training.optimizers import Adam, Optimizer
-from trainer.training.pieces import Average, Cut, LinearPart, Piece, divide_layers, num_weights
+from trainer.training.pieces import (
+    Average,
+    Cut,
+    EmbeddingPlace,
+    Group,
+    LinearPart,
+    Piece,
+    divide_layers,
+    num_weights,
+)
 
 
 class Parameters:
@@ -35,6 +46,7 @@ class Parameters:
         average: Average | None = None,
         num_counters: int = 0,
         linear: LinearPart | None = None,
+        embeddings: Sequence[EmbeddingPlace] = (),
         layers: Sequence[Any] = (),
         rate: tf.Variable | None = None,
     ):
@@ -54,12 +66,13 @@ class Parameters:
             num_devices=len(devices),
             linear=linear,
             sizes=sizes if needs_layers else None,
+            embeddings=embeddings,
         )
         groups = self._cut.groups
         has_mask = decay_mask is not None and weight_decay
         self.pieces = [
-            self._make_piece(part, device, mask, layers=layers, is_linear=is_linear)
-            for part, layers, device, mask, is_linear in zip(
+            self._make_piece(part, device, mask, layers=layers, group=group)
+            for part, layers, device, mask, group in zip(
                 self._cut.split(initial),
                 itertools.islice(itertools.cycle(self._layers), len(groups)),
                 itertools.islice(itertools.cycle(devices[: len(self._layers)]), len(groups)),
@@ -68,6 +81,12 @@ class Parameters:
                 strict=True,
             )
         ]
+        self.places = embeddings
+        self._embeddings = [
+            [piece for piece in self.pieces if piece.group.embedding == number]
+            for number in range(len(embeddings))
+        ]
+        self._vectors = [piece for piece in self.pieces if piece.group.embedding is None]
         with tf.device(devices[0]):
             # The global step, then the counters: one variable, so that one atomic operation
             # counts a step in both.
@@ -79,16 +98,31 @@ class Parameters:
             )
 
     def pull(self) -> tf.Tensor:
-        """Return the current weights."""
-        return self._cut.join([piece.weights.read_value() for piece in self.pieces])
+        """Return the current weights without large embeddings."""
+        parts = [piece.weights.read_value() for piece in self._vectors]
+        return self._cut.join(parts, {piece.group for piece in self._vectors})
+
+    def fetch(self, number: int, ids: tf.Tensor) -> tf.Tensor:
+        """Return rows of a large embedding; only the ids and the rows travel."""
+        parts = []
+        for piece in self._embeddings[number]:
+            with tf.device(piece.device):
+                parts.append(tf.gather(piece.weights, ids))
+        return tf.concat(parts, 1) if len(parts) > 1 else parts[0]
 
     def pull_state(self) -> tf.Tensor:
         """Return the current state of the model."""
         return self.state.read_value() if self.state.shape[0] else tf.zeros([0])
 
-    def split(self, gradient: tf.Tensor) -> list[tf.Tensor]:
-        """Return the gradient of each piece."""
-        return self._cut.split(gradient)
+    def split(
+        self, gradient: tf.Tensor, rows: Sequence[tf.IndexedSlices] = ()
+    ) -> list[tf.Tensor | tf.IndexedSlices]:
+        """Return the gradient of each piece, given that of the vector and of embeddings' rows."""
+        parts = self._cut.split(gradient, {piece.group for piece in self._vectors})
+        for pieces, slices in zip(self._embeddings, rows, strict=True):
+            columns = self._cut.split_columns(slices.values, pieces[0].group)
+            parts += [tf.IndexedSlices(values, slices.indices) for values in columns]
+        return parts
 
     def count_step(self, *, counter: tf.Tensor | None = None) -> tf.Tensor:
         """Count one step, in a call's counter as well if there is one; return the global step."""
@@ -120,7 +154,7 @@ class Parameters:
         return {
             "global_step": counts[0],
             "steps_done": counts[1:],
-            "weights": self.pull(),
+            "weights": self._join("weights"),
             "state": tf.identity(self.pull_state()),
             **(
                 {"average_state": tf.identity(self.average_state)}
@@ -140,12 +174,7 @@ class Parameters:
         self.average_state.assign(snapshot.get("average_state", snapshot["state"]))
         for name in self.vector_names:
             pieces = self._pieces_with(name)
-            is_whole = len(pieces) == len(self.pieces)
-            parts = (
-                self._cut.split(snapshot[name])
-                if is_whole
-                else self._cut.split_group(snapshot[name], is_linear=pieces[0].is_linear)
-            )
+            parts = self._cut.split(snapshot[name], {piece.group for piece in pieces})
             for piece, part in zip(pieces, parts, strict=True):
                 piece.vectors[name].assign(part)
         for name, variables in self._others().items():
@@ -176,7 +205,7 @@ class Parameters:
     def _join(self, name: str) -> tf.Tensor:
         pieces = self._pieces_with(name)
         parts = [piece.vectors[name].read_value() for piece in pieces]
-        return self._cut.join(parts) if len(pieces) == len(self.pieces) else tf.concat(parts, 0)
+        return self._cut.join(parts, {piece.group for piece in pieces})
 
     def _one_hot(self, index: tf.Tensor | int) -> tf.Tensor:
         return tf.one_hot(index, self._counts.shape[0], dtype=tf.int64)
@@ -188,14 +217,16 @@ class Parameters:
         mask: tf.Tensor | None,
         *,
         layers: Sequence[tuple[int, Any]],
-        is_linear: bool,
+        group: Group,
     ) -> Piece:
-        linear = self._linear if is_linear else None
+        linear = self._linear if group.is_linear else None
         optimizer = linear.optimizer if linear else self._optimizer
         with tf.device(device):
             optimizer = optimizer.for_piece(layers, is_shared=self._is_shared)
             weights = tf.Variable(initial, name="weights")
             average = tf.Variable(initial) if self.average else None
+            if mask is not None and group.embedding is not None:
+                mask = mask[0, 0] if mask[0, 0] else None  # the same for all weights
             has_mask = mask is not None and optimizer.allows_decay
             return Piece(
                 device=device,
@@ -204,6 +235,6 @@ class Parameters:
                 slots=optimizer.make_slots(weights),
                 average=average,
                 decay_mask=tf.Variable(mask, trainable=False) if has_mask else None,
-                is_linear=is_linear,
+                group=group,
                 schedule=linear.schedule if linear else None,
             )

@@ -1,8 +1,11 @@
-"""Pieces of the flat vector of weights, each on one device, and their places in the vector."""
+"""Pieces of the weights, each on one device, and their places in the flat vector of all weights.
 
-import itertools
+A piece is a part of the flat vector or, of a large embedding, some of its columns: every server
+then has a part of each row.
+"""
+
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +28,29 @@ class LinearPart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EmbeddingPlace:
+    """The place of a large embedding, `num_rows` rows of `size` weights, in the flat vector."""
+
+    start: int
+    num_rows: int
+    size: int
+    ids_per_example: int
+
+    def most_rows(self, num_examples: int) -> int:
+        """Return the most rows that so many examples can need."""
+        return min(self.num_rows, self.ids_per_example * num_examples)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The weights that are cut together: all linear or other ones, or those of an embedding."""
+
+    is_linear: bool
+    embedding: int | None = None
+    """The number of a large embedding."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Average:
     """The moving average of the weights, which is evaluated and exported.
 
@@ -44,23 +70,26 @@ class Average:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A piece of the flat vector of weights on one device, with its optimizer and slots."""
+    """A piece of the weights on one device, with its optimizer and slots.
+
+    Its variables are vectors, or matrices of all rows and some columns of an embedding.
+    """
 
     device: str
     optimizer: Optimizer
     weights: tf.Variable
     slots: Mapping[str, tf.Variable]
-    """The optimizer's variables, by its names for them: vectors like the weights, and others."""
+    """The optimizer's variables, by its names for them: some like the weights, and others."""
     average: tf.Variable | None
     decay_mask: tf.Tensor | None
-    is_linear: bool
+    group: Group
     schedule: Schedule | None
     """None for the schedule of the job."""
 
     @property
     def vectors(self) -> dict[str, tf.Variable]:
-        """The piece's vectors by their names in a checkpoint."""
-        prefix = "linear_" if self.is_linear else ""
+        """The piece's weights, and what is of their shape, by the names in a checkpoint."""
+        prefix = "linear_" if self.group.is_linear else ""
         slots = {
             f"{prefix}{name}": variable
             for name, variable in self.slots.items()
@@ -83,7 +112,11 @@ class Piece:
 
 
 class Cut:
-    """The places of the pieces in the flat vector: the non-linear ones first, one per device."""
+    """The places of the pieces in the flat vector, by groups: large embeddings are the last.
+
+    A group of a vector has a piece on each device. An embedding has one for each part of its
+    columns, on as many devices.
+    """
 
     def __init__(
         self,
@@ -92,47 +125,96 @@ class Cut:
         num_devices: int,
         linear: LinearPart | None,
         sizes: list[int] | None = None,
+        embeddings: Sequence[EmbeddingPlace] = (),
     ):
-        self._segments = linear.segments if linear else ((size, False),)
-        groups = [False, True] if linear else [False]
+        whole = linear.segments if linear else ((size, False),)
+        self._segments = _segments(whole, embeddings)
+        vectors = [Group(is_linear=False), *([Group(is_linear=True)] if linear else [])]
+        others = sorted(
+            {group for _, group in self._segments if group.embedding is not None},
+            key=lambda group: group.embedding or 0,
+        )
         self._sizes = {
-            group: sizes or _even_sizes(self._size(group), num_devices) for group in groups
+            group: sizes or _even_sizes(self._size(group), num_devices) for group in vectors
+        }
+        self._columns = {
+            group: _even_sizes(place.size, min(place.size, num_devices))
+            for group, place in zip(others, embeddings, strict=True)
+        }
+        self._num_rows = {
+            group: place.num_rows for group, place in zip(others, embeddings, strict=True)
         }
 
     @property
-    def groups(self) -> list[bool]:
-        """For each piece, True if its weights are linear."""
-        return [group for group, sizes in self._sizes.items() for _ in sizes]
+    def groups(self) -> list[Group]:
+        """The group of each piece."""
+        return [group for group, sizes in self._all.items() for _ in sizes]
 
-    def split(self, flat: tf.Tensor) -> list[tf.Tensor]:
-        """Return a vector of all weights as one part for each piece."""
-        parts = _split(flat, [size for size, _ in self._segments])
+    def split(self, flat: tf.Tensor, groups: Collection[Group] | None = None) -> list[tf.Tensor]:
+        """Return a vector of the weights of some groups, or of all, as one part for each piece."""
+        chosen = self._chosen(groups)
+        segments = [(size, group) for size, group in self._segments if group in chosen]
+        parts = _split(flat, [size for size, _ in segments])
         return [
             piece
-            for group in self._sizes
-            for piece in self.split_group(
-                _concat([p for p, (_, g) in zip(parts, self._segments, strict=True) if g == group]),
-                is_linear=group,
+            for group in chosen
+            for piece in self._split_group(
+                _concat([p for p, (_, g) in zip(parts, segments, strict=True) if g == group]), group
             )
         ]
 
-    def split_group(self, vector: tf.Tensor, *, is_linear: bool) -> list[tf.Tensor]:
-        """Return a vector of the linear or the other weights as one part for each piece."""
-        return _split(vector, self._sizes[is_linear])
-
-    def join(self, parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    def join(
+        self, parts: Sequence[tf.Tensor], groups: Collection[Group] | None = None
+    ) -> tf.Tensor:
         """Return the vector that `split` would split into these parts."""
-        if len(self._segments) == 1:
-            return _concat(parts)
-        groups = {}
-        pairs = zip(self.groups, parts, strict=True)
-        for group, members in itertools.groupby(pairs, lambda pair: pair[0]):
-            sizes = [size for size, is_linear in self._segments if is_linear == group]
-            groups[group] = iter(_split(_concat([part for _, part in members]), sizes))
-        return _concat([next(groups[group]) for _, group in self._segments])
+        chosen, rest = self._chosen(groups), iter(parts)
+        segments = [(size, group) for size, group in self._segments if group in chosen]
+        found = {}
+        for group in chosen:
+            vector = self._join_group([next(rest) for _ in self._all[group]], group)
+            found[group] = iter(_split(vector, [size for size, one in segments if one == group]))
+        return _concat([next(found[group]) for _, group in segments])
 
-    def _size(self, group: bool) -> int:
-        return sum(size for size, is_linear in self._segments if is_linear == group)
+    def split_columns(self, values: tf.Tensor, group: Group) -> list[tf.Tensor]:
+        """Return rows of an embedding as one part for each of its pieces."""
+        columns = self._columns[group]
+        return tf.split(values, columns, axis=1) if len(columns) > 1 else [values]
+
+    @property
+    def _all(self) -> dict[Group, list[int]]:
+        return {**self._sizes, **self._columns}
+
+    def _chosen(self, groups: Collection[Group] | None) -> list[Group]:
+        return [group for group in self._all if groups is None or group in groups]
+
+    def _split_group(self, vector: tf.Tensor, group: Group) -> list[tf.Tensor]:
+        if group in self._columns:
+            return self.split_columns(tf.reshape(vector, [self._num_rows[group], -1]), group)
+        return _split(vector, self._sizes[group])
+
+    def _join_group(self, parts: Sequence[tf.Tensor], group: Group) -> tf.Tensor:
+        if group in self._columns:
+            return tf.reshape(tf.concat(parts, 1), [-1])
+        return _concat(parts)
+
+    def _size(self, group: Group) -> int:
+        return sum(size for size, one in self._segments if one == group)
+
+
+def _segments(
+    whole: Sequence[tuple[int, bool]], embeddings: Sequence[EmbeddingPlace]
+) -> list[tuple[int, Group]]:
+    """Return (number of weights, group) of consecutive parts of the flat vector."""
+    found, end = [], 0
+    for size, is_linear in whole:
+        start, end = end, end + size
+        for number, place in enumerate(embeddings):
+            if start <= place.start < end:
+                found.append((place.start - start, Group(is_linear)))
+                found.append((place.num_rows * place.size, Group(is_linear, number)))
+                start = place.start + place.num_rows * place.size
+        found.append((end - start, Group(is_linear)))
+    return [(size, group) for size, group in found if size]
 
 
 def divide_layers(layers: Sequence[Any], num_parts: int) -> list[list[tuple[int, Any]]]:
@@ -159,8 +241,10 @@ def _even_sizes(size: int, num_parts: int) -> list[int]:
 
 
 def _split(vector: tf.Tensor, sizes: Sequence[int]) -> list[Any]:
-    return tf.split(vector, sizes) if len(sizes) > 1 else [vector]
+    return tf.split(vector, sizes) if len(sizes) > 1 else [vector][: len(sizes)]
 
 
 def _concat(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    if not parts:
+        return tf.zeros([0])
     return tf.concat(parts, 0) if len(parts) > 1 else tf.identity(parts[0])

@@ -11,7 +11,8 @@ apply the gradient, add up the metrics. Read from top to bottom, this file does 
 Three things differ from Keras.
 
 - The weights are one flat vector, and so is each optimizer slot (`parameters.py`): on a parameter
-  server an update is then one message and one fused operation, instead of one per variable.
+  server an update is then one message and one fused operation, instead of one per variable. Of
+  large embeddings a step reads and updates only the rows it needs (`embeddings.py`).
 - A step has two halves. A contribution is a pure function of the parameters and the batch number,
   scaled so that contributions are simply added: those of micro-batches, of the devices of a
   replica, of the replicas of a job. Then one sum is applied, as if one device had done it all.
@@ -20,7 +21,7 @@ Three things differ from Keras.
   ends with the same bits as one that was not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ import tensorflow as tf
 
 from trainer.examples.tables import batch_noise, batch_rows, gather_rows
 from trainer.runtime.tracing import traced
+from trainer.training.embeddings import Contribution, Lookups, add
 from trainer.training.model import FlatModel
 from trainer.training.objective import Objective
 from trainer.training.parameters import Parameters
@@ -47,8 +49,8 @@ class StepPlan:
     schedule: Schedule | KerasRate
     clip_norm: float = 0.0
     """The largest norm of a gradient; 0 for any."""
-    clip: Callable[[tf.Tensor], tf.Tensor] | None = None
-    """Clip a gradient as a compiled optimizer does."""
+    clip: Callable[[list[tf.Tensor]], list[tf.Tensor]] | None = None
+    """Clip the gradients of all variables as a compiled optimizer does."""
     num_micro_batches: int = 1
     """Pieces that a device computes one after the other, to save memory."""
     is_compiled: bool = False
@@ -80,7 +82,7 @@ class TrainStep:
 
     def run(
         self,
-        contribute: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        contribute: Callable[[tf.Tensor, tf.Tensor], Contribution],
         start: tf.Tensor,
         count: tf.Tensor,
         *,
@@ -127,28 +129,27 @@ class TrainStep:
         *,
         part: int = 0,
         num_parts: int = 1,
-    ) -> tf.Tensor:
-        """Return the contribution of one of the equal parts of batch `index`, as one vector.
+    ) -> Contribution:
+        """Return the contribution of one of the equal parts of batch `index`.
 
-        It is [gradient, change of the state, sums of the objective]; the sum over all parts is that
-        of the whole batch.
+        The sum over all parts is that of the whole batch.
         """
         rows = tf.ensure_shape(rows, [self._plan.batch_size])
         num_micro_batches = self._plan.num_micro_batches
-        contributions: list[tf.Tensor] = []
+        contributions: list[Contribution] = []
         for number in range(part * num_micro_batches, (part + 1) * num_micro_batches):
             # One after the other, or they would not save memory.
-            with tf.control_dependencies(contributions):
+            with tf.control_dependencies([one.vector for one in contributions]):
                 contributions.append(
                     self._contribute_part(
                         table, index, rows, part=number, num_parts=num_parts * num_micro_batches
                     )
                 )
-        return tf.add_n(contributions)
+        return add(contributions)
 
     def _contribute_part(
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int, num_parts: int
-    ) -> tf.Tensor:
+    ) -> Contribution:
         size = self._plan.batch_size
         batch = self._load_batch(
             table, index, rows, slice(size * part // num_parts, size * (part + 1) // num_parts)
@@ -177,33 +178,55 @@ class TrainStep:
         state: tf.Tensor,
         batch: tuple[Any, tf.Tensor, tf.Tensor | None],
         seed: tf.Tensor,
-    ) -> tf.Tensor:
+    ) -> Contribution:
         """Return the contribution of some examples, given all that it depends on."""
         inputs, labels, example_weights = batch
         share = labels.shape[0] / self._plan.batch_size
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            call = self._model(weights, state, inputs, seed=seed)
+            lookups = Lookups(self.parameters.fetch, tape)
+            call = self._model(weights, state, inputs, seed=seed, lookup=lookups)
             loss, sums = self._objective.contribute(call, labels, example_weights, share=share)
-        gradient = tape.gradient(loss, weights, unconnected_gradients="zero")
-        return tf.concat([gradient, (call.state - state) * share, sums], 0)
+        gradient, *of_rows = tape.gradient(
+            loss, [weights, *lookups.rows], unconnected_gradients="zero"
+        )
+        vector = tf.concat([gradient, (call.state - state) * share, sums], 0)
+        return Contribution(vector, lookups.gradients(of_rows))
 
-    def apply(self, contribution: tf.Tensor, *, counter: tf.Tensor | None = None) -> tf.Tensor:
+    def apply(self, contribution: Contribution, *, counter: tf.Tensor | None = None) -> tf.Tensor:
         """Apply the contribution of a whole batch; return the sums of the objective."""
-        sizes = [self._model.size, self._model.state_size, self._objective.num_sums]
-        gradient, state_change, sums = tf.split(contribution, sizes)
-        if self._plan.clip_norm:
-            gradient = tf.clip_by_norm(gradient, self._plan.clip_norm)
-        if self._plan.clip:
-            gradient = self._plan.clip(gradient)
+        sizes = [self._model.small_size, self._model.state_size, self._objective.num_sums]
+        gradient, state_change, sums = tf.split(contribution.vector, sizes)
+        gradient, rows = self._clip(gradient, contribution.rows)
         apply_gradient(
             self.parameters,
             gradient,
             self._plan.schedule,
+            rows=rows,
             state_change=state_change,
             counter=counter,
         )
         return sums
+
+    def _clip(
+        self, gradient: tf.Tensor, rows: Sequence[tf.IndexedSlices]
+    ) -> tuple[tf.Tensor, list[tf.IndexedSlices]]:
+        """Return the gradients clipped: rows that are not among them are zero."""
+        values = [one.values for one in rows]
+        if self._plan.clip_norm:
+            norm = self._plan.clip_norm
+            if rows:
+                values, _ = tf.clip_by_global_norm([gradient, *values], norm)
+                gradient, *values = values
+            else:
+                gradient = tf.clip_by_norm(gradient, norm)
+        if self._plan.clip:
+            small = self._model.split_small(gradient)
+            clipped = self._plan.clip([*small, *values])
+            gradient = self._model.join(clipped[: len(small)])
+            values = clipped[len(small) :]
+        indices = [one.indices for one in rows]
+        return gradient, list(map(tf.IndexedSlices, values, indices))
 
 
 def apply_gradient(
@@ -211,20 +234,27 @@ def apply_gradient(
     gradient: tf.Tensor,
     schedule: Schedule | KerasRate,
     *,
+    rows: Sequence[tf.IndexedSlices] = (),
     state_change: tf.Tensor | None = None,
     counter: tf.Tensor | None = None,
 ) -> None:
     """Count one step, change the state and update each piece of the weights by its gradient.
 
+    `rows` is the gradient of each large embedding, with each id once.
+
     Every change is an addition, a fused operation or, for optimizers in Keras' own code, a critical
     section, and runs where its variable is: workers may apply at the same time without losing an
     update.
     """
-    first, *others = parameters.split(gradient)
-    with tf.device(parameters.pieces[0].device):
-        first = tf.identity(first)
+    parts, device = parameters.split(gradient, rows), parameters.pieces[0].device
+    arrived = []
+    with tf.device(device):
+        for number, piece in enumerate(parameters.pieces):
+            if piece.device == device:
+                parts[number] = tf.identity(parts[number])
+                arrived.append(getattr(parts[number], "values", parts[number]))
         # Counted once the gradient has arrived: a worker that dies earlier has not done the step.
-        with tf.control_dependencies([first]):
+        with tf.control_dependencies(arrived):
             step = parameters.count_step(counter=counter)
         learning_rate = schedule.rate(step)
         if state_change is not None and parameters.state.shape[0]:
@@ -232,8 +262,9 @@ def apply_gradient(
             if parameters.average and parameters.average.has_state:
                 rule = parameters.average
                 _move_average(parameters.average_state, parameters.state, step, rule=rule)
-    for piece, part in zip(parameters.pieces, [first, *others], strict=True):
-        with tf.device(piece.device):
+    for piece, part in zip(parameters.pieces, parts, strict=True):
+        # Applied once the step is counted: no worker repeats a step that is in the weights.
+        with tf.device(piece.device), tf.control_dependencies([step]):
             rate = piece.schedule.rate(step) if piece.schedule else learning_rate
             _update_piece(parameters, piece, part, step=step, learning_rate=rate)
 
@@ -241,7 +272,7 @@ def apply_gradient(
 def _update_piece(
     parameters: Parameters,
     piece: Piece,
-    gradient: tf.Tensor,
+    gradient: tf.Tensor | tf.IndexedSlices,
     *,
     step: tf.Tensor,
     learning_rate: tf.Tensor,
@@ -249,9 +280,9 @@ def _update_piece(
     if piece.decay_mask is not None:
         rate = learning_rate * parameters.weight_decay
         piece.weights.assign_sub(rate * piece.decay_mask * piece.weights)
-    piece.optimizer.apply(
-        piece.weights, piece.slots, gradient, step=step, learning_rate=learning_rate
-    )
+    is_rows = isinstance(gradient, tf.IndexedSlices)
+    apply = piece.optimizer.apply_rows if is_rows else piece.optimizer.apply
+    apply(piece.weights, piece.slots, gradient, step=step, learning_rate=learning_rate)
     if piece.average is not None and parameters.average is not None:
         _move_average(piece.average, piece.weights, step, rule=parameters.average)
 

@@ -43,6 +43,11 @@ class Sample:
         self.weights = weights if has_weights else None
 
 
+def zero_inputs(workload: Workload) -> Any:
+    """Return inputs of a workload's model: those of examples of zeros."""
+    return workload.preprocess(_zero_features(workload))
+
+
 def _zero_features(workload: Workload) -> Any:
     zeros = {
         name: tf.zeros([NUM_SAMPLED, *(size or 1 for size in spec.shape[1:])], spec.dtype)

@@ -25,24 +25,26 @@ def read_lines(out, split):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "loss", "callbacks"),
+    ("net", "optimizer", "loss", "callbacks"),
     [
-        ("keras.optimizers.Lamb(0.01, clipnorm=1.0)", None, "()"),
+        ("dense", "keras.optimizers.Lamb(0.01, clipnorm=1.0)", None, "()"),
         (
+            "dense",
             "keras.optimizers.SGD(0.1)",
             None,
             "[keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (epoch + 1))]",
         ),
         (
+            "embedded",
             "keras.optimizers.Nadam(keras.optimizers.schedules.CosineDecay(0.003, 100))",
             "keras.losses.CategoricalCrossentropy(from_logits=True, reduction='sum')",
             "()",
         ),
     ],
-    ids=["lamb", "sgd-callback", "nadam-sum"],
+    ids=["lamb", "sgd-callback", "nadam-sum-embedding"],
 )
 def test_the_strategy_does_not_change_what_a_compiled_model_learns(  # noqa: PLR0917
-    start, start_cluster, examples_dir, tmp_path, optimizer, loss, callbacks
+    start, start_cluster, examples_dir, tmp_path, net, optimizer, loss, callbacks
 ):
     accuracy = "sparse_categorical_accuracy" if loss is None else "categorical_accuracy"
     metrics = f"['{accuracy}', keras.metrics.TopKCategoricalAccuracy(k=3)]"
@@ -50,6 +52,7 @@ def test_the_strategy_does_not_change_what_a_compiled_model_learns(  # noqa: PLR
         metrics = metrics.replace("TopK", "SparseTopK")
     workload = write_workload(
         tmp_path,
+        net=net,
         optimizer=optimizer,
         metrics=metrics,
         callbacks=callbacks,
@@ -104,3 +107,31 @@ def test_no_update_of_keras_own_code_is_lost_on_parameter_servers(
     assert len(counts) == 4
     for name, value in counts.items():
         np.testing.assert_array_equal(value, 400.0, err_msg=name)
+
+
+def test_a_killed_worker_loses_at_most_its_last_update_of_an_embedding(
+    start_cluster, examples_dir, tmp_path
+):
+    workload = write_workload(
+        tmp_path,
+        net="looked_up",
+        optimizer="keras.optimizers.SGD(1.0)",
+        loss="mean",
+        weights="{}",
+    )
+    out = tmp_path / "out"
+    more = ["--steps", 2400]
+    replicas = start_cluster(*flags(workload, examples_dir, out, *more), num_workers=2, num_ps=2)
+    chief = replicas["chief/0"]
+    chief.wait_for("/2400 loss")
+    replicas["worker/0"].kill()
+    chief.wait_for("worker/0 is lost; 1 worker continues")
+    replicas["worker/0"] = replicas["worker/0"].start_again()
+    for replica in replicas.values():
+        assert replica.wait() == 0, replica.log
+    assert "12544 rows of 24 weights" in chief.log
+    saved = list_checkpoints(str(out / "checkpoints"))[-1]
+    assert saved.step == 2400
+    # Each step lowers the sum by 1; the first was 0.
+    total = saved.load()["weights"].numpy().sum(dtype=np.float64)
+    assert total == pytest.approx(-2400, abs=1.01)

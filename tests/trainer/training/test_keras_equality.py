@@ -14,6 +14,7 @@ import tensorflow as tf  # noqa: E402
 from keras import layers, losses, optimizers  # noqa: E402
 
 from trainer.examples.tables import batch_rows  # noqa: E402
+from trainer.training.embeddings import add  # noqa: E402
 from trainer.training.keras_optimizers import read_optimizer  # noqa: E402
 from trainer.training.model import FlatModel  # noqa: E402
 from trainer.training.objective import Objective  # noqa: E402
@@ -153,7 +154,7 @@ def train(step, label, *, steps=STEPS, num_parts=1):
                 step.contribute(table, index, rows, part=part, num_parts=num_parts)
                 for part in range(num_parts)
             ]
-            return index + 1, found.write(index, step.apply(tf.add_n(parts))[0] / BATCH_SIZE)
+            return index + 1, found.write(index, step.apply(add(parts))[0] / BATCH_SIZE)
 
         _, found = tf.while_loop(lambda index, _: index < steps, run_step, (0, found))
         return found.stack()

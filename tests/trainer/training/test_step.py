@@ -16,6 +16,7 @@ from keras import layers  # noqa: E402
 
 from trainer.examples.tables import batch_noise, gather_rows  # noqa: E402
 from trainer.training.devices import has_bfloat16  # noqa: E402
+from trainer.training.embeddings import add  # noqa: E402
 from trainer.training.evaluator import EvalStep, served_values  # noqa: E402
 from trainer.training.model import FlatModel, build_model  # noqa: E402
 from trainer.training.objective import Objective  # noqa: E402
@@ -68,7 +69,7 @@ def test_the_parts_of_a_batch_add_up_to_it(num_parts):
     step, _ = make_step(make_model(), label_smoothing=0.1)
     whole = contribute(step, 2)
     parts = [contribute(step, 2, part=part, num_parts=num_parts) for part in range(num_parts)]
-    np.testing.assert_allclose(whole, tf.add_n(parts), atol=1e-5)
+    np.testing.assert_allclose(whole.vector, add(parts).vector, atol=1e-5)
 
 
 def test_the_statistics_of_batch_normalisation_follow_the_batches():
@@ -82,7 +83,7 @@ def test_the_statistics_of_batch_normalisation_follow_the_batches():
     # Keras itself, with the same weights and inputs, moves its statistics by the same amount.
     before = parameters.snapshot()
     flat_model.write(before["weights"], before["state"])
-    change = contribute(step, 7)[flat_model.size : flat_model.size + flat_model.state_size]
+    change = contribute(step, 7).vector[flat_model.size : flat_model.size + flat_model.state_size]
     features, _ = gather_rows(make_table(), step.rows(tf.constant(7)))
     noise = batch_noise(tf.constant(7), [16, MNIST.num_noise], seed=3)
     model(MNIST.preprocess(MNIST.augment(features, noise)), training=True)
@@ -111,7 +112,7 @@ def test_dropout_is_a_function_of_the_step_and_off_in_evaluation():
     model = make_model(layers.Dropout(0.5))
     step, parameters = make_step(model)
     table = make_table()
-    first, again, other = (contribute(step, index) for index in (4, 4, 5))
+    first, again, other = (contribute(step, index).vector for index in (4, 4, 5))
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
     flat_model = FlatModel(model)
@@ -146,7 +147,7 @@ def test_decay_spares_biases_and_the_average_follows_the_weights(optimizer):
 
 def test_micro_batches_and_compilation_do_not_change_the_contribution():
     plain, *others = (
-        contribute(make_step(make_model(), **plan)[0], 2)
+        contribute(make_step(make_model(), **plan)[0], 2).vector
         for plan in ({}, {"num_micro_batches": 4}, {"is_compiled": True})
     )
     for other in others:
@@ -185,4 +186,4 @@ def test_mixed_precision_keeps_weights_and_logits_in_float32(monkeypatch):
     assert model.layers[-1].compute_dtype == "float32"
     assert keras.config.dtype_policy().name == "float32"
     step, _ = make_step(model)
-    assert np.all(np.isfinite(contribute(step, 0)))
+    assert np.all(np.isfinite(contribute(step, 0).vector))
