@@ -15,7 +15,6 @@ from components.prepare_examples.images.folder_pipeline import (
 from components.prepare_examples.images.folder_step import image_shape
 from components.prepare_examples.images.folders import ImageFile, ImageFolder, read_folder
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.raw_data.files import find_folder
 from components.prepare_examples.tfrecords.shards import Shard, shard_file
 from pipelines.trial.sample import Sample
 from trainer.workloads import Workload
@@ -24,15 +23,13 @@ MAX_IMAGES = 200
 NUM_SHOWN = 5
 
 
-def sample_images(
-    workload: Workload, paths: Sequence[str], options: PrepareOptions, folder: Path
-) -> Sample:
-    """Write some images of each class as examples.
+def sample_images(workload: Workload, root: Path, options: PrepareOptions, folder: Path) -> Sample:
+    """Write some images of each class, from the class folders in `root`, as examples.
 
     Raises:
         DataError: there is no class folder, one is empty, or there is only one.
     """
-    found = read_folder(find_folder(paths), ratios=options.ratios, label=workload.label)
+    found = read_folder(root, ratios=options.ratios, label=workload.label)
     if len(found.classes) < 2:  # noqa: PLR2004
         raise DataError(
             f"{found.root} has only one class folder, {found.classes[0]!r}; add one for each class"

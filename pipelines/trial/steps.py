@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.declarations import IMAGE_FOLDER, TABLE, kind_of
+from components.prepare_examples.images.folder_step import find_root
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
@@ -137,14 +138,15 @@ class Trial:
 
     def _sample_of(self, workload: Workload) -> Sample:
         kind, options = kind_of(workload), self._options
+        data_dir = local_path(data_folder(self._reference, self._data_dir))
+        if kind == IMAGE_FOLDER:
+            root = find_root(workload, data_dir, options)
+            return sample_images(workload, root, options, self._examples)
         if options.files:
             paths = [str(local_path(path)) for path in options.files]
         else:
-            folder = local_path(data_folder(self._reference, self._data_dir))
-            fetched = fetch(self._reference, folder, trust_files=options.trust_files)
-            paths = [str(folder)] if kind == IMAGE_FOLDER else list(map(str, fetched.values()))
-        if kind == IMAGE_FOLDER:
-            return sample_images(workload, paths, options, self._examples)
+            fetched = fetch(self._reference, data_dir, trust_files=options.trust_files)
+            paths = list(map(str, fetched.values()))
         if kind == TABLE:
             return sample_table(workload, find_files(paths), options, self._examples, self.places)
         if isinstance(workload, Records):
