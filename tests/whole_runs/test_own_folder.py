@@ -1,4 +1,6 @@
-"""A user's folder, whose modules have the names of ours and Python's, to a served model."""
+"""Folders of users to served models: one whose modules have the names of ours and Python's, and
+the first one of docs/your-own.md, as `trainyard new` writes it.
+"""
 
 import json
 import os
@@ -9,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.docs.pages import YOUR_OWN, commands_of, files_of
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -78,16 +82,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(folder: Path, tmp_path: Path):
-    """Run an installed command in the user's folder; return its output."""
+def call(tmp_path: Path):
+    """Run an installed command in a folder; return its output."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     variables |= {"TRAINYARD_DIR": str(tmp_path / "state")}
 
-    def run(name: str, *arguments: str) -> str:
+    def run(name: str, *arguments: str, cwd: Path = tmp_path) -> str:
         done = subprocess.run(
             [str(Path(sys.executable).parent / name), *arguments],
             check=False,
-            cwd=folder,
+            cwd=cwd,
             env=variables,
             capture_output=True,
             text=True,
@@ -101,7 +105,7 @@ def call(folder: Path, tmp_path: Path):
 
 
 def test_a_folder_becomes_a_served_model_which_an_edit_does_not_change(folder, call, tmp_path):
-    output = call("trainyard", "run", ".", "--keep-endpoint", "--set", "model.layers=2")
+    output = call("trainyard", "run", ".", "--keep-endpoint", "--set", "model.layers=2", cwd=folder)
     assert re.search(r"trainyard\S* endpoints predict churn-2 ", output)
     [run] = json.loads(call("trainyard", "runs", "list", "--json"))
     assert (run["outcome"], run["workload"]) == ("promoted", "churn-2")
@@ -125,3 +129,21 @@ def test_a_folder_becomes_a_served_model_which_an_edit_does_not_change(folder, c
 
     call("trainyard", "prune", "--keep", "0")
     assert len(list((tmp_path / "state/code").iterdir())) == 1, "the model's server may need it"
+
+
+def test_the_page_leads_from_a_csv_to_a_served_model(call, tmp_path):
+    (tmp_path / "make_data.py").write_text(files_of(YOUR_OWN)["make_data.py"])
+    commands = [list(command.words) for command in commands_of(YOUR_OWN)[:5]]
+    assert [words[:2] for words in commands] == [
+        ["python", "make_data.py"],
+        *(["trainyard", name] for name in ("new", "check", "run", "endpoints")),
+    ]
+    outputs = [call(*words) for words in commands]
+
+    [run] = json.loads(call("trainyard", "runs", "list", "--json"))
+    assert (run["outcome"], run["workload"]) == ("promoted", "churn")
+    assert run["metrics"]["auc"] > 0.65
+    predictions = [line.split() for line in outputs[-1].splitlines()]
+    assert predictions[0] == ["CLASS", "LABEL", "PROBABILITIES"]
+    assert {row[1] for row in predictions[1:]} <= {"yes", "no"}
+    assert len(predictions) == 1 + len(json.loads((tmp_path / "churn/instances.json").read_text()))
