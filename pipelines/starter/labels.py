@@ -85,10 +85,12 @@ def _binary(column: Texts, positive: str) -> LabelGuess:
     count = dict(column.ranked)[chosen]
     share = count / len(column.present)
     literal = str(int(float(chosen))) if column.is_whole else quoted(chosen.strip())
+    others = [quoted(value.strip()) for value in values if value != chosen]
+    names = f", names=({others[0]}, {literal})" if len(others) == 1 and not column.is_whole else ""
     why = "" if positive or len(known) == 1 else "; positive is guessed: the rarer one"
     return LabelGuess(
         BINARY,
-        f"Binary({quoted(valid_name(column.name))}, positive={literal})",
+        f"Binary({quoted(valid_name(column.name))}, positive={literal}{names})",
         f"{chosen} in {share:.1%} of the rows{why}",
         "{auc: 0.7}",
         f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",

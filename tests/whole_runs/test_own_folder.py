@@ -143,7 +143,6 @@ def test_the_page_leads_from_a_csv_to_a_served_model(call, tmp_path):
     [run] = json.loads(call("trainyard", "runs", "list", "--json"))
     assert (run["outcome"], run["workload"]) == ("promoted", "churn")
     assert run["metrics"]["auc"] > 0.65
-    predictions = [line.split() for line in outputs[-1].splitlines()]
-    assert predictions[0] == ["CLASS", "LABEL", "PROBABILITIES"]
-    assert {row[1] for row in predictions[1:]} <= {"yes", "no"}
-    assert len(predictions) == 1 + len(json.loads((tmp_path / "churn/instances.json").read_text()))
+    predictions = json.loads(outputs[-1])
+    assert {one["label"] for one in predictions} <= {"yes", "no"}
+    assert len(predictions) == len(json.loads((tmp_path / "churn/instances.json").read_text()))

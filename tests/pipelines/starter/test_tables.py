@@ -93,7 +93,7 @@ def test_features_are_guessed_from_their_values(tmp_path, columns):
         "price": Number("price", low=0),
         "topics": Category("topics", separator="|"),
     }
-    assert workload.label == Binary("left", positive="yes")
+    assert workload.label == Binary("left", positive="yes", names=("no", "yes"))
     assert (workload.key, workload.missing) == ("user_id", ("NA",))
     assert {"currency", "session", "decimal", "empty"} <= set(workload.ignored)
     assert workload.aliases == {"age (years)": "age_years"}
@@ -110,7 +110,7 @@ def test_features_are_guessed_from_their_values(tmp_path, columns):
         ("grade", {"kind": "regression"}, Regression("grade")),
         ("price", {}, Regression("price")),
         ("topics", {}, Multilabel("topics", separator="|")),
-        ("left", {"positive": "no"}, Binary("left", positive="no")),
+        ("left", {"positive": "no"}, Binary("left", positive="no", names=("yes", "no"))),
     ],
 )
 def test_the_kind_of_the_label_is_guessed_or_given(tmp_path, columns, label, how, expected):
