@@ -16,6 +16,7 @@ from components.evaluate.label_sections import label_sections
 from components.evaluate.roc import RocCurve
 from components.evaluate.thresholds import Judgement, format_metric
 from components.evaluate.value_sections import value_sections
+from components.value_text import shown_value
 from trainer.workloads.image_files import encode_png
 from trainer.workloads.labels import Multilabel, Regression
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 TEMPLATE = Path(__file__).with_name("report.html")
 PERCENT_METRICS = frozenset({"accuracy"})
-MAX_TEXT = 60
 
 
 def render_report(
@@ -98,7 +98,7 @@ def _mistakes_note(evaluation: "Evaluation", held_out: HeldOut) -> str:
 
 
 def _figure(held_out: HeldOut, index: int) -> str:
-    truth = _text(held_out.true_label(index))
+    truth = shown_value(held_out.true_label(index))
     about = escape(f"test example {index}, label {truth}", quote=True)
     image = _image(held_out.rows[index])
     picture = (
@@ -106,9 +106,10 @@ def _figure(held_out: HeldOut, index: int) -> str:
         if image is not None
         else _fields(held_out.instance(index))
     )
+    predicted = shown_value(held_out.predicted_label(index))
     confidence = held_out.confidence(index)
     caption = (
-        f"<b>{escape(truth)}</b> predicted as <b>{escape(_text(held_out.predicted_label(index)))}"
+        f"<b>{escape(truth)}</b> predicted as <b>{escape(predicted)}"
         f"</b>{'' if confidence is None else f' ({confidence:.1%})'}"
     )
     css = "" if image is not None else ' class="fields"'
@@ -130,16 +131,7 @@ def _data_uri(image: NDArray[np.uint8]) -> str:
 
 def _fields(instance: Mapping[str, Any]) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(_text(value))}</td></tr>'
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(shown_value(value))}</td></tr>'
         for name, value in instance.items()
     )
     return f"<table>{rows}</table>"
-
-
-def _text(value: Any) -> str:
-    """Return a value of a row or a label, shortened if it is long."""
-    if isinstance(value, list):
-        text = ", ".join(map(_text, value[:MAX_TEXT])) or "none"
-    else:
-        text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from components.errors import StepError
-from components.predict.table import shown_label
+from components.value_text import shown_value
 
 TOLERANCE = 1e-5
 
@@ -32,7 +32,7 @@ def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence
         )
     worst, message = 0.0, ""
     for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
-        place = f"instance {index} (true label {shown_label(labels[index])})"
+        place = f"instance {index} (true label {shown_value(labels[index])})"
         for name, difference, numbers in _differences(ours, golden, place=place):
             if difference > worst:
                 worst = difference

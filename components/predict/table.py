@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-MAX_TEXT = 60
+from components.value_text import MAX_TEXT, cut, shown_value
 
 
 def format_table(predictions: Sequence[Any], labels: Sequence[Any]) -> str:
@@ -23,13 +23,6 @@ def format_table(predictions: Sequence[Any], labels: Sequence[Any]) -> str:
     return "\n".join(lines)
 
 
-def shown_label(label: Any) -> str:
-    """Return a true label as text: the labels of an example with commas between them."""
-    if isinstance(label, list):
-        return _cut(", ".join(map(str, label)) or "none")
-    return f"{label:.6g}" if isinstance(label, float) else _cut(str(label))
-
-
 def _class_line(prediction: Any, label: Any) -> str:
     predicted = str(prediction["label"])
     probability = max(prediction["probabilities"], default=float("nan"))
@@ -39,16 +32,16 @@ def _class_line(prediction: Any, label: Any) -> str:
 
 def _labels_line(prediction: Any, label: Any) -> str:
     mark = "yes" if set(prediction["labels"]) == set(label) else "no"
-    return f"{shown_label(prediction['labels']):<30}  {shown_label(label):<30}  {mark}"
+    return f"{shown_value(prediction['labels']):<30}  {shown_value(label):<30}  {mark}"
 
 
 def _value_line(prediction: Any, label: Any) -> str:
     value = prediction["value"]
-    return f"{value:>12.6g}  {shown_label(label):>12}  {value - label:>12.4g}"
+    return f"{value:>12.6g}  {shown_value(label):>12}  {value - label:>12.4g}"
 
 
 def _other_line(prediction: Any, label: Any) -> str:
-    return f"{_cut(json.dumps(prediction)):<{MAX_TEXT}}  {shown_label(label)}"
+    return f"{cut(json.dumps(prediction)):<{MAX_TEXT}}  {shown_value(label)}"
 
 
 # By the fields of the predictions, the first that all have.
@@ -65,7 +58,3 @@ _FORMATS: dict[tuple[str, ...], tuple[str, Any]] = {
 
 def _have(predictions: Sequence[Any], fields: tuple[str, ...]) -> bool:
     return all(isinstance(one, dict) and set(fields) <= set(one) for one in predictions)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"

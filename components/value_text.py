@@ -1,0 +1,17 @@
+"""Values of examples, labels and predictions as short texts, for tables and reports."""
+
+from typing import Any
+
+MAX_TEXT = 60
+
+
+def shown_value(value: Any) -> str:
+    """Return a value as text: those of a list with commas between them, cut to 60 characters."""
+    if isinstance(value, list):
+        return cut(", ".join(map(shown_value, value[:MAX_TEXT])) or "none")
+    return cut(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+
+def cut(text: str) -> str:
+    """Return a text, cut to 60 characters with an ellipsis if it is longer."""
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
