@@ -33,7 +33,7 @@ _ALL_ALLOWED = re.compile(r"(did you mean [^?]*\?) allowed are .*")
 
 @dataclass(frozen=True, kw_only=True)
 class _Checked:
-    """What is to be tried: the run, and the project's copy if it has a folder or file."""
+    """Subject of a check: the run, and the project's copy if it has a folder or file."""
 
     config: RunConfig
     data_root: str = ""

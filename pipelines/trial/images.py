@@ -1,18 +1,13 @@
 """A sample of a class folder of images: some of each class, decoded as preparing decodes them."""
 
 import itertools
-import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.folder_pipeline import (
-    LISTING,
-    FolderOptions,
-    finish,
-    write_shard,
-)
-from components.prepare_examples.images.folder_step import image_shape
+from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
+from components.prepare_examples.images.folder_step import options_of, write_listing
 from components.prepare_examples.images.folders import ImageFile, ImageFolder, read_folder
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.tfrecords.shards import Shard, shard_file
@@ -35,17 +30,8 @@ def sample_images(workload: Workload, root: Path, options: PrepareOptions, folde
             f"{found.root} has only one class folder, {found.classes[0]!r}; add one for each class"
         )
     chosen = _some_of_each(found)
-    _write_listing(chosen, folder / LISTING)
-    height, width, channels = image_shape(workload)
-    how = FolderOptions(
-        root=str(found.root),
-        size=(height, width),
-        channels=channels,
-        fit=getattr(workload, "fit", "stretch"),
-        num_classes=len(found.classes),
-        compression="",
-        num_shards=1,
-    )
+    write_listing(replace(found, files={"train": tuple(chosen)}), folder / LISTING)
+    how = options_of(workload, found, compression="", num_shards=1)
     shard = Shard(shard_file("train", 0, 1, ""), "train", "train", 0, len(chosen))
     result = write_shard((shard, 0), options=how.to_json(), output_dir=str(folder))
     merged = finish([result], output_dir=str(folder), refused=[])
@@ -71,12 +57,6 @@ def _some_of_each(found: ImageFolder) -> list[ImageFile]:
     ]
     rounds = itertools.chain.from_iterable(itertools.zip_longest(*by_class))
     return list(itertools.islice((file for file in rounds if file), MAX_IMAGES))
-
-
-def _write_listing(files: Sequence[ImageFile], path: Path) -> None:
-    with path.open("w", encoding="utf-8") as listing:
-        for file in files:
-            listing.write(json.dumps([file.path, file.label]) + "\n")
 
 
 def _problems(

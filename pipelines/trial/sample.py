@@ -7,10 +7,9 @@ from pathlib import Path
 
 from components.prepare_examples.manifest import statistics_of
 from components.prepare_examples.publish import MANIFEST
+from components.prepare_examples.statistics.drift import STATISTICS
 from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer.json_types import Json
-
-STATISTICS = "statistics.json"
 
 
 @dataclass(kw_only=True)

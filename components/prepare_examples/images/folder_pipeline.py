@@ -30,7 +30,7 @@ BATCH_SIZE = 64
 
 @dataclass(frozen=True)
 class FolderOptions:
-    """What every shard needs; `offsets` are those of the splits in the list of files."""
+    """Options of every shard."""
 
     root: str
     size: tuple[int, int]

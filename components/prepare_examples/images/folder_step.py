@@ -58,7 +58,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
     options.check_images(workload.name, allowed=ALLOWED)
     root = find_root(workload, data_dir, options)
     folder = read_folder(root, ratios=options.ratios, label=workload.label)
-    height, width, channels = image_shape(workload)
+    height, width, _ = image_shape(workload)
     splits = {name: Rows(name, 0, len(files)) for name, files in folder.files.items()}
     for name, rows in splits.items():
         if not rows.stop:
@@ -72,15 +72,7 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> FolderJ
         for name, rows in splits.items()
     }
     compression = COMPRESSIONS[options.compression]
-    chosen = FolderOptions(
-        root=str(root),
-        size=(height, width),
-        channels=channels,
-        fit=getattr(workload, "fit", "stretch"),
-        num_classes=len(folder.classes),
-        compression=compression,
-        num_shards=len(num_shards),
-    )
+    chosen = options_of(workload, folder, compression=compression, num_shards=len(num_shards))
     shards = plan_shards(splits, num_shards, compression=compression)
     kept = {name: folder.files[name][rows.start : rows.stop] for name, rows in splits.items()}
     header = _header(workload, folder, chosen, options)
@@ -111,6 +103,22 @@ def find_root(workload: Workload, data_dir: Path, options: PrepareOptions) -> Pa
     return unpack(paths[0], data_dir) if len(paths) == 1 and is_archive(paths[0]) else data_dir
 
 
+def options_of(
+    workload: Workload, folder: ImageFolder, *, compression: str, num_shards: int
+) -> FolderOptions:
+    """Return what every shard of a workload's images needs."""
+    height, width, channels = image_shape(workload)
+    return FolderOptions(
+        root=str(folder.root),
+        size=(height, width),
+        channels=channels,
+        fit=getattr(workload, "fit", "stretch"),
+        num_classes=len(folder.classes),
+        compression=compression,
+        num_shards=num_shards,
+    )
+
+
 def image_shape(workload: Workload) -> tuple[int, int, int]:
     """Return height, width and channels of a workload's images."""
     height, width, *channels = workload.shape  # type: ignore[attr-defined]
@@ -136,7 +144,7 @@ def write(job: FolderJob, folder: Path) -> None:
         DataError: too many files are bad, a class has no images in the train split, or there are
             anomalies that block.
     """
-    offsets = _write_listing(job.folder, folder / LISTING)
+    offsets = write_listing(job.folder, folder / LISTING)
     options = job.options.to_json()
     result = run_pipeline(
         [(tuple(shard), offsets[shard.split][shard.start]) for shard in job.shards],
@@ -173,7 +181,7 @@ def write(job: FolderJob, folder: Path) -> None:
     )
 
 
-def _write_listing(found: ImageFolder, path: Path) -> dict[str, list[int]]:
+def write_listing(found: ImageFolder, path: Path) -> dict[str, list[int]]:
     """Write path and class of each file, a line each; return the lines' offsets by split."""
     offsets: dict[str, list[int]] = {}
     with path.open("wb") as file:
