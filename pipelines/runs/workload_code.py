@@ -1,4 +1,4 @@
-"""How the code of a run's workload reaches its steps, replicas and prediction servers."""
+"""Paths by which a run's workload code reaches its steps, replicas and prediction servers."""
 
 import dataclasses
 import glob

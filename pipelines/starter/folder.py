@@ -71,7 +71,7 @@ def test_the_workload_is_loaded():
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a new folder is made from.
+    """Content of a new folder.
 
     Attributes:
         workload: the content of workload.py.

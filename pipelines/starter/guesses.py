@@ -39,7 +39,7 @@ WORDS = 3  # mean number of words from which a column is a text
 
 @dataclass(frozen=True)
 class Guess:
-    """What a column is.
+    """Guess of the role of a column.
 
     Attributes:
         column: its texts.

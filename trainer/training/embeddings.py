@@ -23,7 +23,7 @@ Fetch = Callable[[int, tf.Tensor], tf.Tensor]
 
 
 class Contribution(NamedTuple):
-    """What a part of a batch adds to a step.
+    """Sums that a part of a batch adds to a step.
 
     `vector` is [gradient of the flat vector, change of the state, sums of the objective]; `rows`
     is the gradient of each large embedding, in which an id may occur several times.

@@ -21,7 +21,7 @@ Compute = Callable[[Features], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:
-    """What is learnt from the train split, by feature.
+    """Facts learnt from the train split, by feature.
 
     Attributes:
         boundaries: of the buckets of numbers.

@@ -38,7 +38,7 @@ class WatchedFiles:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the kernel reports changes."""
+        """True if the kernel reports changes."""
         return self._reports_fd >= 0
 
     def are_unchanged(self) -> bool:

@@ -39,7 +39,7 @@ HASH_BYTES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions:
-    """What every part needs; `given` are the splits for which there are files."""
+    """Options of every part; `given` are the splits for which there are files."""
 
     schema: str
     ratios: Mapping[str, float]
