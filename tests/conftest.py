@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import tracemalloc  # noqa: F401  pytest's hook for objects left open fails while it is being imported
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path

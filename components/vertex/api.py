@@ -16,6 +16,7 @@ import requests
 
 from components.vertex.errors import VertexError
 from components.vertex.retries import (
+    MAX_ATTEMPTS,
     error_of_exception,
     error_of_response,
     is_refused,
@@ -52,6 +53,7 @@ class VertexApi:
     location: str
     session: requests.Session
     timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
+    max_attempts: int = MAX_ATTEMPTS
 
     @property
     def parent(self) -> str:
@@ -219,7 +221,7 @@ class VertexApi:
                 may_be_done = may_be_done or error.may_be_done
                 raise
 
-        return retry(attempt, name=_title(method, url))
+        return retry(attempt, name=_title(method, url), max_attempts=self.max_attempts)
 
     def _send(self, method: str, url: str, *, timeout_seconds: float, **arguments: Any) -> Json:
         """Send a request once."""

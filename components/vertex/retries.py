@@ -27,12 +27,13 @@ TRANSIENT_CODES = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
 Result = TypeVar("Result")
 
 
-def retry(call: Callable[[], Result], *, name: str) -> Result:
-    """Call until there is no transient error, at most 8 times within a minute.
+def retry(call: Callable[[], Result], *, name: str, max_attempts: int = MAX_ATTEMPTS) -> Result:
+    """Call until there is no transient error, at most `max_attempts` times within a minute.
 
     Args:
         call: One attempt.
         name: Name of the request in log lines and in the error, such as `GET projects/…/models`.
+        max_attempts: Calls, the first included.
 
     Raises:
         VertexError: The last error, with the number of attempts.
@@ -51,7 +52,7 @@ def retry(call: Callable[[], Result], *, name: str) -> Result:
         retry=tenacity.retry_if_exception(_is_transient),
         wait=_delay_seconds,
         stop=tenacity.stop_any(
-            tenacity.stop_after_attempt(MAX_ATTEMPTS),
+            tenacity.stop_after_attempt(max_attempts),
             tenacity.stop_before_delay(RETRY_TIMEOUT_SECONDS),
         ),
         before_sleep=log_retry,

@@ -13,6 +13,7 @@ import requests
 
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi
 from components.vertex.errors import VertexError
+from components.vertex.retries import MAX_ATTEMPTS
 from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
 from trainer.json_types import Json
 
@@ -129,7 +130,7 @@ class LocalService:
         if not record or record["pid"] != service_pid(self.root):  # left by a killed service
             return False
         self.url = record["url"]
-        return _is_responding(self.url)
+        return _is_responding(self.url, max_attempts=1)  # the caller asks again, until its deadline
 
     @property
     def _log(self) -> Path:
@@ -183,8 +184,8 @@ def _preload() -> list[str]:
     return ["--preload", modules] if modules else []
 
 
-def _is_responding(url: str) -> bool:
-    """Return whether the service responds.
+def _is_responding(url: str, *, max_attempts: int = MAX_ATTEMPTS) -> bool:
+    """Return whether the service responds to one of `max_attempts` requests.
 
     Raises:
         ServiceError: it serves another user.
@@ -198,6 +199,7 @@ def _is_responding(url: str) -> bool:
             location="-",
             session=session,
             timeout_seconds=RESPONSE_TIMEOUT_SECONDS,
+            max_attempts=max_attempts,
         )
         try:
             api.get(f"{api.parent}/models")

@@ -222,12 +222,14 @@ def test_nested_user_is_not_the_last_user(commands, monkeypatch):
 def test_unresponsive_service_is_reported(commands, service, monkeypatch):
     monkeypatch.setattr("pipelines.target.local_service.START_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr("pipelines.target.local_service.RESPONSE_TIMEOUT_SECONDS", 0.5)
+    user = LocalService(service.root)
     os.kill(service.process.pid, signal.SIGSTOP)
     try:
         with pytest.raises(ServiceError, match="within 1 s"):
-            LocalService(service.root).join()
+            user.join()
     finally:
         os.kill(service.process.pid, signal.SIGCONT)
+        user.leave()
     assert service.process.poll() is None
 
 

@@ -19,19 +19,20 @@ REPOSITORY = Path(__file__).parents[3]
 @pytest.fixture
 def job(tmp_path, examples_dir, container_image):
     """A followed job of a chief, two workers and a ps, each in a container."""
-    process = subprocess.Popen(
-        [
-            *[sys.executable, "-m", "pipelines.cli", "jobs", "submit", "mnist", "--follow"],
-            *["--containers", "--image", container_image, "--name", "contained"],
-            *["--cluster", "configs/clusters/mnist_parameter_server.yaml"],
-            *["--examples-dir", str(examples_dir), "--state-dir", str(tmp_path)],
-            *["--", "--steps=1500", "--batch-size=16"],
-        ],
-        cwd=REPOSITORY,
-        env={name: value for name, value in os.environ.items() if name != "VERTEX_EMULATOR_HOST"},
-        stdout=(tmp_path / "output").open("wb"),
-        stderr=subprocess.STDOUT,
-    )
+    with (tmp_path / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [
+                *[sys.executable, "-m", "pipelines.cli", "jobs", "submit", "mnist", "--follow"],
+                *["--containers", "--image", container_image, "--name", "contained"],
+                *["--cluster", "configs/clusters/mnist_parameter_server.yaml"],
+                *["--examples-dir", str(examples_dir), "--state-dir", str(tmp_path)],
+                *["--", "--steps=1500", "--batch-size=16"],
+            ],
+            cwd=REPOSITORY,
+            env={k: value for k, value in os.environ.items() if k != "VERTEX_EMULATOR_HOST"},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
     yield process
     process.kill()
     process.wait(30)

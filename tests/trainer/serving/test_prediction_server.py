@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -61,19 +61,24 @@ def start(tmp_path):
         yield do
 
 
-def connect(port):
+@pytest.fixture
+def connect():
+    """Return a connection to a port, which is closed after the test."""
+    with ExitStack() as stack:
+        yield lambda port: stack.enter_context(closing(_connection(port)))
+
+
+def _connection(port):
     return http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
 
 
 def is_healthy(port):
-    connection = connect(port)
-    try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
+    with closing(_connection(port)) as connection:
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
 
 
 def send(connection, *instances, **headers):
@@ -86,7 +91,7 @@ def receive(connection):
     return response.status, response.getheader("Connection")
 
 
-def test_sigterm_loses_no_request_that_has_reached_the_server(start):
+def test_sigterm_loses_no_request_that_has_reached_the_server(start, connect):
     process, port = start()
     busy, kept_alive, new = connect(port), connect(port), connect(port)
     send(kept_alive, 0)
@@ -104,7 +109,7 @@ def test_sigterm_loses_no_request_that_has_reached_the_server(start):
         connect(port).connect()
 
 
-def test_an_idle_server_exits_at_once_on_sigterm(start):
+def test_an_idle_server_exits_at_once_on_sigterm(start, connect):
     process, port = start()
     idle = connect(port)
     idle.connect()
@@ -125,7 +130,7 @@ HUGE = serve.MAX_BODY_BYTES * 20
     ],
 )
 def test_a_too_large_body_is_413_and_the_server_continues(
-    start, size, is_chunked, connection_after
+    start, connect, size, is_chunked, connection_after
 ):
     _, port = start()
     connection = connect(port)
@@ -159,7 +164,7 @@ def test_a_client_that_expects_continue_gets_413(start):
     ],
     ids=lambda body: body[:30],
 )
-def test_a_body_that_is_not_json_is_400(start, body):
+def test_a_body_that_is_not_json_is_400(start, connect, body):
     _, port = start()
     connection = connect(port)
     connection.request("POST", "/predict", body)
@@ -178,7 +183,7 @@ def test_a_body_that_is_not_json_is_400(start, body):
         ("0.0.0.0", {"Host": "10.128.0.2:8080", "Origin": "http://any.example"}, 200),
     ],
 )
-def test_only_on_loopback_the_host_and_origin_are_checked(start, host, headers, status):
+def test_only_on_loopback_the_host_and_origin_are_checked(start, connect, host, headers, status):
     _, port = start(host)
     connection = connect(port)
     send(connection, 0, **headers)
