@@ -32,7 +32,7 @@ from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import Workload, load_workload
-from trainer.workloads.labels import Regression
+from trainer.workloads.declarations.labels import Regression
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CACHE = Path(".trainyard/cache")

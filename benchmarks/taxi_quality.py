@@ -26,7 +26,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncode
 from benchmarks.clusters import Shape, examples, report, scratch, test_metrics, train_in
 from pipelines.config import taxi
 from trainer.workloads import load_workload
-from trainer.workloads.storage import is_float
+from trainer.workloads.encoding.storage import is_float
 
 NUM_BINS = 20
 TREE_GRID = {

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from components.errors import StepError
 from trainer.serving.evaluate import LIKELY, find_labelled
-from trainer.workloads.labels import Label, Multilabel, Regression
+from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 if TYPE_CHECKING:
     from trainer.serving.export import Predictor

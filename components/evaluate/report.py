@@ -17,8 +17,8 @@ from components.evaluate.roc import RocCurve
 from components.evaluate.thresholds import Judgement, format_metric
 from components.evaluate.value_sections import value_sections
 from components.value_text import shown_value
-from trainer.workloads.image_files import encode_png
-from trainer.workloads.labels import Multilabel, Regression
+from trainer.workloads.declarations.labels import Multilabel, Regression
+from trainer.workloads.encoding.image_files import encode_png
 
 if TYPE_CHECKING:
     from trainer.serving.evaluate import Evaluation

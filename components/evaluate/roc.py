@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from components.evaluate.held_out import HeldOut
-from trainer.workloads.labels import Binary, Classes
+from trainer.workloads.declarations.labels import Binary, Classes
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics

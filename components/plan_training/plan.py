@@ -9,7 +9,7 @@ from components.plan_training.spellings.pools import COMMAND
 from trainer.cluster.roles import ROLES
 from trainer.config.model_settings import is_model_setting, setting_flag
 from trainer.json_types import Json
-from trainer.workloads.model_settings import as_text
+from trainer.workloads.declarations.model_settings import as_text
 
 SERVING_PORT = 8080
 # On spot machines: the most work that is repeated after each preemption.

@@ -5,7 +5,7 @@ from typing import Any
 
 from components.prepare_examples.errors import DataError
 from trainer.workloads import Table, Workload, WorkloadError, load_workload
-from trainer.workloads.images import ImageWorkload
+from trainer.workloads.encoding.images import ImageWorkload
 
 # Kinds of data.
 TABLE, IMAGES, IMAGE_FOLDER, RECORDS = "table", "images", "image_folder", "records"

@@ -19,7 +19,7 @@ from trainer.examples.bad_records import find_bad_record
 from trainer.examples.manifest import Shard, Split, find_damage
 from trainer.runtime.tracing import plain, traced
 from trainer.workloads.base import Workload
-from trainer.workloads.labels import Multilabel, Regression
+from trainer.workloads.declarations.labels import Multilabel, Regression
 
 # Records parsed per call: enough to make the overhead of a call negligible.
 CHUNK_SIZE = 1024

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trainer.workloads.base import Workload
-from trainer.workloads.labels import Label, Multilabel, Regression
+from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse"})
 LIKELY = 0.5

@@ -14,8 +14,8 @@ from trainer.runtime.tracing import traced
 from trainer.serving.evaluate import LIKELY
 from trainer.serving.outputs import is_logits, main_output, probabilities
 from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.description import describe, read_description
-from trainer.workloads.labels import Multilabel, Regression
 
 DESCRIPTION_FILE = "workload.json"
 SIGNATURE = "serving_default"

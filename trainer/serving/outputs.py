@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from trainer.errors import ConfigError
 from trainer.workloads.base import Workload
-from trainer.workloads.labels import Binary, Classes, Multilabel, Regression
+from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 
 _MATRIX = 2
 _TWO_CLASSES = 2

@@ -25,7 +25,7 @@ from trainer.training.job import Job
 from trainer.training.model import FlatModel, build_served_model
 from trainer.training.objective import Objective
 from trainer.workloads.base import Workload
-from trainer.workloads.labels import Regression
+from trainer.workloads.declarations.labels import Regression
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from trainer.examples.manifest import Split, read_statistics
 from trainer.examples.tables import read_table
 from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
-from trainer.workloads.model_settings import as_text
+from trainer.workloads.declarations.model_settings import as_text
 
 _FILE = "examples.json"
 # A sample of this size fits in memory; facts of more examples are no better.

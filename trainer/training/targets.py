@@ -10,7 +10,7 @@ import tensorflow as tf
 from trainer.errors import ConfigError
 from trainer.serving.outputs import main_output
 from trainer.workloads.base import Workload
-from trainer.workloads.labels import Binary, Classes, Multilabel, Regression
+from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 
 # Examples of a sample.
 NUM_SAMPLED = 6

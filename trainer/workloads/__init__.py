@@ -4,8 +4,7 @@ Importing this package imports neither TensorFlow nor Keras.
 """
 
 from trainer.workloads.base import Features, Recipe, Workload
-from trainer.workloads.combining import combine
-from trainer.workloads.features import (
+from trainer.workloads.declarations.features import (
     Category,
     Feature,
     Number,
@@ -13,12 +12,8 @@ from trainer.workloads.features import (
     TimePart,
     Timestamp,
 )
-from trainer.workloads.image_folder import ImageFolder
-from trainer.workloads.images import flip, shift
-from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
-from trainer.workloads.loading import BUILT_IN, WorkloadError, load_workload
-from trainer.workloads.records import Records, Values
-from trainer.workloads.sources import (
+from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
+from trainer.workloads.declarations.sources import (
     Converted,
     Download,
     NpmPackage,
@@ -26,6 +21,11 @@ from trainer.workloads.sources import (
     Source,
     SourceFile,
 )
+from trainer.workloads.encoding.images import flip, shift
+from trainer.workloads.image_folder import ImageFolder
+from trainer.workloads.loading import BUILT_IN, WorkloadError, load_workload
+from trainer.workloads.models.combining import combine
+from trainer.workloads.records import Records, Values
 from trainer.workloads.table import Table
 
 __all__ = [

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainer.json_types import Json
-from trainer.workloads.labels import Label
-from trainer.workloads.model_settings import ModelSetting, parse_settings
-from trainer.workloads.sources import Source
+from trainer.workloads.declarations.labels import Label
+from trainer.workloads.declarations.model_settings import ModelSetting, parse_settings
+from trainer.workloads.declarations.sources import Source
 
 Features = dict[str, Any]
 

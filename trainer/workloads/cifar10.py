@@ -43,7 +43,7 @@ def augment(images: Any, noise: Any) -> Any:
 
 def learn(images: np.ndarray) -> dict[str, Any]:
     """Return filters that whiten patches of the train split, a row for each channel and pixel."""
-    from trainer.workloads.layers import whitening_kernel
+    from trainer.workloads.models.layers import whitening_kernel
 
     pixels = (images[:_NUM_WHITENING_IMAGES] - np.array(_MEAN)) / _DEVIATION
     return {"whitening": whitening_kernel(pixels).reshape(4 * 3, -1).tolist()}
@@ -58,7 +58,7 @@ def fast(inputs: Any, *, facts: dict[str, Any]) -> Any:
     import keras
     from keras import layers
 
-    from trainer.workloads.layers import Whitening
+    from trainer.workloads.models.layers import Whitening
 
     patches = np.array(facts.get("whitening", np.eye(4 * 3))).reshape(2, 2, 3, -1)
     # The filters distinguish nearly equal neighbours, for which bfloat16 is too coarse.
@@ -88,7 +88,7 @@ def _standardize(inputs: Any) -> Any:
 def _convolve_fast(x: Any, width: int, *, pool: bool = False) -> Any:
     from keras import layers
 
-    from trainer.workloads.layers import Normalization, PartialIdentity
+    from trainer.workloads.models.layers import Normalization, PartialIdentity
 
     x = layers.Conv2D(
         width, 3, padding="same", use_bias=False, kernel_initializer=PartialIdentity()

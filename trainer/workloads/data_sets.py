@@ -1,6 +1,6 @@
 """Sources of the data that come with Trainyard: MNIST, CIFAR-10 and a sample of taxi trips."""
 
-from trainer.workloads.sources import (
+from trainer.workloads.declarations.sources import (
     Archive,
     BigQueryTable,
     BinaryBatches,

@@ -8,14 +8,14 @@ from typing import Any, Self
 
 from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe, Workload
-from trainer.workloads.class_weights import (
+from trainer.workloads.declarations.class_weights import (
     BALANCED,
     balanced_weights,
     check_class_weights,
     given_weights,
 )
-from trainer.workloads.labels import Binary, Classes, ClassWeights, Label
-from trainer.workloads.model_settings import (
+from trainer.workloads.declarations.labels import Binary, Classes, ClassWeights, Label
+from trainer.workloads.declarations.model_settings import (
     ModelSetting,
     given_arguments,
     parse_settings,

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.json_types import Json
-from trainer.workloads import features, labels
 from trainer.workloads.base import Workload
+from trainer.workloads.declarations import features, labels
 from trainer.workloads.declared import DeclaredWorkload
 from trainer.workloads.image_folder import ImageFolder
 from trainer.workloads.loading import BUILT_IN, load_workload

@@ -8,12 +8,12 @@ import numpy as np
 
 from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe
+from trainer.workloads.declarations.labels import Binary, Classes, Label
+from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declared import Build, DeclaredWorkload, without_counts
-from trainer.workloads.image_files import FITS, decode_image
-from trainer.workloads.images import ImageWorkload, shift
-from trainer.workloads.labels import Binary, Classes, Label
-from trainer.workloads.residual import residual
-from trainer.workloads.sources import Source
+from trainer.workloads.encoding.image_files import FITS, decode_image
+from trainer.workloads.encoding.images import ImageWorkload, shift
+from trainer.workloads.models.residual import residual
 
 _WHITE = 255.0
 _CHANNELS = (1, 3, 4)

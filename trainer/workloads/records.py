@@ -10,10 +10,10 @@ import numpy as np
 
 from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe, check_fields
+from trainer.workloads.declarations.labels import Classes, Multilabel
+from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
-from trainer.workloads.label_values import dense_labels, label_spec, number_labels
-from trainer.workloads.labels import Classes, Multilabel
-from trainer.workloads.sources import Source
+from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
 
 DTYPES = ("float32", "int64", "string")
 

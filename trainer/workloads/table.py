@@ -10,23 +10,28 @@ import numpy as np
 
 from trainer.json_types import Json
 from trainer.workloads.base import Features, Recipe, check_fields
-from trainer.workloads.crosses import check_crosses, parse_crosses, parse_sizes
+from trainer.workloads.declarations.crosses import check_crosses, parse_crosses, parse_sizes
+from trainer.workloads.declarations.features import Feature
+from trainer.workloads.declarations.labels import Regression
+from trainer.workloads.declarations.model_settings import ModelSetting, as_text
+from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
-from trainer.workloads.encoding import Column, TableFacts, columns_of
-from trainer.workloads.features import Feature
-from trainer.workloads.label_values import dense_labels, label_spec, number_labels
-from trainer.workloads.labels import Regression
-from trainer.workloads.learning import ColumnsSource, InsufficientError, StatisticsSource, learn
-from trainer.workloads.lookups import num_categories, number_combinations
-from trainer.workloads.model_settings import ModelSetting, as_text
-from trainer.workloads.sources import Source
-from trainer.workloads.storage import format_value, parse_columns, parse_value, tensor_spec
-from trainer.workloads.table_checks import (
+from trainer.workloads.encoding.columns import Column, TableFacts, columns_of
+from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
+from trainer.workloads.encoding.learning import (
+    ColumnsSource,
+    InsufficientError,
+    StatisticsSource,
+    learn,
+)
+from trainer.workloads.encoding.lookups import num_categories, number_combinations
+from trainer.workloads.encoding.storage import format_value, parse_columns, parse_value, tensor_spec
+from trainer.workloads.encoding.table_checks import (
     check_features,
     check_input_names,
     most_categories,
 )
-from trainer.workloads.wide_and_deep import Sizes, build_wide_and_deep, linear_variables
+from trainer.workloads.models.wide_and_deep import Sizes, build_wide_and_deep, linear_variables
 
 DEFAULT_MODEL = "wide_and_deep"
 # As good as ridge regression on some hundred rows: `python -m benchmarks.defaults`.

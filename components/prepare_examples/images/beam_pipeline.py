@@ -26,7 +26,7 @@ from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import record_file
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, Shard
 from trainer.json_types import Json
-from trainer.workloads.sources import ImageFormat
+from trainer.workloads.declarations.sources import ImageFormat
 
 
 def write_examples(

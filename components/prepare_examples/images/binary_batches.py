@@ -16,7 +16,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.files import in_threads
 from components.prepare_examples.tfrecords.image_encoder import Batch
 from components.prepare_examples.tfrecords.shards import Rows, Shard
-from trainer.workloads.sources import BinaryBatches
+from trainer.workloads.declarations.sources import BinaryBatches
 
 BATCH_BYTES = 786_688  # fits in the CPU's cache
 

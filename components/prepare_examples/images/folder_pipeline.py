@@ -22,7 +22,7 @@ from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, Shard
 from trainer.json_types import Json
-from trainer.workloads.image_files import decode_image
+from trainer.workloads.encoding.image_files import decode_image
 
 LISTING = ".files.partial"
 BATCH_SIZE = 64

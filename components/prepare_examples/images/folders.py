@@ -14,7 +14,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.shards import SPLITS
 from trainer.suggest import did_you_mean
 from trainer.workloads import Binary, Classes, Label
-from trainer.workloads.image_files import SUFFIXES
+from trainer.workloads.encoding.image_files import SUFFIXES
 
 GIVEN = {"train": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval"}
 GIVEN |= {"test": "test"}

@@ -8,7 +8,7 @@ from typing import Any
 from components.prepare_examples.images import binary_batches, idx_images
 from components.prepare_examples.tfrecords.image_encoder import Batch
 from components.prepare_examples.tfrecords.shards import Rows, Shard
-from trainer.workloads.sources import BinaryBatches, IdxImages, ImageFormat
+from trainer.workloads.declarations.sources import BinaryBatches, IdxImages, ImageFormat
 
 READERS: dict[type, Any] = {BinaryBatches: binary_batches, IdxImages: idx_images}
 

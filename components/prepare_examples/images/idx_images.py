@@ -7,7 +7,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.idx import Idx, open_idx
 from components.prepare_examples.tfrecords.image_encoder import Batch
 from components.prepare_examples.tfrecords.shards import Rows, Shard
-from trainer.workloads.sources import IdxImages
+from trainer.workloads.declarations.sources import IdxImages
 
 BATCH_BYTES = 784_000  # fits in the CPU's cache
 

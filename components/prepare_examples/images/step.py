@@ -20,7 +20,7 @@ from components.prepare_examples.tfrecords.shards import (
 )
 from trainer.json_types import Json
 from trainer.workloads.base import Workload
-from trainer.workloads.sources import ImageFormat, Source
+from trainer.workloads.declarations.sources import ImageFormat, Source
 
 
 @dataclass(frozen=True)

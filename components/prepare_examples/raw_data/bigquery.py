@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.errors import DataError
 from trainer.workloads.base import Workload
-from trainer.workloads.sources import BigQueryTable
+from trainer.workloads.declarations.sources import BigQueryTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from components.prepare_examples.raw_data.files import gunzip, in_threads, sha25
 from components.prepare_examples.raw_data.png_batches import fetch_png_batches
 from components.prepare_examples.raw_data.routes import fetch_by
 from components.prepare_examples.raw_data.sources import source_of
-from trainer.workloads.sources import Converted, Source, SourceFile
+from trainer.workloads.declarations.sources import Converted, Source, SourceFile
 
 TABLES = ("*.parquet", "*.csv", "*.csv.gz")
 OWN_TABLES = "bigquery-"

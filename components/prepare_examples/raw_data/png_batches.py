@@ -18,7 +18,7 @@ from components.prepare_examples.errors import RouteError
 from components.prepare_examples.raw_data.files import save
 from components.prepare_examples.raw_data.packages import npm_archive
 from components.prepare_examples.raw_data.routes import read_member
-from trainer.workloads.sources import PngBatches, SourceFile
+from trainer.workloads.declarations.sources import PngBatches, SourceFile
 
 NUM_PIXELS = 32 * 32
 NUM_CHANNELS = 3

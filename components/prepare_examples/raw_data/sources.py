@@ -6,8 +6,8 @@ from components.prepare_examples.declarations import declared
 from components.prepare_examples.errors import DataError
 from trainer import paths
 from trainer.suggest import did_you_mean
+from trainer.workloads.declarations.sources import Source
 from trainer.workloads.loading import workload_name
-from trainer.workloads.sources import Source
 
 CACHE_DIR = ".trainyard/cache"
 

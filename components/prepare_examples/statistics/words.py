@@ -1,7 +1,7 @@
 """Counts of the tokens of texts, in bounded memory.
 
-Texts are split as the model does (trainer.workloads.tokens), and keras.layers.TextVectorization:
-lower case, without punctuation, at white space.
+Texts are split as the model does (trainer.workloads.encoding.tokens) and
+keras.layers.TextVectorization: lower case, without punctuation, at white space.
 """
 
 from dataclasses import dataclass, field

@@ -19,8 +19,15 @@ from components.prepare_examples.tables.table_schema import (
     LabelColumn,
     TableSchema,
 )
-from trainer.workloads.features import Category, Feature, Number, Text, TimePart, Timestamp
-from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
+from trainer.workloads.declarations.features import (
+    Category,
+    Feature,
+    Number,
+    Text,
+    TimePart,
+    Timestamp,
+)
+from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 
 
 def column_of(feature: Feature, *, is_stored: bool = True) -> Column:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from trainer.workloads.base import Recipe, Workload
-from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
+from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 
 NUM_INPUTS = 5
 

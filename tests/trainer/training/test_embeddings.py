@@ -6,7 +6,7 @@ import pytest
 from tests.trainer.support.tiny import Tiny
 from trainer.errors import ConfigError
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads.labels import Regression
+from trainer.workloads.declarations.labels import Regression
 
 import_tensorflow()
 

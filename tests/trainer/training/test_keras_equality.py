@@ -5,7 +5,7 @@ import pytest
 
 from tests.trainer.support.tiny import NUM_INPUTS, Tiny, make_examples
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads.labels import Binary, Classes, Multilabel, Regression
+from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
 
 import_tensorflow()
 

@@ -32,8 +32,8 @@ import_tensorflow()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from trainer.workloads.moments import PART_LIMITS, parse_time, time_part  # noqa: E402
-from trainer.workloads.tokens import split_tokens, tokenize  # noqa: E402
+from trainer.workloads.encoding.moments import PART_LIMITS, parse_time, time_part  # noqa: E402
+from trainer.workloads.encoding.tokens import split_tokens, tokenize  # noqa: E402
 
 NOON = int((datetime(2024, 2, 29, 12, 30) - datetime(1970, 1, 1)).total_seconds())
 FEATURES = [

@@ -15,8 +15,8 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.serving.export import InstanceError, export_model, load_predictor  # noqa: E402
-from trainer.workloads.images import flip, shift  # noqa: E402
-from trainer.workloads.lookups import (  # noqa: E402
+from trainer.workloads.encoding.images import flip, shift  # noqa: E402
+from trainer.workloads.encoding.lookups import (  # noqa: E402
     Distribution,
     bucketize,
     log_moments,

@@ -15,7 +15,7 @@ from components.prepare_examples.raw_data.png_batches import fetch_png_batches, 
 from components.prepare_examples.raw_data.routes import fetch_by
 from components.prepare_examples.tfrecords.shards import Rows, Shard
 from trainer.workloads.data_sets import CIFAR10
-from trainer.workloads.sources import Archive, PngBatches, SourceFile, TarDownload
+from trainer.workloads.declarations.sources import Archive, PngBatches, SourceFile, TarDownload
 
 pytestmark = pytest.mark.fast
 

@@ -18,7 +18,7 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.workloads.image_files import decode_image
+from trainer.workloads.encoding.image_files import decode_image
 
 SIZE = (6, 8)
 THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")

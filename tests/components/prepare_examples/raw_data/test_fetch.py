@@ -22,7 +22,7 @@ from components.prepare_examples.raw_data.fetch import fetch, fetch_source
 from tests.support.http_server import Handler, serving
 from tests.support.wheels import write_wheel
 from trainer.workloads.data_sets import MNIST
-from trainer.workloads.sources import (
+from trainer.workloads.declarations.sources import (
     Converted,
     Download,
     GzipDownloads,

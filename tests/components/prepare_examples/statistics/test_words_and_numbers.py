@@ -9,7 +9,7 @@ from components.prepare_examples.statistics.lists import Lists
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.states import from_state, merge_states, new_statistic
 from components.prepare_examples.statistics.words import Words
-from trainer.workloads.tokens import split_tokens
+from trainer.workloads.encoding.tokens import split_tokens
 
 pytestmark = pytest.mark.fast
 

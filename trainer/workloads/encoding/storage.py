@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from trainer.workloads.base import Features
-from trainer.workloads.encoding import missing_integer
-from trainer.workloads.features import Category, Feature, Number, TimePart, Timestamp
-from trainer.workloads.moments import parse_time
+from trainer.workloads.declarations.features import Category, Feature, Number, TimePart, Timestamp
+from trainer.workloads.encoding.columns import missing_integer
+from trainer.workloads.encoding.moments import parse_time
 
 
 def is_float(feature: Feature) -> bool:

@@ -13,7 +13,7 @@ import_tensorflow()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from trainer.workloads.layers import (  # noqa: E402
+from trainer.workloads.models.layers import (  # noqa: E402
     Normalization,
     PartialIdentity,
     Whitening,

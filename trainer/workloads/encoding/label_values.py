@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.workloads.labels import Binary, Classes, Label, Multilabel, Regression
-from trainer.workloads.lookups import number_terms
+from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
+from trainer.workloads.encoding.lookups import number_terms
 
 # Labels of one example that are read before the labels of the train split are known.
 _MOST_LABELS = 100

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainer.errors import ConfigError
 from trainer.suggest import did_you_mean
-from trainer.workloads.labels import Binary, Classes, ClassWeights, Label
+from trainer.workloads.declarations.labels import Binary, Classes, ClassWeights, Label
 
 BALANCED = "balanced"
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from trainer.workloads.encoding import Column
-from trainer.workloads.features import (
+from trainer.workloads.declarations.features import (
     TIME_PARTS,
     Category,
     Feature,
@@ -13,8 +12,9 @@ from trainer.workloads.features import (
     TimePart,
     Timestamp,
 )
-from trainer.workloads.labels import Label
-from trainer.workloads.moments import PART_LIMITS
+from trainer.workloads.declarations.labels import Label
+from trainer.workloads.encoding.columns import Column
+from trainer.workloads.encoding.moments import PART_LIMITS
 
 # More categories than that are a mistake: each has weights of its own.
 _MOST_CATEGORIES = 5_000_000

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.workloads.wide_and_deep import mean_embedding
+from trainer.workloads.models.wide_and_deep import mean_embedding
 
 
 def combine(inputs: Mapping[str, Any], *, embedding_size: int = 8) -> Any:

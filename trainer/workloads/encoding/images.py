@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainer.workloads.base import Features, Workload, check_fields
-from trainer.workloads.image_files import encode_png
+from trainer.workloads.encoding.image_files import encode_png
 
 _WHITE = 255
 

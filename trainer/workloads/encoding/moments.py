@@ -9,7 +9,7 @@ import zoneinfo
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from trainer.workloads.features import TIME_PARTS, Timestamp
+from trainer.workloads.declarations.features import TIME_PARTS, Timestamp
 
 # Stored for a missing moment; any other number is one.
 NO_TIME = -(2**63)

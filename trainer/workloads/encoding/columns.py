@@ -5,16 +5,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainer.workloads.base import Features
-from trainer.workloads.features import Category, Feature, Number, Text, TimePart, Timestamp
-from trainer.workloads.lookups import (
+from trainer.workloads.declarations.features import (
+    Category,
+    Feature,
+    Number,
+    Text,
+    TimePart,
+    Timestamp,
+)
+from trainer.workloads.encoding.lookups import (
     bucketize,
     num_categories,
     number_hashes,
     number_integers,
     number_terms,
 )
-from trainer.workloads.moments import NO_TIME, PART_LIMITS, cycle, time_part
-from trainer.workloads.tokens import tokenize
+from trainer.workloads.encoding.moments import NO_TIME, PART_LIMITS, cycle, time_part
+from trainer.workloads.encoding.tokens import tokenize
 
 Compute = Callable[[Features], Any]
 

@@ -8,12 +8,17 @@ import numpy as np
 
 from trainer.json_types import Json
 from trainer.workloads.base import Features
-from trainer.workloads.encoding import TableFacts
-from trainer.workloads.features import Category, Feature, Number, Text, Timestamp
-from trainer.workloads.labels import Classes, Label, Multilabel, Regression
-from trainer.workloads.lookups import Distribution, log_moments, make_boundaries, make_vocabulary
-from trainer.workloads.moments import NO_TIME
-from trainer.workloads.tokens import split_tokens
+from trainer.workloads.declarations.features import Category, Feature, Number, Text, Timestamp
+from trainer.workloads.declarations.labels import Classes, Label, Multilabel, Regression
+from trainer.workloads.encoding.columns import TableFacts
+from trainer.workloads.encoding.lookups import (
+    Distribution,
+    log_moments,
+    make_boundaries,
+    make_vocabulary,
+)
+from trainer.workloads.encoding.moments import NO_TIME
+from trainer.workloads.encoding.tokens import split_tokens
 
 _LOW_PERCENTILE, _HIGH_PERCENTILE = 1, 99
 

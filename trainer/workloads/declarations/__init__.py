@@ -1,0 +1,1 @@
+"""Declarations that workload files consist of; and their checks."""

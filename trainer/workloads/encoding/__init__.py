@@ -1,0 +1,1 @@
+"""Encoding of declared features and labels in the graph, and what it learns."""

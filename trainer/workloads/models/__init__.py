@@ -1,0 +1,1 @@
+"""Default models, and layers for models."""
