@@ -1,4 +1,4 @@
-"""What a user's workload says of itself, asked of another process: none of its code runs here."""
+"""The description of a user's workload, from another process: none of its code runs here."""
 
 import json
 import re

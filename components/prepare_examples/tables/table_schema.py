@@ -122,7 +122,7 @@ class LabelColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSchema:
-    """What preparing must know of a table.
+    """A table's columns and label, and the rules by which it is read and split.
 
     Attributes:
         workload: the workload's name, for messages and files.

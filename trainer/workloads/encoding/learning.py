@@ -1,4 +1,4 @@
-"""What a table learns from its train split: from statistics.json, or from the examples."""
+"""Facts that a table learns from its train split: from statistics.json, or from the examples."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class InsufficientError(LookupError):
 
 
 class Source(Protocol):
-    """Where facts come from."""
+    """The values of the train split, summarized."""
 
     def distribution(self, name: str) -> Distribution:
         """Return the distribution of a number."""
