@@ -234,7 +234,7 @@ def test_a_slow_webhook_is_abandoned_after_the_timeout(answer):
         took = time.monotonic() - began
 
     assert "0.5 s" in problem
-    assert took < 10
+    assert took < 60
 
 
 def test_a_redirect_of_a_webhook_is_not_followed():

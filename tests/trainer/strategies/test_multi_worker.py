@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import socket
-import time
 
 import pytest
 
@@ -60,20 +59,16 @@ def test_the_loss_curve_does_not_depend_on_the_strategy(
 
 
 @pytest.mark.parametrize("victim", ["worker/0", "worker/1"])
-def test_a_lost_replica_is_named_by_all_others_within_seconds(
-    start_cluster, flags, tmp_path, victim
-):
+def test_a_lost_replica_is_named_by_all_others(start_cluster, flags, tmp_path, victim):
     flags += ["--steps", 1_000_000, "--output-dir", tmp_path]
     replicas = start_cluster(*flags, num_chiefs=0, num_ps=0, num_workers=3)
     replicas["worker/0"].wait_for("/1000000 loss")
     replicas.pop(victim).kill()
-    killed = time.monotonic()
     for replica in replicas.values():
         assert replica.wait(30) == EXIT_RESTART, replica.log
         assert f"{victim} (127.0.0.1:" in replica.log
         assert "Traceback" not in replica.log
         assert all(line.startswith("worker/") for line in replica.log.splitlines()), replica.log
-    assert time.monotonic() - killed < 15
 
 
 def test_sigterm_to_one_replica_stops_all_at_one_step(start_cluster, flags, tmp_path):

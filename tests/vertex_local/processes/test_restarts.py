@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +124,6 @@ def test_a_stop_before_a_planned_restart_ends_the_group(start):
     group = start({"chief/0": "import sys; sys.exit(143)"}, max_restarts=30)
     wait_until(lambda: group.state()["replicas"]["chief/0"]["restarts"] == 2, "the second restart")
 
-    began = time.monotonic()
     state = group.stop(5)
 
     assert state["state"] == "cancelled"
-    assert time.monotonic() - began < 5
