@@ -26,7 +26,7 @@ from tests.support.service import IMPORTED
 from trainer.config.train_config import parse_flags
 from vertex_local.cli import main as vertex_local
 
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 120
 LOG = Path("programs.log")
 TRAINER_FLAGS = ["--workload=mnist", "--examples-dir=examples"]
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
@@ -205,7 +205,7 @@ class Runner:
             assert server.poll() is None, LOG.read_text()
             assert time.monotonic() < deadline, f"no response from {path}: {LOG.read_text()}"
             try:
-                response = requests.get(f"http://127.0.0.1:{path}", timeout=5)
+                response = requests.get(f"http://127.0.0.1:{path}", timeout=30)
             except requests.ConnectionError:
                 response = None
             if response and response.text.strip() != "[]":

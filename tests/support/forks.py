@@ -91,7 +91,7 @@ class Forks:
     def close(self) -> None:
         """End the process, and every fork that still runs."""
         self._process.stdin.close()
-        self._process.wait(10)
+        self._process.wait(60)
         self._process.stdout.close()
 
 

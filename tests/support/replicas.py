@@ -99,7 +99,7 @@ class Replica:
     def kill(self):
         """Kill the process as the kernel does, and wait for its end."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     @property
     def log(self):
@@ -148,7 +148,7 @@ def start(tmp_path):
     for process in started:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
     assert list(temp.iterdir()) == []
 
 

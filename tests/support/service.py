@@ -22,8 +22,8 @@ from tests.support.forks import EVERYTHING, Fork, forks_with
 IMPORTED = ("vertex_local.server", "google.cloud.aiplatform_v1.types")
 SERVE = [sys.executable, "-m", "vertex_local.cli", "serve"]
 PARENT = "projects/demo/locations/us-central1"
-START_TIMEOUT_SECONDS = 30
-STOP_TIMEOUT_SECONDS = 30
+START_TIMEOUT_SECONDS = 60
+STOP_TIMEOUT_SECONDS = 60
 
 
 @dataclass

@@ -12,7 +12,7 @@ def wait_until(
     condition: Callable[[], Any],
     awaited: str = "the condition",
     *,
-    timeout_seconds: float = 30,
+    timeout_seconds: float = 60,
     poll_seconds: float = 0.02,
 ) -> Any:
     """Return the first true value of `condition`; fail the test, naming `awaited`, if late."""

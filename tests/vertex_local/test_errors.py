@@ -86,7 +86,7 @@ def test_requests_from_web_pages_are_refused(shared_service, headers):
 
 
 def test_too_large_body_is_refused_before_it_is_read(shared_service):
-    connection = http.client.HTTPConnection(shared_service.url.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(shared_service.url.removeprefix("http://"), timeout=60)
     connection.putrequest("POST", f"/v1/{shared_service.parent}/endpoints")
     connection.putheader("Content-Length", str(10**9))
     connection.endheaders(b"{")

@@ -104,7 +104,7 @@ def test_explicit_port_in_use_is_refused(service, tmp_path):
 
 def test_stop_ends_the_service_and_is_idempotent(service):
     assert run_cli("stop", "--root", str(service.root)).returncode == 0
-    assert service.process.wait(5) == 0
+    assert service.process.wait(60) == 0
     assert not (service.root / "server.json").exists()
     again = run_cli("stop", "--root", str(service.root))
     assert again.returncode == 0

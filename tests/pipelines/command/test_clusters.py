@@ -90,7 +90,7 @@ def test_a_shell_runs_the_command_as_it_is_meant(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        timeout=10,
+        timeout=60,
     )
 
     tf_config, *arguments = found.stdout.splitlines()

@@ -22,7 +22,7 @@ from pipelines.target.places import LOCAL_PROJECT
 from tests.support.models import aliases, versions
 from tests.support.service import running_service
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 DESCRIBED = '{"workload": "mnist", "facts": {}}'
 TRAIN = f"""
 import os, pathlib

@@ -28,7 +28,7 @@ def request(port, path, body=None):
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     try:
         url = f"http://127.0.0.1:{port}{path}"
-        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)

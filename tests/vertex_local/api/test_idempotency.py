@@ -133,7 +133,7 @@ def test_our_client_creates_nothing_twice(bad_service, monkeypatch):
     made = [job["displayName"] for job in api.list_resources("customJobs")]
     assert made == [f"j{n}" for n in range(4)]
     for endpoint in endpoints:
-        api.wait(api.delete(endpoint["name"]), timeout_seconds=10)
+        api.wait(api.delete(endpoint["name"]), timeout_seconds=60)
     assert list(api.list_resources("endpoints")) == []
     assert len(faults_logged(bad_service)) > 10
 

@@ -17,7 +17,7 @@ import requests
 
 from tests.support.seen import host_pid
 
-WAIT_SECONDS = 40
+WAIT_SECONDS = 90
 REFUSAL = b"HTTP/1.1 429 TOO MANY REQUESTS"
 
 
@@ -321,7 +321,7 @@ def prediction_request(endpoint, *instances):
 
 def assert_responds(service, endpoint):
     for _ in range(10):
-        assert requests.get(f"{service.url}/v1/{endpoint}", timeout=10).ok
+        assert requests.get(f"{service.url}/v1/{endpoint}", timeout=60).ok
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.support.waiting import wait_until
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
 
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS = 60
 WAIT_FOR_FILE = "import pathlib, time\nwhile not pathlib.Path({!r}).exists(): time.sleep(0.02)"
 EXIT_ONCE = """
 import pathlib, sys

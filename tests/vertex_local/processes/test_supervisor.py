@@ -380,7 +380,7 @@ def test_a_killed_service_leaves_nothing(tmp_path, code):
     replicas = [r["pid"] for r in processes.read_state(folder)["replicas"].values()]
     service.kill()
     service.wait(10)
-    assert processes.await_end(folder, timeout_seconds=10)
+    assert processes.await_end(folder, timeout_seconds=60)
     assert_ended(*replicas, *grandchildren)
     state = processes.read_state(folder)
     assert state["state"] == "failed"
