@@ -65,7 +65,7 @@ run-local: $(READY) ## the whole pipeline on this machine (WORKLOAD=mnist, CLUST
 	$(BIN)/trainyard run $(WORKLOAD) $(if $(CLUSTER),--cluster $(CLUSTER)) $(ARGS)
 
 test: $(READY) ## run every test
-	$(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+	$(BIN)/pytest -n $(shell expr $$(nproc) + 1) --dist worksteal $(ARGS)
 
 lint: $(READY) ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .

@@ -24,9 +24,11 @@ setup(
         "google-crc32c",
         "google-cloud-aiplatform>=1.165,<2",
         "google-cloud-pipeline-components==2.22.0",
+        "httptools",
         "keras==3.15.1",
         "kfp==2.17.0",
         "numpy",
+        "orjson",
         "pillow",
         "pyarrow",
         "rich",
@@ -39,7 +41,7 @@ setup(
         "werkzeug",
     ],
     extras_require={
-        "bench": ["matplotlib", "scikit-learn"],
+        "bench": ["fastapi", "flask", "matplotlib", "scikit-learn", "uvicorn[standard]"],
         "dev": [
             "google-cloud-logging",
             "import-linter",

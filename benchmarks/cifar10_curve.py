@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.clusters import examples, read_metrics, report, test_metrics
-from pipelines.config import cifar10
+from pipelines.config.built_in import cifar10
 
 GOALS = {"fast": 0.93, "resnet20": 0.91}
 RESNET = {"epochs": 60, "batch_size": 128, "mixed_precision": False}

@@ -17,13 +17,13 @@ import_tensorflow()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from trainer.training.keras_optimizers import KerasOptimizer  # noqa: E402
-from trainer.training.optimizers import (  # noqa: E402
+from trainer.training.optimizers.adam import Adam  # noqa: E402
+from trainer.training.optimizers.base import Optimizer, Step  # noqa: E402
+from trainer.training.optimizers.compiled import KerasOptimizer  # noqa: E402
+from trainer.training.optimizers.fused import (  # noqa: E402
     Adagrad,
-    Adam,
     Ftrl,
     KerasSgd,
-    Optimizer,
     RmsProp,
 )
 
@@ -51,9 +51,7 @@ def measure(optimizer: Optimizer, size: int, *, steps: int, is_shared: bool = Fa
     @tf.function(autograph=False)
     def run() -> Any:
         def update(step: tf.Tensor) -> tuple[tf.Tensor]:
-            optimizer.apply(
-                weights, slots, gradient, step=step + 1, learning_rate=tf.constant(1e-3)
-            )
+            optimizer.apply(weights, slots, gradient, Step(step + 1, tf.constant(1e-3)))
             return (step + 1,)
 
         return tf.while_loop(lambda step: step < steps, update, (tf.constant(0, tf.int64),))

@@ -4,7 +4,7 @@ Clients send requests to an endpoint of the local service continuously while the
 replaced, and while the prediction server is killed. Then the latency of a prediction through the
 endpoint is compared with one sent to the prediction server directly, and that of a GET of the API
 with stuck predictions, and with half-open connections, with one without. The model is
-`tests/support/tiny_server.py`.
+`tests/support/servers/tiny_server.py`.
 """
 
 import argparse

@@ -30,11 +30,11 @@ from trainer.config.train_config import TrainConfig  # noqa: E402
 from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
-from trainer.training.model import FlatModel, build_model  # noqa: E402
-from trainer.training.objective import Objective  # noqa: E402
-from trainer.training.optimizers import make_optimizer  # noqa: E402
+from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
+from trainer.training.model.objective import Objective  # noqa: E402
+from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
+from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.schedule import Schedule  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep  # noqa: E402
 from trainer.workloads import load_workload  # noqa: E402
 

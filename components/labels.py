@@ -12,9 +12,10 @@ RUN_LABEL = "trainyard_run"
 # https://cloud.google.com/vertex-ai/docs/pipelines/understand-pipeline-cost-labels
 BILLING_LABEL = "vertex-ai-pipelines-run-billing-id"
 
-# On a model version that a run uploaded: CANDIDATE until the run promotes it, then PROMOTED.
+# On a model version that a run uploaded: CANDIDATE until the run promotes it, then PROMOTED; or
+# CHALLENGER, if it did not pass and is kept nevertheless.
 STATE_LABEL = "trainyard_state"
-CANDIDATE, PROMOTED = "candidate", "promoted"
+CANDIDATE, PROMOTED, CHALLENGER = "candidate", "promoted", "challenger"
 
 # On the same version: the first digits of a digest of its files, to recognize the same model.
 MODEL_LABEL = "trainyard_model"

@@ -15,7 +15,9 @@ from pipelines.command.local_state import add_local_state_commands
 from pipelines.command.models import add_models
 from pipelines.command.packages import add_package_commands
 from pipelines.command.parser import Parser, ShowVersion
+from pipelines.command.predict import add_predict
 from pipelines.command.projects import add_project_commands
+from pipelines.command.report import add_report
 from pipelines.command.runs import add_runs
 from pipelines.command.schedules import add_schedule_commands
 from pipelines.command.submit import add_submit_commands
@@ -39,10 +41,12 @@ examples:
   trainyard cluster explain configs/clusters/mnist_standard_1.yaml
   trainyard jobs submit mnist --cluster configs/clusters/mnist_parameter_server.yaml --follow
   trainyard schedule apply --dry-run
+  trainyard report                             what the newest run found, in one page
   trainyard runs resume mnist-20261121-093015 --wait
   trainyard prune --keep 10 --older-than 30d --dry-run
   trainyard environments list
   trainyard models list
+  trainyard predict taxi --input 'trips/*.csv' --output predicted
   trainyard jobs logs JOB_ID --replica worker/1
 """
 USAGE_ERRORS = (ConfigError, ResourceError)
@@ -107,10 +111,12 @@ def _parser() -> argparse.ArgumentParser:
     add_project_commands(commands)
     add_submit_commands(commands)
     add_runs(commands)
+    add_report(commands)
     add_cluster_commands(commands)
     add_jobs_submit(add_jobs(commands))
     add_models(commands)
     add_endpoints(commands)
+    add_predict(commands)
     add_schedule_commands(commands)
     add_package_commands(commands)
     add_local_state_commands(commands)

@@ -1,10 +1,12 @@
 """Models and endpoints: show, change and delete (jobs and runs: pipelines/kinds.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from components.endpoint.deployments import undeploy_version, version_of
+from components.endpoint.request_log import set_request_log
+from components.endpoint.server_states import server_states
+from components.model_version.history import DefaultPeriod, history_of
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
@@ -47,6 +49,21 @@ def models_table(api: VertexApi) -> Table:
             created = when(version, "versionCreateTime")
             rows.append((model["displayName"], version["versionId"], aliases, created))
     return Table(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
+
+
+def model_history(api: VertexApi, name: str) -> list[DefaultPeriod]:
+    """Return the times during which the versions of a model were its default, newest first."""
+    return history_of(list_versions(api, model_name(api, name)))[::-1]
+
+
+def history_table(periods: Sequence[DefaultPeriod]) -> Table:
+    """Return a row for each time that a version became the default."""
+    rows: list[tuple[str, ...]] = []
+    for one in periods:
+        why = f"{one.cause}: {one.reasons}" if one.reasons else one.cause
+        since, until = _second(one.since), _second(one.until) or "now"
+        rows.append((one.version, since, until, one.run or "-", why))
+    return Table(("VERSION", "DEFAULT SINCE", "UNTIL", "RUN", "WHY"), rows)
 
 
 def get_model(api: VertexApi, name: str) -> Json:
@@ -169,12 +186,7 @@ def _serving_state(api: VertexApi, endpoint: Json) -> str:
     """Return the states of the prediction servers; "-" on Vertex AI, which does not report them."""
     if not endpoint.get("deployedModels"):
         return "-"
-    try:
-        found = api.get(f"{endpoint['name']}/deployedModels").get("deployedModels", [])
-    except VertexError as error:
-        if error.code != HTTPStatus.NOT_FOUND:
-            raise
-        return "-"
+    found = server_states(api, endpoint["name"]).values()
     states = [f"{one['state']}{_restarts(one)}" for one in found]
     return ", ".join(states) or "-"
 
@@ -191,6 +203,20 @@ def delete_endpoint(api: VertexApi, name: str) -> str:
         undeploy_version(api, api.get(endpoint["name"]), version_of(deployed))
     api.wait(api.delete(endpoint["name"]), timeout_seconds=LRO_TIMEOUT_SECONDS)
     return short_name(endpoint["name"])
+
+
+def log_requests(api: VertexApi, name: str, *, rate: float, table: str = "") -> str:
+    """Log a share of an endpoint's requests and responses, none at rate 0; return its name.
+
+    Args:
+        api: Project and location.
+        name: Display name or id of the endpoint.
+        rate: Share of the requests, 0 to 1.
+        table: `bq://PROJECT.DATASET.TABLE`, for Vertex AI.
+    """
+    endpoint = endpoint_of(api, name)
+    set_request_log(api, endpoint, rate=rate, table=table)
+    return str(endpoint["displayName"])
 
 
 def endpoint_of(api: VertexApi, name: str) -> Json:
@@ -211,4 +237,8 @@ def endpoint_of(api: VertexApi, name: str) -> Json:
 
 def when(resource: Json, key: str = "createTime") -> str:
     """Return a timestamp of a resource in UTC, to the second: `2026-01-31 12:00:00`."""
-    return str(resource.get(key, ""))[:19].replace("T", " ")
+    return _second(str(resource.get(key, "")))
+
+
+def _second(time: str) -> str:
+    return time[:19].replace("T", " ")

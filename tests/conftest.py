@@ -17,10 +17,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.docker_command import docker
+from tests.support.processes.docker_command import docker
 from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
 
-pytest_plugins = ["tests.support.replicas", "tests.support.service", "tests.support.trips"]
+pytest_plugins = [
+    "tests.support.processes.replicas",
+    "tests.support.servers.service",
+    "tests.support.data.trips",
+]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -10,20 +10,21 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.serving.evaluate import metric_names
-from trainer.workloads import load_workload
+from trainer.serving.evaluate import evaluated_names
+from trainer.workloads import Workload, load_workload
 from trainer.workloads.loading import is_path, package_digest
 
 EXIT_WRONG = 2
 
 
 def describe(reference: str, train: Json) -> Json:
-    """Return a workload's name, label, metrics, models and settings, and values given for these.
+    """Return a workload's name, label, metrics, features, models and settings, with given values.
 
     The settings of the training are checked against the workload.
 
@@ -38,7 +39,9 @@ def describe(reference: str, train: Json) -> Json:
         "name": workload.name,
         "label": {"kind": type(workload.label).__name__, "column": workload.label.column},
         "labels": list(workload.labels),
-        "metrics": list(metric_names(workload)),
+        "metrics": list(evaluated_names(workload)),
+        "may_have_more_metrics": _may_be_compiled(workload, reference),
+        "features": [feature.name for feature in getattr(workload, "used", ())],
         "models": list(workload.recipes),
         "settings": {
             name: {"type": one.kind.__name__, "default": one.default}
@@ -48,6 +51,17 @@ def describe(reference: str, train: Json) -> Json:
         "has_source": workload.source is not None,
         "digest": "" if is_path(reference) else package_digest(reference),
     }
+
+
+def _may_be_compiled(workload: Workload, reference: str) -> bool:
+    """Return whether the user's model may be compiled: with metrics, known once it is built."""
+    if getattr(workload, "model", workload) is None:
+        return False
+    path = Path(reference)
+    files = path.rglob("*.py") if path.is_dir() else [path]
+    return not is_path(reference) or any(
+        "compile(" in one.read_text("utf-8", "replace") for one in files
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

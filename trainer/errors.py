@@ -30,6 +30,10 @@ class InputError(TrainerError):
     """The examples folder is incomplete, damaged or does not fit the workload."""
 
 
+class InstanceError(ValueError):
+    """An invalid prediction instance; the message has its index."""
+
+
 class ReplicaLostError(TrainerError):
     """Another replica of the job has ended or is unreachable."""
 

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-import keras
 import tensorflow as tf
 
 from trainer.cluster.liveness import Monitor, WorkerMonitor
@@ -29,23 +28,12 @@ from trainer.strategies.asynchronous import (
 )
 from trainer.strategies.collective import ReplicaGroup
 from trainer.strategies.synchronous import SyncDriver
-from trainer.training.embeddings import LargeEmbedding, find_large
+from trainer.training.assembly import assemble
 from trainer.training.job import Job
-from trainer.training.keras_optimizers import (
-    CompiledOptimizer,
-    check_settings_of_compiled,
-    read_optimizer,
-)
-from trainer.training.model import FlatModel, build_model, build_served_model
-from trainer.training.objective import Objective
-from trainer.training.optimizers import make_lazy, make_linear_optimizer, make_optimizer
-from trainer.training.parameters import Parameters
-from trainer.training.pieces import LinearPart
-from trainer.training.profiling import profile_calls
-from trainer.training.recorder import Totals
-from trainer.training.results import Results
-from trainer.training.step import StepPlan, TrainStep
-from trainer.training.targets import zero_inputs
+from trainer.training.model.flat_model import build_served_model
+from trainer.training.results.profiling import profile_calls
+from trainer.training.results.recorder import Totals
+from trainer.training.results.results import Results
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +75,7 @@ def train_synchronously(
             stop=job.stop,
             finish=job.finish,
             boundaries=job.call_boundaries,
+            may_save=job.may_save,
             group=group,
         )
         training.run(driver)
@@ -163,43 +152,13 @@ class _Training:
         num_counters: int = 0,
         is_excused: Callable[[], bool] = lambda: False,
     ):
-        config, recipe = job.config, job.config.recipe()
         # Built first, because Keras numbers the names of layers and TensorBoard shows this model.
-        served = build_served_model(job.workload, config) if job.cluster.is_chief else None
-        keras.utils.set_random_seed(config.seed)
-        keras_model = build_model(job.workload, config)
-        model = FlatModel(keras_model)
-        objective = Objective(
-            job.workload,
-            model,
-            batch_size=config.batch_size,
-            label_smoothing=recipe.label_smoothing,
-        )
-        objective.check_parts(num_parts=num_parts * config.micro_batches)
+        served = build_served_model(job.workload, job.config) if job.cluster.is_chief else None
+        parts = assemble(job, devices=devices, num_parts=num_parts, num_counters=num_counters)
         self._job, self._group, self._is_excused = job, group, is_excused
-        with tf.device(devices[0]):
-            compiled = read_optimizer(model) if keras_model.optimizer else None
-        model = FlatModel(keras_model, _find_embeddings(job, keras_model, compiled))
-        schedule = compiled.rate if compiled else job.schedule
-        self.parameters = (
-            _compiled_parameters(job, model, compiled, devices=devices, num_counters=num_counters)
-            if compiled
-            else _recipe_parameters(job, model, devices=devices, num_counters=num_counters)
-        )
-        plan = StepPlan(
-            batch_size=config.batch_size,
-            num_examples=job.train.num_examples,
-            seed=config.seed,
-            schedule=schedule,
-            clip_norm=0.0 if compiled else recipe.clip_norm,
-            clip=compiled.clip if compiled else None,
-            num_micro_batches=config.micro_batches,
-            is_compiled=config.jit,
-            steps_per_block=job.stream.steps_per_block if job.stream else 0,
-        )
-        self.step = TrainStep(job.workload, model, objective, self.parameters, plan)
+        self.parameters, self.step = parts.parameters, parts.step
         self._results = (
-            Results(job, self.parameters, objective, served, schedule=schedule)
+            Results(job, parts.parameters, parts.objective, served, schedule=parts.schedule)
             if served is not None
             else None
         )
@@ -290,67 +249,6 @@ class _Training:
             f" {recipe.learning_rate:g}), --clip-norm (now {recipe.clip_norm:g}) or a larger"
             f" --batch-size (now {self._job.config.batch_size})"
         )
-
-
-def _find_embeddings(
-    job: Job, model: Any, compiled: CompiledOptimizer | None
-) -> tuple[LargeEmbedding, ...]:
-    """Return the embeddings of a Keras model that are trained by rows."""
-    if job.config.jit or (compiled and compiled.optimizer.needs_layers):
-        return ()
-    return find_large(model, lambda: zero_inputs(job.workload))
-
-
-def _recipe_parameters(
-    job: Job, model: FlatModel, *, devices: Sequence[str], num_counters: int
-) -> Parameters:
-    """Return the variables of a training with the optimizer of the model's recipe."""
-    recipe = job.config.recipe()
-    optimizer = make_optimizer(recipe)
-    return Parameters(
-        model.read_weights(),
-        devices=devices,
-        state=model.read_state(),
-        optimizer=make_lazy(optimizer) if job.config.lazy_adam else optimizer,
-        weight_decay=recipe.weight_decay,
-        decay_mask=model.decay_mask(),
-        average_decay=recipe.average_decay,
-        num_counters=num_counters,
-        embeddings=model.places(),
-        linear=LinearPart(
-            segments=model.segments(job.workload.linear_variables(model.keras)),
-            optimizer=make_linear_optimizer(recipe),
-            schedule=job.linear_schedule,
-        )
-        if recipe.linear_optimizer
-        else None,
-    )
-
-
-def _compiled_parameters(
-    job: Job,
-    model: FlatModel,
-    compiled: CompiledOptimizer,
-    *,
-    devices: Sequence[str],
-    num_counters: int,
-) -> Parameters:
-    """Return the variables of a training with the optimizer that the model is compiled with."""
-    check_settings_of_compiled(job.config, model.keras.optimizer)
-    return Parameters(
-        model.read_weights(),
-        devices=devices,
-        state=model.read_state(),
-        optimizer=make_lazy(compiled.optimizer) if job.config.lazy_adam else compiled.optimizer,
-        weight_decay=compiled.weight_decay,
-        decay_mask=compiled.decay_mask,
-        average_decay=job.config.average_decay or 0.0,
-        average=compiled.average,
-        num_counters=num_counters,
-        embeddings=model.places(),
-        layers=model.keras.trainable_variables,
-        rate=compiled.rate.variable,
-    )
 
 
 @contextlib.contextmanager

@@ -113,14 +113,14 @@ def _run_replica(
             start_timeout_seconds=config.start_timeout_seconds,
             stop=stop,
         )
-    from trainer.training.devices import open_devices, resolve_strategy
     from trainer.training.job import check_batch_size, make_job
+    from trainer.training.model.devices import open_devices, resolve_strategy
 
     strategy = resolve_strategy(strategy, requested=config.strategy, cpu_devices=config.cpu_devices)
     devices = open_devices(strategy, cpu_devices=config.cpu_devices)
     if cluster.is_evaluator:
         from trainer.cluster.servers import read_end
-        from trainer.training.evaluator import evaluate_checkpoints
+        from trainer.training.results.evaluator import evaluate_checkpoints
 
         old_end = read_end(folders.checkpoints)
         return evaluate_checkpoints(make_job(config, cluster, folders, stop), old_end)

@@ -13,16 +13,16 @@ from werkzeug.wrappers import Request, Response
 
 from vertex_local import console
 from vertex_local.api.idempotency import HEADER, IdempotencyKeys
-from vertex_local.api.routes import Call, Route
+from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.unimplemented import Unimplemented
 from vertex_local.errors import ApiError, aborted, invalid_argument, of_exception
 from vertex_local.http import strict_json
+from vertex_local.http.plain_requests import LOCAL_HOST
 from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 
-LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 SAFE_MODEL = re.compile(r"[a-zA-Z0-9_-]{1,128}(@[a-zA-Z0-9_-]{1,128})?")
 
@@ -43,6 +43,13 @@ class SegmentConverter(BaseConverter):
     """Path segment, or the part of it before the `:` of a custom method."""
 
     regex = "[^/:]+"
+
+
+class MatchedRule(Rule):
+    """Rule without a builder of URLs, which nothing uses and which takes longest to compile."""
+
+    def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
+        return lambda rule, **values: ("", "")
 
 
 class Application:
@@ -84,7 +91,7 @@ class Application:
                 raise aborted("The service is shutting down.")
             if request.path == "/" and request.method in ("GET", "HEAD"):
                 return console.page(self._service)
-            return _json_response(self._dispatch(request))
+            return self._dispatch(request)
         except HTTPException as error:
             return self._http_error(request, error)
         except Exception as error:
@@ -104,30 +111,35 @@ class Application:
             response.headers["Allow"] = ", ".join(error.valid_methods)
         return response
 
-    def _dispatch(self, request: Request) -> Json:
+    def _dispatch(self, request: Request) -> Response:
         adapter: MapAdapter = self._map.bind_to_environ(request.environ)
-        handler, args = adapter.match()
+        route, args = adapter.match()
         for name, value in args.items():
             _check_id(name, value)
         if request.method not in SPACELESS_METHODS and not request.path.endswith(
             SPACELESS_SUFFIXES
         ):
             self._service.store.reserve.require_space()
-        call = Call(args=dict(args), query=request.args.to_dict(), body=_body(request))
+        query = request.args.to_dict()
+        if isinstance(route, RawRoute):
+            call = Call(args=dict(args), query=query, message=_message(request, route))
+            return _raw_response(route.handler(self._service, call))
+        return _json_response(self._handle(request, route, Call(dict(args), query, _body(request))))
+
+    def _handle(self, request: Request, route: Route, call: Call) -> Json:
         key = request.headers.get(HEADER)
         if key is None or request.method in ("GET", "HEAD"):
-            body: Json = handler(self._service, call)
-            return body
+            return route.handler(self._service, call)
         return self._keys.once(
             key,
             request={"method": request.method, "path": request.full_path, "body": call.body},
-            execute=lambda: handler(self._service, call),
+            execute=lambda: route.handler(self._service, call),
         )
 
 
-def _rule(route: Route) -> Rule:
+def _rule(route: Route) -> MatchedRule:
     pattern = route.pattern if route.pattern.startswith("/") else f"/v1/{route.pattern}"
-    return Rule(pattern, methods=[route.method], endpoint=route.handler)
+    return MatchedRule(pattern, methods=[route.method], endpoint=route)
 
 
 def _refuse_cross_site(request: Request) -> None:
@@ -167,6 +179,15 @@ def _body(request: Request) -> Json:
     if not isinstance(body, dict):
         raise invalid_argument(f"The body must be a JSON object, not {type(body).__name__}.")
     return body
+
+
+def _message(request: Request, route: RawRoute) -> Message:
+    fields = {name: request.headers[name] for name in route.kept if name in request.headers}
+    return Message(request.get_data(cache=False), fields)
+
+
+def _raw_response(message: Message) -> Response:
+    return Response(message.data, status=message.status, headers=message.fields)
 
 
 def _error_response(error: ApiError) -> Response:

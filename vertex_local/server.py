@@ -18,9 +18,12 @@ from vertex_local.api.database.store import Store
 from vertex_local.api.service import Service
 from vertex_local.app import Application
 from vertex_local.endpoints import resource as endpoints
+from vertex_local.endpoints.forwarding import Forwarder
 from vertex_local.http import peers
 from vertex_local.http import server as http_server
+from vertex_local.http.event_loop import EventLoop
 from vertex_local.http.faults import Faults, FaultyApplication
+from vertex_local.http.lane import Lane
 from vertex_local.jobs import resource as jobs
 from vertex_local.machine import docker as containers
 from vertex_local.machine import root_lock, users
@@ -28,6 +31,7 @@ from vertex_local.machine.clock import Clock
 from vertex_local.machine.docker_engine import Engine, find_engine
 from vertex_local.machine.files import make_private, remove_temp_dir
 from vertex_local.machine.ports import LOOPBACK
+from vertex_local.models import evaluations
 from vertex_local.models import resource as models
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import leftovers
@@ -46,6 +50,7 @@ CONTAINERS_MARK = "containers"
 MODULES: tuple[ModuleType, ...] = (
     operations,
     models,
+    evaluations,
     endpoints,
     jobs,
     pipelines,
@@ -194,8 +199,13 @@ def _stop_on_signals() -> threading.Event:
 def _start_http(service: Service, listener: socket.socket, faults: Faults | None) -> None:
     routes = [route for module in MODULES for route in module.ROUTES]
     application = Application(service, routes)
-    served = FaultyApplication(application, faults, service.closing) if faults else application
-    http_server.start(served, listener)  # to the end of this process
+    if faults:  # every request passes through the application that makes some of them fail
+        faulty = FaultyApplication(application, faults, service.closing)
+        http_server.start(faulty, listener)
+        return
+    loop = EventLoop("predictions")
+    lane = Lane(Forwarder(service, loop).forward, loop)
+    http_server.start(application, listener, lane)  # to the end of this process
 
 
 def _shut_down(service: Service) -> None:

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from components.endpoint.traffic import Split, all_to, without
-from components.model_version.registry import LRO_TIMEOUT_SECONDS
+from components.model_version.registry import (
+    LRO_TIMEOUT_SECONDS,
+    PREVIOUS,
+    list_versions,
+    version_name,
+    with_alias,
+)
 from components.vertex.api import VertexApi
 from components.vertex.creations import deploy_model
 from components.vertex.errors import VertexError
@@ -56,15 +62,24 @@ def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, machine: str
     return deployed_id
 
 
-def undeploy(api: VertexApi, endpoint: str, *, deployed_id: str, split: Split) -> None:
-    """Undeploy a model; `split` is the traffic of the models that stay."""
+def undeploy(
+    api: VertexApi, endpoint: str, *, deployed_id: str, split: Split, is_awaited: bool = True
+) -> None:
+    """Undeploy a model; `split` is the traffic of the models that stay.
+
+    It gets no request once the undeployment has begun; with `is_awaited` the end of its server is
+    awaited too, which takes minutes on Vertex AI.
+    """
     body: Json = {"deployedModelId": deployed_id, **({"trafficSplit": split} if split else {})}
     operation = api.post(f"{endpoint}:undeployModel", body)
-    api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    if is_awaited:
+        api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
     logger.info("undeployed %s from %s", deployed_id, ResourceName.from_name(endpoint))
 
 
-def undeploy_version(api: VertexApi, endpoint: Json, version: ResourceName) -> bool:
+def undeploy_version(
+    api: VertexApi, endpoint: Json, version: ResourceName, *, is_awaited: bool = True
+) -> bool:
     """Undeploy every deployed model of a version; return whether there was one.
 
     The others get its traffic in proportion to their own; if none has any, the newest gets it all.
@@ -74,20 +89,26 @@ def undeploy_version(api: VertexApi, endpoint: Json, version: ResourceName) -> b
         was_deployed = True
         rest = [model for model in endpoint["deployedModels"] if model["id"] != deployed_id]
         split = without(traffic_of(endpoint), deployed_id, heir=_newest(rest))
-        undeploy(api, endpoint["name"], deployed_id=deployed_id, split=split)
+        undeploy(api, endpoint["name"], deployed_id=deployed_id, split=split, is_awaited=is_awaited)
         endpoint = {**endpoint, "deployedModels": rest, "trafficSplit": split}
     return was_deployed
 
 
-def undeploy_idle(api: VertexApi, endpoint: str, *, keep: ResourceName) -> None:
-    """Undeploy the versions of a model that have no traffic, except `keep`."""
+def undeploy_idle(
+    api: VertexApi, endpoint: str, *, keep: ResourceName, keep_previous: bool = False
+) -> None:
+    """Undeploy the versions of a model that have no traffic, except `keep`.
+
+    With `keep_previous` the version with the alias `previous` is kept too, for a fast rollback.
+    """
+    kept = {keep, *([_previous(api, keep)] if keep_previous else [])}
     body = api.get(endpoint)
     split = traffic_of(body)
     for deployed in body.get("deployedModels", []):
         version = version_of(deployed)
         if (
             version.unversioned == keep.unversioned
-            and version != keep
+            and version not in kept
             and not split.get(deployed["id"])
         ):
             undeploy(api, endpoint, deployed_id=deployed["id"], split={})
@@ -134,6 +155,12 @@ def moved_traffic(
             set_traffic(api, endpoint, before)
             logger.warning("restored the traffic split: %s", before)
         raise
+
+
+def _previous(api: VertexApi, version: ResourceName) -> ResourceName | None:
+    """Return the previous version of a version's model, None without one."""
+    found = with_alias(list_versions(api, version.unversioned), PREVIOUS)
+    return version_name(found) if found else None
 
 
 def _newest(deployed: list[Json]) -> str:

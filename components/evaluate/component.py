@@ -18,8 +18,12 @@ def evaluate(
     confusion: Output[ClassificationMetrics],
     golden: Output[Artifact],
     report: Output[HTML],
-) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str)]):  # type: ignore[valid-type]
-    """Evaluate a model on the test split and compare its metrics with the thresholds.
+    evaluation: Output[Artifact],
+    gate: str = "{}",
+    champion_version: str = "",
+    champion_uri: str = "",
+) -> NamedTuple("Outputs", [("verdict", str), ("reasons", str), ("challenger", str)]):  # type: ignore[valid-type]
+    """Evaluate a model on the test split, and judge it by thresholds and by comparison.
 
     Args:
         thresholds: JSON, such as {"accuracy": 0.985} or {"rmse": {"at_most": 3.2}}.
@@ -29,11 +33,17 @@ def evaluate(
         confusion: The confusion matrix of classes.
         golden: Ten instances with the model's offline predictions, JSON.
         report: HTML page.
+        evaluation: Everything that a report draws, JSON.
+        gate: Settings of the gate beside the thresholds (GateOptions), a JSON object.
+        champion_version: Resource name of the default version, unless this model is the same.
+        champion_uri: Folder of its model.
 
     Returns:
-        verdict: `passed` or `failed`; reasons: one line for each threshold.
+        verdict: `passed` or `failed`; reasons: one line for each check; challenger: `yes` for a
+        model that did not pass and is to be kept beside the default version.
     """
     from components.errors import errors_in_one_line
+    from components.evaluate.gate.options import GateOptions
     from components.evaluate.step import evaluate_model
 
     report.uri += ".html"  # so that a browser opens it as a page
@@ -46,5 +56,11 @@ def evaluate(
             confusion=confusion,
             golden_path=golden.path,
             report_path=report.path,
+            evaluation_path=evaluation.path,
+            gate=gate,
+            champion_version=champion_version,
+            champion_uri=champion_uri,
         )
-    return (judgement.verdict, "\n".join(judgement.reasons))
+    is_kept = GateOptions.from_json(gate).keep_challenger and bool(champion_version)
+    challenger = "yes" if is_kept and not judgement.is_passed else "no"
+    return (judgement.verdict, "\n".join(judgement.reasons), challenger)

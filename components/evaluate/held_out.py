@@ -1,8 +1,8 @@
 """The test split with the model's predictions for it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ NUM_GOLDEN = 10
 NUM_SHOWN = 24
 
 Row = dict[str, Any]
+Predict = Callable[[Mapping[str, Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,9 @@ class HeldOut:
         format_instance: Makes an instance from such a row.
         num_mistakes: Number of wrong predictions; of a Regression, all examples.
         num_unlabelled: Number of examples without a label.
+        compiled: Loss and metrics that the model was compiled with, by name.
+        others: Predictions of other models for the same examples, by name.
+        columns: Raw features [n] that were asked for, by name.
     """
 
     label: Label
@@ -50,6 +54,9 @@ class HeldOut:
     format_instance: Callable[[Row], Any]
     num_mistakes: int = 0
     num_unlabelled: int = 0
+    compiled: Mapping[str, float] = field(default_factory=dict)
+    others: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def instance(self, index: int) -> Any:
         """Return an example as an instance of a prediction request."""
@@ -81,10 +88,24 @@ class HeldOut:
         return [name for name, value in zip(self.names, values, strict=True) if value >= LIKELY]
 
 
-def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "test") -> HeldOut:
+def read_held_out(
+    examples_dir: str,
+    predictor: "Predictor",
+    *,
+    split: str = "test",
+    others: Mapping[str, Predict] | None = None,
+    columns: Iterable[str] = (),
+) -> HeldOut:
     """Read a split, verify its checksums, and predict all its examples that have a label.
 
     The split need not fit into memory: of the examples, only a few are kept.
+
+    Args:
+        examples_dir: A prepared dataset.
+        predictor: The model.
+        split: Name of the split.
+        others: Functions of other models from raw features to predictions, by name.
+        columns: Names of the features to keep of all examples.
 
     Raises:
         trainer.errors.InputError: The examples are missing, damaged or another workload's.
@@ -100,10 +121,18 @@ def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "te
     checked = checked_split(manifest, split)
     chunks = SplitChunks(checked, decoder)
     output = "value" if isinstance(workload.label, Regression) else "probabilities"
-    predicted = [
-        (labels, predictor.predict_batch(features)[output])
-        for features, labels in _labelled(chunks, workload.label)
-    ]
+    compiled = predictor.compiled_score()
+    predicted = []
+    kept: dict[str, list[NDArray[Any]]] = {name: [] for name in columns}
+    of_others: dict[str, list[NDArray[Any]]] = {name: [] for name in others or {}}
+    for features, labels in _labelled(chunks, workload.label):
+        predicted.append((labels, predictor.predict_batch(features)[output]))
+        for name, values in kept.items():
+            values.append(features[name].numpy())
+        for name, predict in (others or {}).items():
+            of_others[name].append(predict(features))
+        if compiled is not None:
+            compiled.add(features, labels)
     if not predicted:
         raise StepError(
             f"no example of the split {split!r} has the label {workload.label.column!r}, so the "
@@ -125,7 +154,19 @@ def read_held_out(examples_dir: str, predictor: "Predictor", *, split: str = "te
         format_instance=workload.format_instance,
         num_mistakes=int((sizes > 0).sum()),
         num_unlabelled=checked.num_examples - len(labels),
+        compiled=compiled.results() if compiled is not None else {},
+        others={name: np.concatenate(values) for name, values in of_others.items()},
+        columns={name: as_texts(np.concatenate(values)) for name, values in kept.items()},
     )
+
+
+def as_texts(column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column with texts instead of bytes."""
+    if column.dtype != object:
+        return column
+    values, places = np.unique(column, return_inverse=True)
+    texts = [value.decode(errors="replace") for value in values]
+    return np.array(texts, dtype=object)[places]
 
 
 def golden_groups(labels: NDArray[Any], label: Label) -> NDArray[Any]:

@@ -1,24 +1,20 @@
 """HTML report of an evaluation; one file, which needs no network."""
 
-import base64
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from components.evaluate.class_sections import class_sections
-from components.evaluate.held_out import HeldOut, Row
+from components.evaluate.held_out import HeldOut
 from components.evaluate.label_sections import label_sections
+from components.evaluate.pictures import image_uri
 from components.evaluate.roc import RocCurve
 from components.evaluate.thresholds import Judgement, format_metric
 from components.evaluate.value_sections import value_sections
 from components.value_text import shown_value
 from trainer.workloads.declarations.labels import Multilabel, Regression
-from trainer.workloads.encoding.image_files import encode_png
 
 if TYPE_CHECKING:
     from trainer.serving.evaluate import Evaluation
@@ -100,10 +96,10 @@ def _mistakes_note(evaluation: "Evaluation", held_out: HeldOut) -> str:
 def _figure(held_out: HeldOut, index: int) -> str:
     truth = shown_value(held_out.true_label(index))
     about = escape(f"test example {index}, label {truth}", quote=True)
-    image = _image(held_out.rows[index])
+    image = image_uri(held_out.rows[index])
     picture = (
-        f'<img src="{_data_uri(image)}" alt="{about}" title="{about}">'
-        if image is not None
+        f'<img src="{image}" alt="{about}" title="{about}">'
+        if image
         else _fields(held_out.instance(index))
     )
     predicted = shown_value(held_out.predicted_label(index))
@@ -112,21 +108,8 @@ def _figure(held_out: HeldOut, index: int) -> str:
         f"<b>{escape(truth)}</b> predicted as <b>{escape(predicted)}"
         f"</b>{'' if confidence is None else f' ({confidence:.1%})'}"
     )
-    css = "" if image is not None else ' class="fields"'
+    css = "" if image else ' class="fields"'
     return f"<figure{css}>{picture}<figcaption>{caption}</figcaption></figure>"
-
-
-def _image(row: Row) -> NDArray[np.uint8] | None:
-    """Return the pixels of an example of images."""
-    image = row.get("image")
-    if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.ndim in (2, 3):
-        return image
-    return None
-
-
-def _data_uri(image: NDArray[np.uint8]) -> str:
-    """Return an image (height, width) or (height, width, 3) as the `src` of an `<img>`."""
-    return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode("ascii")
 
 
 def _fields(instance: Mapping[str, Any]) -> str:

@@ -1,19 +1,37 @@
 """The step: evaluates a model, judges it, and writes the artifacts."""
 
+import dataclasses
 import json
 import logging
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from components.evaluate.content import evaluation_content
+from components.evaluate.gate.baseline import constant
+from components.evaluate.gate.checks import check_comparison, check_size
+from components.evaluate.gate.comparison import compare
+from components.evaluate.gate.options import CONSTANT, NO_BASELINE, GateOptions
+from components.evaluate.gate.rivals import find_rivals, find_rules, missing_numbers
 from components.evaluate.held_out import HeldOut, read_held_out
 from components.evaluate.report import render_report
 from components.evaluate.roc import log_roc, roc_curve
-from components.evaluate.thresholds import Judgement, check_metrics, judge, parse_thresholds
+from components.evaluate.thresholds import (
+    Judgement,
+    Limit,
+    check_limits,
+    check_metrics,
+    judge,
+    parse_thresholds,
+)
 from components.model_version.golden import write_golden
+from components.new_data.companions import write_data_facts
+from components.vertex.resource_name import ResourceName
+from trainer.errors import ConfigError
 from trainer.json_types import Json
 from trainer.runtime import tensorflow_logs
-from trainer.serving.evaluate import Evaluation, Row, metric_names, score
+from trainer.serving.evaluate import Evaluation, Row, evaluated_names, score
+from trainer.serving.resampling import comparable
 
 if TYPE_CHECKING:
     from kfp.dsl import ClassificationMetrics, Metrics
@@ -32,6 +50,10 @@ def evaluate_model(
     confusion: "ClassificationMetrics",
     golden_path: str,
     report_path: str,
+    evaluation_path: str,
+    gate: str = "{}",
+    champion_version: str = "",
+    champion_uri: str = "",
 ) -> Judgement:
     """Evaluate a model on the test split, write the artifacts and return the judgement.
 
@@ -45,39 +67,93 @@ def evaluate_model(
             classes also the ROC curve, as metadata.
         golden_path: JSON file for the golden predictions; they are also written beside the model.
         report_path: HTML file for the report.
+        evaluation_path: JSON file for everything that a report draws.
+        gate: Settings of GateOptions, a JSON object.
+        champion_version: Resource name of the default version to compare with, "" without one.
+        champion_uri: Folder of its model.
 
     Raises:
-        ConfigError: The thresholds are malformed (checked first), or name an unknown metric.
+        ConfigError: The thresholds or the gate's settings are malformed (checked first), or name an
+            unknown metric or feature.
         StepError: No example has a label.
         trainer.errors.InputError: The examples are missing, damaged or another workload's.
     """
-    limits = parse_thresholds(thresholds)
+    limits, options = parse_thresholds(thresholds), GateOptions.from_json(gate)
     tensorflow_logs.import_tensorflow()
     from trainer.serving.export import load_predictor
 
     predictor = load_predictor(model_dir)
     workload = predictor.workload
-    check_metrics(limits, metric_names(workload), owner=workload.name)
-    held_out = read_held_out(examples_dir, predictor)
+    _check_names(limits, options, predictor)
+    rules = find_rules(workload, options)
+    rivals = find_rivals(workload, options, champion_uri=champion_uri, examples_dir=examples_dir)
+    wanted = {name for rule in rules for name in rule.features}
+    held_out = read_held_out(examples_dir, predictor, others=rivals.models, columns=wanted)
+    if not champion_uri and options.baseline != NO_BASELINE:
+        held_out = _with_constant(held_out)
     if held_out.num_unlabelled:
         logger.warning(
             "%d examples of the test split are left out: their label is missing, or a class that"
             " the train split does not have",
             held_out.num_unlabelled,
         )
-    evaluation = score(held_out.predictions, held_out.labels, workload)
-    judgement = judge(evaluation.metrics, limits)
+    evaluation = score(held_out.predictions, held_out.labels, workload, held_out.compiled)
+    comparison = compare(held_out, options, rules=rules, missing=missing_numbers(workload, rules))
+    champion = _in_words(champion_version)
+    checks = [
+        *check_limits(evaluation.metrics, limits),
+        *check_comparison(comparison, options, champion=champion, why_not=rivals.why_not),
+        *check_size(model_dir, options),
+    ]
+    judgement = judge(checks)
     log_metrics(metrics, evaluation, num_unlabelled=held_out.num_unlabelled)
     log_confusion(confusion, evaluation)
     roc = roc_curve(held_out)
     log_roc(confusion, roc)
+    content = evaluation_content(
+        evaluation,
+        held_out,
+        comparison,
+        workload=workload,
+        options=options,
+        checks=checks,
+        roc=roc,
+        champion_version=champion_version,
+    )
+    _write(evaluation_path, json.dumps(content))
     golden = golden_predictions(held_out, predictor)
     _write(golden_path, json.dumps(golden))
     write_golden(model_dir, golden)
+    write_data_facts(model_dir, examples_dir)
     page = render_report(workload.name, evaluation, judgement, held_out=held_out, roc=roc)
     _write(report_path, page)
     logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
     return judgement
+
+
+def _check_names(limits: tuple[Limit, ...], options: GateOptions, predictor: "Predictor") -> None:
+    """Raise ConfigError if the model does not have a metric of the thresholds or of the gate."""
+    workload, compiled = predictor.workload, predictor.compiled_score()
+    own = compiled.results() if compiled is not None else {}
+    known = {**evaluated_names(workload), **own}
+    check_metrics(limits, known, owner=workload.name)
+    allowed = comparable(workload.label, len(workload.labels))
+    if options.metric and options.metric not in allowed:
+        raise ConfigError(
+            f"gate.metric is {options.metric!r}, which {workload.name} does not have; allowed are"
+            f" {', '.join(allowed)}"
+        )
+
+
+def _in_words(version: str) -> str:
+    return (
+        f"version {ResourceName.from_version_name(version).version}" if version else "the default"
+    )
+
+
+def _with_constant(held_out: HeldOut) -> HeldOut:
+    best = constant(held_out.labels, held_out.label, len(held_out.names))
+    return dataclasses.replace(held_out, others={**held_out.others, CONSTANT: best})
 
 
 def golden_predictions(held_out: HeldOut, predictor: "Predictor") -> Json:

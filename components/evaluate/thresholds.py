@@ -1,7 +1,7 @@
 """The gate: thresholds of metrics, and the verdict on a model.
 
 A threshold has directions, as in {"rmse": {"at_most": 3.2}}. A plain number is the least value of a
-metric, or the largest of one where lower is better.
+metric, or the largest of one where lower is better; of metrics of the user's own that is not known.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.serving.evaluate import LOWER_IS_BETTER
+from trainer.serving.evaluate import HIGHER_IS_BETTER, LOWER_IS_BETTER
 from trainer.suggest import did_you_mean
 
 AT_LEAST, AT_MOST = "at_least", "at_most"
@@ -23,7 +23,10 @@ EXAMPLE = '{"accuracy": 0.985, "loss": {"at_most": 0.1}}'
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """The least or the largest value that a metric of a good model may have."""
+    """The least or the largest value that a metric of a good model may have.
+
+    The direction is "" if it is not given, of a metric that no kind of label has.
+    """
 
     metric: str
     direction: str
@@ -38,9 +41,23 @@ class Limit:
         return self.value - value if self.direction == AT_MOST else value - self.value
 
 
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One condition of the verdict, in numbers and in words.
+
+    `limit` is the least or the largest value; both are None for a condition without numbers.
+    """
+
+    name: str
+    value: float | None
+    limit: float | None
+    is_ok: bool
+    text: str
+
+
 @dataclass(frozen=True)
 class Judgement:
-    """Verdict on a model, with one reason for each limit."""
+    """Verdict on a model, with one reason for each condition."""
 
     is_passed: bool
     reasons: tuple[str, ...]
@@ -87,7 +104,8 @@ def with_threshold(thresholds: Mapping[str, Any], key: str, value: Any) -> Json:
     metric, _, direction = key.partition(".")
     if not direction:
         return {**thresholds, metric: value}
-    others = _directions(metric, thresholds[metric]) if metric in thresholds else {}
+    others = dict(_directions(metric, thresholds[metric])) if metric in thresholds else {}
+    others.pop("", None)
     return {**thresholds, metric: {**others, direction: value}}
 
 
@@ -95,7 +113,8 @@ def check_metrics(limits: Sequence[Limit], known: Collection[str], *, owner: str
     """Check that a model has the metrics of all limits.
 
     Raises:
-        ConfigError: it lacks one; lists those of `owner`.
+        ConfigError: it lacks one; lists those of `owner`. Or it is not known whether a high or a
+            low value is good.
     """
     for limit in limits:
         if limit.metric not in known:
@@ -103,21 +122,42 @@ def check_metrics(limits: Sequence[Limit], known: Collection[str], *, owner: str
                 f"thresholds.{limit.metric}: {owner} has no such metric;"
                 f"{did_you_mean(limit.metric, known)} it has {', '.join(known)}"
             )
+        check_direction(limit)
 
 
-def judge(metrics: Mapping[str, float], limits: Sequence[Limit]) -> Judgement:
-    """Compare metrics with limits.
+def check_direction(limit: Limit) -> None:
+    """Raise ConfigError if a limit has no direction."""
+    if not limit.direction:
+        raise ConfigError(
+            f"thresholds.{limit.metric} is {_plain(limit.value)}; say in which direction, as"
+            f" {{{AT_LEAST}: {_plain(limit.value)}}} or {{{AT_MOST}: {_plain(limit.value)}}}"
+        )
+
+
+def check_limits(metrics: Mapping[str, float], limits: Sequence[Limit]) -> list[Check]:
+    """Return a check for each limit, in their order.
 
     Raises:
         ConfigError: a limit names an unknown metric; lists the known ones.
     """
     check_metrics(limits, metrics, owner="the model")
-    if not limits:
+    checks = []
+    for limit in limits:
+        value = metrics[limit.metric]
+        is_ok, text = _compare(limit, value)
+        checks.append(
+            Check(name=limit.metric, value=value, limit=limit.value, is_ok=is_ok, text=text)
+        )
+    return checks
+
+
+def judge(checks: Sequence[Check]) -> Judgement:
+    """Return the verdict: passed if all checks are."""
+    if not checks:
         return Judgement(is_passed=True, reasons=("no threshold is set",))
-    results = [_compare(limit, metrics[limit.metric]) for limit in limits]
     return Judgement(
-        is_passed=all(is_met for is_met, _ in results),
-        reasons=tuple(reason for _, reason in results),
+        is_passed=all(check.is_ok for check in checks),
+        reasons=tuple(check.text for check in checks),
     )
 
 
@@ -148,11 +188,12 @@ def _directions(metric: str, threshold: Any) -> Mapping[str, Any]:
     """Return the numbers of a threshold by direction."""
     if isinstance(threshold, Mapping) and threshold:
         return threshold
-    return {AT_MOST if metric in LOWER_IS_BETTER else AT_LEAST: threshold}
+    known = {**dict.fromkeys(LOWER_IS_BETTER, AT_MOST), **dict.fromkeys(HIGHER_IS_BETTER, AT_LEAST)}
+    return {known.get(metric, ""): threshold}
 
 
 def _check(metric: str, direction: str, value: Any) -> None:
-    if direction not in DIRECTIONS:
+    if direction not in ("", *DIRECTIONS):
         raise ConfigError(
             f"thresholds.{metric} has no {direction!r};{did_you_mean(direction, DIRECTIONS)} "
             f"allowed are {', '.join(DIRECTIONS)}"

@@ -1,4 +1,4 @@
-"""KFP component: the model that the new version belongs to."""
+"""KFP components: the champion, and the model that the new version belongs to."""
 
 from typing import NamedTuple
 
@@ -12,13 +12,37 @@ from components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
+def find_champion(
+    project: str,
+    location: str,
+    display_name: str,
+) -> NamedTuple("Champion", [("version", str), ("model_uri", str)]):  # type: ignore[valid-type]
+    """Find the version that new data and a new model are compared with.
+
+    Returns:
+        version: resource name of the promoted default version; model_uri: folder of its files. Both
+        are empty for a new model.
+    """
+    from components.errors import errors_in_one_line
+    from components.model_version.champion import find_champion
+    from components.vertex.api import connect
+
+    with errors_in_one_line():
+        champion = find_champion(connect(project, location), display_name)
+    return (champion.version, champion.model_uri)
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
 def find_version(
     project: str,
     location: str,
     display_name: str,
     model: dsl.Input[UnmanagedContainerModel],
     parent_model: dsl.Output[VertexModel],
-) -> NamedTuple("Found", [("known_version", str), ("digest", str)]):  # type: ignore[valid-type]
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Found",
+    [("known_version", str), ("digest", str), ("champion_version", str), ("champion_uri", str)],
+):
     """Find the model that the new version belongs to; its resource name is empty for a new model.
 
     The launcher of `ModelUploadOp` takes an empty resource name of the parent as a new model, so
@@ -26,11 +50,13 @@ def find_version(
 
     Returns:
         known_version: The default version if it is the same model, else empty; digest: digest of
-        the model's files.
+        the model's files; champion_version, champion_uri: the promoted default version that the
+        model is to be compared with, and its folder, empty if there is none or it is the same.
     """
     from pathlib import Path
 
     from components.errors import errors_in_one_line
+    from components.model_version.champion import Champion, find_champion
     from components.model_version.registry import find_model
     from components.model_version.same_model import find_promoted, model_digest
     from components.vertex.api import connect
@@ -40,5 +66,37 @@ def find_version(
     with errors_in_one_line():
         parent = find_model(api, display_name)
         known_version = find_promoted(api, parent, digest) if parent else ""
+        champion = Champion() if known_version else find_champion(api, display_name)
     parent_model.metadata["resourceName"] = parent
-    return (known_version, digest)
+    return (known_version, digest, champion.version, champion.model_uri)
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def record_evaluation(
+    project: str,
+    location: str,
+    model: dsl.Input[VertexModel],
+    evaluation: dsl.Input[dsl.Artifact],
+    verdict: str,
+    reasons: str,
+) -> str:
+    """Attach the evaluation to a version, and the verdict as its description.
+
+    Returns:
+        Resource name of the model evaluation.
+    """
+    import json
+    from pathlib import Path
+
+    from components.errors import errors_in_one_line
+    from components.model_version.registry import describe_version
+    from components.model_version.vertex_evaluation import model_evaluation
+    from components.vertex.api import connect
+
+    api, name = connect(project, location), model.metadata["resourceName"]
+    content = json.loads(Path(evaluation.path).read_text())
+    found = model_evaluation(content, display_name="test split", verdict=verdict)
+    with errors_in_one_line():
+        created = api.post(f"{name}/evaluations:import", {"modelEvaluation": found})
+        describe_version(api, name, reasons)
+    return str(created["name"])

@@ -2,7 +2,8 @@
 
 import logging
 
-from components.labels import CANDIDATE, PROMOTED, STATE_LABEL
+from components.labels import CANDIDATE, CHALLENGER, PROMOTED, STATE_LABEL
+from components.model_version.history import BY_HAND, with_event
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
@@ -43,19 +44,39 @@ def is_candidate(version: Json) -> bool:
     return bool(version.get("labels", {}).get(STATE_LABEL) == CANDIDATE)
 
 
-def set_default(api: VertexApi, version: ResourceName, *, reasons: str = "") -> None:
+def was_promoted(version: Json) -> bool:
+    """Return whether the version was promoted by a run, or uploaded by hand."""
+    return version.get("labels", {}).get(STATE_LABEL) not in (CANDIDATE, CHALLENGER)
+
+
+def describe_version(api: VertexApi, name: str, reasons: str) -> None:
+    """Make the reasons of a verdict the description of a version."""
+    text = "; ".join(reasons.splitlines())
+    api.patch(f"{name}?updateMask=versionDescription", {"versionDescription": text})
+
+
+def set_default(
+    api: VertexApi, version: ResourceName, *, cause: str = BY_HAND, reasons: str = ""
+) -> None:
     """Move the alias `default` to `version`, and `previous` to the former default.
 
-    The reasons of a run's verdict become the description of a version that the run promotes.
     The first version of a model is its default even as a candidate; it never becomes `previous`.
-    The version is labelled as promoted first: teardown can complete an interrupted promotion.
+    The version is labelled first, as promoted and with the cause: teardown can complete an
+    interrupted promotion.
+
+    Args:
+        api: Project and location.
+        version: The new default.
+        cause: Entry of the model's history (`history.py`).
+        reasons: Description of a version that a run promotes: its verdict.
     """
     versions = list_versions(api, version.unversioned)
     former = with_alias(versions, DEFAULT)
-    for found in versions:
-        if str(found["versionId"]) == version.version and is_candidate(found):
-            _mark_promoted(api, version, found, reasons=reasons)
-    if former and str(former["versionId"]) != version.version and not is_candidate(former):
+    is_default = former is not None and str(former["versionId"]) == version.version
+    found = next((one for one in versions if str(one["versionId"]) == version.version), None)
+    if found and (not was_promoted(found) or not is_default):
+        _record(api, version, found, cause=cause, reasons=reasons)
+    if former and not is_default and was_promoted(former):
         add_alias(api, version_name(former), PREVIOUS)
     add_alias(api, version, DEFAULT)
     note = f" (before: {former['versionId']})" if former else ""
@@ -67,8 +88,14 @@ def add_alias(api: VertexApi, version: ResourceName, alias: str) -> None:
     api.post(f"{version.name}:mergeVersionAliases", {"versionAliases": [alias]})
 
 
-def _mark_promoted(api: VertexApi, version: ResourceName, found: Json, *, reasons: str) -> None:
-    changes: Json = {"labels": {**found.get("labels", {}), STATE_LABEL: PROMOTED}}
-    if reasons:
+def _record(
+    api: VertexApi, version: ResourceName, found: Json, *, cause: str, reasons: str
+) -> None:
+    """Label a version that becomes the default, as promoted and with the cause."""
+    labels = with_event(found.get("labels", {}), cause)
+    if not was_promoted(found):
+        labels[STATE_LABEL] = PROMOTED
+    changes: Json = {"labels": labels}
+    if reasons and not was_promoted(found):
         changes["versionDescription"] = "; ".join(reasons.splitlines())
     api.patch(f"{version.name}?updateMask={','.join(changes)}", changes)

@@ -4,12 +4,12 @@ import hashlib
 from pathlib import Path
 
 from components.labels import MODEL_LABEL
-from components.model_version.golden import GOLDEN_FILE
+from components.model_version.companions import COMPANIONS
 from components.model_version.registry import (
     DEFAULT,
-    is_candidate,
     list_versions,
     version_name,
+    was_promoted,
     with_alias,
 )
 from components.vertex.api import VertexApi
@@ -20,12 +20,12 @@ DIGEST_DIGITS = 32
 def model_digest(model_dir: Path) -> str:
     """Return 32 hexadecimal digits of the SHA-256 of the names and bytes of a model's files.
 
-    The golden predictions, which the evaluation adds, are left out.
+    The files that a run writes beside a model are left out.
     """
     digest = hashlib.sha256()
     for path in sorted(path for path in model_dir.rglob("*") if path.is_file()):
         name = path.relative_to(model_dir).as_posix()
-        if name != GOLDEN_FILE:
+        if name not in COMPANIONS:
             digest.update(name.encode() + b"\0" + _file_digest(path))
     return digest.hexdigest()[:DIGEST_DIGITS]
 
@@ -33,7 +33,7 @@ def model_digest(model_dir: Path) -> str:
 def find_promoted(api: VertexApi, model: str, digest: str) -> str:
     """Return the resource name of a model's default version if it has this digest, else ""."""
     version = with_alias(list_versions(api, model), DEFAULT)
-    if not version or is_candidate(version):
+    if not version or not was_promoted(version):
         return ""
     is_same = version.get("labels", {}).get(MODEL_LABEL) == digest
     return version_name(version).name if is_same else ""

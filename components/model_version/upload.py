@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from components.model_version.history import UPLOADED
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
@@ -42,5 +43,5 @@ def upload_version(
     response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
     version = ResourceName.from_name(response["model"]).with_version(response["modelVersionId"])
     if parent and DEFAULT in aliases:
-        set_default(api, version)
+        set_default(api, version, cause=UPLOADED)
     return version

@@ -12,6 +12,7 @@ from components.plan_training.spellings.yaml_file import read_yaml
 from trainer.errors import ClusterError
 
 _SECONDS_PER_HOUR = 3600
+PRICES = Path(__file__).resolve().parents[2] / "configs" / "prices.yaml"
 Price = tuple[float, float]
 
 

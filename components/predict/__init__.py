@@ -1,1 +1,1 @@
-"""Check that a deployed model repeats the offline predictions."""
+"""Predictions of endpoints, and their comparison with the offline ones."""

@@ -33,7 +33,7 @@ def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence
     worst, message = 0.0, ""
     for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
         place = f"instance {index} (true label {shown_value(labels[index])})"
-        for name, difference, numbers in _differences(ours, golden, place=place):
+        for name, difference, numbers in differences(ours, golden, place=place):
             if difference > worst:
                 worst = difference
                 message = (
@@ -45,7 +45,7 @@ def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence
     return worst
 
 
-def _differences(
+def differences(
     online: Any, offline: Any, *, place: str, name: str = "the prediction"
 ) -> Iterator[tuple[str, float, str]]:
     """Yield the name, the relative difference and both values of each number; nan is infinite.
@@ -57,14 +57,14 @@ def _differences(
         if missing := sorted(set(offline) - set(online)):
             raise StepError(f"{place}: {missing[0]!r} is only in the prediction offline")
         for field, value in offline.items():
-            yield from _differences(online[field], value, place=place, name=field)
+            yield from differences(online[field], value, place=place, name=field)
     elif isinstance(offline, list) and isinstance(online, list):
         if len(online) != len(offline):
             raise StepError(
                 f"{place}: {name} has {len(online)} values online, {len(offline)} offline"
             )
         for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
-            yield from _differences(ours, golden, place=place, name=f"{name}[{index}]")
+            yield from differences(ours, golden, place=place, name=f"{name}[{index}]")
     elif isinstance(offline, float) and _is_number(online):
         difference = abs(online - offline) / max(1.0, abs(offline))
         shown = f"{online:.7g} online and {offline:.7g} offline"

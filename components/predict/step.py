@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from components.endpoint.traffic import WHOLE
@@ -14,6 +15,7 @@ from components.predict.parity import check_parity
 from components.predict.table import format_table
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
+from trainer.json_types import Json
 
 if TYPE_CHECKING:
     from kfp.dsl import Metrics
@@ -25,11 +27,12 @@ logger = logging.getLogger(__name__)
 
 def predict_golden(
     api: VertexApi,
+    golden: Json,
     *,
     endpoint: str,
-    golden_path: str,
     metrics: "Metrics",
     table_path: str,
+    values: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
     """Send the golden instances to an endpoint, and fail unless it repeats the predictions.
 
@@ -38,16 +41,16 @@ def predict_golden(
 
     Args:
         api: Project and location of the endpoint.
+        golden: Instances, offline predictions and true labels, as `evaluate` wrote them.
         endpoint: Its resource name, `projects/…/locations/…/endpoints/ID`.
-        golden_path: JSON file that `evaluate` wrote: instances, offline predictions, true labels.
         metrics: Receives the latencies and the largest difference, as metadata and as a file.
         table_path: Markdown file for the table of predictions.
+        values: Earlier measurements, which `metrics` receives too.
 
     Raises:
         StepError: A prediction differs.
         VertexError: A request failed.
     """
-    golden = json.loads(Path(golden_path).read_text())
     instances, offline, labels = golden["instances"], golden["predictions"], golden["labels"]
     batch = request_predictions(api, endpoint, instances)
     logger.info("%s, model version %s", endpoint, batch.model_version or "unknown")
@@ -57,7 +60,7 @@ def predict_golden(
     singles = [request_predictions(api, endpoint, [instance]) for instance in instances]
     alone = [prediction for response in singles for prediction in response.predictions]
     difference = max(batch_difference, check_parity(alone, offline, labels))
-    values = _measurements(batch, singles, difference)
+    values = {**values, **_measurements(batch, singles, difference)}
     logger.info(
         "predictions are as offline (largest difference: %.2g); the latency of "
         "one instance is %.1f ms (median), %.1f ms (maximum)",

@@ -1,33 +1,9 @@
-"""The KFP components: raw data to a dataset of TFRecords, and the fingerprint of that data."""
+"""The KFP component: raw data to a dataset of TFRecords."""
 
 from kfp import dsl
 from kfp.dsl import Dataset, Output
 
 from components.image import IMAGE
-
-
-@dsl.component(base_image=IMAGE, install_kfp_package=False)
-def fingerprint_input(
-    workload: str,
-    data_dir: str,
-    trust_files: bool = False,
-    prepare: str = "{}",
-) -> str:
-    """Return a text that changes when the raw data does; never cached, it is a cache key.
-
-    Args:
-        workload: Name of the workload.
-        data_dir: Cache of the raw files, as for prepare_examples.
-        trust_files: Use the files in `data_dir` unverified.
-        prepare: Further fields of PrepareOptions, a JSON object.
-    """
-    from components.errors import errors_in_one_line
-    from components.prepare_examples.fingerprint import fingerprint
-    from components.prepare_examples.options import PrepareOptions
-
-    with errors_in_one_line():
-        options = PrepareOptions.from_json(prepare, trust_files=trust_files)
-        return fingerprint(workload, data_dir=data_dir, options=options)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -51,16 +27,20 @@ def prepare_examples(
         prepare: Further fields of PrepareOptions, a JSON object.
         input_fingerprint: Fingerprint of the raw data, so that the cache key covers it.
     """
+    from pathlib import Path
+
     from components.errors import errors_in_one_line
     from components.prepare_examples.fingerprint import check_unchanged
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import describe
     from components.prepare_examples.prepare import prepare as run
+    from components.prepare_examples.publish import INPUT
 
     with errors_in_one_line():
         options = PrepareOptions.from_json(
             prepare, max_examples=max_examples, trust_files=trust_files
         )
         manifest = run(workload, output_dir=examples.path, data_dir=data_dir, options=options)
-        check_unchanged(input_fingerprint, workload, data_dir=data_dir, options=options)
+        data = check_unchanged(input_fingerprint, workload, data_dir=data_dir, options=options)
+    Path(examples.path, INPUT).write_text(data.to_json(options), encoding="utf-8")
     examples.metadata.update(describe(manifest))

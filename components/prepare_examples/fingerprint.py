@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from glob import escape, glob
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,49 @@ from trainer import paths
 logger = logging.getLogger(__name__)
 
 Facts = list[Any]
+MAX_LISTED = 1000  # files by name; of more, only the fingerprint is compared
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputData:
+    """Raw data of a run.
+
+    Attributes:
+        fingerprint: a text that changes when any input of `prepare` changes.
+        files: name, size, and digest or generation of each raw file; of BigQuery, the table with
+            the time of its last change.
+    """
+
+    fingerprint: str
+    files: Facts
+
+    @property
+    def listed(self) -> Facts | None:
+        """The files, None if they are too many to be listed."""
+        return self.files if len(self.files) <= MAX_LISTED else None
+
+    def to_json(self, options: PrepareOptions) -> str:
+        """Return the content of `input.json`, with the options' days of rows."""
+        content = {
+            "fingerprint": self.fingerprint,
+            "num_files": len(self.files),
+            "files": self.listed,
+            "dates": list(options.dates),
+        }
+        return json.dumps(content, indent=1) + "\n"
 
 
 def fingerprint(
     workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
 ) -> str:
-    """Return a text that changes when any input of `prepare` changes.
+    """Return the fingerprint of `read_input`."""
+    return read_input(workload, data_dir=data_dir, options=options).fingerprint
+
+
+def read_input(
+    workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
+) -> InputData:
+    """Return the raw data of a run, whose fingerprint changes when any input of `prepare` changes.
 
     It covers names, sizes and SHA-256 of local files, generations of objects in a bucket, the time
     of the last change of BigQuery's table, and the pinned SHA-256 of a workload's own files (files
@@ -48,22 +86,24 @@ def fingerprint(
     }
     digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     logger.info("input %s: %d files or tables", digest, sum(map(len, facts.values())))
-    return f"sha256:{digest}"
+    return InputData(fingerprint=f"sha256:{digest}", files=facts["raw"])
 
 
 def check_unchanged(
     before: str, workload: str, *, data_dir: str | Path, options: PrepareOptions
-) -> None:
-    """Check that the input has not changed since the step's cache key was computed.
+) -> InputData:
+    """Check that the input has not changed since the step's cache key was computed; return it.
 
     Raises:
         DataError: it has, so the examples would be cached under the wrong key.
     """
-    if before and before != fingerprint(workload, data_dir=data_dir, options=options):
+    found = read_input(workload, data_dir=data_dir, options=options)
+    if before and before != found.fingerprint:
         raise DataError(
             "the input changed while the examples were prepared; run again when no program "
             "writes to it"
         )
+    return found
 
 
 def _raw_facts(workload: str, folder: Path, options: PrepareOptions) -> Facts:

@@ -1,5 +1,6 @@
 """Settings of prepare_examples, checked before any data is read."""
 
+import datetime
 import math
 import zoneinfo
 from collections.abc import Mapping, Sequence
@@ -7,7 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from components.json_object import parse_object
-from components.prepare_examples.raw_data.bigquery import check_query
+from components.prepare_examples.dates.patterns import check_pattern
+from components.prepare_examples.raw_data.bigquery import check_dates, check_query
 from components.prepare_examples.statistics.drift import THRESHOLDS
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
@@ -24,6 +26,7 @@ from trainer.suggest import did_you_mean
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")
 BYTES_PER_MB = 1_000_000
+PREVIOUS = "previous"  # the baseline that is the promoted version's data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,8 @@ class CheckOptions:
         metavar="FILE",
     )
     baseline: str = setting(
-        "statistics.json or the examples folder of an earlier run, to measure drift from",
+        "statistics.json or the examples folder of an earlier run, to measure drift from; in a"
+        " pipeline, previous stands for the data of the promoted version",
         default="",
         metavar="PATH",
     )
@@ -78,7 +82,8 @@ class TableOptions:
 
     files: tuple[str, ...] = setting(
         "CSV, gzipped CSV or Parquet files, a folder of images or TFRecords, a path or a pattern,"
-        " instead of the workload's own source; may be repeated",
+        " instead of the workload's own source; may be repeated. {run_date:%Y-%m-%d} stands for"
+        " the date of the run, {run_date-1d:%Y-%m-%d} for the day before",
         default=(),
         metavar="PATTERN",
         is_repeated=True,
@@ -126,16 +131,50 @@ class BigQueryOptions:
         "Google Cloud project that is billed for the query", default="", metavar="ID"
     )
     limit: int = setting("number of rows", default=0, at_least=0)
-    dates: tuple[str, ...] = setting(
-        "first and last day of the rows; default: all", default=(), metavar="FIRST,LAST"
-    )
-
-
-_TABLE_ONLY = (CheckOptions, TableOptions, BigQueryOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
+class DateOptions:
+    """Dates of a run.
+
+    A run of a schedule has the date for which it was started, any other the date of its start.
+    """
+
+    run_date: str = setting(
+        "the date of the run, such as 2026-11-01, to repeat a run of that date; with a time where"
+        " names of files have hours",
+        default="",
+        metavar="DATE",
+    )
+    run_time_zone: str = setting(
+        "time zone of the date of a run; default: that of its schedule, or UTC",
+        default="",
+        metavar="NAME",
+    )
+    window: str = setting(
+        "days of data, such as 30d or 4w: the files of as many dates, the last one that of the run;"
+        " of files without dates in their names, and of BigQuery, the rows of as many days before"
+        " the run's",
+        default="",
+        pattern=r"[1-9]\d{0,3}[dw]",
+        form="a number of days or weeks, such as 30d or 4w",
+        metavar="DAYS",
+    )
+    dates: tuple[str, ...] = setting(
+        "first and last day of a table's rows; default: all", default=(), metavar="FIRST,LAST"
+    )
+    time_column: str = setting(
+        "the Timestamp that `dates` and `window` select a table's rows by; default: its only one",
+        default="",
+        metavar="NAME",
+    )
+
+
+_TABLE_ONLY = (CheckOptions, TableOptions, BigQueryOptions, DateOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, DateOptions):
     """All settings of prepare_examples.
 
     `num_shards` has the number of files of some splits by name; for a table, `train` is the number
@@ -163,20 +202,35 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
     def __post_init__(self) -> None:
         check_settings(self)
         self._check_source()
-        if self.time_zone:
-            _check_time_zone(self.time_zone)
+        for name in ("time_zone", "run_time_zone"):
+            _check_time_zone(name, getattr(self, name) or "UTC")
+        self._check_dates()
         object.__setattr__(self, "ratios", check_ratios(self.ratios))
         object.__setattr__(self, "drift_thresholds", {**THRESHOLDS, **self.drift_thresholds})
 
+    def _check_dates(self) -> None:
+        for pattern in self.files:
+            check_pattern(pattern)
+        check_dates(self.dates)
+        if self.window and self.dates:
+            raise ConfigError(f"window is {self.window!r}, and dates are given too; drop one")
+        try:
+            datetime.datetime.fromisoformat(self.run_date or "2026-01-01")
+        except ValueError as error:
+            raise ConfigError(
+                f"run_date is {self.run_date!r}; it must be a date such as 2026-11-01, or a time"
+                " such as 2026-11-01T03:00"
+            ) from error
+
     def _check_source(self) -> None:
         if self.source == "bigquery":
-            check_query(limit=self.limit, dates=self.dates)
+            check_query(limit=self.limit)
             if not self.project:
                 raise ConfigError("project is empty; name the Google Cloud project that is billed")
             if self.files:
                 raise ConfigError(f"files is {self.files!r}, but source is 'bigquery'; drop one")
             return
-        for name in ("project", "limit", "dates"):
+        for name in ("project", "limit"):
             if value := getattr(self, name):
                 raise ConfigError(f"{name} is {value!r}; it needs source to be 'bigquery'")
 
@@ -204,6 +258,11 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
         """Raise ConfigError for a changed setting that only tables have, except those allowed."""
         changed = self.changed()
         for field in (field for options in _TABLE_ONLY for field in fields(options)):
+            if field.name == "dates" and field.name in changed:
+                raise ConfigError(
+                    f"dates (or window) are given, but {workload} has no rows with a time; write"
+                    " {run_date:…} into the names in prepare.files"
+                )
             if field.name in changed and field.name not in allowed:
                 raise ConfigError(
                     f"{field.name} is {changed[field.name]!r}, but only tables have it; leave it"
@@ -228,7 +287,8 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions):
         options = cls(**{**more, **values})
         _check_absolute("files", *options.files)
         _check_absolute("schema", options.schema)
-        _check_absolute("baseline", options.baseline)
+        if options.baseline != PREVIOUS:
+            _check_absolute("baseline", options.baseline)
         return options
 
     @classmethod
@@ -250,10 +310,10 @@ def _check_absolute(name: str, *addresses: str) -> None:
             )
 
 
-def _check_time_zone(name: str) -> None:
+def _check_time_zone(name: str, value: str) -> None:
     try:
-        zoneinfo.ZoneInfo(name)
+        zoneinfo.ZoneInfo(value)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
         raise ConfigError(
-            f"time_zone is {name!r}; it must be a name such as Europe/Paris or UTC"
+            f"{name} is {value!r}; it must be a name such as Europe/Paris or UTC"
         ) from error

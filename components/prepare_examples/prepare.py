@@ -9,6 +9,7 @@ from typing import Any
 
 from components.prepare_examples import quarantine
 from components.prepare_examples.beam.runner_flags import checked_flags
+from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.declarations import (
     IMAGE_FOLDER,
     IMAGES,
@@ -17,10 +18,11 @@ from components.prepare_examples.declarations import (
     declared,
     kind_of,
 )
+from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records import step as record_step
 from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
-from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.options import PREVIOUS, PrepareOptions
 from components.prepare_examples.publish import (
     MANIFEST,
     check_replaceable,
@@ -98,10 +100,18 @@ def explain(
 
 
 def _checked(options: PrepareOptions | None, output: Path) -> PrepareOptions:
-    """Return the options with Beam's flags checked and completed."""
+    """Return the options with the files of the run's date, and Beam's flags checked and completed.
+
+    In a pipeline the files have been found before: by the time of the run, not of this step.
+    """
     options = options or PrepareOptions()
+    if options.baseline == PREVIOUS:
+        raise DataError(
+            "baseline is 'previous', which only a pipeline has; give the statistics.json of an"
+            " earlier run"
+        )
     flags = checked_flags(options.beam_options, output)
-    return dataclasses.replace(options, beam_options=flags)
+    return dataclasses.replace(resolve(options, run_moment(options)), beam_options=flags)
 
 
 def _plan(workload: str, data_dir: str | Path, options: PrepareOptions) -> tuple[Any, Any]:

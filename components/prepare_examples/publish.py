@@ -17,11 +17,12 @@ from trainer import paths
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+INPUT = "input.json"  # the files and days of a run of a pipeline
 LOCK = ".lock"
 OWN_FILE = re.compile(
     rf"({'|'.join(SPLITS)})-\d{{5}}-of-\d{{5}}\.tfrecord(\.gz)?"
     r"|quarantine-\d{5}-of-\d{5}\.jsonl"
-    rf"|{re.escape(MANIFEST)}|statistics\.(json|pb)|schema\.pbtxt|report\.html|anomalies\.json"
+    rf"|{re.escape(MANIFEST)}|{re.escape(INPUT)}|statistics\.(json|pb)|schema\.pbtxt|report\.html|anomalies\.json"
 )
 
 
@@ -38,15 +39,15 @@ def local_path(path: str | Path) -> Path:
 
 
 @contextlib.contextmanager
-def published(output: Path) -> Iterator[Path]:
+def published(output: Path, *, last: str = MANIFEST) -> Iterator[Path]:
     """Yield a folder to write to, which is renamed to `output` at the end.
 
     Folders on a mounted bucket cannot be renamed: there, files are written to `output`, and the
-    manifest, written last, marks a complete dataset.
+    file that is written `last`, the manifest, marks a complete dataset.
     """
     if paths.is_mounted(output):
         output.mkdir(parents=True, exist_ok=True)
-        (output / MANIFEST).unlink(missing_ok=True)
+        (output / last).unlink(missing_ok=True)
         yield output
         return
     remove_leftovers(output)
@@ -88,8 +89,15 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def check_replaceable(output: Path) -> None:
+def check_replaceable(
+    output: Path, *, own: re.Pattern[str] = OWN_FILE, content: str = "a dataset"
+) -> None:
     """Check that an output folder contains nothing but an earlier dataset.
+
+    Args:
+        output: the folder, which may not exist.
+        own: matches the names of the files that may be replaced.
+        content: what these files are.
 
     Raises:
         DataError: it contains another file; names it.
@@ -97,9 +105,9 @@ def check_replaceable(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise DataError(f"output_dir {output} is a file; use a folder")
     entries = sorted(entry.name for entry in output.iterdir()) if output.exists() else []
-    others = [name for name in entries if not OWN_FILE.fullmatch(name)]
+    others = [name for name in entries if not own.fullmatch(name)]
     if others:
         raise DataError(
-            f"output_dir {output} contains {others[0]!r}, which is not part of a dataset: "
+            f"output_dir {output} contains {others[0]!r}, which is not part of {content}: "
             "use a new folder, or empty this one"
         )

@@ -1,8 +1,12 @@
 """Release of a model version: deployment, traffic and check, undone if one of them fails."""
 
+import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components.endpoint.deployments import (
     Move,
@@ -15,13 +19,70 @@ from components.endpoint.deployments import (
     undeploy_version,
 )
 from components.endpoint.ensure import ensure_endpoint, find_endpoint
-from components.endpoint.traffic import WHOLE, all_to
-from components.predict.step import check_version
+from components.endpoint.request_log import set_request_log
+from components.endpoint.traffic import WHOLE, all_to, with_share
+from components.predict.step import check_version, predict_golden
+from components.release.canary import watch
+from components.release.options import ReleaseOptions
+from components.release.replay import replay_logged
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from trainer.json_types import Json
 
+if TYPE_CHECKING:
+    from kfp.dsl import Metrics
+
 logger = logging.getLogger(__name__)
+
+
+def put_in_service(
+    api: VertexApi,
+    endpoint: str,
+    version: ResourceName,
+    *,
+    options: ReleaseOptions,
+    golden_path: str,
+    metrics: "Metrics",
+    table_path: str,
+) -> None:
+    """Move an endpoint's traffic to a deployed version, step by step, and check its predictions.
+
+    First it answers logged requests without traffic (replay), then it gets a share of the traffic
+    for a while (canary), then all of it; the last two are as the options say. If a step fails, the
+    traffic split is restored.
+
+    Args:
+        api: Project and location.
+        endpoint: Resource name of the endpoint.
+        version: A version that is deployed to it.
+        options: Settings of the release.
+        golden_path: JSON file that `evaluate` wrote.
+        metrics: Receives the measurements of all steps.
+        table_path: Markdown file for the table of predictions.
+
+    Raises:
+        StepError: The version must not be released; says why.
+        VertexError: A request failed.
+    """
+    golden = json.loads(Path(golden_path).read_text())
+    body = api.get(endpoint)
+    values = replay_logged(api, body, version, options=options)
+    _set_log(api, body, options)
+    with ExitStack() as stack:
+        if options.canary_percent:
+            move = partial(with_share, percentage=options.canary_percent)
+            share = stack.enter_context(moved_traffic(api, endpoint, version, move=move))
+            if share < WHOLE:  # it is not the only one
+                values |= watch(api, endpoint, version, golden, options=options)
+        stack.enter_context(moved_traffic(api, endpoint, version))
+        predict_golden(
+            api,
+            golden,
+            endpoint=endpoint,
+            metrics=metrics,
+            table_path=table_path,
+            values=values,
+        )
 
 
 @contextmanager
@@ -67,17 +128,25 @@ def serve_promoted(
     keep_endpoint: bool,
     run: str,
     golden: Json,
+    options: ReleaseOptions,
 ) -> None:
     """Serve a promoted version, if the endpoint is to be kept or is serving; else do nothing.
 
-    Older versions of the model are undeployed.
+    Older versions of the model are undeployed, as the options say.
     """
     endpoint = find_endpoint(api, endpoint_name)
     logger.info("the trained model is the same as %s: no new version is registered", version)
     if not keep_endpoint and not (endpoint and is_serving(endpoint)):
         return
     endpoint = endpoint or ensure_endpoint(api, endpoint_name, run=run)
+    _set_log(api, endpoint, options)
     if traffic_of(endpoint).get(find_deployed(endpoint, version)) != WHOLE:
         with released(api, endpoint, version, golden=golden, machine=machine):
             pass
-    undeploy_idle(api, endpoint["name"], keep=version)
+    undeploy_idle(api, endpoint["name"], keep=version, keep_previous=options.keep_previous)
+
+
+def _set_log(api: VertexApi, endpoint: Json, options: ReleaseOptions) -> None:
+    """Start or stop the log of the endpoint's requests, if the options say so."""
+    if options.log_requests is not None:
+        set_request_log(api, endpoint, rate=options.log_requests, table=options.log_table)

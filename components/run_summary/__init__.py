@@ -1,1 +1,1 @@
-"""Result of a run: `summary.json` and `report.html`, read from its PipelineJob."""
+"""Result of a run: `summary.json`, read from its PipelineJob."""

@@ -10,7 +10,7 @@ from trainer.workloads import loading
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
 THRESHOLDS = "thresholds"
-GROUPS = ("cluster", "train", THRESHOLDS, "prepare")
+GROUPS = ("cluster", "train", THRESHOLDS, "gate", "prepare", "trigger", "release")
 # Parameters that are not settings.
 PLACES = ("project", "location")
 WEBHOOK = "on_failure_url"

@@ -3,10 +3,11 @@
 import datetime
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from components.labels import SCHEDULE_LABEL
+from components.new_data.trigger import NOTHING_NEW
 from components.run_summary.settings import (
     code_digest,
     parameters_of,
@@ -25,11 +26,14 @@ INTERRUPTED_PREFIX = "interrupted: "  # of the service's message about a killed 
 USER_ERROR_PREFIX = "error: "  # of a step's last line about an error that the user can solve
 # Outcomes; the outcome of an unfinished run is its state in lower case.
 PROMOTED, SAME_MODEL, SUCCEEDED = "promoted", "same-model", "succeeded"
+NO_NEWS = "nothing-new"  # the trigger found nothing new, so the run ended before the training
 GATE_FAILED, FAILED = "gate-failed", "failed"
 CANCELLED, INTERRUPTED = "cancelled", "interrupted"
-GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED)
+GOOD = (PROMOTED, SAME_MODEL, SUCCEEDED, NO_NEWS)
 BAD = (GATE_FAILED, FAILED, CANCELLED, INTERRUPTED)
+SERVING_TASKS = ("check-model", "predict")
 EXIT_TASK, EXIT_OUTPUT = "teardown", "summary"
+DATA_TASKS = ("fingerprint-input", "compare-data")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +46,13 @@ class Summary:
         seconds: Wall-clock time.
         error: Of a step with a user's error, only its line for the user.
         project_digest: Digest of the user's code; "" for a workload of this repository.
+        serving: Measurements of the tasks `check-model` and `predict`, by task.
         data_report: URI of the report on the examples.
         data_notes: Remarks on the examples.
         drift: Drift of the examples' features, the largest first.
+        evaluation: URI of evaluation.json, everything that a report of the evaluation draws.
+        run_time: The time that the run was told: that of its schedule, or of its creation.
+        news: Why the trigger let the run train, or why there was nothing new.
     """
 
     run: str
@@ -70,6 +78,10 @@ class Summary:
     data_notes: tuple[str, ...] = ()
     drift: tuple[str, ...] = ()
     project_digest: str = ""
+    evaluation: str = ""
+    serving: dict[str, dict[str, float]] = field(default_factory=dict)
+    run_time: str = ""
+    news: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -90,11 +102,8 @@ class Summary:
     def headline(self) -> str:
         """The result of the run in one line."""
         of_schedule = f" of the schedule {self.schedule}" if self.schedule else ""
-        why = (
-            "; ".join(self.reasons)
-            if self.outcome == GATE_FAILED
-            else self.error.partition("\n")[0]
-        )
+        reasons = {GATE_FAILED: self.reasons, NO_NEWS: self.news}.get(self.outcome, ())
+        why = "; ".join(reasons) or self.error.partition("\n")[0]
         return ": ".join(filter(None, [f"{self.run}{of_schedule}", self.outcome, why]))
 
     def to_json(self) -> str:
@@ -135,6 +144,9 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         outputs[EXIT_TASK] = {EXIT_OUTPUT: exit_metadata}
     evaluated = outputs.get("evaluate", {})
     examples = outputs.get("prepare-examples", {}).get("examples", {})
+    found_input = outputs.get("fingerprint-input", {})
+    compared = outputs.get("compare-data", {})
+    drift = compared.get("drift", {}).get("drift") or examples.get("drift", "")
     views = task_views(job, names)
     state = str(job.get("state", f"{STATE_PREFIX}PENDING")).removeprefix(STATE_PREFIX)
     error = str(job.get("error", {}).get("message", ""))
@@ -153,7 +165,7 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         model_version=f"{parameters.get('model_name', '')}@{version}" if version else "",
         is_new_version=bool(promoted) and not known,
         settings=settings_of(job),
-        data_digest=str(outputs.get("fingerprint-input", {}).get("Output", "")),
+        data_digest=str(found_input.get("fingerprint") or found_input.get("Output", "")),
         code_digest=code_digest(job),
         created=str(job.get("createTime", "")),
         ended=str(job.get("endTime", "")),
@@ -163,8 +175,12 @@ def summarize(job: Json, *, run: str = "", exit_metadata: dict[str, str] | None 
         warnings=_warnings(outputs),
         data_report=f"{examples['uri']}/{examples['report']}" if "report" in examples else "",
         data_notes=tuple(str(examples.get("notes", "")).splitlines()),
-        drift=tuple(str(examples.get("drift", "")).splitlines()),
+        drift=tuple(str(drift).splitlines()),
         project_digest=project_digest(job),
+        evaluation=str(evaluated.get("evaluation", {}).get("uri", "")),
+        serving=_serving(outputs),
+        run_time=str(found_input.get("run_time", "")),
+        news=tuple(str({**found_input, **compared}.get("reasons", "")).splitlines()),
     )
 
 
@@ -195,10 +211,15 @@ def _outcome(state: str, error: str, outputs: dict[str, Json]) -> str:
         return INTERRUPTED
     if state == "FAILED":
         return FAILED
-    if state != "SUCCEEDED":
-        return state.lower()
+    return _good_outcome(outputs) if state == "SUCCEEDED" else state.lower()
+
+
+def _good_outcome(outputs: dict[str, Json]) -> str:
+    """Return the outcome of a run whose tasks have succeeded."""
     if outputs.get("evaluate", {}).get("verdict") == "failed":
         return GATE_FAILED
+    if NOTHING_NEW in (outputs.get(task, {}).get("verdict") for task in DATA_TASKS):
+        return NO_NEWS
     if _promoted(outputs):
         return PROMOTED
     return SAME_MODEL if outputs.get("serve-known", {}).get("Output") else SUCCEEDED
@@ -229,6 +250,12 @@ def _error_for_user(error: str, views: tuple[TaskView, ...]) -> str:
 def _warnings(outputs: dict[str, Json]) -> tuple[str, ...]:
     warnings = outputs.get(EXIT_TASK, {}).get(EXIT_OUTPUT, {}).get("warnings", "")
     return tuple(str(warnings).splitlines())
+
+
+def _serving(outputs: dict[str, Json]) -> dict[str, dict[str, float]]:
+    """Return the measurements of the tasks that send requests, by task."""
+    found = {task: _numbers(outputs.get(task, {}).get("metrics", {})) for task in SERVING_TASKS}
+    return {task: values for task, values in found.items() if values}
 
 
 def _task(view: TaskView) -> Json:

@@ -5,8 +5,8 @@ import logging
 from pathlib import Path
 
 from components.errors import StepError
-from components.model_version.registry import is_candidate, version_name
-from components.run_summary.report import write_report
+from components.model_version.registry import version_name, was_promoted
+from components.run_report.page import write_report
 from components.run_summary.summary import Summary, as_ended, summarize
 from components.run_summary.webhook import post_summary
 from components.teardown.run_resources import RunResources
@@ -68,13 +68,14 @@ def end_run(
         has_exit_failed=problem is not None,
     )
     summary = summarize(job, run=run, exit_metadata=metadata)
-    _write(summary, Path(summary_path), replicas=replicas)
+    _write(job, summary, Path(summary_path), replicas=replicas)
     if on_failure_url and not summary.is_good:
         failure = post_summary(on_failure_url, summary.to_message())
         if failure:
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])
             _write(
+                job,
                 summarize(job, run=run, exit_metadata=metadata),
                 Path(summary_path),
                 replicas=replicas,
@@ -84,11 +85,11 @@ def end_run(
     return metadata
 
 
-def _write(summary: Summary, path: Path, *, replicas: list[Json]) -> None:
+def _write(job: Json, summary: Summary, path: Path, *, replicas: list[Json]) -> None:
     """Write the summary and the report beside it."""
     try:
         summary.write(path.parent)
-        write_report(summary, path.parent, replicas=replicas)
+        write_report(job, summary, path.parent, replicas=replicas)
     except OSError as error:
         logger.error("%s cannot be written: %s", path, error)
 
@@ -96,9 +97,7 @@ def _write(summary: Summary, path: Path, *, replicas: list[Json]) -> None:
 def _promoted(resources: RunResources) -> str:
     """Return the version that the run promoted, "" if there is none or it cannot be read."""
     try:
-        promoted = [
-            version_name(found).name for found in resources.versions if not is_candidate(found)
-        ]
+        promoted = [version_name(found).name for found in resources.versions if was_promoted(found)]
     except VertexError as error:
         logger.warning("the versions of %s cannot be read: %s", resources.run, error)
         return ""

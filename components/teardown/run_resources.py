@@ -7,6 +7,7 @@ from functools import cached_property
 from components.endpoint.ensure import find_endpoint
 from components.labels import BILLING_LABEL, RUN_LABEL
 from components.model_version.registry import list_versions
+from components.release.options import ReleaseOptions
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import SERVED_BEFORE, details_by_name, outputs_of
@@ -78,6 +79,11 @@ class RunResources:
     def served_before(self) -> bool:
         """True if the endpoint had traffic before this run."""
         return bool(self._output(ENDPOINT, "endpoint").get(SERVED_BEFORE) == "yes")
+
+    @property
+    def release_options(self) -> ReleaseOptions:
+        """Settings of the run's release."""
+        return ReleaseOptions.from_json(self._parameter("release"))
 
     def _models(self) -> Iterator[str]:
         name = self._parameter("model_name")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from components.endpoint.deployments import find_deployed, undeploy_idle, undeploy_version
 from components.errors import StepError
 from components.labels import RUN_LABEL
+from components.model_version.history import promoted_by
 from components.model_version.registry import (
     DEFAULT,
     LRO_TIMEOUT_SECONDS,
@@ -16,6 +17,7 @@ from components.model_version.registry import (
     list_versions,
     set_default,
     version_name,
+    was_promoted,
     with_alias,
 )
 from components.teardown.run_resources import RunResources
@@ -86,7 +88,7 @@ def settle_versions(resources: RunResources, *, keep_endpoint: bool) -> None:
             _delete_version(resources, found)
             continue
         if _is_half_promoted(resources.api, found):
-            set_default(resources.api, version)
+            set_default(resources.api, version, cause=promoted_by(resources.run))
         if keep_endpoint or resources.served_before:
             _undeploy_replaced(resources, version)
         else:
@@ -114,7 +116,7 @@ def _undeploy(resources: RunResources, version: ResourceName) -> None:
 
 def _is_half_promoted(api: VertexApi, found: Json) -> bool:
     """Return whether the promotion was interrupted between its label and its alias."""
-    if {DEFAULT, PREVIOUS} & set(found.get("versionAliases", [])):
+    if not was_promoted(found) or {DEFAULT, PREVIOUS} & set(found.get("versionAliases", [])):
         return False
     default = with_alias(list_versions(api, version_name(found).unversioned), DEFAULT)
     return default is None or int(default["versionId"]) < int(found["versionId"])
@@ -124,7 +126,12 @@ def _undeploy_replaced(resources: RunResources, version: ResourceName) -> None:
     """Undeploy the versions that this one replaced; an interrupted promotion leaves them."""
     for endpoint in resources.endpoints:
         if find_deployed(endpoint, version):
-            undeploy_idle(resources.api, endpoint["name"], keep=version)
+            undeploy_idle(
+                resources.api,
+                endpoint["name"],
+                keep=version,
+                keep_previous=resources.release_options.keep_previous,
+            )
 
 
 def _delete_version(resources: RunResources, found: Json) -> None:
@@ -144,7 +151,7 @@ def _delete_version(resources: RunResources, found: Json) -> None:
 
 
 def _former_default(versions: list[Json]) -> Json:
-    promoted = [version for version in versions if not is_candidate(version)]
+    promoted = [version for version in versions if was_promoted(version)]
     return with_alias(versions, PREVIOUS) or (promoted or versions)[-1]
 
 

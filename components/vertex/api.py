@@ -33,6 +33,7 @@ MAX_POLL_SECONDS = 2.0
 # was carried out.
 REPEATABLE_METHODS = {
     "cancel": "FAILED_PRECONDITION",
+    "import": "",  # a second evaluation of a version does no harm
     "mergeVersionAliases": "",
     "predict": "",
     "undeployModel": "NOT_FOUND",

@@ -92,6 +92,7 @@ def print_table(table: Table, *, is_whole: bool = False) -> int:
 
 
 def print_json(value: Any) -> int:
-    """Print a value as indented JSON."""
-    print(json.dumps(value, indent=2))
+    """Print a value as indented JSON, with its letters as they are where stdout is UTF-8."""
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(value, indent=2, ensure_ascii=not is_unicode))
     return 0

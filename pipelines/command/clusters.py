@@ -10,15 +10,15 @@ import yaml
 
 from components.plan_training.cluster_file import SPELLINGS, ClusterFile
 from components.plan_training.explain import Training, explain
-from components.plan_training.prices import read_prices
+from components.plan_training.prices import PRICES, read_prices
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
-from pipelines.config import RunConfig, read_cluster_file
+from pipelines.config.cluster_files import read_cluster_file
+from pipelines.config.run_config import RunConfig
 from pipelines.projects.runs import FORMS, find_run
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 
-PRICES = Path(__file__).resolve().parents[2] / "configs" / "prices.yaml"
 DEFAULT_WORKLOAD = "mnist"
 COMMANDS_HELP = """\
 Prints the command to start each replica of a cluster on your own hosts. Flags after -- are passed

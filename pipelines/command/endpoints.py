@@ -1,4 +1,4 @@
-"""`trainyard endpoints`: list, request predictions from, deploy to, undeploy from and delete."""
+"""`trainyard endpoints`: list, predict, deploy, log, undeploy, watch and delete."""
 
 import argparse
 from pathlib import Path
@@ -9,6 +9,7 @@ from pipelines import resources
 from pipelines.command.actions import add_action, describe, group_of, print_json, print_table
 from pipelines.command.models import add_machine
 from pipelines.command.target_options import api_of
+from pipelines.command.watch import add_watch
 from pipelines.serving import instances, releases
 
 PREDICT = """\
@@ -22,13 +23,15 @@ Requests predictions from an endpoint. A large file is sent in several requests.
 
 def add_endpoints(commands: Any) -> None:
     """Add the group `endpoints`."""
-    text = "prediction endpoints: list, predict, deploy, undeploy, delete"
+    text = "prediction endpoints: list, predict, deploy, undeploy, log requests, watch, delete"
     actions = group_of(commands, "endpoints", text)
     text = "list all endpoints with the versions they serve and each version's share of the traffic"
     list_ = add_action(actions, "list", _list, text)
     list_.add_argument("--json", action="store_true", help="with the ids of deployed models")
     _add_predict(actions)
     _add_deploy_and_undeploy(actions)
+    _add_log_requests(actions)
+    add_watch(actions)
     add_action(actions, "delete", _delete, "undeploy all models and delete", "ENDPOINT")
 
 
@@ -79,6 +82,34 @@ def _add_deploy_and_undeploy(actions: Any) -> None:
     undeploy.add_argument("--endpoint", default="", help="name or id; default: the model's name")
 
 
+def _add_log_requests(actions: Any) -> None:
+    text = "log a share of the requests and responses, or stop logging; the log stays"
+    log = add_action(actions, "log-requests", _log_requests, text, "ENDPOINT")
+    log.add_argument(
+        "--rate",
+        type=_rate,
+        required=True,
+        help="share of the requests, above 0 and at most 1, such as 0.1; or off",
+    )
+    log.add_argument(
+        "--table",
+        default="",
+        metavar="bq://PROJECT.DATASET.TABLE",
+        help="BigQuery table that Vertex AI writes to; default: it creates one. A service on this "
+        "machine writes to files of its own",
+    )
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = 0.0 if text == "off" else float(text)
+    except ValueError:
+        rate = -1.0
+    if not (0 < rate <= 1 or text == "off"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give 0.1, up to 1, or off")
+    return rate
+
+
 def _percentage(text: str) -> int:
     if not text.isdecimal() or int(text) > WHOLE:
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give 0 to {WHOLE}")
@@ -125,6 +156,14 @@ def _undeploy(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         lines = releases.take_down(api, arguments.name, endpoint_name=arguments.endpoint)
         print("\n".join(lines))
+    return 0
+
+
+def _log_requests(arguments: argparse.Namespace) -> int:
+    rate, table = arguments.rate, arguments.table
+    with api_of(arguments) as api:
+        endpoint = resources.log_requests(api, arguments.name, rate=rate, table=table)
+    print(f"{endpoint} logs {rate:.4g} of its requests" if rate else f"{endpoint} logs no requests")
     return 0
 
 

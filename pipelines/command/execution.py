@@ -6,7 +6,7 @@ import sys
 
 from rich.console import Console
 
-from components.run_summary.summary import GATE_FAILED, Summary
+from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.vertex.api import connect
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK
 from pipelines.runs.ending import NUM_DRIFT_SHOWN, print_result
@@ -95,6 +95,8 @@ def print_outcome(summary: Summary, *, target: Target) -> None:
         print(f"trainyard: {summary.error}", file=sys.stderr)
     if summary.state != "SUCCEEDED":
         print(f"try: {after_failure(summary, target)[0]}", file=sys.stderr)
+    elif summary.outcome == NO_NEWS:
+        print(f"nothing new: {'; '.join(summary.news)}")
     elif summary.outcome == GATE_FAILED:
         print(f"the metrics did not pass: {'; '.join(summary.reasons)}")
 
@@ -105,6 +107,8 @@ def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
         return INTERRUPTED
     if result.summary.state != "SUCCEEDED":
         return FAILED
+    if result.summary.outcome == NO_NEWS:
+        return OK
     is_gated = result.summary.outcome == GATE_FAILED
     return GATED if is_gated or (is_deployment and not result.is_promoted) else OK
 

@@ -11,7 +11,8 @@ from components.vertex.api import VertexApi, connect
 from pipelines.command.actions import add_action, describe, print_json
 from pipelines.command.jobs import EXIT_CODES, add_timeout, print_job_outcome
 from pipelines.command.target_options import add_containers, service_of, target_of
-from pipelines.config import RunConfig, read_cluster
+from pipelines.config.cluster_files import read_cluster
+from pipelines.config.run_config import RunConfig
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.log import job_log_lines

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import sys
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ No pipeline has evaluated the model: compare its metrics before you deploy it.
 
 def add_models(commands: Any) -> None:
     """Add the group `models`."""
-    text = "models and their versions: list, show, upload, set-default, rollback, delete"
+    text = "models and their versions: list, show, history, upload, set-default, rollback, delete"
     actions = group_of(commands, "models", text)
     add_action(actions, "list", _list, "list all models with their versions")
     add_action(actions, "show", _show, "show a model, or MODEL@VERSION", "MODEL")
@@ -41,7 +42,12 @@ def add_models(commands: Any) -> None:
         "make the previous version the default again and serve it wherever the default is served; "
         "its predictions are checked, and nothing changes if the check fails"
     )
-    add_machine(add_action(actions, "rollback", _rollback, text, "MODEL"))
+    rollback = add_action(actions, "rollback", _rollback, text, "MODEL")
+    rollback.add_argument("--reason", default="", metavar="TEXT", help="for `models history`")
+    add_machine(rollback)
+    text = "show which version was the default when, why, and from which run, the newest first"
+    history = add_action(actions, "history", _history, text, "MODEL")
+    history.add_argument("--json", action="store_true", help="with whole times")
     text = "delete a model, or only MODEL@VERSION, which must not be the default"
     delete = add_action(actions, "delete", _delete, text, "MODEL")
     delete.add_argument("--all", action="store_true", help="delete all versions without asking")
@@ -110,8 +116,19 @@ def _set_default(arguments: argparse.Namespace) -> int:
 
 def _rollback(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        print("\n".join(releases.roll_back(api, arguments.name, machine=arguments.machine)))
+        lines = releases.roll_back(
+            api, arguments.name, machine=arguments.machine, reason=arguments.reason
+        )
+        print("\n".join(lines))
     return 0
+
+
+def _history(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        periods = resources.model_history(api, arguments.name)
+    if arguments.json:
+        return print_json([asdict(one) for one in periods])
+    return print_table(resources.history_table(periods))
 
 
 def _delete(arguments: argparse.Namespace) -> int:

@@ -4,10 +4,11 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pipelines.config import RUNS
+from pipelines.config.built_in import RUNS
+from pipelines.other_pipelines import PIPELINES
 from pipelines.package import registry
-from pipelines.package.compile import write_package
-from pipelines.package.image import IMAGE_REPOSITORY, source_tag
+from pipelines.package.compile import write_other, write_package
+from pipelines.package.image import IMAGE_REPOSITORY, default_image, source_tag
 from pipelines.package.project_image import build, image_of, project_image
 from pipelines.package.spec import check_images
 from pipelines.projects.runs import FORMS, find_run
@@ -38,6 +39,14 @@ def add_package_commands(commands: Any) -> None:
     compile_ = commands.add_parser("compile", help=text, description=text)
     compile_.add_argument(
         "workloads", nargs="*", metavar="WORKLOAD", help=f"{FORMS}; default: {', '.join(RUNS)}"
+    )
+    compile_.add_argument(
+        "--pipeline",
+        action="append",
+        default=[],
+        choices=tuple(PIPELINES),
+        dest="pipelines",
+        help="write this pipeline instead of workloads'; may be repeated",
     )
     compile_.add_argument(
         "--output-dir", type=Path, default=Path("dist"), metavar="DIR", help="%(default)s"
@@ -75,7 +84,10 @@ def add_package_commands(commands: Any) -> None:
 
 
 def _compile(arguments: argparse.Namespace) -> int:
-    for source in arguments.workloads or RUNS:
+    for name in arguments.pipelines:
+        image = arguments.image or default_image()
+        print(write_other(arguments.output_dir, image=image, name=name))
+    for source in arguments.workloads or ([] if arguments.pipelines else RUNS):
         config = with_code(find_run(source), local_target(default_state_dir()), uses_image=True)
         image = arguments.image or image_of(config.workload)
         print(write_package(arguments.output_dir, image=image, config=config))

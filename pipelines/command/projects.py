@@ -29,8 +29,8 @@ The folder runs as it is. Nothing is overwritten, and none of your code is run.
 """
 CHECK = f"""\
 Tries a workload of your own in seconds: its declaration, run.yaml and requirements.txt, reading
-some of the data, the model, its loss, two steps of training, the export, and predictions. Each
-mistake is named with its file and line. Nothing is written into the folder.
+some of the data, the model, its loss, the metrics of thresholds, two steps of training, the export,
+and predictions. Each mistake is named with its file and line. Nothing is written into the folder.
 
   trainyard check churn/
 

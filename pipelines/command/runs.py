@@ -37,8 +37,9 @@ from pipelines.runs.tables import aligned, run_lines, runs_table, tasks_table
 DEFAULT_LIMIT = 20
 LIST_HELP = """\
 Lists the newest runs with their outcome: promoted, same-model (the trained model is the default
-version already), gate-failed (the metrics did not pass), cancelled, failed, interrupted (killed),
-or succeeded (a pipeline of another repository). Unfinished runs show their state.
+version already), nothing-new (its trigger found no new data), gate-failed (the metrics did not
+pass), cancelled, failed, interrupted (killed), or succeeded (a pipeline of another repository).
+Unfinished runs show their state.
 
   trainyard runs list --schedule mnist-nightly --limit 7
   trainyard runs list --json | jq '.[] | [.run, .outcome, .metrics.accuracy]'

@@ -23,7 +23,7 @@ from pipelines.command.target_options import (
     service_of,
     target_of,
 )
-from pipelines.config import RunConfig
+from pipelines.config.run_config import RunConfig
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK, USAGE, exit_codes_text
 from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
 from pipelines.package.project_image import check_holds, image_of

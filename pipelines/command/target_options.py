@@ -6,6 +6,7 @@ import glob
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from components.prepare_examples.dates.patterns import without_dates
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data.sources import check_data_dir
 from components.vertex.api import VertexApi, connect
@@ -78,7 +79,7 @@ def mounts_of(arguments: argparse.Namespace, target: Target) -> list[Path]:
 def folders_of_files(patterns: Sequence[str]) -> list[Path]:
     """Return the folders of local files and patterns, for the mounts of containers."""
     found = []
-    for pattern in patterns:
+    for pattern in without_dates(patterns):
         if not paths.is_in_bucket(pattern):
             path = Path(pattern)
             while glob.has_magic(str(path)):

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import MANIFEST
 from components.prepare_examples.raw_data.sources import source_of
-from pipelines.config import RunConfig
+from pipelines.config.run_config import RunConfig
 from pipelines.target.places import Target
 from trainer import paths
 from trainer.config.settings import flag_name
@@ -113,6 +114,7 @@ def _default_examples(config: RunConfig, target: Target, *, is_remote: bool) -> 
 def _own_examples(config: RunConfig, target: Target) -> Examples:
     """Return the examples of a user's workload; its code, settings and files name the folder."""
     options = config.prepare_options()
+    options = resolve(options, run_moment(options))
     files = [
         [str(path), path.stat().st_size, path.stat().st_mtime_ns]
         for pattern in options.files
@@ -120,7 +122,7 @@ def _own_examples(config: RunConfig, target: Target) -> Examples:
         for path in (Path(one), *sorted(Path(one).rglob("*")))
         if path.is_file()
     ]
-    facts = json.dumps([config.workload, config.prepare_options().changed(), files], default=str)
+    facts = json.dumps([config.workload, options.changed(), files], default=str)
     digest = hashlib.sha256(facts.encode()).hexdigest()[:DIGEST_DIGITS]
     folder = target.state_dir / "examples" / f"{config.name}-{digest}"
     if (folder / MANIFEST).is_file():

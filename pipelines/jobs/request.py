@@ -13,7 +13,8 @@ from components.labels import SUBMISSION_LABEL
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
 from components.vertex.api import VertexApi
-from pipelines.config import MODEL_GROUP, RunConfig, trainer_flags
+from pipelines.config.run_config import RunConfig
+from pipelines.config.settings import MODEL_GROUP, trainer_flags
 from trainer.config.flags import add_flags
 from trainer.config.model_settings import split_model_flags
 from trainer.config.train_config import TrainConfig

@@ -5,31 +5,51 @@ A package does not depend on the machine that compiled it; its image is named by
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from components.image import IMAGE
-from pipelines.config import RunConfig
+from pipelines.config.run_config import RunConfig
+from pipelines.other_pipelines import PIPELINES
 
 
 def compile_pipeline(image: str, *, config: RunConfig) -> str:
     """Return the pipeline as YAML, with `image` in every container and `config` as defaults."""
-    from kfp import compiler
-
     from pipelines.train_and_deploy import train_and_deploy  # imports kfp and its components
+
+    return _compiled(
+        train_and_deploy,
+        image,
+        pipeline_name=f"train-and-deploy-{config.name}",
+        pipeline_parameters=config.parameters(),
+    )
+
+
+def compile_other(image: str, *, name: str) -> str:
+    """Return one of the other pipelines as YAML, with `image` in every container."""
+    return _compiled(PIPELINES[name](), image)
+
+
+def _compiled(pipeline: Any, image: str, **options: Any) -> str:
+    from kfp import compiler
 
     with tempfile.TemporaryDirectory(prefix="trainyard-compile-") as folder:
         path = Path(folder) / "pipeline.yaml"
-        compiler.Compiler().compile(
-            train_and_deploy,
-            str(path),
-            pipeline_name=f"train-and-deploy-{config.name}",
-            pipeline_parameters=config.parameters(),
-        )
+        compiler.Compiler().compile(pipeline, str(path), **options)
         return path.read_text(encoding="utf-8").replace(IMAGE, image)
 
 
 def write_package(folder: Path, *, image: str, config: RunConfig) -> Path:
     """Write `WORKLOAD.yaml` to a folder; return its path."""
+    return _written(folder, config.name, compile_pipeline(image, config=config))
+
+
+def write_other(folder: Path, *, image: str, name: str) -> Path:
+    """Write one of the other pipelines to a folder as `NAME.yaml`; return its path."""
+    return _written(folder, name, compile_other(image, name=name))
+
+
+def _written(folder: Path, name: str, text: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{config.name}.yaml"
-    path.write_text(compile_pipeline(image, config=config), encoding="utf-8")
+    path = folder / f"{name}.yaml"
+    path.write_text(text, encoding="utf-8")
     return path

@@ -24,7 +24,7 @@ WORDS = {
     "NUMBER_INTEGER": "a whole number",
     "NUMBER_DOUBLE": "a number",
     "BOOLEAN": "true or false",
-    "LIST": "a list",
+    "LIST": "a list, as [a, b]",
     "STRUCT": "an object",
 }
 # As in Docker, a registry's host has a dot or a port: `us-docker.pkg.dev/…`, `localhost:5000/…`.

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-from pipelines.config import RunConfig
+from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Snapshot
 from pipelines.projects.run_file import place_of
 from trainer.errors import ConfigError

@@ -7,15 +7,11 @@ from typing import Any
 
 from components.plan_training.cluster_file import parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
+from components.prepare_examples.options import PREVIOUS
 from components.yaml_text import YamlError, load_with_lines
-from pipelines.config import (
-    GROUPS,
-    MODEL_GROUP,
-    RunConfig,
-    cluster_error,
-    read_cluster,
-    try_texts,
-)
+from pipelines.config.cluster_files import cluster_error, read_cluster
+from pipelines.config.run_config import RunConfig
+from pipelines.config.settings import GROUPS, MODEL_GROUP, try_texts
 from trainer import paths
 from trainer.errors import ClusterError, ConfigError
 
@@ -57,7 +53,8 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
             errors.append(ConfigError(f"{place}: {key} is {value!r}; it must hold keys and values"))
         elif key in (*GROUPS, MODEL_GROUP):
             for name, one in value.items():
-                found = _absolute(one, path.parent) if (key, name) in _PATH_KEYS else one
+                is_path = (key, name) in _PATH_KEYS and one != PREVIOUS
+                found = _absolute(one, path.parent) if is_path else one
                 inner = f"{path}, line {lines[key, str(name)]}"
                 texts.append((inner, f"{key}.{name}", _text(found)))
         else:

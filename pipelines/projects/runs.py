@@ -3,7 +3,8 @@
 import importlib.metadata
 from pathlib import Path
 
-from pipelines.config import RUNS, RunConfig
+from pipelines.config.built_in import RUNS
+from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import project_of
 from pipelines.projects.run_file import with_run_file
 from trainer.errors import ConfigError

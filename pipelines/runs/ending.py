@@ -8,9 +8,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from components.run_summary.report import REPORT_FILE
-from components.run_summary.summary import GATE_FAILED, Summary
-from pipelines.config import RunConfig
+from components.run_report.page import REPORT_FILE
+from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
+from pipelines.config.run_config import RunConfig
 from pipelines.runs.execute import RunResult
 from pipelines.runs.hints import after_failure, command, stop_command
 from pipelines.runs.tables import limits_of, metric_text
@@ -41,9 +41,9 @@ def print_result(
     facts = {
         **_metrics(summary),
         "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
+        "new data": "; ".join(summary.news),
         "model version": _version(summary),
-        "report": evaluated.get("report", {}).get("uri", ""),
-        "CPU and memory": str(target.run_dir(summary.run) / REPORT_FILE),
+        "report": str(target.run_dir(summary.run) / REPORT_FILE),
         "data": NEXT_FACT_LINE.join(summary.data_notes),
         "drift": _drift(summary),
         "data report": summary.data_report,
@@ -81,6 +81,8 @@ def next_commands(
     """Return commands to try after a run; `instances` is a file for an endpoint that stays."""
     if summary.state != "SUCCEEDED":
         return after_failure(summary, target)
+    if summary.outcome == NO_NEWS:
+        return [command(f"trainyard runs show {summary.run}", target)]
     show = "trainyard models list"
     if summary.outcome == GATE_FAILED:
         show = f"trainyard runs show {summary.run}"

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from components.errors import StepError
 from components.labels import RUN_LABEL
-from components.run_summary.report import write_report
+from components.run_report.page import write_report
 from components.run_summary.summary import Summary, summarize
 from components.teardown.teardown import teardown
 from components.vertex.api import VertexApi
@@ -108,7 +108,7 @@ def write_result(api: VertexApi, result: RunResult, *, target: Target) -> None:
     folder = target.run_dir(summary.run)
     summary.write(folder)
     replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{summary.run}"')
-    write_report(summary, folder, replicas=replicas)
+    write_report(result.view.job, summary, folder, replicas=replicas)
 
 
 def summary_of(view: RunView, request: Json, *, run: str) -> Summary:

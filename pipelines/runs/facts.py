@@ -7,7 +7,7 @@ from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import Summary, summarize
 from components.vertex.api import VertexApi
-from pipelines.config import RUNS
+from pipelines.config.built_in import RUNS
 from pipelines.projects.runs import default_run
 
 NUM_THREADS = 8

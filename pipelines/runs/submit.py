@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from components.yaml_text import YamlError
-from pipelines.config import RunConfig, read_cluster, with_settings
+from pipelines.config.cluster_files import read_cluster
+from pipelines.config.run_config import RunConfig
+from pipelines.config.settings import with_settings
+from pipelines.config.values import read_value
 from pipelines.package.compile import compile_pipeline
 from pipelines.package.project_image import image_of
 from pipelines.package.registry import FORM, download, is_address
@@ -22,7 +25,6 @@ from pipelines.package.spec import (
 from pipelines.projects.runs import find_run, is_reference, unknown_workload
 from pipelines.runs.request import RUN_NAME, run_request
 from pipelines.target.places import Target
-from pipelines.values import read_value
 from pipelines.vertex_checks import check_labels
 from trainer import paths
 from trainer.errors import ConfigError

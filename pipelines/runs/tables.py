@@ -6,7 +6,7 @@ from typing import Any
 
 from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
 from components.run_summary.settings import THRESHOLDS
-from components.run_summary.summary import USER_ERROR_PREFIX, Summary
+from components.run_summary.summary import NO_NEWS, USER_ERROR_PREFIX, Summary
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import leaf_tasks
 from pipelines.resources import Table
@@ -58,11 +58,13 @@ def run_lines(run: Summary, job: Json) -> list[str]:
     facts = {
         "run": run.run,
         "result": ": ".join(filter(None, [run.outcome, "; ".join(run.reasons)])),
+        "new data": "; ".join(run.news),
         "state": run.state,
         "model version": run.model_version + _unchanged(run),
         **{f"test {name}": metric_text(run, name) for name in sorted(run.metrics)},
         "settings": settings_text(run.settings),
         "data": _digest(run.data_digest),
+        "date": moment(run.run_time, has_year=True) * bool(run.run_time),
         "code": run.code_digest,
         "project": f"{run.workload} {run.project_digest}" * bool(run.project_digest),
         "schedule": run.schedule,
@@ -193,7 +195,8 @@ def _schedule_details(schedule: Json, last: Summary | None) -> list[str]:
     """Return the facts without a column: cron, metric, settings and name of the last run."""
     facts = [schedule["cron"]]
     if last:
-        facts += [metric_of(last), settings_text(last.settings), last.run]
+        reasons = "; ".join(last.news) if last.outcome == NO_NEWS else ""
+        facts += [reasons, metric_of(last), settings_text(last.settings), last.run]
     return textwrap.wrap(
         "; ".join(filter(None, facts)),
         WIDTH,

@@ -5,8 +5,12 @@ import glob
 import logging
 from pathlib import Path
 
-from components.evaluate.thresholds import check_metrics, read_limits
-from pipelines.config import MODEL_GROUP, RunConfig, metrics_of
+from components.evaluate.gate.slice_rules import check_features
+from components.evaluate.thresholds import check_direction, check_metrics, read_limits
+from components.prepare_examples.dates.patterns import has_dates, without_dates
+from pipelines.config.built_in import features_of, metrics_of
+from pipelines.config.run_config import RunConfig
+from pipelines.config.settings import MODEL_GROUP
 from pipelines.projects.description import describe
 from pipelines.projects.project import CODE_DIR, RUN_FILE, Project, Snapshot, take_snapshot
 from pipelines.projects.requirements import check_requirements
@@ -42,9 +46,11 @@ def with_code(config: RunConfig, target: Target, *, uses_image: bool) -> RunConf
         check_metrics(
             read_limits(config.thresholds), metrics_of(config.workload), owner=config.name
         )
+        if features := features_of(config.workload):
+            check_features(config.gate_options().rules, features, owner=config.name)
         return config
     if SNAPSHOT.fullmatch(config.workload):
-        return config if uses_image else _with_local_snapshot(config, target.state_dir)
+        return _of_package(config, target.state_dir, uses_image=uses_image)
     path = Path(config.workload)
     if not path.is_absolute():
         description = describe(config)
@@ -64,7 +70,7 @@ def snapshot_of(config: RunConfig, state_dir: Path) -> Snapshot:
     """
     options = find_run(config.workload).prepare_options()
     make_state_dir(state_dir)
-    data = (*options.files, options.schema, options.baseline)
+    data = (*without_dates(options.files), options.schema, options.baseline)
     return take_snapshot(Project(Path(config.workload)), state_dir, data=data)
 
 
@@ -72,6 +78,8 @@ def _described(config: RunConfig, description: Json, *, run_file: Path | None = 
     """Return the run with its model's settings as the types that the workload declares."""
     check_data(config, description)
     _check_thresholds(config, description, run_file=run_file)
+    if features := description["features"]:
+        check_features(config.gate_options().rules, features, owner=config.name)
     typed = {f"{MODEL_GROUP}.{key}": one for key, one in description["model_settings"].items()}
     return dataclasses.replace(config, train={**config.train, **typed})
 
@@ -79,13 +87,18 @@ def _described(config: RunConfig, description: Json, *, run_file: Path | None = 
 def _check_thresholds(config: RunConfig, description: Json, *, run_file: Path | None) -> None:
     """Check that the label's kind has the metrics of the thresholds.
 
+    Those that a model of the user's own is compiled with are checked in the evaluate step.
+
     Raises:
         ConfigError: it has not; names the line of run.yaml that sets the threshold.
     """
     kind = description["label"]["kind"]
     for limit in read_limits(config.thresholds):
         try:
-            check_metrics([limit], description["metrics"], owner=f"a label of kind {kind}")
+            if description["may_have_more_metrics"]:
+                check_direction(limit)
+            else:
+                check_metrics([limit], description["metrics"], owner=f"a label of kind {kind}")
         except ConfigError as error:
             name = f"thresholds.{limit.metric}"
             value = config.thresholds[limit.metric]
@@ -120,7 +133,9 @@ def check_data(config: RunConfig, description: Json) -> None:
             "[data.csv]}`, or with --set prepare.files=/PATH"
         )
     for file in options.files:
-        if not paths.is_in_bucket(file) and not glob.glob(file, recursive=True):
+        if has_dates(file) or paths.is_in_bucket(file):  # the run knows its date
+            continue
+        if not glob.glob(file, recursive=True):
             raise ConfigError(f"prepare.files is {file}; there is no such file")
 
 
@@ -142,16 +157,23 @@ def _is_loadable(project: Project, *, uses_image: bool) -> bool:
     return True
 
 
-def _with_local_snapshot(config: RunConfig, state_dir: Path) -> RunConfig:
+def _of_package(config: RunConfig, state_dir: Path, *, uses_image: bool) -> RunConfig:
     """Return the run of a package that was compiled from a folder, with its snapshot's path.
 
+    For an image it keeps the name, and is checked only if this machine has the snapshot.
+
     Raises:
-        ConfigError: this machine does not have the snapshot.
+        ConfigError: this machine does not have the snapshot, or a setting is wrong.
     """
     folder = state_dir / CODE_DIR / config.workload
     if not folder.is_dir():
+        if uses_image:
+            return config
         raise ConfigError(
             f"the package needs the code {folder.name}, but there is no {folder}: compile its "
             "folder again here with trainyard compile FOLDER, or use --containers with its image"
         )
-    return dataclasses.replace(config, workload=str(folder))
+    found = dataclasses.replace(config, workload=str(folder))
+    if _is_loadable(Project(folder), uses_image=uses_image):
+        found = _described(found, describe(found))
+    return config if uses_image else found

@@ -1,6 +1,7 @@
 """Changes that make the existing schedules match the schedule files."""
 
 import contextlib
+import copy
 import dataclasses
 import datetime
 import hashlib
@@ -12,13 +13,16 @@ from typing import Any
 
 from components.labels import RUN_LABEL, SCHEDULE_LABEL
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
+from components.prepare_examples.dates.patterns import has_dates
 from components.run_summary.settings import WEBHOOK, without_path
 from components.vertex.api import VertexApi
+from pipelines.config.run_config import RunConfig
 from pipelines.package.registry import RegistryError
 from pipelines.package.spec import check_images
 from pipelines.projects.runs import find_run
 from pipelines.resources import ResourceError
 from pipelines.runs.submit import (
+    OWN_PARAMETERS,
     compile_package,
     config_of,
     configured,
@@ -91,6 +95,8 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
             config = configured(config, settings=settings, cluster=None)
         if config and not any(setting.startswith(KEEP_ENDPOINT) for setting in settings):
             config = dataclasses.replace(config, keep_endpoint=True)
+        if config:
+            config = _with_time_zone(config, file.time_zone)
     with _errors_of(file, file.field):
         if config:
             config = with_code(config, target, uses_image=is_remote)
@@ -111,6 +117,15 @@ def plan_schedule(file: ScheduleFile, *, target: Target, image: str | None = Non
         )
     body = schedule_request(file, planned.request, parent=target.parent)
     return Wanted(body=body, is_paused=file.paused, catch_up=file.catch_up)
+
+
+def _with_time_zone(config: RunConfig, name: str) -> RunConfig:
+    """Return a run whose dates are those of the schedule's time zone, if it has dates."""
+    options = config.prepare_options()
+    has_run_dates = bool(options.window) or any(map(has_dates, options.files))
+    if not has_run_dates or options.run_time_zone or name == "UTC":
+        return config
+    return dataclasses.replace(config, prepare={**config.prepare, "run_time_zone": name})
 
 
 @contextlib.contextmanager
@@ -223,8 +238,11 @@ def delete(api: VertexApi, schedule: Json) -> None:
 
 
 def run_request_of(schedule: Json, *, run: str) -> Json:
-    """Return the request for a run of a schedule outside its times."""
-    job = schedule[REQUEST]["pipelineJob"]
+    """Return the request for a run of a schedule outside its times, which needs no trigger."""
+    job = copy.deepcopy(schedule[REQUEST]["pipelineJob"])
+    parameters = job.get("runtimeConfig", {}).get("parameterValues", {})
+    if set(parameters) >= OWN_PARAMETERS:
+        parameters.pop("trigger", None)
     return {**job, "displayName": run, "labels": {**job["labels"], RUN_LABEL: run}}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from cronsim import CronSim, CronSimError
 
+from components.new_data.trigger import Trigger
 from components.yaml_text import YamlError, load_yaml
 from pipelines.package.registry import is_address
 from pipelines.projects.runs import FORMS, is_reference, unknown_workload
@@ -29,6 +30,7 @@ KINDS: dict[str, tuple[type[Any], str]] = {
     "cron": (str, 'five fields in quotes, as "0 3 * * *"'),
     "time_zone": (str, "an IANA time zone, such as Europe/Berlin"),
     "parameters": (dict, "settings by name, such as train.epochs: 5"),
+    "trigger": (dict, "conditions by name, such as new_files: true"),
     "max_runs": (int, "a whole number from 1"),
     "concurrency": (int, "a whole number from 1"),
     "queue": (bool, "true or false"),
@@ -45,12 +47,13 @@ class ScheduleFile:
 
     `source` is a workload, or if `is_package` a package's path or address; relative paths start
     from the file's folder. `cron` starts with the time zone, in Vertex AI's form; `settings` are
-    KEY=VALUE.
+    KEY=VALUE, with those of the trigger.
     """
 
     path: Path
     source: str
     cron: str
+    time_zone: str = "UTC"
     is_package: bool = False
     settings: tuple[str, ...] = ()
     start: datetime.datetime | None = None
@@ -112,12 +115,14 @@ def read_schedule(path: Path) -> ScheduleFile:
     if start and end and end <= start:
         raise _error(path, "end", f"{values['end']} is not after start, {values['start']}")
     cron = _cron(path, values.get("cron"))
+    settings = {**values.get("parameters", {}), **_trigger(path, values.get("trigger", {}))}
     return ScheduleFile(
         path=path,
         source=_source(path, values),
         is_package="package" in values,
         cron=f"TZ={zone.key} {cron}",
-        settings=tuple(_setting(key, value) for key, value in values.get("parameters", {}).items()),
+        time_zone=zone.key,
+        settings=tuple(_setting(key, value) for key, value in settings.items()),
         start=start,
         end=end,
         **{
@@ -173,6 +178,15 @@ def _source(path: Path, values: Json) -> str:
     return str(package)
 
 
+def _trigger(path: Path, values: Json) -> Json:
+    """Return the settings of a trigger, checked."""
+    try:
+        Trigger.from_values(values)
+    except ConfigError as error:
+        raise _error(path, "trigger", error) from error
+    return {f"trigger.{name}": value for name, value in values.items()}
+
+
 def _zone(path: Path, name: str) -> zoneinfo.ZoneInfo:
     try:
         return zoneinfo.ZoneInfo(name)
@@ -215,4 +229,4 @@ def _moment(path: Path, key: str, value: Any, zone: zoneinfo.ZoneInfo) -> dateti
 
 
 def _setting(key: Any, value: Any) -> str:
-    return f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+    return f"{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from components.endpoint.deployments import (
+    find_deployed,
     traffic_of,
     undeploy_version,
     version_of,
@@ -11,6 +12,7 @@ from components.endpoint.deployments import (
 from components.endpoint.ensure import ensure_endpoint
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.golden import read_golden
+from components.model_version.history import rolled_back
 from components.model_version.registry import (
     DEFAULT,
     PREVIOUS,
@@ -85,12 +87,14 @@ def take_down(api: VertexApi, name: str, *, endpoint_name: str) -> list[str]:
     ]
 
 
-def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
+def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> list[str]:
     """Make a model's previous version the default again, and serve it in place of the default.
 
     On each endpoint the previous version is deployed, gets the default's share of the traffic and
-    must return its golden predictions. Then the alias moves and the former default is undeployed.
-    If anything fails before the alias moves, the endpoints are restored.
+    must return its golden predictions. Then the alias moves and the former default is undeployed,
+    unless the endpoint had kept the previous version deployed, as it then keeps the former default.
+    If anything fails before the alias moves, the endpoints are restored. The reason is kept in the
+    model's history.
 
     Returns:
         Lines that describe the result.
@@ -116,9 +120,10 @@ def roll_back(api: VertexApi, name: str, *, machine: str) -> list[str]:
             stack.enter_context(
                 released(api, endpoint, version, golden=golden, machine=machine, move=move)
             )
-        set_default(api, version)
+        set_default(api, version, cause=rolled_back(reason))
     for endpoint in endpoints:
-        undeploy_version(api, api.get(endpoint["name"]), former)
+        if not find_deployed(endpoint, version):
+            undeploy_version(api, api.get(endpoint["name"]), former, is_awaited=False)
     names = ", ".join(one["displayName"] for one in endpoints)
     serving = f"served by {names}" if names else "and no endpoint served the former one"
     return [

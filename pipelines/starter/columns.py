@@ -15,6 +15,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tables.csv_records import record_blocks
 from components.prepare_examples.tables.files import (
+    CONVERT,
     TableFile,
     damaged,
     gzip_errors,
@@ -36,7 +37,10 @@ LARGE_BYTES = 50_000_000
 # Texts that mean a missing value wherever they occur, and those that do so among numbers.
 MISSING = ("?", "\\N", "#N/A", "N/A", "NULL", "null", "NaN", "nan")
 MISSING_NUMBERS = (*MISSING, "NA", "n/a", "None", "none", "-", "--", ".", "unknown")
+FEWEST_NUMBERS = 20  # distinct ones, among which another text is a missing value
 LIST_SEPARATOR = "|"
+
+NUMBER = re.compile(NUMBER_PATTERN)
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +159,11 @@ def read_columns(paths: Sequence[str]) -> Contents:
 def _column(name: str, values: pa.Array) -> Texts:
     """Return a column without the texts that stand for missing values."""
     counts = {one["values"]: one["counts"] for one in values.drop_null().value_counts().to_pylist()}
-    for known in (MISSING_NUMBERS, MISSING):
+    others = [text for text in counts if not NUMBER.fullmatch(text.strip().encode())]
+    odd = [text for text in others if text not in MISSING_NUMBERS]
+    # One text among many numbers, as `not measured`.
+    is_marker = len(odd) == 1 and len(counts) - len(others) >= FEWEST_NUMBERS
+    for known in ((*MISSING_NUMBERS, *(odd if is_marker else ())), MISSING):
         markers = tuple(text for text in known if text in counts)
         kept = pc.if_else(pc.is_in(values, pa.array(markers, pa.string())), None, values)
         found = Texts(name, kept, markers)
@@ -184,7 +192,7 @@ def _tables(file: TableFile) -> Iterator[pa.Table]:
                     row, (name, reason) = min(block.bad.reasons.items())
                     number = num_rows + int(block.numbers[row]) + 1
                     raise DataError(
-                        f"{file.path}, row {number}: {name}: {reason}; convert the file to UTF-8"
+                        f"{file.path}, row {number}: {name}: {reason}; {CONVERT.format(file.path)}"
                     )
                 if len(block.ragged) > block.num_rows / 2:
                     number, reason, _ = block.ragged[0]

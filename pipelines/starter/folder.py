@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,7 +118,8 @@ def write_folder(folder: Path, start: Start) -> list[str]:
         **start.code,
     }
     test = TEST if start.instances else LOADING_TEST
-    files["tests/test_workload.py"] = test.format(folder=shown)
+    # pytest wants another name in each folder that it runs at once.
+    files[f"tests/test_{re.sub(r'[^A-Za-z0-9_]', '_', name)}.py"] = test.format(folder=shown)
     if start.instances:
         files["instances.json"] = _instances(start.instances)
     for path, text in files.items():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ CODE_NAME = re.compile(
 SECONDS = (300_000_000, 4_000_000_000)  # 1979 to 2096, as Unix seconds
 DAYS = (19_000_101, 22_000_101)  # as %Y%m%d
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
+DECIMAL_COMMAS = "numbers with a decimal comma: write them with a point"
 WORDS = 3  # mean number of words from which a column is a text
 
 
@@ -68,10 +70,13 @@ class Guess:
 
 
 def valid_name(name: str) -> str:
-    """Return a column's name, or one made of letters, digits and underscores."""
+    """Return a column's name, or one made of letters, digits and underscores, without accents."""
     if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) and name != "key":
         return name
-    made = re.sub(r"\W+", "_", name.lower(), flags=re.ASCII).strip("_") or "column"
+    plain = "".join(
+        one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one)
+    )
+    made = re.sub(r"\W+", "_", plain.casefold(), flags=re.ASCII).strip("_") or "column"
     return made if made[0].isalpha() and made != "key" else f"c_{made}"
 
 
@@ -168,8 +173,8 @@ def _number(column: Texts, form: str) -> Guess | None:
 
 def _words(column: Texts, num_rows: int) -> Guess:
     texts, unique = column.present, column.num_unique
-    if pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(texts), DECIMAL_COMMA)).as_py():
-        return Guess(column, IGNORED, seen="numbers with a decimal comma: write them with a point")
+    if has_decimal_commas(column):
+        return Guess(column, IGNORED, seen=DECIMAL_COMMAS)
     if _is_list(texts, column):
         argument = f"separator={quoted(LIST_SEPARATOR)}"
         return Guess(column, FEATURE, "Category", argument, f"lists, such as {texts[0].as_py()!r}")
@@ -182,6 +187,12 @@ def _words(column: Texts, num_rows: int) -> Guess:
         return Guess(column, IGNORED, seen="another value in nearly every row: an identifier")
     argument = f"hashed={_size(column)}" if unique > MAX_VOCABULARY else ""
     return Guess(column, FEATURE, "Category", argument, _shares(column))
+
+
+def has_decimal_commas(column: Texts) -> bool:
+    """Return whether all values are numbers with a comma."""
+    trimmed = pc.utf8_trim_whitespace(column.present)
+    return bool(pc.all(pc.match_substring_regex(trimmed, DECIMAL_COMMA)).as_py())
 
 
 def _is_list(texts: pa.Array, column: Texts) -> bool:

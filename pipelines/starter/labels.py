@@ -1,21 +1,40 @@
 """The guess of a label from its column."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.errors import DataError
 from pipelines.starter.columns import LIST_SEPARATOR, Contents, Texts
-from pipelines.starter.guesses import quoted, valid_name
+from pipelines.starter.guesses import DECIMAL_COMMAS, has_decimal_commas, quoted, valid_name
 from trainer.suggest import did_you_mean
 
 BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
 KINDS = (BINARY, CLASSES, MULTILABEL, REGRESSION)
+SEPARATORS = (LIST_SEPARATOR, ";", ",")  # of labels that are said to be lists
 MOST_CLASSES = 20  # whole numbers of more values are a regression
 MOST_TEXTS = 200
 RARE = 20  # rows of a class that may be lacking in the train split
 POSITIVE = (
-    *("yes", "y", "true", "t", "1", "positive", "pos", "churned", "default", "bad", "fraud"),
+    *(
+        "ja",
+        "oui",
+        "si",
+        "sí",
+        "sim",
+        "yes",
+        "y",
+        "true",
+        "t",
+        "1",
+        "positive",
+        "pos",
+        "churned",
+        "default",
+        "bad",
+        "fraud",
+    ),
     *("spam", "malignant", "m", "failed", "failure", "left", ">50k", "high", "good", "survived"),
 )
 
@@ -55,17 +74,23 @@ def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str 
             f"--label {name}: it is {value!r} in all rows, so there is nothing to learn"
         )
     chosen = kind or (BINARY if positive else _kind(column))
-    if chosen == BINARY:
-        return _binary(column, positive)
-    return {CLASSES: _classes, MULTILABEL: _several, REGRESSION: _number}[chosen](column)
+    makers = {CLASSES: _classes, MULTILABEL: _several, REGRESSION: _number}
+    found = _binary(column, positive) if chosen == BINARY else makers[chosen](column)
+    num_missing = contents.num_rows - len(column.present)
+    if not num_missing:
+        return found
+    without = "rows have no label" if chosen == MULTILABEL else "rows lack it and are left out"
+    return replace(found, seen=f"{found.seen}; {num_missing:,} {without}")
 
 
 def _kind(column: Texts) -> str:
+    if has_decimal_commas(column):
+        raise DataError(f"--label {column.name}: it has {DECIMAL_COMMAS}")
     if column.num_unique == 2:  # noqa: PLR2004
         return BINARY
     if column.numbers is not None:
         return CLASSES if column.is_whole and column.num_unique <= MOST_CLASSES else REGRESSION
-    has_sign = pc.match_substring(column.present, LIST_SEPARATOR)
+    has_sign = _contain(column, LIST_SEPARATOR)
     if column.kind == "list" or pc.sum(has_sign).as_py() > len(has_sign) / 5:
         return MULTILABEL
     if column.num_unique > MOST_TEXTS:
@@ -74,6 +99,11 @@ def _kind(column: Texts) -> str:
             " choose another column"
         )
     return CLASSES
+
+
+def _contain(column: Texts, separator: str) -> pa.Array:
+    """Return whether each value that is not missing contains the separator."""
+    return pc.match_substring(column.present, separator)
 
 
 def _binary(column: Texts, positive: str) -> LabelGuess:
@@ -116,11 +146,13 @@ def _classes(column: Texts) -> LabelGuess:
 
 
 def _several(column: Texts) -> LabelGuess:
-    parts = pc.list_flatten(pc.split_pattern(column.present, LIST_SEPARATOR))
+    separator = max(SEPARATORS, key=lambda one: pc.sum(_contain(column, one)).as_py())
+    parts = pc.list_flatten(pc.split_pattern(column.present, separator))
+    num_labels = len(pc.utf8_trim_whitespace(parts).unique())
     return LabelGuess(
         MULTILABEL,
-        f"Multilabel({quoted(valid_name(column.name))}, separator={quoted(LIST_SEPARATOR)})",
-        f"lists of {len(parts.unique())} labels",
+        f"Multilabel({quoted(valid_name(column.name))}, separator={quoted(separator)})",
+        f"lists of {num_labels} labels",
         "{auc: 0.7}",
         "chance: auc 0.5",
     )

@@ -72,9 +72,10 @@ CONVOLVED = """keras.layers.GlobalAveragePooling2D()(
 
 @dataclass
 class Seen:
-    """A feature in some records."""
+    """A feature in some records; an identifier has another value in each."""
 
     dtype: str = ""
+    is_identifier: bool = False
     num_records: int = 0
     lengths: Counter[int] = field(default_factory=Counter)
     values: list[Any] = field(default_factory=list)
@@ -93,7 +94,10 @@ class Seen:
 
 def is_usable(seen: Seen) -> bool:
     """Return whether a model can get a feature: an image, a short text or numbers."""
-    return seen.dtype != "string" or (seen.size == 1 and (seen.is_image or _is_short(seen)))
+    if seen.is_image:
+        return seen.size == 1
+    is_text = seen.dtype == "string"
+    return not seen.is_identifier and (not is_text or (seen.size == 1 and _is_short(seen)))
 
 
 def _is_short(seen: Seen) -> bool:
@@ -102,6 +106,8 @@ def _is_short(seen: Seen) -> bool:
 
 def why_unused(seen: Seen) -> str:
     """Return why a model cannot get a feature."""
+    if seen.is_identifier:
+        return "another value in every record: an identifier"
     return "its number of values differs" if not seen.size else "long texts or several texts"
 
 
@@ -111,7 +117,9 @@ def feature_line(name: str, seen: Seen, num_records: int) -> str:
     default = {"float32": "0.0", "int64": "0", "string": '""'}[seen.dtype]
     is_always = seen.num_records == num_records
     more = "" if is_always else f", default_value={default}"
-    return f"        {quoted(name)}: Values({quoted(seen.dtype)}{shape}{more}),  # {_shown(seen)}"
+    missing = "" if is_always else f"; missing in {num_records - seen.num_records:,} records"
+    note = f"{_shown(seen)}{missing}"
+    return f"        {quoted(name)}: Values({quoted(seen.dtype)}{shape}{more}),  # {note}"
 
 
 def _shown(seen: Seen) -> str:

@@ -2,13 +2,13 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import read_records
 from pipelines.starter.folder import Start
-from pipelines.starter.guesses import quoted, valid_name
+from pipelines.starter.guesses import ID_NAME, MOST_CODES, quoted, valid_name
 from pipelines.starter.keras_script import Script
 from pipelines.starter.labels import BINARY, CLASSES, MOST_CLASSES, MULTILABEL, REGRESSION
 from pipelines.starter.record_text import (
@@ -51,15 +51,12 @@ def start_records(
         )
     target = seen.pop(label)
     chosen, declaration = _declaration(label, target, kind)
+    for name, one in seen.items():
+        one.is_identifier = bool(ID_NAME.search(name.lower())) or one.dtype == "string"
+        one.is_identifier &= one.size == 1 and len(set(one.values)) == num_records > MOST_CODES
     used = {name: one for name, one in seen.items() if one.size and is_usable(one)}
     if not used:
         raise DataError(f"{paths[0]}: no feature but {label} has as many values in each record")
-    outputs = "len(labels)" if chosen in (CLASSES, MULTILABEL) else "1"
-    parts = ",\n".join(f"        {part_line(name, one)}" for name, one in sorted(used.items()))
-    first = sorted(valid_name(name) for name in used)
-    combined = f"inputs[{quoted(first[0])}]"
-    if len(first) > 1:
-        combined = "keras.layers.concatenate(list(inputs.values()))"
     values = Counter(map(str, target.values))
     return Start(
         workload=SOURCE.format(
@@ -72,17 +69,8 @@ def start_records(
             encoded="\n".join(
                 f"        {encoded_line(name, one)}," for name, one in sorted(used.items())
             ),
-            model=script.adapter(combined)
-            if script
-            else MODEL.format(parts=parts, outputs=outputs),
-            features="\n".join(
-                [feature_line(name, one, num_records) for name, one in sorted(used.items())]
-                + [
-                    f"        # {name}: {why_unused(one)}"
-                    for name, one in sorted(seen.items())
-                    if name not in used
-                ]
-            ),
+            model=_model_text(used, chosen, script),
+            features="\n".join(_feature_lines(seen, used, num_records)),
             declaration=declaration,
             seen=f"  # {len(values)} values",
         ),
@@ -92,6 +80,28 @@ def start_records(
         remark=f"the most frequent label has {values.most_common(1)[0][1] / num_records:.1%}",
         code=script.files if script else {},
     )
+
+
+def _model_text(used: Mapping[str, Seen], kind: str, script: Script | None) -> str:
+    """Return the source of the model: the script's, or a net over all features."""
+    if script:
+        first, *others = sorted(valid_name(name) for name in used)
+        combined = "keras.layers.concatenate(list(inputs.values()))"
+        return script.adapter(combined if others else f"inputs[{quoted(first)}]")
+    parts = ",\n".join(f"        {part_line(name, one)}" for name, one in sorted(used.items()))
+    outputs = "len(labels)" if kind in (CLASSES, MULTILABEL) else "1"
+    return MODEL.format(parts=parts, outputs=outputs)
+
+
+def _feature_lines(
+    seen: Mapping[str, Seen], used: Mapping[str, Seen], num_records: int
+) -> Iterator[str]:
+    """Yield the declaration of each used feature, then a comment on each other one."""
+    for name, one in sorted(used.items()):
+        yield feature_line(name, one, num_records)
+    for name, one in sorted(seen.items()):
+        if name not in used:
+            yield f"        # {name}: {why_unused(one)}"
 
 
 def _files(given: Sequence[str]) -> tuple[list[Path], tuple[str, ...]]:

@@ -12,7 +12,17 @@ from components.prepare_examples.raw_data.files import find_files
 from components.prepare_examples.tables.columns import normal_form
 from pipelines.starter.columns import LIST_SEPARATOR, Contents, Texts, read_columns
 from pipelines.starter.folder import Start
-from pipelines.starter.guesses import FEATURE, GROUP, IGNORED, KEY, Guess, guess, quoted, valid_name
+from pipelines.starter.guesses import (
+    DECIMAL_COMMAS,
+    FEATURE,
+    GROUP,
+    IGNORED,
+    KEY,
+    Guess,
+    guess,
+    quoted,
+    valid_name,
+)
 from pipelines.starter.keras_script import Script
 from pipelines.starter.labels import REGRESSION, LabelGuess, guess_label
 from trainer.json_types import Json
@@ -73,7 +83,10 @@ def start_table(
         instances=[_instance(guesses, row) for row in range(NUM_INSTANCES)],
         prepare=prepare,
         code=script.files if script else {},
-        notes=tuple(f"{name}: {hint}" for name, hint in hints.items() if hint),
+        notes=(
+            *(f"{name}: {hint}" for name, hint in hints.items() if hint),
+            *(f"{one.column.name}: {one.seen}" for one in guesses if one.seen == DECIMAL_COMMAS),
+        ),
     )
 
 
@@ -113,7 +126,7 @@ def _source(
     kinds |= {"combine"} if script and not script.takes_inputs else set()
     rows = "all" if contents.is_whole else "the first"
     lines = [
-        f'"""{column.name} from {len(features)} features.',
+        f'"""{column.name} from {len(features)} feature{"s" * (len(features) > 1)}.',
         "",
         f"Written by `trainyard new` from {rows} {contents.num_rows:,} rows. Comments say what was"
         " seen.",

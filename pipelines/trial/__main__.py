@@ -18,6 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("reference", help="as of --workload of the trainer")
     parser.add_argument("--train", default="{}", help="settings of the trainer, a JSON object")
     parser.add_argument("--prepare", default="{}", help="settings of preparing, a JSON object")
+    parser.add_argument("--thresholds", default="{}", help="of metrics, a JSON object")
     parser.add_argument("--data-dir", default="", help="folder of the workload's downloaded data")
     arguments = parser.parse_args(argv)
     # What the user's code prints goes to stderr, also what it does so below Python.
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.reference,
             train=train,
             options=options,
+            thresholds=json.loads(arguments.thresholds),
             folder=Path(folder),
             data_dir=arguments.data_dir,
         )

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.config import RunConfig
+from components.prepare_examples.dates.patterns import without_dates
+from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Project, Snapshot, copy_code, project_of
 from pipelines.projects.requirements import check_requirements
 from pipelines.projects.run_file import place_of, try_run_file
@@ -64,7 +65,7 @@ def check(reference: str, *, data_root: str = "") -> Iterator[Finding]:
         yield _localized(_check_requirements(project.requirements), project)
     with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder:
         options = config.prepare_options()
-        data = (*options.files, options.schema, options.baseline)
+        data = (*without_dates(options.files), options.schema, options.baseline)
         # As in a run, the code is a copy, which lacks what a run would leave out.
         copied = Path(folder, project.name)
         copy_code(project, copied, data=data)
@@ -106,6 +107,7 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
     command = [
         *(*COMMAND, str(snapshot.folder) if snapshot else config.workload),
         *("--train", json.dumps(config.train), "--prepare", json.dumps(options)),
+        *("--thresholds", json.dumps(config.thresholds)),
         *(("--data-dir", f"{checked.data_root}/{config.name}") if checked.data_root else ()),
     ]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -141,11 +143,14 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
 def _with_place_in_run_file(
     finding: Finding, config: RunConfig, snapshot: Snapshot | None
 ) -> Finding:
-    """Return the finding with the line of run.yaml of each setting of the trainer that it names."""
+    """Return the finding with the line of run.yaml of each setting or threshold that it names."""
     path = snapshot.project.run_file if snapshot else None
 
     def place(problem: str) -> str:
         flag = re.match(r"--([\w.-]+\w)", problem)
+        metric = re.match(r"thresholds\.([^:\s]+)", problem)
+        if metric and path and metric[1] in config.thresholds:
+            return place_of(metric[0], config.thresholds[metric[1]], path) + problem
         if not flag or not path:
             return problem
         name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from components.evaluate.thresholds import check_metrics, read_limits
+from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.declarations import IMAGE_FOLDER, TABLE, kind_of
 from components.prepare_examples.images.folder_step import find_root
 from components.prepare_examples.options import PrepareOptions
@@ -42,6 +44,7 @@ class Trial:
         reference: of the workload, as `load_workload` takes it.
         train: settings of the trainer.
         options: settings of preparing.
+        thresholds: of metrics, by name.
         folder: an empty folder.
         data_dir: of the data that the workload's source downloads; default: as preparing has it.
     """
@@ -53,9 +56,10 @@ class Trial:
         train: Json,
         options: PrepareOptions,
         folder: Path,
+        thresholds: Json | None = None,
         data_dir: str = "",
     ):
-        self._data_dir = data_dir
+        self._data_dir, self._thresholds = data_dir, thresholds or {}
         self._reference, self._train, self._options = reference, train, options
         self._examples, self._output = folder / "examples", folder / "out"
         self._examples.mkdir()
@@ -63,6 +67,7 @@ class Trial:
         self._sample: Sample | None = None
         self._workload: Workload | None = None
         self._job: Any = None
+        self._metrics: list[str] = []
         self._devices: list[str] = []
 
     def findings(self) -> Iterator[Finding]:
@@ -71,6 +76,7 @@ class Trial:
             "declaration": (self._declare, ()),
             "data": (self._read, ("declaration",)),
             "model": (self._build, ("declaration",)),
+            **({"thresholds": (self._judge, ("model",))} if self._thresholds else {}),
             "training": (self._fit, ("model",)),
             "predictions": (self._predict, ("training",)),
         }
@@ -137,7 +143,7 @@ class Trial:
         return sample.detail
 
     def _sample_of(self, workload: Workload) -> Sample:
-        kind, options = kind_of(workload), self._options
+        kind, options = kind_of(workload), resolve(self._options, run_moment(self._options))
         data_dir = local_path(data_folder(self._reference, self._data_dir))
         if kind == IMAGE_FOLDER:
             root = find_root(workload, data_dir, options)
@@ -159,25 +165,40 @@ class Trial:
         if self._sample is None:
             raise _NotPossibleError("needs data")
         self._open_devices()
+        from trainer.serving.evaluate import evaluated_names
         from trainer.training.job import make_job
-        from trainer.training.model import FlatModel, build_served_model
-        from trainer.training.objective import Objective
+        from trainer.training.model.flat_model import FlatModel, build_served_model
+        from trainer.training.model.objective import Objective
 
         config = self._config(self._sample.num_examples)
         folders = resolve_folders(config.output_dir, {})
         self._job = make_job(config, parse_tf_config(None), folders, threading.Event())
         workload = self._job.workload
         model = FlatModel(build_served_model(workload, config))
-        Objective(workload, model, batch_size=config.batch_size).check_parts()
+        objective = Objective(workload, model, batch_size=config.batch_size)
+        objective.check_parts()
+        names = [*objective.metric_names(), *evaluated_names(workload)]
+        self._metrics = list(dict.fromkeys(names))
         name = config.model or workload.default_model
         return f"{name}, {model.keras.count_params():,} weights"
+
+    def _judge(self) -> str:
+        problems = []
+        for limit in read_limits(self._thresholds):
+            try:
+                check_metrics([limit], self._metrics, owner="the model")
+            except ConfigError as error:
+                problems.append(str(error))
+        if problems:
+            raise ProblemsError(*problems)
+        return f"of {', '.join(self._thresholds)}"
 
     def _open_devices(self) -> None:
         """Import TensorFlow and set up its devices, before any operation."""
         if self._devices:
             return
         tensorflow_logs.import_tensorflow()
-        from trainer.training.devices import open_devices
+        from trainer.training.model.devices import open_devices
 
         self._devices = open_devices("single", cpu_devices=1)
 

@@ -2,13 +2,18 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from components.endpoint.deployments import undeploy_idle
 from components.endpoint.ensure import ensure_endpoint
-from components.labels import BILLING_LABEL, CANDIDATE, RUN_LABEL, STATE_LABEL
+from components.labels import BILLING_LABEL, CANDIDATE, CHALLENGER, RUN_LABEL, STATE_LABEL
+from components.model_version.champion import Champion, find_champion
+from components.model_version.component import record_evaluation
+from components.model_version.history import history_of
 from components.model_version.registry import (
+    add_alias,
     find_model,
     is_candidate,
     list_versions,
@@ -98,7 +103,7 @@ def record_run(service, api):
     A task without outputs was interrupted.
     """
 
-    def do(run: str, tasks: dict[str, dict | None]) -> str:
+    def do(run: str, tasks: dict[str, dict | None], **parameters: str) -> str:
         name = f"{api.parent}/pipelineJobs/{run}"
         billing_id = f"bill-{run}"
         job = {
@@ -106,7 +111,9 @@ def record_run(service, api):
             "state": "PIPELINE_STATE_FAILED",
             "createTime": "2026-01-01T00:00:00Z",
             "labels": {BILLING_LABEL: billing_id},
-            "runtimeConfig": {"parameterValues": {"model_name": "tiny", "endpoint_name": "digits"}},
+            "runtimeConfig": {
+                "parameterValues": {"model_name": "tiny", "endpoint_name": "digits", **parameters}
+            },
         }
         folder = service.root / "pipelines" / run
         folder.mkdir(parents=True)
@@ -188,6 +195,78 @@ def test_promotion_moves_the_aliases_and_undeploys_the_replaced_version(api, ver
     assert not any(is_candidate(one) for one in versions)
     described = {one["versionDescription"] for one in versions}
     assert described == {"rmse 2.5 is at most 3; r2 0.7 is at least 0.5"}
+
+
+def test_the_champion_is_the_default_version_that_was_promoted(api, version):
+    assert find_champion(api, "tiny") == Champion()
+    first = version(run="run-1")
+    assert find_champion(api, "tiny") == Champion()
+
+    set_default(api, first)
+    version(run="run-2", parent=first.unversioned)
+
+    folder = api.get(first.name)["artifactUri"]
+    assert find_champion(api, "tiny") == Champion(version=first.name, model_uri=folder)
+
+
+def test_a_challenger_stays_beside_the_default_version_until_it_is_promoted(
+    api, version, record_run, tmp_path
+):
+    first = version(run="run-1")
+    set_default(api, first)
+    labels = {STATE_LABEL: CHALLENGER, BILLING_LABEL: record_run("run-2", {})}
+    second = version(run="run-2", parent=first.unversioned, **labels)
+    add_alias(api, second, "challenger")
+
+    path = tmp_path / "summary.json"
+    where = {"run": "run-2", "keep_endpoint": False, "summary_path": str(path)}
+    end_run(api, **where, state="SUCCEEDED", error="")
+
+    assert json.loads(path.read_text())["model_version"] == ""
+    assert aliases(api, first.unversioned) == {"1": ["default"], "2": ["challenger"]}
+    assert find_champion(api, "tiny").version == first.name
+    set_default(api, second)
+    assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["challenger", "default"]}
+    assert find_champion(api, "tiny").version == second.name
+
+
+def test_an_evaluation_is_attached_to_its_version_with_the_reasons(api, version, tmp_path):
+    first = version(run="run-1")
+    champion = {"version": "projects/p/locations/l/models/5@2", "metrics": {"auc": 0.7}}
+    content = {
+        "label_kind": "Binary",
+        "labels": ["no", "yes"],
+        "num_examples": 8,
+        "metrics": {"auc": 0.75, "loss": 0.5, "pr_auc": None, "accuracy": 0.8},
+        "confusion": [[3, 1], [0, 4]],
+        "champion": champion,
+        **{"baseline": None, "gain": None, "slices": [], "checks": []},
+    }
+    (tmp_path / "evaluation").write_text(json.dumps(content))
+
+    name = record_evaluation.python_func(
+        project=api.project,
+        location=api.location,
+        model=SimpleNamespace(metadata={"resourceName": first.name}),
+        evaluation=SimpleNamespace(path=str(tmp_path / "evaluation")),
+        verdict="passed",
+        reasons="auc 0.75 is at least 0.7\nauc is better",
+    )
+
+    found = api.get(name)
+    assert found["metricsSchemaUri"].endswith("/classification_metrics_1.0.0.yaml")
+    assert found["metrics"] == {
+        "auRoc": 0.75,
+        "logLoss": 0.5,
+        "confusionMatrix": {
+            "annotationSpecs": [{"displayName": "no"}, {"displayName": "yes"}],
+            "rows": [[3, 1], [0, 4]],
+        },
+    }
+    assert found["metadata"]["champion"] == champion
+    assert found["metadata"]["verdict"] == "passed"
+    described = api.get(first.name)["versionDescription"]
+    assert described == "auc 0.75 is at least 0.7; auc is better"
 
 
 def test_a_version_that_was_not_promoted_never_becomes_previous(api, version):
@@ -273,7 +352,14 @@ def test_an_endpoint_that_served_before_serves_the_promoted_version_after(
     assert deployed_versions(api, endpoint) == (["1"] if served == "yes" else [])
 
 
-def test_a_promotion_that_was_interrupted_is_completed(api, version, deploy, record_run):
+@pytest.mark.parametrize(
+    ("release", "deployed"),
+    [("{}", ["2"]), ('{"keep_previous": true}', ["1", "2"])],
+    ids=["default", "keep previous"],
+)
+def test_a_promotion_that_was_interrupted_is_completed(
+    api, version, deploy, record_run, *, release, deployed
+):
     endpoint = endpoint_name(api, run="run-0")
     first = version(run="run-1")
     deploy(first, endpoint)
@@ -288,13 +374,16 @@ def test_a_promotion_that_was_interrupted_is_completed(api, version, deploy, rec
             UPLOAD: {"model": {"resourceName": second.name}},
             ENDPOINT: {"endpoint": {"resourceName": endpoint, "servedBefore": "yes"}},
         },
+        release=release,
     )
 
     teardown(api, run="run-2")
     teardown(api, run="run-2")
 
     assert aliases(api, first.unversioned) == {"1": ["previous"], "2": ["default"]}
-    assert deployed_versions(api, endpoint) == ["2"]
+    assert deployed_versions(api, endpoint) == deployed
+    last = history_of(list_versions(api, first.unversioned))[-1]
+    assert (last.version, last.cause, last.run) == ("2", "promoted", "run-2")
 
 
 def test_a_version_that_was_rolled_back_is_not_promoted_again(api, version, record_run):
@@ -397,5 +486,5 @@ def test_the_report_of_a_scheduled_run_draws_its_own_training(api, record_run, t
     )
 
     page = (tmp_path / "report.html").read_text()
-    assert page.count("<svg") == 2
+    assert page.count('class="plot"') == 2
     assert "chief/0" in page

@@ -4,12 +4,14 @@ import pytest
 
 from components.plan_training.prices import read_prices
 from components.yaml_text import YamlError, load_documents, load_yaml
-from pipelines.config import mnist, read_cluster, with_settings
+from pipelines.config.built_in import mnist
+from pipelines.config.cluster_files import read_cluster
+from pipelines.config.settings import with_settings
 from pipelines.package.spec import read_package_file
 from pipelines.runs.submit import plan_run
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
-from tests.support.packages import package
+from tests.support.data.packages import package
 from trainer.errors import ClusterError, ConfigError
 
 pytestmark = pytest.mark.fast

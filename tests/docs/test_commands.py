@@ -6,6 +6,9 @@
 import os
 import re
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from pipelines.target.places import LOCAL_PROJECT
 from tests.docs.pages import (
     OLD_COMMANDS,
     PAGES,
+    RETRAINING,
     ROOT,
     YOUR_OWN,
     Command,
@@ -26,22 +30,30 @@ from tests.docs.pages import (
     table_rows,
 )
 from tests.docs.runner import Runner, write_instances
-from tests.support.service import SERVER_SCRIPT
+from tests.support.servers.service import (
+    PRELOAD_KFP,
+    SERVER_SCRIPT,
+    RunningService,
+    running_service,
+)
 
 pytestmark = pytest.mark.timeout(180)
 
 PARENT = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1"
 SERVER = SERVER_SCRIPT
 JOB = """
-import os, pathlib, time
+import os, pathlib
 print("begins")
 folder = pathlib.Path(os.environ["AIP_MODEL_DIR"])
 folder.mkdir(parents=True, exist_ok=True)
 (folder / "saved_model.pb").touch()
 (folder / "workload.json").write_text('{"workload": "mnist", "facts": {}}')
-time.sleep(SECONDS)
 """
+LONG_JOB = "import time; time.sleep(100)"
 IMAGE = "us-central1-docker.pkg.dev/p/repository/trainyard:1"
+CHANGING = re.compile(
+    r"(jobs|runs) (cancel|delete)|models (delete|upload)|endpoints delete|schedule (pause|delete)"
+)
 SCHEDULE = """\
 package: ../nap.yaml
 cron: "0 3 * * *"
@@ -64,35 +76,80 @@ def page(request):
     return request.param
 
 
+@dataclass(frozen=True)
+class Scene:
+    """A service with something in it, in a folder.
+
+    Args:
+        names: Placeholders of the pages, such as JOB_ID, and their values in the service.
+    """
+
+    folder: Path
+    service: RunningService
+    names: dict[str, str]
+
+
+@contextmanager
+def prepared_scene(folder: Path, text: str) -> Iterator[Scene]:
+    """Serve what a page's text needs: a job, one to cancel, a model at an endpoint, a run."""
+    names = {"RUN": "nap-1", "SCHEDULE": "nap", "DIR": "service", "IMAGE": IMAGE}
+    with running_service(folder / "vertex", *PRELOAD_KFP) as service:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+            if "jobs cancel" in text:
+                names["LONG_JOB"] = start_job(service, LONG_JOB)
+            names["JOB"] = start_job(service, JOB)  # the newest of the name
+            if re.search(r"trainyard (models|endpoints)", text):
+                serve_mnist(service)
+            if re.search(r"\bRUN\b|trainyard schedule", text):
+                run_and_schedule()
+            assert main(["jobs", "wait", names["JOB"]]) == 0
+        yield Scene(folder, service, names)
+
+
+@pytest.fixture(scope="module")
+def shared_scene(tmp_path_factory):
+    """Return the scene of all pages whose commands leave it as it is."""
+    texts = [page.read_text() for page in PAGES if not is_changing(page)]
+    with prepared_scene(tmp_path_factory.mktemp("scene"), "\n".join(texts)) as scene:
+        yield scene
+
+
 @pytest.fixture
-def runner(page, service, tmp_path, *, monkeypatch, tiny_mnist, tiny_cifar10, taxi_rows, write_csv):
-    """A folder with the pages' files, and a service with jobs, a model, an endpoint and runs."""
+def scene(page, request):
+    """Return the shared scene, or one of the page alone if its commands change it."""
+    if not is_changing(page):
+        yield request.getfixturevalue("shared_scene")
+        return
+    folder = request.getfixturevalue("tmp_path") / "scene"
+    folder.mkdir()
+    with prepared_scene(folder, page.read_text()) as scene:
+        yield scene
+
+
+def is_changing(page: Path) -> bool:
+    """Return whether a page has commands that change or remove what the service holds."""
+    return bool(CHANGING.search(page.read_text()))
+
+
+@pytest.fixture
+def runner(page, scene, tmp_path, *, monkeypatch, tiny_mnist, tiny_cifar10, taxi_rows, write_csv):
+    """A folder with the page's files, and the scene's service."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+    monkeypatch.setenv(EMULATOR_VARIABLE, scene.service.url.removeprefix("http://"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     for variable in ("TF_CONFIG", "GOOGLE_CLOUD_PROJECT", "TRAINYARD_PIPELINE_ROOT"):
         monkeypatch.delenv(variable, raising=False)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     Path("dist").mkdir()
     Path("dist/mnist.yaml").symlink_to(ROOT / "tests/pipelines/package/golden/mnist.yaml")
+    for name in ("schedules", ".trainyard"):
+        if (scene.folder / name).exists():
+            Path(name).symlink_to(scene.folder / name)
     write_files(page)
-    jobs = {
-        name: start_job(service, JOB.replace("SECONDS", seconds))
-        for name, seconds in (("LONG_JOB", "100"), ("JOB", "1"))
-    }
-    assert main(["jobs", "wait", jobs["JOB"]]) == 0
-    serve_mnist(service)
-    if re.search(r"\bRUN\b|trainyard schedule", page.read_text()):
-        run_and_schedule()
-    names = {
-        **jobs,
-        "RUN": "nap-1",
-        "SCHEDULE": "nap",
-        "DIR": "service",
-        "IMAGE": IMAGE,
-        "TRIPS": str(write_csv(taxi_rows())),
-    }
-    (tmp_path / "out").symlink_to(tmp_path / "job", target_is_directory=True)
+    names = {**scene.names, "TRIPS": str(write_csv(taxi_rows()))}
+    (tmp_path / "out").symlink_to(scene.folder / "job", target_is_directory=True)
     runner = Runner(names=names, raw={"mnist": tiny_mnist(), "cifar10": tiny_cifar10()})
     environment = dict(os.environ)
     yield runner
@@ -105,7 +162,7 @@ def write_files(page: Path) -> None:
     """Write the files of the page about the user's own data; of others the customers."""
     rows = [f"{at},{at % 7},{'yes' if at % 3 else 'no'}\n" for at in range(60)]
     Path("customers.csv").write_text("".join(["customer_id,visits,churned\n", *rows]))
-    for name, text in files_of(page).items() if page == YOUR_OWN else ():
+    for name, text in files_of(page).items() if page in (YOUR_OWN, RETRAINING) else ():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(text)
 

@@ -8,7 +8,7 @@ import pytest
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from pipelines.cli import main
 from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
-from tests.support.service import RunningService
+from tests.support.servers.service import RunningService
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
 from components.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
 from components.vertex.resource_name import ResourceName  # noqa: E402
 from pipelines import resources  # noqa: E402
-from pipelines.config import mnist  # noqa: E402
+from pipelines.config.built_in import mnist  # noqa: E402
 from pipelines.jobs.log import job_log_lines, last_line  # noqa: E402
 from pipelines.jobs.request import create_job, job_request  # noqa: E402
 from pipelines.jobs.view import jobs_table  # noqa: E402
@@ -30,8 +30,8 @@ from pipelines.runs.facts import newest_runs  # noqa: E402
 from pipelines.runs.request import create_run, run_request  # noqa: E402
 from pipelines.schedules import differences as schedules  # noqa: E402
 from pipelines.serving.instances import Instance, predict  # noqa: E402
-from tests.support.recorder import PARENT, recording  # noqa: E402
-from tests.support.sdk_requests import (  # noqa: E402
+from tests.support.servers.recorder import PARENT, recording  # noqa: E402
+from tests.support.servers.sdk_requests import (  # noqa: E402
     ACCOUNT,
     INSTANCES,
     LABELS,

@@ -23,7 +23,7 @@ from pathlib import Path
 from components.vertex.api import VertexApi, connect
 from pipelines.kinds import JOB
 from tests.conftest import write_mnist
-from tests.support.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.forks import EVERYTHING, Fork, forks_with
 from tests.whole_runs.test_whole_run import PRELOAD, Home
 
 FAULTS = "any=0.1;late-seconds=0.5"

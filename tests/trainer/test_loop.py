@@ -33,34 +33,33 @@ def train(examples_dir, out, *, should_stop=False, **settings):
     return load_predictor(str(out / "model"))
 
 
-def test_a_resumed_job_ends_with_the_weights_of_an_uninterrupted_one(examples_dir, tmp_path):
+def test_a_job_resumed_or_started_over_ends_with_the_weights_of_an_uninterrupted_one(
+    examples_dir, tmp_path, caplog
+):
+    caplog.set_level("INFO")
     images = np.random.default_rng(1).integers(0, 256, (5, 784)).tolist()
-    whole = train(examples_dir, tmp_path / "whole", steps_per_call=10)
+
+    def probabilities(name, **settings):
+        predictor = train(examples_dir, tmp_path / name, steps_per_call=10, **settings)
+        return [row["probabilities"] for row in predictor.predict(images)]
+
+    whole = probabilities("whole")
     with pytest.raises(Preempted, match="step 10 is saved"):
-        train(examples_dir, tmp_path / "halves", steps_per_call=10, should_stop=True)
-    halves = train(examples_dir, tmp_path / "halves", steps_per_call=10)
-    np.testing.assert_allclose(
-        *([row["probabilities"] for row in one.predict(images)] for one in (whole, halves)),
-        atol=1e-6,
-    )
+        probabilities("halves", should_stop=True)
+    np.testing.assert_allclose(probabilities("halves"), whole, atol=1e-6)
+    assert "resuming from step 10" in caplog.text
+    caplog.clear()
+    np.testing.assert_allclose(probabilities("halves", fresh=True), whole, atol=1e-6)
+    assert "resuming" not in caplog.text
 
 
 def test_checkpoints_are_saved_by_seconds(examples_dir, tmp_path, monkeypatch):
     half_seconds = (0.5 * count for count in range(1000))
     clock = SimpleNamespace(monotonic=lambda: next(half_seconds))
-    monkeypatch.setattr("trainer.training.results.time", clock)
+    monkeypatch.setattr("trainer.training.results.results.time", clock)
 
     often = {"checkpoint_every_seconds": 1, "checkpoint_every_steps": 1, "keep_checkpoints": 100}
     train(examples_dir, tmp_path, steps_per_call=1, **often)
 
     saved = [checkpoint.step for checkpoint in list_checkpoints(str(tmp_path / "checkpoints"))]
     assert saved[:3] == [2, 4, 6], "each step takes half a second of this clock"
-
-
-def test_fresh_starts_over(examples_dir, tmp_path, caplog):
-    caplog.set_level("INFO")
-    train(examples_dir, tmp_path)
-    train(examples_dir, tmp_path, fresh=True)
-    assert "resuming" not in caplog.text
-    train(examples_dir, tmp_path)
-    assert "resuming from step 20" in caplog.text

@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-from tests.support.evaluation import evaluate
+from tests.support.data.evaluation import evaluate
 from trainer.runtime.progress import parse_progress
 
 pytestmark = pytest.mark.timeout(120)

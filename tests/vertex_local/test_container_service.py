@@ -13,9 +13,9 @@ import pytest
 import yaml
 from kfp import compiler, dsl
 
-from tests.support.docker_command import docker
-from tests.support.service import SERVE, SERVER_SCRIPT, running_service
-from tests.support.waiting import wait_until
+from tests.support.processes.docker_command import docker
+from tests.support.processes.waiting import wait_until
+from tests.support.servers.service import SERVE, SERVER_SCRIPT, running_service
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -16,9 +16,9 @@ import pytest
 import yaml
 from kfp import compiler, dsl
 
-from tests.support.seen import await_end_of, running
-from tests.support.service import SERVE
-from tests.support.waiting import wait_until
+from tests.support.processes.seen import await_end_of, running
+from tests.support.processes.waiting import wait_until
+from tests.support.servers.service import SERVE
 from vertex_local.machine import files, linux
 from vertex_local.processes import group as processes
 from vertex_local.processes import leftovers, pid_namespace
@@ -297,10 +297,11 @@ def tree_of(pid: int) -> set[psutil.Process]:
     return {process, *process.children(recursive=True)}
 
 
-@pytest.mark.parametrize("shell", ["child", "own-session"])
-@pytest.mark.parametrize("who", ["service and supervisors", "all"])
+@pytest.mark.parametrize(
+    ("who", "shell"), [("service and supervisors", "own-session"), ("all", "child")]
+)
 def test_without_namespaces_the_next_start_ends_leftover_processes(
-    refused, refusing, marker, shell, who
+    refused, refusing, marker, who, shell
 ):
     refused.do("POST", "customJobs", shell_job(SHELLS[shell].format(marker)))
     await_sleeps(marker)

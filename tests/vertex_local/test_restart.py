@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.seen import is_running
-from tests.support.waiting import wait_until
+from tests.support.processes.seen import is_running
+from tests.support.processes.waiting import wait_until
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A schedule's nights on a service whose days take seconds, with a client at its endpoint."""
 
+import datetime
 import json
 import os
 import re
@@ -15,26 +16,38 @@ import pytest
 import requests
 import yaml
 
-from tests.support.forks import EVERYTHING, forks_with
-from tests.support.waiting import wait_until
+from components.labels import SCHEDULE_LABEL
+from components.run_summary.summary import summarize
+from tests.support.processes.forks import EVERYTHING, forks_with
+from tests.support.processes.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 PATIENT = {"timeout_seconds": 300, "poll_seconds": 0.2}
 COMMAND_TIMEOUT_SECONDS = 180
 COLLECTIONS = "projects/local/locations/us-central1"
 NUM_NIGHTS = 2
+NUM_DAYS = 60  # more than pass on the fast clock before both nights have started
 PAUSE_SECONDS = 0.05
 CLOCK_SPEED = 17280  # a day takes five seconds
 
 
+def write_days(write_csv, rows: list[dict[str, str]]) -> None:
+    """A file of trips for each day, of which the fares tell the day."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    for number in range(NUM_DAYS):
+        day = today + datetime.timedelta(days=number - 2)
+        write_csv([{**row, "fare": str(10 + number % 9)} for row in rows], f"{day}.csv")
+
+
 @pytest.fixture
 def home(tmp_path, monkeypatch, taxi_rows, write_csv):
-    """A folder with state, temp files, and a schedule file for taxi on a few trips."""
+    """A folder with state, temp files, and a schedule file for taxi on a few trips of each day."""
     monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
     (tmp_path / "tmp").mkdir()
     (tmp_path / "schedules").mkdir()
+    write_days(write_csv, taxi_rows(200))
     nightly = {
         "workload": "taxi",
         "cron": "0 3 * * *",
@@ -43,10 +56,12 @@ def home(tmp_path, monkeypatch, taxi_rows, write_csv):
         "queue": True,
         "cache": False,
         "parameters": {
-            "prepare.files": [str(write_csv(taxi_rows(200)))],
+            "prepare.files": [f"{tmp_path}/{{run_date:%Y-%m-%d}}.csv"],
+            "prepare.baseline": "previous",
             "train.epochs": 1,
             "thresholds.auc": 0,
             "thresholds.accuracy": 0,
+            "gate.baseline": "none",
         },
     }
     (tmp_path / "schedules" / "taxi-nightly.yaml").write_text(yaml.safe_dump(nightly))
@@ -77,12 +92,16 @@ def serving(home) -> Iterator[str]:
         process.wait(COMMAND_TIMEOUT_SECONDS)
 
 
-def resources(url: str, path: str) -> list[dict]:
+def resource(url: str, name: str) -> dict:
     with requests.Session() as session:
         session.trust_env = False
-        answer = session.get(f"{url}/v1/{COLLECTIONS}/{path}", timeout=30)
+        answer = session.get(f"{url}/v1/{name}", timeout=30)
     assert answer.ok, answer.text
-    [found] = answer.json().values()
+    return answer.json()
+
+
+def resources(url: str, path: str) -> list[dict]:
+    [found] = resource(url, f"{COLLECTIONS}/{path}").values()
     return found
 
 
@@ -118,6 +137,7 @@ def check_nights(url: str) -> None:
     nights = sorted(run["name"][-14:] for run in runs)
     assert len(set(nights)) == NUM_NIGHTS
     assert all(re.fullmatch(r"\d{8}0[89]0000", night) for night in nights), nights
+    check_dates(url, [run["name"] for run in runs])
     assert aliases(url) == {"1": ["previous"], "2": ["default"]}
     [endpoint] = resources(url, "endpoints")
     assert [one["modelVersionId"] for one in endpoint["deployedModels"]] == ["2"]
@@ -125,6 +145,20 @@ def check_nights(url: str) -> None:
     assert [job["state"] for job in jobs] == NUM_NIGHTS * ["JOB_STATE_SUCCEEDED"]
     listed = trainyard("schedule", "list")
     assert re.search(rf"taxi-nightly +COMPLETED .* {NUM_NIGHTS} of {NUM_NIGHTS}", listed), listed
+
+
+def check_dates(url: str, names: list[str]) -> None:
+    """Checks that each night read the file of its own date, in the schedule's time zone."""
+    inputs = []
+    for name in names:
+        run = resource(url, name)
+        found = summarize(run)
+        assert run["name"][-14:-6] == found.run_time[:10].replace("-", "")
+        assert found.run_time[11:16] == "03:00"
+        inputs.append(found.data_digest)
+    assert len(set(inputs)) == NUM_NIGHTS
+    newest = summarize(resource(url, max(names)))
+    assert any(line.startswith("fare: ") for line in newest.drift), newest.drift
 
 
 def aliases(url: str) -> dict[str, list[str]]:
@@ -159,10 +193,10 @@ class Client(threading.Thread):
         self.join(COMMAND_TIMEOUT_SECONDS)
 
 
-def write_paused(home, name: str, *, seed: int, auc: float = 0) -> None:
+def write_paused(home, name: str, *, auc: float = 0) -> None:
     """A schedule that starts runs on request only."""
     schedule = yaml.safe_load((home / "schedules" / "taxi-nightly.yaml").read_text())
-    schedule["parameters"] |= {"train.seed": seed, "thresholds.auc": auc}
+    schedule["parameters"] |= {"train.seed": 5, "thresholds.auc": auc}
     schedule |= {"paused": True, "cache": True}
     (home / "schedules" / f"{name}.yaml").write_text(yaml.safe_dump(schedule))
 
@@ -190,8 +224,8 @@ def await_end(url: str, run: str) -> None:
 
 
 def test_an_endpoint_answers_every_request_through_nights_and_failed_runs(home):
-    write_paused(home, "gated", seed=4, auc=1.1)
-    write_paused(home, "killed", seed=5)
+    write_paused(home, "killed")
+    write_paused(home, "gated", auc=1.1)  # with the examples and the training of the killed one
     assert "created" in trainyard("schedule", "apply", str(home / "schedules"))
     with serving(home) as url:
         client = Client(url, await_first_night(url))
@@ -199,10 +233,11 @@ def test_an_endpoint_answers_every_request_through_nights_and_failed_runs(home):
         try:
             await_nights(url)
             check_nights(url)
-            trainyard("schedule", "run-now", "gated", "--wait", code=3)
             run = trainyard("schedule", "run-now", "killed").split()[0]
             kill_before_promotion(home, run)
             await_end(url, run)
+            trainyard("schedule", "run-now", "gated", "--wait", code=3)
+            check_that_nothing_is_new(home, url)
         finally:
             client.stop()
 
@@ -212,6 +247,27 @@ def test_an_endpoint_answers_every_request_through_nights_and_failed_runs(home):
         assert client.versions[-1] == "2"
         assert aliases(url) == {"1": ["previous"], "2": ["default"]}
     assert_nothing_is_left(home)
+
+
+def check_that_nothing_is_new(home, url: str) -> None:
+    """Checks that a run with the last night's date and a trigger ends before its data step."""
+    last = max(run["name"][-14:-6] for run in resources(url, "pipelineJobs") if is_of_nights(run))
+    settings = {
+        "prepare.files": f"{home}/{{run_date:%Y-%m-%d}}.csv",
+        "prepare.run_date": f"{last[:4]}-{last[4:6]}-{last[6:]}",
+        "trigger.new_files": "true",
+    }
+    words = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
+    assert "the data is that of version 2" in trainyard("run", "taxi", *words)
+    newest = max(resources(url, "pipelineJobs"), key=lambda run: run["createTime"])
+    found = summarize(resource(url, newest["name"]))
+    assert found.outcome == "nothing-new"
+    ran = {task["name"] for task in found.tasks if task["state"] == "SUCCEEDED"}
+    assert ran == {"find-champion", "fingerprint-input", "teardown"}
+
+
+def is_of_nights(run: dict) -> bool:
+    return run["labels"].get(SCHEDULE_LABEL) == "taxi-nightly"
 
 
 def assert_nothing_is_left(home) -> None:

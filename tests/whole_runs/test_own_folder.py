@@ -1,5 +1,5 @@
 """Folders of users to served models: one whose modules have the names of ours and Python's, and
-the first one of docs/your-own.md, as `trainyard new` writes it.
+those of docs/your-own.md, as `trainyard new` writes it, and docs/retraining.md.
 """
 
 import json
@@ -8,11 +8,13 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import YOUR_OWN, commands_of, files_of
+from tests.docs.pages import RETRAINING, YOUR_OWN, commands_of, files_of
+from tests.support.processes.forks import EVERYTHING, forks_with
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -56,6 +58,7 @@ prepare: {files: [data/customers.csv]}
 train: {epochs: 2, batch_size: 32}
 model: {units: 8}
 thresholds: {rmse: {at_most: 1000}}
+gate: {baseline: none}
 """
 HIDING = ("json", "kfp", "statistics", "trainer", "vertex_local")
 
@@ -82,8 +85,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(tmp_path: Path):
-    """Run an installed command in a folder; return its output."""
+def installed(tmp_path: Path):
+    """Run an installed command in a folder, as users do; return its output."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     variables |= {"TRAINYARD_DIR": str(tmp_path / "state")}
 
@@ -100,14 +103,38 @@ def call(tmp_path: Path):
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    return run
+
+
+@pytest.fixture
+def trainyard(tmp_path: Path):
+    """Run a `trainyard` command in `tmp_path` by a fork; return its output."""
+    state = tmp_path / "state"
+
+    def run(*arguments: str, module: str = "pipelines.cli", code: int = 0) -> str:
+        process = forks_with(*EVERYTHING).start(
+            ["python", "-m", module, *arguments],
+            log_path=Path(tempfile.mkstemp(dir=tmp_path)[1]),
+            cwd=str(tmp_path),
+            TRAINYARD_DIR=str(state),
+            VERTEX_EMULATOR_HOST=None,
+        )
+        output, _ = process.communicate(TIMEOUT_SECONDS)
+        assert process.returncode == code, output
+        return output
+
     yield run
-    run("vertex-local", "stop", "--root", str(tmp_path / "state/vertex"))
+    run("stop", "--root", str(state / "vertex"), module="vertex_local.cli")
 
 
-def test_a_folder_becomes_a_served_model_which_an_edit_does_not_change(folder, call, tmp_path):
-    output = call("trainyard", "run", ".", "--keep-endpoint", "--set", "model.layers=2", cwd=folder)
+def test_a_folder_becomes_a_served_model_which_an_edit_does_not_change(
+    folder, installed, trainyard, tmp_path
+):
+    output = installed(
+        "trainyard", "run", ".", "--keep-endpoint", "--set", "model.layers=2", cwd=folder
+    )
     assert re.search(r"trainyard\S* endpoints predict churn-2 ", output)
-    [run] = json.loads(call("trainyard", "runs", "list", "--json"))
+    [run] = json.loads(trainyard("runs", "list", "--json"))
     assert (run["outcome"], run["workload"]) == ("promoted", "churn-2")
     assert run["settings"]["model.units"] == 8
     assert run["settings"]["model.layers"] == 2
@@ -121,28 +148,48 @@ def test_a_folder_becomes_a_served_model_which_an_edit_does_not_change(folder, c
     instances = tmp_path / "instances.json"
     instances.write_text(json.dumps([{"age": 30, "charge": 90.0, "plan": None}]))
     command = ["endpoints", "predict", "churn-2", "--instances", str(instances)]
-    [prediction] = json.loads(call("trainyard", *command))
+    [prediction] = json.loads(trainyard(*command))
     assert list(prediction) == ["value"]
-    shown = call("trainyard", "runs", "show", run["run"])
+    shown = trainyard("runs", "show", run["run"])
     assert f"churn-2 {run['project_digest']}" in shown
     assert "/state/code/" not in shown
 
-    call("trainyard", "prune", "--keep", "0")
+    trainyard("prune", "--keep", "0")
     assert len(list((tmp_path / "state/code").iterdir())) == 1, "the model's server may need it"
 
 
-def test_the_page_leads_from_a_csv_to_a_served_model(call, tmp_path):
+def test_the_page_leads_from_a_csv_to_a_served_model(trainyard, tmp_path):
     (tmp_path / "make_data.py").write_text(files_of(YOUR_OWN)["make_data.py"])
     commands = [list(command.words) for command in commands_of(YOUR_OWN)[:5]]
     assert [words[:2] for words in commands] == [
         ["python", "make_data.py"],
         *(["trainyard", name] for name in ("new", "check", "run", "endpoints")),
     ]
-    outputs = [call(*words) for words in commands]
+    subprocess.run([sys.executable, "make_data.py"], cwd=tmp_path, check=True)
+    outputs = [trainyard(*words[1:]) for words in commands[1:]]
 
-    [run] = json.loads(call("trainyard", "runs", "list", "--json"))
+    [run] = json.loads(trainyard("runs", "list", "--json"))
     assert (run["outcome"], run["workload"]) == ("promoted", "churn")
     assert run["metrics"]["auc"] > 0.65
     predictions = json.loads(outputs[-1])
     assert {one["label"] for one in predictions} <= {"yes", "no"}
     assert len(predictions) == len(json.loads((tmp_path / "churn/instances.json").read_text()))
+
+
+def test_three_nights_have_a_winner_and_a_loser_and_can_be_undone(trainyard, tmp_path):
+    for name, text in files_of(RETRAINING).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    make, *nights = [list(command.words) for command in commands_of(RETRAINING)[:4]]
+    subprocess.run([sys.executable, *make[1:]], cwd=tmp_path, check=True)
+    for night, code in zip(nights, (0, 0, 3), strict=True):
+        trainyard(*night[1:], code=code)
+    runs = json.loads(trainyard("runs", "list", "--json"))
+    assert [run["outcome"] for run in runs] == ["gate-failed", "promoted", "promoted"]
+    assert "version 2" in runs[0]["reasons"][-1]
+
+    rollback, history = [list(command.words) for command in commands_of(RETRAINING)[6:8]]
+    trainyard(*rollback[1:])
+    lines = trainyard(*history[1:]).splitlines()[1:]
+    assert [line.split()[0] for line in lines] == ["1", "2", "1"]
+    assert "express too dear" in lines[0]

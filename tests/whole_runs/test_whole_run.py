@@ -16,7 +16,7 @@ import requests
 import yaml
 
 from tests.conftest import write_mnist
-from tests.support.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.forks import EVERYTHING, Fork, forks_with
 
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
 RUN_TIMEOUT_SECONDS = 150
@@ -68,7 +68,7 @@ class Home:
         path = self.folder / f"{cluster}.yaml"
         shape = {"workers": 2, "parameter_servers": 1} if cluster == "parameter_server" else {}
         path.write_text(yaml.safe_dump({"strategy": cluster, **shape}))
-        tiny = ["trust_files=true", "train.epochs=2", "train.batch_size=8"]
+        tiny = ["trust_files=true", "train.epochs=2", "train.batch_size=8", "gate.baseline=none"]
         settings = [word for setting in tiny for word in ("--set", setting)]
         where = ["--data-dir", str(self.folder / "data"), "--cluster", str(path)]
         return self.start("run", "mnist", *where, *settings, *arguments)
@@ -191,7 +191,7 @@ def test_a_second_run_registers_no_version_and_an_endpoint_is_kept_on_request(ho
     assert code == 0, output
     first = home.summary()
     assert {name for name, state in home.states().items() if state != "SUCCEEDED"} == {
-        "serve-known"
+        *("serve-known", "keep-challenger", "record-challenger")
     }
     assert first["state"] == "SUCCEEDED"
     assert first["verdict"] == "passed"
@@ -200,7 +200,9 @@ def test_a_second_run_registers_no_version_and_an_endpoint_is_kept_on_request(ho
     assert len(re.findall(r"^ +\d +\d +[01]\.\d{6}  \d +(?:yes|no)$", output, re.MULTILINE)) == 10
     assert not any(task["cached"] for task in first["tasks"])
     assert "data:image/png" in home.file("evaluate/report.html")
-    assert set(json.loads(home.file("evaluate/metrics"))) == {"accuracy", "loss", "num_examples"}
+    assert set(json.loads(home.file("evaluate/metrics"))) == {
+        *("accuracy", "loss", "f1", "num_examples")
+    }
     assert json.loads(home.file("predict/metrics"))["max_difference"] <= 1e-5
     home.assert_nothing_is_left()
 
@@ -237,9 +239,9 @@ def test_a_second_run_registers_no_version_and_an_endpoint_is_kept_on_request(ho
 
 @pytest.mark.timeout(480)
 def test_a_cancelled_training_goes_on_and_the_cache_knows_what_has_changed(tmp_path):
-    home = Home(tmp_path / "home", write_mnist(tmp_path / "mnist", num_train=320, num_test=20))
+    home = Home(tmp_path / "home", write_mnist(tmp_path / "mnist", num_train=160, num_test=20))
     labels = tmp_path / "mnist" / "train-labels-idx1-ubyte"
-    settings = ["thresholds.accuracy=1.1", "train.epochs=20", "train.checkpoint_every_steps=100"]
+    settings = ["thresholds.accuracy=1.1", "train.epochs=20", "train.checkpoint_every_steps=20"]
     words = [word for setting in settings for word in ("--set", setting)]
     with home.serving():
         process = home.start_run(*words)
@@ -252,12 +254,13 @@ def test_a_cancelled_training_goes_on_and_the_cache_knows_what_has_changed(tmp_p
 
         assert code == GATE_EXIT, output
         assert_gated(home, output)
-        assert cached_tasks(home) == {"prepare-examples", "plan-training"}
+        of_data = {"prepare-examples", "compare-data"}
+        assert cached_tasks(home) == of_data | {"plan-training"}
         assert f"resuming from step {int(first.name.removeprefix('step-'))}\n" in home.job_log()
         assert home.newest_checkpoint().parent == first.parent
         assert len(list(home.state.glob("runs/mnist-*/plan-training/model"))) == 1
         assert home.run(*words)[0] == GATE_EXIT
-        assert cached_tasks(home) == {"prepare-examples", "plan-training", "train", "evaluate"}
+        assert cached_tasks(home) == of_data | {"plan-training", "train", "evaluate"}
 
         assert home.run("--no-cache", *words)[0] == GATE_EXIT
 

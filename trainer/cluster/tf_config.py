@@ -93,9 +93,9 @@ def parse_tf_config(text: str | None) -> Cluster:
 
 
 def choose_strategy(requested: str, cluster: Cluster) -> str:
-    """Returns the job's strategy, the same on every replica of its cluster.
+    """Return the job's strategy, the same on every replica of its cluster.
 
-    One replica alone is `single` under `auto`; see `trainer.training.devices` for several GPUs.
+    One replica alone is `single` under `auto`; several GPUs: `trainer.training.model.devices`.
 
     Raises:
         ClusterError: the cluster cannot do what is requested; says what to change.

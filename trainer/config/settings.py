@@ -201,7 +201,7 @@ def describe_allowed(field: dataclasses.Field[Any], value: object) -> str:
         int: _number_words(limits, kind),
         float: _number_words(limits, kind),
         str: "a text" if field.default == "" else "a text that is not empty",
-        tuple: "a list of texts",
+        tuple: "a list of texts, separated by commas, as a,b",
         Mapping: f"{'numbers' if _number_kind(field) else 'values'} by name, as {{NAME: VALUE}}",
     }
     return f" it must be {words[kind]}"

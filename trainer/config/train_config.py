@@ -96,11 +96,6 @@ class TrainConfig(ModelSettings):
         default=None,
         at_least=0,
     )
-    lazy_adam: bool = setting(
-        "large embeddings: let Adam change only the rows that are in a batch, which is faster, but"
-        " not what Keras does",
-        default=False,
-    )
     micro_batches: int = setting(
         "equal parts in which each batch is computed, accumulating their gradients; saves memory",
         default=1,

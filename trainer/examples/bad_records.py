@@ -1,5 +1,6 @@
 """Search for the record that a workload cannot parse, after reading has failed."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -21,13 +22,22 @@ def find_bad_record(
         for number, batch in enumerate(records.take(shard.num_examples).batch(_BATCH_SIZE)):
             if _decode_error(decode, batch) is None:
                 continue
-            for place, record in enumerate(batch):
-                if error := _decode_error(decode, record[tf.newaxis]):
-                    return InputError(
-                        f"{shard.path}, record {number * _BATCH_SIZE + place} (the first is 0): "
-                        f"{_describe(record.numpy(), error)}; prepare the examples again"
-                    )
+            place = _first_bad(decode, batch)
+            if error := _decode_error(decode, batch[place : place + 1]):
+                return InputError(
+                    f"{shard.path}, record {number * _BATCH_SIZE + place} (the first is 0): "
+                    f"{_describe(batch[place].numpy(), error)}; prepare the examples again"
+                )
     return None
+
+
+def _first_bad(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> int:
+    """Return the place of the first record that `decode` rejects, if it rejects these records."""
+    return bisect_left(
+        range(len(records) - 1),
+        True,
+        key=lambda place: _decode_error(decode, records[: place + 1]) is not None,
+    )
 
 
 def _decode_error(

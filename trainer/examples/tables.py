@@ -41,7 +41,7 @@ class Slice:
 class Decoder:
     """Decoder of records to rows of (features, labels), encoded for training or raw as stored.
 
-    Labels may be missing in raw rows only.
+    Labels may be missing in raw rows and where `may_lack_labels` says so.
     It keeps every n-th record, with `every` as n.
     """
 
@@ -50,11 +50,14 @@ class Decoder:
     is_raw: bool = False
     every: int = 1
 
-    def read_split(self, split: Split) -> Any:
+    def read_split(self, split: Split, *, may_lack_labels: bool = False) -> Any:
         """Return every n-th row of a split; raise as `read` does."""
-        return self.read(whole(split), num_expected=-(-split.num_examples // self.every))
+        num_expected = -(-split.num_examples // self.every)
+        return self.read(whole(split), num_expected=num_expected, may_lack_labels=may_lack_labels)
 
-    def read(self, slices: Iterable[Slice], *, num_expected: int) -> Any:
+    def read(
+        self, slices: Iterable[Slice], *, num_expected: int, may_lack_labels: bool = False
+    ) -> Any:
         """Return the rows of slices of files as tensors in memory.
 
         Raises:
@@ -63,15 +66,23 @@ class Decoder:
         slices = list(slices)
         # The table stays in the CPU's memory, where tf.data works, even if there is a GPU.
         with self.explaining_errors(piece.shard for piece in slices), tf.device("/device:CPU:0"):
-            return self._traced(as_tensors(slices), tf.constant(num_expected, tf.int64))
+            number = tf.constant(num_expected, tf.int64)
+            return self._traced(as_tensors(slices), number, tf.constant(may_lack_labels))
 
-    def rows(self, slices: tuple[tf.Tensor, ...], num_expected: tf.Tensor) -> Any:
+    def rows(
+        self, slices: tuple[tf.Tensor, ...], num_expected: tf.Tensor, may_lack_labels: Any = False
+    ) -> Any:
         """Return the rows of (paths, skips, takes), for use in a tf.function."""
-        return _joined(self.chunks(slices), num_expected).get_single_element()
+        chunks = self.chunks(slices, may_lack_labels=may_lack_labels)
+        return _joined(chunks, num_expected).get_single_element()
 
-    def chunks(self, slices: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
+    def chunks(
+        self, slices: tuple[tf.Tensor, ...], *, may_lack_labels: Any = False
+    ) -> tf.data.Dataset:
         """Return a dataset of small tables with the rows of (paths, skips, takes), in order."""
-        return self.records(slices).map(self.traced_decode)
+        may_lack_labels = tf.convert_to_tensor(may_lack_labels)
+        decode = plain(lambda records: self.traced_decode(records, may_lack_labels))
+        return self.records(slices).map(decode)
 
     def records(self, slices: tuple[tf.Tensor, ...]) -> tf.data.Dataset:
         """Return a dataset of batches of serialized Examples."""
@@ -90,21 +101,23 @@ class Decoder:
             records = records.shard(self.every, 0)
         return records.batch(CHUNK_SIZE).with_options(options)
 
-    def decode(self, records: tf.Tensor) -> tuple[Any, tf.Tensor]:
+    def decode(self, records: tf.Tensor, may_lack_labels: Any = False) -> tuple[Any, tf.Tensor]:
         """Return (features, labels) of a batch of serialized Examples."""
         features, labels = self.workload.parse(records)
-        labels = _check_labels(labels, self.workload, may_be_missing=self.is_raw)
+        labels = _check_labels(labels, self.workload, may_be_missing=self.is_raw | may_lack_labels)
         return features if self.is_raw else self.workload.encode(features), labels
 
     @cached_property
     def traced_decode(self) -> Any:
         """`decode` as a graph, which is traced once for all splits."""
-        return traced(self.decode, input_signature=[tf.TensorSpec([None], tf.string)])
+        signature = [tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.bool)]
+        return traced(self.decode, input_signature=signature)
 
     @cached_property
     def _traced(self) -> Any:
         columns = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
-        return traced(self.rows, input_signature=[tuple(columns), tf.TensorSpec([], tf.int64)])
+        others = [tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.bool)]
+        return traced(self.rows, input_signature=[tuple(columns), *others])
 
     @contextlib.contextmanager
     def explaining_errors(self, shards: Iterable[Shard]) -> Iterator[None]:
@@ -129,9 +142,10 @@ class Decoder:
 class SplitChunks:
     """A split as small tables, read from its files in every iteration."""
 
-    def __init__(self, split: Split, decoder: Decoder):
+    def __init__(self, split: Split, decoder: Decoder, *, may_lack_labels: bool = False):
         self._split, self._decoder = split, decoder
-        self._chunks = decoder.chunks(as_tensors(whole(split))).prefetch(2)
+        slices = as_tensors(whole(split))
+        self._chunks = decoder.chunks(slices, may_lack_labels=may_lack_labels).prefetch(2)
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the tables; raise InputError as `Decoder.read` does."""
@@ -186,7 +200,8 @@ def table_dataset(split: Split, decoder: Decoder) -> tf.data.Dataset:
 def measure_example(split: Split, decoder: Decoder) -> float:
     """Return the mean size of a decoded example in bytes, measured on a split's first ones."""
     with decoder.explaining_errors(split.shards):
-        first = decoder.traced_decode(next(iter(decoder.records(as_tensors(whole(split))))))
+        records = next(iter(decoder.records(as_tensors(whole(split)))))
+        first = decoder.traced_decode(records, tf.constant(value=True))
     return sum(_num_bytes(column) for column in tf.nest.flatten(first)) / len(first[1])
 
 
@@ -246,18 +261,19 @@ def _joined(chunks: tf.data.Dataset, num_expected: tf.Tensor) -> tf.data.Dataset
     return chunks.rebatch(num_expected + 1).take(1).map(plain(checked))
 
 
-def _check_labels(labels: tf.Tensor, workload: Workload, *, may_be_missing: bool) -> tf.Tensor:
+def _check_labels(labels: tf.Tensor, workload: Workload, *, may_be_missing: Any) -> tf.Tensor:
     """Return the labels after a check that none is missing; those to be learnt are not checked."""
     checks = []
+    checked = tf.where(may_be_missing, tf.zeros_like(labels), labels)
     if isinstance(workload.label, Regression):
-        if not may_be_missing:
-            checks = [tf.debugging.assert_all_finite(labels, "a label is missing")]
+        checks = [tf.debugging.assert_all_finite(checked, "a label is missing")]
     elif not isinstance(workload.label, Multilabel) and workload.labels:
         num_classes = len(workload.labels)
         low, high = "a label is missing or negative", f"a label is not below {num_classes}"
-        checks = [tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), high)]
-        if not may_be_missing:
-            checks.append(tf.debugging.assert_non_negative(labels, low))
+        checks = [
+            tf.debugging.assert_less(labels, tf.constant(num_classes, tf.int64), high),
+            tf.debugging.assert_non_negative(checked, low),
+        ]
     with tf.control_dependencies(checks):
         return tf.identity(labels)
 

@@ -1,19 +1,26 @@
 """Metrics of a model's predictions, by the kind of its label."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from trainer.serving.class_metrics import (
+    LEAST_LIKELIHOOD,
+    area_under_curve,
+    measure_classes,
+    measure_probabilities,
+)
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
-LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse"})
+LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse", "brier", "calibration_error"})
+HIGHER_IS_BETTER = frozenset({"accuracy", "auc", "pr_auc", "f1", "r2"})
 LIKELY = 0.5
 _BINARY = 2
 _NUM_DECILES = 10
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
-_LEAST_LIKELIHOOD = 1e-12
 
 Row = dict[str, Any]
 
@@ -39,32 +46,41 @@ class Evaluation:
     by_decile: list[Row] = field(default_factory=list)
 
 
-def score(predictions: np.ndarray, labels: np.ndarray, workload: Workload) -> Evaluation:
+def score(
+    predictions: np.ndarray,
+    labels: np.ndarray,
+    workload: Workload,
+    compiled: Mapping[str, float] | None = None,
+) -> Evaluation:
     """Return the evaluation of predictions, as `measure` takes them, on examples with labels.
 
-    The loss is the mean cross-entropy of the true class, the mean binary cross-entropy of several
-    labels at once, or the mean squared error of a number, whatever loss the model was trained with.
+    The loss and the metrics of `compiled` are those that the model was compiled with. Without them
+    the loss is the mean cross-entropy of the true class, the mean binary cross-entropy of several
+    labels at once, or the mean squared error of a number.
     """
-    names, num_examples = list(workload.labels), len(labels)
+    names, num_examples, own = list(workload.labels), len(labels), compiled or {}
     metrics = measure(predictions, labels, workload)
     if isinstance(workload.label, Regression):
         return Evaluation(
             num_examples=num_examples,
-            metrics={"loss": metrics["rmse"] ** 2, **metrics},
+            metrics={"loss": metrics["rmse"] ** 2, **metrics, **own},
             labels=[],
             by_decile=score_deciles(predictions, labels),
         )
     if isinstance(workload.label, Multilabel):
         return Evaluation(
             num_examples=num_examples,
-            metrics={"loss": _binary_cross_entropy(predictions, labels), **metrics},
+            metrics={"loss": _binary_cross_entropy(predictions, labels), **metrics, **own},
             labels=names,
             by_label=score_labels(predictions, labels, names),
         )
     confusion = np.zeros((len(names), len(names)), dtype=np.int64)
     np.add.at(confusion, (labels, predictions.argmax(axis=1)), 1)
     return Evaluation(
-        num_examples=num_examples, metrics=metrics, labels=names, confusion=confusion.tolist()
+        num_examples=num_examples,
+        metrics={**metrics, **measure_probabilities(predictions, labels), **own},
+        labels=names,
+        confusion=confusion.tolist(),
     )
 
 
@@ -75,10 +91,24 @@ def find_labelled(labels: np.ndarray, label: Label) -> np.ndarray:
     return np.isfinite(labels) if isinstance(label, Regression) else labels >= 0
 
 
-def metric_names(workload: Workload) -> dict[str, bool]:
-    """Return the metrics of the label's kind, loss included: whether a lower value is better.
+def evaluated_names(workload: Workload) -> dict[str, bool]:
+    """Return the metrics of an evaluation of the test split: whether a lower value is better.
 
-    Until the classes are learnt there may be two of them, which have `auc`.
+    Until the classes are learnt there may be two of them, or more.
+    """
+    names = list(metric_names(workload))
+    if not isinstance(workload.label, Regression | Multilabel):
+        num_classes = len(workload.labels)
+        names += ["pr_auc", "brier", "calibration_error"] * (num_classes in (0, _BINARY))
+        names += ["f1"] * (num_classes != _BINARY)
+    return {name: name in LOWER_IS_BETTER for name in names}
+
+
+def metric_names(workload: Workload) -> dict[str, bool]:
+    """Return the metrics of evaluations in training: whether a lower value is better.
+
+    They are those of the label's kind, loss included. Until the classes are learnt there may be two
+    of them, which have `auc`.
     """
     if isinstance(workload.label, Regression):
         names = ["loss", "mae", "rmse", "r2"]
@@ -99,18 +129,6 @@ def measure(predictions: np.ndarray, labels: np.ndarray, workload: Workload) -> 
     if isinstance(workload.label, Multilabel):
         return measure_several(predictions, labels)
     return measure_classes(predictions, labels)
-
-
-def measure_classes(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Return accuracy, loss (mean cross-entropy) and, of two classes, the auc of the second."""
-    likelihoods = probabilities[np.arange(len(labels)), labels].astype(np.float64)
-    metrics = {
-        "accuracy": float((probabilities.argmax(axis=1) == labels).mean()),
-        "loss": float(-np.log(np.maximum(likelihoods, _LEAST_LIKELIHOOD)).mean()),
-    }
-    if probabilities.shape[1] == _BINARY:
-        metrics["auc"] = area_under_curve(probabilities[:, 1], labels)
-    return metrics
 
 
 def measure_values(predictions: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -197,18 +215,4 @@ def score_deciles(predictions: np.ndarray, labels: np.ndarray) -> list[Row]:
 
 def _binary_cross_entropy(probabilities: np.ndarray, labels: np.ndarray) -> float:
     likelihoods = np.where(labels >= LIKELY, probabilities, 1 - probabilities).astype(np.float64)
-    return float(-np.log(np.maximum(likelihoods, _LEAST_LIKELIHOOD)).mean())
-
-
-def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Return the probability that an example of class 1 scores above one of class 0.
-
-    Ties count half; the result is NaN when a class has no example.
-    """
-    _, ties, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[ties]
-    num_true = int(labels.sum())
-    num_pairs = num_true * (len(labels) - num_true)
-    if not num_pairs:
-        return float("nan")
-    return float((ranks[labels == 1].sum() - num_true * (num_true + 1) / 2) / num_pairs)
+    return float(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean())

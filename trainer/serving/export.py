@@ -11,8 +11,10 @@ import tensorflow as tf
 
 from trainer.errors import ConfigError, TrainerError, first_line
 from trainer.runtime.tracing import traced
+from trainer.serving.compiled import COMPILED, CompiledScore
 from trainer.serving.evaluate import LIKELY
 from trainer.serving.outputs import is_logits, main_output, probabilities
+from trainer.serving.tensors import call_with_tensors
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.description import describe, read_description
@@ -21,10 +23,6 @@ DESCRIPTION_FILE = "workload.json"
 SIGNATURE = "serving_default"
 EXAMPLES_SIGNATURE = "examples"
 _FIRST = ("class", "label", "labels", "probabilities", "value")
-
-
-class InstanceError(ValueError):
-    """An invalid prediction instance; the message has its index."""
 
 
 class Predictor:
@@ -47,6 +45,11 @@ class Predictor:
             }
         )
 
+    def compiled_score(self) -> CompiledScore | None:
+        """Return the loss and metrics that the model was compiled with, before any example."""
+        module = getattr(self._loaded, COMPILED, None)
+        return CompiledScore(module) if module is not None else None
+
     def predict(self, instances: list[Any]) -> list[dict[str, Any]]:
         """Return a prediction for each instance, with its `key` if it has one.
 
@@ -56,15 +59,20 @@ class Predictor:
         """
         if not instances:
             return []
-        predictions = as_predictions(self.predict_batch(self._features(instances)))
-        if self._hook is not None:
-            predictions = [
-                _as_dict(self._hook(prediction), self.workload) for prediction in predictions
-            ]
+        predictions = self.predictions_of(
+            self.predict_batch(self.workload.parse_instances(instances))
+        )
         for instance, prediction in zip(instances, predictions, strict=True):
             if isinstance(instance, dict) and "key" in instance:
                 prediction["key"] = instance["key"]
         return predictions
+
+    def predictions_of(self, outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+        """Return the prediction of each row of the outputs of `predict_batch`, for JSON."""
+        predictions = as_predictions(outputs)
+        if self._hook is None:
+            return predictions
+        return [_as_dict(self._hook(prediction), self.workload) for prediction in predictions]
 
     def predict_batch(self, features: dict[str, Any]) -> dict[str, np.ndarray]:
         """Return the outputs of the model for a batch of raw features, by name.
@@ -79,23 +87,19 @@ class Predictor:
         }
         return {name: output.numpy() for name, output in self._predict(**tensors).items()}
 
-    def _features(self, instances: list[Any]) -> dict[str, np.ndarray]:
-        rows = [self._parse(index, instance) for index, instance in enumerate(instances)]
-        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-
-    def _parse(self, index: int, instance: Any) -> dict[str, Any]:
-        try:
-            return self.workload.parse_instance(instance)
-        except (ValueError, OverflowError) as error:
-            raise InstanceError(f"instance {index}: {error}") from error
+    def predict_tensors(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for the SavedModel's inputs, by their names in its signature."""
+        return call_with_tensors(self._predict, columns)
 
 
 class _ServedModel(tf.Module):
     """The graph of the exported model: raw features in, predictions out."""
 
-    def __init__(self, workload: Workload, model: Any):
+    def __init__(self, workload: Workload, model: Any, compiled: tf.Module | None):
         super().__init__()
         self._variables = [variable.value for variable in model.variables]
+        if compiled is not None:
+            setattr(self, COMPILED, compiled)
         self._labels = tf.constant(workload.labels, tf.string)
         self._workload, self._model = workload, _Untracked(model)
 
@@ -163,12 +167,17 @@ def _argument(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]|^(?=\d)", "_", name)
 
 
-def export_model(model: Any, workload: Workload, model_dir: str) -> None:
-    """Write the SavedModel to a folder beside `model_dir`, then rename it: never half a model."""
+def export_model(
+    model: Any, workload: Workload, model_dir: str, *, compiled: tf.Module | None = None
+) -> None:
+    """Write the SavedModel to a folder beside `model_dir`, then rename it: never half a model.
+
+    `compiled` computes the loss and the metrics that the model is compiled with, see CompiledScore.
+    """
     model_dir = model_dir.rstrip("/")
     # May be on gs://, so only gfile can access it.
     temporary = f"{model_dir}.writing-{os.getpid()}"
-    served = _ServedModel(workload, model)
+    served = _ServedModel(workload, model, compiled)
     try:
         tf.saved_model.save(served, temporary, signatures=served.signatures())
         with tf.io.gfile.GFile(f"{temporary}/{DESCRIPTION_FILE}", "w") as file:

@@ -8,6 +8,7 @@ https://www.tensorflow.org/tfx/serving/api_rest#predict_api
 import base64
 import binascii
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,9 @@ from google.protobuf.message import DecodeError
 from tensorflow.python.framework import op_def_registry  # neither has a public name
 from tensorflow.python.saved_model import loader_impl
 
-from trainer.errors import TrainerError, first_line
-from trainer.serving.export import SIGNATURE, InstanceError
+from trainer.errors import InstanceError, TrainerError, first_line
+from trainer.serving.export import SIGNATURE
+from trainer.serving.tensors import call_with_tensors
 
 Specs = dict[str, tf.TensorSpec]
 _SERVE_TAG = "serve"
@@ -98,13 +100,9 @@ class SignaturePredictor:
         """Return a prediction for each instance."""
         rows = [self._parse(index, instance) for index, instance in enumerate(instances)]
         columns = {
-            name: _stacked([row[name] for row in rows], name, spec)
-            for name, spec in self._signature.inputs.items()
+            name: _stacked([row[name] for row in rows], name) for name in self._signature.inputs
         }
-        try:
-            outputs = {name: output.numpy() for name, output in self._predict(**columns).items()}
-        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
-            raise InstanceError(f"the model rejects the instances: {_reason(error)}") from error
+        outputs = call_with_tensors(self._predict, columns)
         lists = {name: _as_json(name, output) for name, output in outputs.items()}
         for name, values in lists.items():
             if len(values) != len(instances):
@@ -114,6 +112,10 @@ class SignaturePredictor:
         if len(lists) == 1:
             return next(iter(lists.values()))
         return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+    def predict_tensors(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs, by their names in the signature."""
+        return call_with_tensors(self._predict, columns)
 
     def _parse(self, index: int, instance: Any) -> dict[str, np.ndarray]:
         specs = self._signature.inputs
@@ -126,12 +128,6 @@ class SignaturePredictor:
             return {name: _array(name, values[name], spec) for name, spec in specs.items()}
         except ValueError as error:
             raise InstanceError(f"instance {index}: {error}") from error
-
-
-def _reason(error: tf.errors.OpError) -> str:
-    """Return an error's last line without node names; the first lines are a traceback."""
-    lines = [line.strip() for line in error.message.splitlines()]
-    return next((line for line in reversed(lines) if line and not line.startswith("[[")), "")
 
 
 def _specs(tensors: Any, *, what: str, model_dir: str) -> Specs:
@@ -193,14 +189,14 @@ def _as_bytes(value: Any) -> Any:
     raise ValueError('it must hold texts, or {"b64": …}')
 
 
-def _stacked(values: list[np.ndarray], name: str, spec: tf.TensorSpec) -> tf.Tensor:
+def _stacked(values: list[np.ndarray], name: str) -> np.ndarray:
     for index, value in enumerate(values):
         if value.shape != values[0].shape:
             raise InstanceError(
                 f"instance {index}: {name} has shape {value.shape}, and instance 0 "
                 f"{values[0].shape}; send them in separate requests"
             )
-    return tf.constant(np.stack(values), spec.dtype)
+    return np.stack(values)
 
 
 def _as_json(name: str, array: np.ndarray) -> list[Any]:

@@ -16,7 +16,7 @@ from trainer.examples.tables import Decoder, as_tensors
 from trainer.runtime.tracing import traced
 from trainer.strategies.calls import make_totals, split_into_calls
 from trainer.training.parameters import Parameters
-from trainer.training.recorder import Totals
+from trainer.training.results.recorder import Totals
 from trainer.training.step import TrainStep
 
 Coordinator: TypeAlias = tf.distribute.coordinator.ClusterCoordinator

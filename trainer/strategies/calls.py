@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from trainer.errors import DivergedError
-from trainer.training.recorder import Totals
+from trainer.training.results.recorder import Totals
 
 
 def split_into_calls(

@@ -22,7 +22,7 @@ from trainer.cluster.tf_config import Cluster
 from trainer.errors import EXIT_RESTART, ReplicaLostError
 from trainer.runtime.tensorflow_logs import quiet_native_logs
 from trainer.runtime.tracing import traced
-from trainer.training.embeddings import Contribution, add_rows
+from trainer.training.model.embeddings import Contribution, add_rows
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -11,8 +11,8 @@ from trainer.examples.stream import Tables
 from trainer.runtime.tracing import traced
 from trainer.strategies.calls import is_diverged, make_totals, split_into_calls
 from trainer.strategies.collective import ReplicaGroup
-from trainer.training.embeddings import Contribution, add
-from trainer.training.recorder import Totals
+from trainer.training.model.embeddings import Contribution, add
+from trainer.training.results.recorder import Totals
 from trainer.training.step import TrainStep
 
 
@@ -35,13 +35,15 @@ class SyncDriver:
         stop: threading.Event,
         finish: threading.Event,
         boundaries: Collection[int] = (),
+        may_save: Callable[[int, int], bool] = lambda _before, _after: False,
         group: ReplicaGroup | None = None,
     ):
+        """Create a driver; `may_save` is of `Job`."""
         self._step, self._tables, self._devices = step, tables, devices
         self._parameters = step.parameters
         self._batch_size, self._steps_per_call = batch_size, steps_per_call
         self._stop, self._finish = stop, finish
-        self._group, self._boundaries = group, boundaries
+        self._group, self._boundaries, self._may_save = group, boundaries, may_save
         self._num_parts = len(devices) * (group.size if group else 1)
         self.should_stop = self.should_finish = False
         self._call = traced(self._run_steps)
@@ -66,6 +68,10 @@ class SyncDriver:
             rate, self._parameters.requested_rate = self._parameters.requested_rate, 0.0
             votes = tf.constant([self._stop.is_set(), self._finish.is_set(), rate], tf.float32)
             values = self._call(table, tf.constant(first), tf.constant(count), votes)
+            if self._may_save(first, first + count):
+                # On all replicas: a job that resumes from the checkpoint begins with rows that are
+                # up to date, and ends with the same bits.
+                self._parameters.settle()
             *results, num_stops, num_finishes, _ = values.numpy()
             self.should_stop = self._stop.is_set() if self._group is None else num_stops > 0
             self.should_finish = num_finishes > 0

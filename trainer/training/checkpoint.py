@@ -39,7 +39,7 @@ class Saved:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """The progress of the driver; see `progress` in trainer.strategies."""
     schedule: Mapping[str, Any] = field(default_factory=dict)
-    """The fields of the learning rate schedule so far; see trainer.training.schedule."""
+    """The fields of the learning rate schedule so far; see trainer.training.optimizers.schedule."""
 
     def load(self) -> dict[str, tf.Tensor]:
         """Return the saved vectors by name; TrainerError if a file is damaged."""

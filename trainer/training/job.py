@@ -20,7 +20,7 @@ from trainer.examples.stream import (
 )
 from trainer.examples.tables import Decoder, SplitChunks
 from trainer.training.facts import find_facts, read_facts
-from trainer.training.schedule import Schedule
+from trainer.training.optimizers.schedule import Schedule
 from trainer.workloads.base import Workload
 
 
@@ -50,10 +50,13 @@ class Job:
         return WholeTable(self.decoder.read_split(self.train))
 
     def eval_tables(self) -> Iterable[Any]:
-        """Return the eval split: one table in memory, or small ones read anew in each iteration."""
+        """Return the eval split: one table in memory, or small ones read anew in each iteration.
+
+        Its examples may lack labels.
+        """
         if is_streamed(self.config, self.eval, self.decoder):
-            return SplitChunks(self.eval, self.decoder)
-        return [self.decoder.read_split(self.eval)]
+            return SplitChunks(self.eval, self.decoder, may_lack_labels=True)
+        return [self.decoder.read_split(self.eval, may_lack_labels=True)]
 
     @property
     def total_steps(self) -> int:
@@ -94,6 +97,14 @@ class Job:
     def epoch(self, step: int) -> int:
         """Return the number of epochs that are complete after `step` steps."""
         return step * self.config.batch_size // self.train.num_examples
+
+    def may_save(self, before: int, after: int) -> bool:
+        """Return True if a checkpoint may be saved after a call between two numbers of steps.
+
+        This is the same on all replicas, so checkpoints by seconds are left out.
+        """
+        every = self.config.checkpoint_every_steps
+        return before // every < after // every or self.epoch(before) < self.epoch(after)
 
     def check_stop(self) -> None:
         """Raise Preempted if SIGTERM was received."""

@@ -1,10 +1,10 @@
 """The variables of training: weights, optimizer slots, model state and step count.
 
-They are flat vectors (see `trainer.training.model`), cut into pieces: the linear weights and the
-others, if these have different optimizers, and each of the two over the parameter servers. Large
-embeddings have pieces of their own (see `trainer.training.embeddings`); in a snapshot they are part
-of the vectors like all weights. Here the variables are made, read, saved and restored;
-`trainer.training.step` updates them.
+They are flat vectors (see `trainer.training.model.flat_model`), cut into pieces: the linear weights
+and the others, if these have different optimizers, and each of the two over the parameter servers.
+Large embeddings have pieces of their own (see `trainer.training.model.embeddings`); in a snapshot
+they are part of the vectors like all weights. Here the variables are made, read, saved and
+restored; `trainer.training.step` updates them.
 """
 
 import itertools
@@ -13,11 +13,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.training.optimizers import Adam, Optimizer
+from trainer.runtime.tracing import traced
+from trainer.training.model.embeddings import EmbeddingPlace
+from trainer.training.optimizers.adam import Adam
+from trainer.training.optimizers.averages import Average
+from trainer.training.optimizers.base import Optimizer, RowRule
+from trainer.training.optimizers.late_rows import LateRows
 from trainer.training.pieces import (
-    Average,
     Cut,
-    EmbeddingPlace,
     Group,
     LinearPart,
     Piece,
@@ -81,6 +84,9 @@ class Parameters:
                 strict=True,
             )
         ]
+        late = [piece for piece in self.pieces if piece.late]
+        self._read_late = traced(lambda: [piece.read() for piece in late])
+        self._settle_late = traced(self._settle)
         self.places = embeddings
         self._embeddings = [
             [piece for piece in self.pieces if piece.group.embedding == number]
@@ -107,7 +113,8 @@ class Parameters:
         parts = []
         for piece in self._embeddings[number]:
             with tf.device(piece.device):
-                parts.append(tf.gather(piece.weights, ids))
+                late = piece.late
+                parts.append(late.fetch(ids) if late else tf.gather(piece.weights, ids))
         return tf.concat(parts, 1) if len(parts) > 1 else parts[0]
 
     def pull_state(self) -> tf.Tensor:
@@ -151,17 +158,19 @@ class Parameters:
         Also `steps_done`, the value of each counter at that same global step.
         """
         counts = tf.identity(self._counts.read_value())
+        late = iter(self._read_late())
+        values = [next(late) if piece.late else piece.read() for piece in self.pieces]
         return {
             "global_step": counts[0],
             "steps_done": counts[1:],
-            "weights": self._join("weights"),
+            "weights": self._join("weights", values),
             "state": tf.identity(self.pull_state()),
             **(
                 {"average_state": tf.identity(self.average_state)}
                 if self._has_average_state
                 else {}
             ),
-            **{name: self._join(name) for name in self.vector_names if name != "weights"},
+            **{name: self._join(name, values) for name in self.vector_names if name != "weights"},
             **{name: tf.identity(variables[0]) for name, variables in self._others().items()},
             **({} if self.rate is None else {"learning_rate": tf.identity(self.rate)}),
         }
@@ -177,11 +186,23 @@ class Parameters:
             parts = self._cut.split(snapshot[name], {piece.group for piece in pieces})
             for piece, part in zip(pieces, parts, strict=True):
                 piece.vectors[name].assign(part)
+        for piece in self.pieces:
+            if piece.late:
+                piece.late.restart()
         for name, variables in self._others().items():
             for variable in variables:
                 variable.assign(snapshot[name])
         if self.rate is not None:
             self.rate.assign(snapshot["learning_rate"])
+
+    def settle(self) -> None:
+        """Bring the rows of all large embeddings up to date, which a snapshot does not do."""
+        self._settle_late()
+
+    def _settle(self) -> None:
+        for piece in self.pieces:
+            if piece.late:
+                piece.late.settle()
 
     @property
     def _has_average_state(self) -> bool:
@@ -202,10 +223,10 @@ class Parameters:
     def _pieces_with(self, name: str) -> list[Piece]:
         return [piece for piece in self.pieces if name in piece.vectors]
 
-    def _join(self, name: str) -> tf.Tensor:
-        pieces = self._pieces_with(name)
-        parts = [piece.vectors[name].read_value() for piece in pieces]
-        return self._cut.join(parts, {piece.group for piece in pieces})
+    def _join(self, name: str, values: Sequence[Mapping[str, tf.Tensor]]) -> tf.Tensor:
+        """Return the vector of a name, given the values that each piece holds."""
+        parts = [found[name] for found in values if name in found]
+        return self._cut.join(parts, {piece.group for piece in self._pieces_with(name)})
 
     def _one_hot(self, index: tf.Tensor | int) -> tf.Tensor:
         return tf.one_hot(index, self._counts.shape[0], dtype=tf.int64)
@@ -228,13 +249,27 @@ class Parameters:
             if mask is not None and group.embedding is not None:
                 mask = mask[0, 0] if mask[0, 0] else None  # the same for all weights
             has_mask = mask is not None and optimizer.allows_decay
+            slots = optimizer.make_slots(weights)
+            rule = optimizer if isinstance(optimizer, RowRule) and optimizer.has_row_rule else None
+            changes_all = has_mask or self.average or not optimizer.keeps_other_rows
+            is_late = group.embedding is not None and changes_all
             return Piece(
                 device=device,
                 optimizer=optimizer,
                 weights=weights,
-                slots=optimizer.make_slots(weights),
+                slots=slots,
                 average=average,
                 decay_mask=tf.Variable(mask, trainable=False) if has_mask else None,
                 group=group,
                 schedule=linear.schedule if linear else None,
+                late=LateRows(
+                    rule,
+                    weights,
+                    slots,
+                    average=average,
+                    average_rule=self.average,
+                    is_shared=self._is_shared,
+                )
+                if rule and is_late
+                else None,
             )

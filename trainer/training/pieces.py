@@ -11,8 +11,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.training.optimizers import Optimizer
-from trainer.training.schedule import Schedule
+from trainer.training.model.embeddings import EmbeddingPlace
+from trainer.training.optimizers.base import Optimizer
+from trainer.training.optimizers.late_rows import LateRows
+from trainer.training.optimizers.schedule import Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,20 +29,6 @@ class LinearPart:
     schedule: Schedule
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbeddingPlace:
-    """The place of a large embedding, `num_rows` rows of `size` weights, in the flat vector."""
-
-    start: int
-    num_rows: int
-    size: int
-    ids_per_example: int
-
-    def most_rows(self, num_examples: int) -> int:
-        """Return the most rows that so many examples can need."""
-        return min(self.num_rows, self.ids_per_example * num_examples)
-
-
 @dataclass(frozen=True)
 class Group:
     """The weights that are cut together: all linear or other ones, or those of an embedding."""
@@ -48,24 +36,6 @@ class Group:
     is_linear: bool
     embedding: int | None = None
     """The number of a large embedding."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Average:
-    """The moving average of the weights, which is evaluated and exported.
-
-    Ours decays faster in the first steps, and averages the state as well. That of Keras starts with
-    the weights after the first step, and with `overwrite_every` replaces the weights, too.
-    """
-
-    decay: float
-    is_keras: bool = False
-    overwrite_every: int = 0
-
-    @property
-    def has_state(self) -> bool:
-        """True if the state is averaged, too."""
-        return not self.is_keras
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,13 +55,21 @@ class Piece:
     group: Group
     schedule: Schedule | None
     """None for the schedule of the job."""
+    late: LateRows | None = None
+    """Rows of an embedding that are brought up to date when they are read."""
+
+    def read(self) -> dict[str, tf.Tensor]:
+        """Return the values of `vectors`, up to date."""
+        if self.late is None:
+            return {name: variable.read_value() for name, variable in self.vectors.items()}
+        values = self.late.read()
+        return {name: values[name.removeprefix(self._prefix)] for name in self.vectors}
 
     @property
     def vectors(self) -> dict[str, tf.Variable]:
         """The piece's weights, and what is of their shape, by the names in a checkpoint."""
-        prefix = "linear_" if self.group.is_linear else ""
         slots = {
-            f"{prefix}{name}": variable
+            f"{self._prefix}{name}": variable
             for name, variable in self.slots.items()
             if self._is_vector(variable)
         }
@@ -106,6 +84,10 @@ class Piece:
         """
         slots = self.slots.items()
         return {name: variable for name, variable in slots if not self._is_vector(variable)}
+
+    @property
+    def _prefix(self) -> str:
+        return "linear_" if self.group.is_linear else ""
 
     def _is_vector(self, variable: tf.Variable) -> bool:
         return variable.shape == self.weights.shape and not self.optimizer.needs_layers

@@ -18,7 +18,8 @@ Three things differ from Keras.
   replica, of the replicas of a job. Then one sum is applied, as if one device had done it all.
 - Every random number, in shuffling, augmentation and dropout, follows from the seed and the batch
   number. So any worker can compute any step, and a synchronous job that was killed and resumed
-  ends with the same bits as one that was not.
+  ends with the same bits as one that was not (with large embeddings, from a checkpoint by steps
+  or epochs).
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +30,13 @@ import tensorflow as tf
 
 from trainer.examples.tables import batch_noise, batch_rows, gather_rows
 from trainer.runtime.tracing import traced
-from trainer.training.embeddings import Contribution, Lookups, add
-from trainer.training.model import FlatModel
-from trainer.training.objective import Objective
+from trainer.training.model.embeddings import Contribution, Lookups, add
+from trainer.training.model.flat_model import FlatModel
+from trainer.training.model.objective import Objective
+from trainer.training.optimizers.base import Step
+from trainer.training.optimizers.schedule import KerasRate, Schedule
 from trainer.training.parameters import Parameters
-from trainer.training.pieces import Average, Piece
-from trainer.training.schedule import KerasRate, Schedule
+from trainer.training.pieces import Piece
 from trainer.workloads.base import Workload
 
 
@@ -260,40 +262,27 @@ def apply_gradient(
         if state_change is not None and parameters.state.shape[0]:
             parameters.state.assign_add(state_change)
             if parameters.average and parameters.average.has_state:
-                rule = parameters.average
-                _move_average(parameters.average_state, parameters.state, step, rule=rule)
+                parameters.average.move(parameters.average_state, parameters.state, step)
     for piece, part in zip(parameters.pieces, parts, strict=True):
         # Applied once the step is counted: no worker repeats a step that is in the weights.
         with tf.device(piece.device), tf.control_dependencies([step]):
             rate = piece.schedule.rate(step) if piece.schedule else learning_rate
-            _update_piece(parameters, piece, part, step=step, learning_rate=rate)
+            _update_piece(parameters, piece, part, Step(step, rate))
 
 
 def _update_piece(
-    parameters: Parameters,
-    piece: Piece,
-    gradient: tf.Tensor | tf.IndexedSlices,
-    *,
-    step: tf.Tensor,
-    learning_rate: tf.Tensor,
+    parameters: Parameters, piece: Piece, gradient: tf.Tensor | tf.IndexedSlices, step: Step
 ) -> None:
+    decay: tf.Tensor | float = 0.0
     if piece.decay_mask is not None:
-        rate = learning_rate * parameters.weight_decay
-        piece.weights.assign_sub(rate * piece.decay_mask * piece.weights)
+        decay = step.learning_rate * parameters.weight_decay * piece.decay_mask
+    if piece.late:
+        piece.late.apply(gradient, step, decay=decay)
+        return
+    if piece.decay_mask is not None:
+        piece.weights.assign_sub(decay * piece.weights)
     is_rows = isinstance(gradient, tf.IndexedSlices)
     apply = piece.optimizer.apply_rows if is_rows else piece.optimizer.apply
-    apply(piece.weights, piece.slots, gradient, step=step, learning_rate=learning_rate)
+    apply(piece.weights, piece.slots, gradient, step)
     if piece.average is not None and parameters.average is not None:
-        _move_average(piece.average, piece.weights, step, rule=parameters.average)
-
-
-def _move_average(
-    average: tf.Variable, values: tf.Variable, step: tf.Tensor, *, rule: Average
-) -> None:
-    done = tf.cast(step, tf.float32)
-    # A smaller decay in the first steps, or the initial values would dominate the average.
-    early = tf.where(step > 1, 1.0, 0.0) if rule.is_keras else (1 + done) / (10 + done)
-    average.assign_add((1 - tf.minimum(rule.decay, early)) * (values - average))
-    if rule.overwrite_every:
-        is_due = step % rule.overwrite_every == 0
-        values.assign(tf.where(is_due, average, values))
+        parameters.average.move(piece.average, piece.weights, step.number)

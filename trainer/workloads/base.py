@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from trainer.errors import InstanceError
 from trainer.json_types import Json
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.model_settings import ModelSetting, parse_settings
@@ -134,6 +137,16 @@ class Workload(abc.ABC):
     @abc.abstractmethod
     def parse_instance(self, instance: Any) -> Features:
         """Return the raw features of an instance as arrays; ValueError if it is invalid."""
+
+    def parse_instances(self, instances: Sequence[Any]) -> Features:
+        """Return the raw features of instances as batches; InstanceError names an invalid one."""
+        rows = []
+        for index, instance in enumerate(instances):
+            try:
+                rows.append(self.parse_instance(instance))
+            except (ValueError, OverflowError) as error:
+                raise InstanceError(f"instance {index}: {error}") from error
+        return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
     @abc.abstractmethod
     def format_instance(self, features: Features) -> Any:

@@ -2,7 +2,7 @@
 
     {"workload": NAME, "reference": REFERENCE, "labels": [...], "facts": {...},
      "declaration": {"type": "Table", "features": [{"type": "Number", "name": "age"}, ...], ...},
-     "hooks": ["postprocess"]}
+     "aliases": {"NAME IN FILES": "age"}, "hooks": ["postprocess"]}
 
 The graph has the encoding; the declaration has the names, types and limits of the fields of a
 request. Without a declaration, and for hooks, the workload is loaded from its reference.
@@ -35,8 +35,11 @@ _WORKLOADS: Mapping[str, type[DeclaredWorkload]] = {
     "ImageFolder": ImageFolder,
     "Records": Records,
 }
-# Fields that requests need; the others are for preparing and training.
-_NEEDED = ("features", "label", "size", "channels", "fit", "weight", "crosses")
+# Fields that requests need, or files of rows to predict; the others are for preparing and training.
+_NEEDED = (
+    *("features", "label", "size", "channels", "fit", "weight", "crosses"),
+    *("key", "missing"),
+)
 _HOOKS = ("postprocess",)
 
 
@@ -51,6 +54,8 @@ def describe(workload: Workload) -> Json:
         found["reference"] = workload.reference
     if type(workload).__name__ in _WORKLOADS:
         found["declaration"] = _as_json(workload, only=_NEEDED)
+    if aliases := getattr(workload, "aliases", None):
+        found["aliases"] = dict(aliases)
     if hooks := [name for name in _HOOKS if getattr(workload, name, None) is not None]:
         found["hooks"] = hooks
     return found
@@ -72,6 +77,8 @@ def read_description(content: Json) -> Workload:
     declaration = dict(content["declaration"])
     kind = _WORKLOADS[declaration.pop("type")]
     fields = {key: _from_json(value) for key, value in declaration.items()}
+    if "aliases" in content:  # not in the declaration: a column may be called `type`
+        fields["aliases"] = content["aliases"]
     made = kind(**fields, name=name, reference=reference, **_more(kind))
     return made.with_facts(content["facts"])
 

@@ -259,6 +259,9 @@ def _describe_failure(error: Exception, folder: Path) -> str:
     place = f"{own[-1].filename}, line {own[-1].lineno}" if own else str(folder)
     # The message of a declaration's own check is enough.
     is_ours = type(error) is ValueError and frames[-1].filename.startswith(_OURS)
+    if isinstance(error, ModuleNotFoundError):
+        remedy = "; if it is a package, name that in requirements.txt and install it"
+        return f"{place}: ModuleNotFoundError: {error}{remedy}"
     return f"{place}: {error}" if is_ours else f"{place}: {type(error).__name__}: {error}"
 
 

@@ -25,7 +25,13 @@ from trainer.workloads.encoding.learning import (
     learn,
 )
 from trainer.workloads.encoding.lookups import num_categories, number_combinations
-from trainer.workloads.encoding.storage import format_value, parse_columns, parse_value, tensor_spec
+from trainer.workloads.encoding.storage import (
+    format_value,
+    parse_column,
+    parse_columns,
+    parse_value,
+    tensor_spec,
+)
 from trainer.workloads.encoding.table_checks import (
     check_features,
     check_input_names,
@@ -303,6 +309,19 @@ class Table(DeclaredWorkload):
         """Return the features of an object; an absent or null feature is missing."""
         check_fields(instance, [feature.name for feature in self.used])
         return {one.name: parse_value(one, instance.get(one.name)) for one in self.used}
+
+    def parse_instances(self, instances: Sequence[Any]) -> Features:
+        """Return the features of objects: column by column, unless one may be invalid."""
+        names = {feature.name for feature in self.used} | {"key"}
+        if not all(type(one) is dict and one.keys() <= names for one in instances):
+            return super().parse_instances(instances)
+        try:
+            return {
+                one.name: parse_column(one, [row.get(one.name) for row in instances])
+                for one in self.used
+            }
+        except (ValueError, OverflowError):
+            return super().parse_instances(instances)
 
     def format_instance(self, features: Features) -> Any:
         """Return the features that are not missing, by name."""

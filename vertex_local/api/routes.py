@@ -8,12 +8,25 @@ from vertex_local.json_types import Json
 
 
 @dataclass(frozen=True)
+class Message:
+    """Body that need not be JSON, with the fields of its header that describe it."""
+
+    data: bytes = b""
+    fields: dict[str, str] = field(default_factory=dict)
+    status: int = 200
+
+
+@dataclass(frozen=True)
 class Call:
-    """Request: values from the path and the query string, and the JSON body."""
+    """Request: values from the path and the query string, and the JSON body.
+
+    A raw route has its body in `message` instead.
+    """
 
     args: dict[str, str]
     query: dict[str, str] = field(default_factory=dict)
     body: Json = field(default_factory=dict)
+    message: Message = field(default_factory=Message)
 
     @property
     def parent(self) -> str:
@@ -22,6 +35,7 @@ class Call:
 
 
 Handler = Callable[[Service, Call], Json]
+RawHandler = Callable[[Service, Call], Message]
 
 
 @dataclass(frozen=True)
@@ -35,3 +49,11 @@ class Route:
     method: str
     pattern: str
     handler: Handler
+
+
+@dataclass(frozen=True)
+class RawRoute(Route):
+    """Route whose requests and responses need not be JSON; `kept` names their header fields."""
+
+    handler: RawHandler  # type: ignore[assignment]
+    kept: tuple[str, ...] = ("Content-Type",)

@@ -18,7 +18,7 @@ from vertex_local.console.markup import (
     table,
     text,
 )
-from vertex_local.endpoints import deployments
+from vertex_local.endpoints import deployments, log_files, request_log
 from vertex_local.jobs import resource as jobs
 from vertex_local.json_types import Json
 from vertex_local.pipelines import resource as pipelines
@@ -29,6 +29,7 @@ from vertex_local.schedules import resource as schedules
 logger = logging.getLogger(__name__)
 
 MAX_SHOWN = 20
+MEGABYTE = 1e6
 
 
 def all_sections(service: Service) -> str:
@@ -188,7 +189,22 @@ def _endpoint(service: Service, endpoint: Json) -> str:
     ]
     heads = ("deployed model", "name", "version", "traffic", "", "server")
     body = table(heads, rows) if rows else '<p class="empty">no model is deployed</p>'
+    body += _request_log(service, endpoint)
     return _card(_head(endpoint), side=ago(endpoint["createTime"]), body=body)
+
+
+def _request_log(service: Service, endpoint: Json) -> str:
+    """Return the share of requests that are logged, and the size of the log."""
+    rate = request_log.sampling_rate(endpoint)
+    log = request_log.log_of(service)
+    num_bytes = log_files.size_of(log.folder_of(endpoint["name"]))
+    if not rate and not num_bytes:
+        return ""
+    dropped = log.num_dropped(endpoint["name"])
+    words = f"logs {100 * rate:.3g}% of its requests, {num_bytes / MEGABYTE:,.1f} MB"
+    words += f", {dropped} dropped" if dropped else ""
+    path = f"{endpoint['name']}/loggedRequests"
+    return f'<p class="empty">{text(words)} {link(path, "newest")}</p>'
 
 
 def _serving_state(service: Service, endpoint_name: str, deployed_id: str) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
+from vertex_local.api.routes import Message
 from vertex_local.endpoints import server_requests
 from vertex_local.endpoints.server_process import (
     PREVIOUS_END_TIMEOUT_SECONDS,
@@ -61,7 +62,7 @@ class ServingProcess:
         self._make_spec = make_spec
         self._launch = launch
         self._folder = folder
-        self._title = title
+        self.title = title
         self._server: ServerProcess | None = None
         self._state = State.STARTING
         self._in_flight = 0
@@ -70,7 +71,8 @@ class ServingProcess:
         self._restarts = 0
         self._restart_at = 0.0  # by time.time
         self._failure = ""
-        self._changed = threading.Condition()  # guards all of the above
+        self._lock = threading.RLock()  # guards all of the above
+        self._changed = threading.Condition(self._lock)
         self._stopping = threading.Event()
 
     def start(self, *, interruption: Interruption) -> None:
@@ -106,7 +108,7 @@ class ServingProcess:
             if not self._changed.wait_for(lambda: not self._in_flight, drain_seconds):
                 logger.warning(
                     "%s: %d requests in flight have no response after %g s; ending the process",
-                    self._title,
+                    self.title,
                     self._in_flight,
                     drain_seconds,
                 )
@@ -128,35 +130,50 @@ class ServingProcess:
                 found["restartTime"] = timestamp(self._restart_at, timespec="milliseconds")
         return found
 
-    def predict(self, body: Json, *, deadline: float) -> Json:
+    def send(self, request: Message, *, deadline: float) -> Message:
         """Send a request to the predict route once the process is healthy; return the response.
 
         Args:
-            body: Body of the request.
+            request: Body of the request.
             deadline: Time limit, by time.monotonic.
 
         Raises:
             NotAnsweredError: The process ended before it responded, or is being stopped.
             ApiError: RESOURCE_EXHAUSTED at once if too many requests are in flight, UNAVAILABLE in
-                a crash loop, DEADLINE_EXCEEDED, or the error of the process's response.
+                a crash loop, DEADLINE_EXCEEDED.
         """
         with self._in_flight_request():
             server = self._await_running(deadline)
             seconds = max(0.1, deadline - time.monotonic())
             try:
-                status, data = server_requests.exchange(
-                    server.port, "POST", server.predict_route, body, timeout_seconds=seconds
+                return server_requests.exchange(
+                    server.port, "POST", server.predict_route, request, timeout_seconds=seconds
                 )
             except TimeoutError:
-                message = f"{self._title} did not respond within {seconds:.0f} s."
+                message = f"{self.title} did not respond within {seconds:.0f} s."
                 raise deadline_exceeded(message) from None
             except (OSError, http.client.HTTPException) as error:
                 was_sent = not isinstance(error, ConnectionRefusedError)
-                message = f"{self._title} has ended or does not accept connections: {error}."
+                message = f"{self.title} has ended or does not accept connections: {error}."
                 raise NotAnsweredError(message + server.last_words(), was_sent=was_sent) from None
-        if status != http.HTTPStatus.OK:
-            raise server_requests.error_of(status, data)
-        return server_requests.parse_predictions(data, title=self._title)
+
+    def begin(self) -> ServerProcess | None:
+        """Count a request in flight, to be ended by `end`; return the running process.
+
+        Returns None, and counts nothing, if the process does not run or has too many requests.
+        """
+        with self._lock:
+            if self._state is not State.RUNNING or self._in_flight >= MAX_IN_FLIGHT:
+                return None
+            self._in_flight += 1
+            return self._server
+
+    def end(self) -> None:
+        """End a request in flight."""
+        with self._lock:
+            self._in_flight -= 1
+            if self._state is State.STOPPING:
+                self._changed.notify_all()
 
     @contextmanager
     def _in_flight_request(self) -> Iterator[None]:
@@ -164,16 +181,14 @@ class ServingProcess:
         with self._changed:
             if self._in_flight >= MAX_IN_FLIGHT:
                 raise resource_exhausted(
-                    f"{self._title} has {MAX_IN_FLIGHT} requests in flight, the maximum; try again "
+                    f"{self.title} has {MAX_IN_FLIGHT} requests in flight, the maximum; try again "
                     "later."
                 )
             self._in_flight += 1
         try:
             yield
         finally:
-            with self._changed:
-                self._in_flight -= 1
-                self._changed.notify_all()
+            self.end()
 
     def _await_running(self, deadline: float) -> ServerProcess:
         """Wait until the process is healthy; return it."""
@@ -186,7 +201,7 @@ class ServingProcess:
                 deadline - time.monotonic(),
             )
             if self._state == State.STOPPING:
-                raise NotAnsweredError(f"{self._title} is being stopped.", was_sent=False)
+                raise NotAnsweredError(f"{self.title} is being stopped.", was_sent=False)
             if self._state != State.RUNNING or self._server is None:
                 raise unavailable(self._not_serving())
             return self._server
@@ -196,14 +211,14 @@ class ServingProcess:
         plan = f"the next restart is in {seconds:.0f} s" if seconds else "it is being restarted"
         if self._failed_starts >= CRASH_LOOP_FAILURES:
             plan = f"{self._failed_starts} starts in a row have failed; {plan}"
-        return f"{self._title} is not serving; {plan}. {self._failure}".rstrip()
+        return f"{self.title} is not serving; {plan}. {self._failure}".rstrip()
 
     def _keep(self, server: ServerProcess | None) -> None:
         while not self._stopping.is_set():
             try:
                 server = server or self._start_once(self._stopped)
                 healthy_seconds = server.await_end()
-                failure = f"{self._title} has ended.{server.last_words()}"
+                failure = f"{self.title} has ended.{server.last_words()}"
                 server.stop()
                 delay_seconds = self._plan_restart(failure, healthy_seconds=healthy_seconds)
             except Exception as error:
@@ -213,7 +228,7 @@ class ServingProcess:
             self._stopping.wait(delay_seconds)
 
     def _stopped(self) -> ApiError | None:
-        return unavailable(f"{self._title} was stopped.") if self._stopping.is_set() else None
+        return unavailable(f"{self.title} was stopped.") if self._stopping.is_set() else None
 
     def _start_once(self, interruption: Interruption) -> ServerProcess:
         processes.await_end(self._folder, timeout_seconds=PREVIOUS_END_TIMEOUT_SECONDS)
@@ -223,7 +238,7 @@ class ServingProcess:
                 raise error
             self._restarts += bool(self._failure)
             server = self._server = ServerProcess(
-                spec, folder=self._folder, title=self._title, launch=self._launch
+                spec, folder=self._folder, title=self.title, launch=self._launch
             )
         try:
             server.await_healthy(interruption)

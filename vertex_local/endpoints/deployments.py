@@ -77,7 +77,7 @@ def start(
     stop: threading.Event,
 ) -> None:
     """Start the process; once it is healthy, add the deployed model to the endpoint."""
-    key = _key(name, deployed["id"])
+    key = key_of(name, deployed["id"])
     if service.running.setdefault(key, process) is not process:
         raise already_exists(f'Deployed model "{deployed["id"]}" of {name}')
 
@@ -102,7 +102,7 @@ def start(
 def restart(service: Service, name: str, deployed: Json) -> None:
     """Start the process of a model deployed by an earlier service, in the background."""
     process = process_of(service, name, deployed)
-    service.running[_key(name, deployed["id"])] = process
+    service.running[key_of(name, deployed["id"])] = process
     process.keep()
 
 
@@ -112,7 +112,7 @@ def find(service: Service, name: str, deployed_id: str) -> ServingProcess:
     Raises:
         NotAnsweredError: It has just been undeployed.
     """
-    process = service.running.get(_key(name, deployed_id))
+    process = service.running.get(key_of(name, deployed_id))
     if not isinstance(process, ServingProcess):
         message = f"Deployed model {deployed_id} of {name} is not running."
         raise NotAnsweredError(message, was_sent=False)
@@ -132,16 +132,16 @@ def list_deployed_models(service: Service, call: Call) -> Json:
 
 def status(service: Service, name: str, deployed_id: str) -> Json:
     """Return the state of a deployed model's process (`ServingProcess.status`)."""
-    process = service.running.get(_key(name, deployed_id))
+    process = service.running.get(key_of(name, deployed_id))
     return process.status() if isinstance(process, ServingProcess) else {"state": "STOPPING"}
 
 
 def stop(service: Service, name: str, deployed_id: str) -> None:
     """Drain and end the process of a deployed model; return once it has ended."""
-    process = service.running.get(_key(name, deployed_id))
+    process = service.running.get(key_of(name, deployed_id))
     if process is not None:
         process.stop()
-        service.running.pop(_key(name, deployed_id), None)
+        service.running.pop(key_of(name, deployed_id), None)
 
 
 def stop_all(service: Service) -> None:
@@ -164,5 +164,6 @@ def _interruption(service: Service, stop: threading.Event) -> ApiError | None:
     return cancelled("The deployment was cancelled.") if stop.is_set() else None
 
 
-def _key(name: str, deployed_id: str) -> str:
+def key_of(name: str, deployed_id: str) -> str:
+    """Return the key of a deployed model's process in `Service.running`."""
     return f"{name}/deployedModels/{deployed_id}"

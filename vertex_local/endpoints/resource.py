@@ -3,14 +3,14 @@
 import re
 import shutil
 import threading
-from typing import Any
 
 from vertex_local.api import operations, protos
 from vertex_local.api.query.pages import list_page
-from vertex_local.api.routes import Call, Route
+from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
-from vertex_local.endpoints import deployments, predictions, traffic
+from vertex_local.endpoints import deployments, log_pages, predictions, request_log, traffic
 from vertex_local.errors import (
     failed_precondition,
     invalid_argument,
@@ -22,8 +22,11 @@ from vertex_local.models import resource as models
 
 # CreateEndpointRequest.endpoint_id
 ENDPOINT_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
+# Of the header; the second one is of the binary form of predictions (Open Inference Protocol).
+RAW_FIELDS = ("Content-Type", "Inference-Header-Content-Length")
 OUTPUT_ONLY_FIELDS = ("name", "deployedModels", "trafficSplit", "createTime", "updateTime", "etag")
-UPDATES = ("displayName", "description", "labels", "trafficSplit")
+UPDATES = ("displayName", "description", "labels", "trafficSplit", request_log.CONFIG)
+OBJECTS = ("labels", "trafficSplit", request_log.CONFIG)
 
 
 def create(service: Service, call: Call) -> Json:
@@ -31,6 +34,7 @@ def create(service: Service, call: Call) -> Json:
     given = protos.parse("Endpoint", call.body)
     if not given.get("displayName"):
         raise invalid_argument("displayName is required.")
+    request_log.check_config(given)
     endpoint_id = call.query.get("endpointId") or call.query.get("endpoint_id")
     if endpoint_id and not ENDPOINT_ID.fullmatch(endpoint_id):
         raise invalid_argument(f'endpointId "{endpoint_id}" must match {ENDPOINT_ID.pattern}.')
@@ -63,14 +67,15 @@ def update(service: Service, call: Call) -> Json:
     """PATCH endpoints/E: change the fields in `updateMask`; a traffic split is validated."""
     given = protos.parse("Endpoint", call.body)
     fields = update_mask(call, UPDATES)
+    if request_log.CONFIG in fields:
+        request_log.check_config(given)
 
     def change(endpoint: Json) -> None:
         if "trafficSplit" in fields:
             deployed = endpoint.get("deployedModels", [])
             traffic.check(given.get("trafficSplit", {}), [one["id"] for one in deployed])
         for field in fields:
-            empty: Any = {} if field in ("labels", "trafficSplit") else ""
-            endpoint[field] = given.get(field, empty)
+            endpoint[field] = given.get(field, {} if field in OBJECTS else "")
         endpoint["updateTime"] = now()
 
     return service.store.update(_name(call), change)
@@ -88,6 +93,7 @@ def delete(service: Service, call: Call) -> Json:
         operation = operations.finished(
             service, name, metadata_type="DeleteOperationMetadata", response_type="", response={}
         )
+    request_log.log_of(service).forget(name)
     shutil.rmtree(service.root / "endpoints" / call.args["endpoint"], ignore_errors=True)
     return operation
 
@@ -164,9 +170,27 @@ def predict(service: Service, call: Call) -> Json:
     return predictions.predict(service, name, _predict_body(call))
 
 
+def raw_predict(service: Service, call: Call) -> Message:
+    """POST …:rawPredict: pass a body to a deployed model's server, and its response back."""
+    name = _name(call)
+    service.store.get(name)  # raises NOT_FOUND
+    deployed, _, response = predictions.exchange(service, name, call.message)
+    fields = {key: value for key, value in response.fields.items() if key.title() in RAW_FIELDS}
+    source = {
+        "X-Vertex-AI-Endpoint-Id": call.args["endpoint"],
+        "X-Vertex-AI-Deployed-Model-Id": deployed["id"],
+    }
+    return Message(response.data, {**fields, **source}, response.status)
+
+
 def recover(service: Service) -> None:
-    """Start the processes of all deployed models, in the background."""
-    for endpoint in service.store.list_kind("endpoints"):
+    """Start the processes of all deployed models; remove files of deleted endpoints."""
+    endpoints = service.store.list_kind("endpoints")
+    ids = {ResourceName.from_name(endpoint["name"]).id for endpoint in endpoints}
+    for folder in (service.root / "endpoints").glob("*"):
+        if folder.name not in ids:  # an earlier service was killed while it deleted one
+            shutil.rmtree(folder, ignore_errors=True)
+    for endpoint in endpoints:
         for deployed in endpoint.get("deployedModels", []):
             deployments.restart(service, endpoint["name"], deployed)
 
@@ -207,5 +231,7 @@ ROUTES = [
     Route("POST", f"{COLLECTION}/<endpoint>:deployModel", deploy_model),
     Route("POST", f"{COLLECTION}/<endpoint>:undeployModel", undeploy_model),
     Route("POST", f"{COLLECTION}/<endpoint>:predict", predict),
+    RawRoute("POST", f"{COLLECTION}/<endpoint>:rawPredict", raw_predict, RAW_FIELDS),
     Route("GET", f"{COLLECTION}/<endpoint>/deployedModels", deployments.list_deployed_models),
+    Route("GET", f"{COLLECTION}/<endpoint>/loggedRequests", log_pages.list_logged_requests),
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vertex_local.endpoints import server_requests
+from vertex_local.endpoints.server_connections import ServerConnections
 from vertex_local.endpoints.serving_contract import ServingSpec
 from vertex_local.errors import ApiError, deadline_exceeded, failed_precondition
 from vertex_local.machine.files import last_lines
@@ -31,6 +32,7 @@ class ServerProcess:
         # ROOT/endpoints/E/D.log
         self._log_path = folder.with_name(f"{folder.name}.log")
         self._has_port = threading.Lock()
+        self.connections: ServerConnections | None = None  # of the lane, see `forwarding.py`
         process = spec.process_spec(port=self.port, log_path=self._log_path)
         try:
             self._group = processes.start(folder, [process], timeout_seconds=None, launch=launch)
@@ -90,12 +92,12 @@ class ServerProcess:
 
     def _is_healthy(self) -> bool:
         try:
-            status, _ = server_requests.exchange(
+            response = server_requests.exchange(
                 self.port, "GET", self._spec.health_route, timeout_seconds=HEALTH_TIMEOUT_SECONDS
             )
         except (OSError, http.client.HTTPException):
             return False
-        return status == http.HTTPStatus.OK and not self._has_ended()
+        return response.status == http.HTTPStatus.OK and not self._has_ended()
 
     def _has_ended(self) -> bool:
         return bool(self._group.state()["state"] != "running")

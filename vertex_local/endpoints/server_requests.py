@@ -3,6 +3,7 @@
 import http.client
 import json
 
+from vertex_local.api.routes import Message
 from vertex_local.errors import ApiError, internal, invalid_argument
 from vertex_local.http import strict_json
 from vertex_local.json_types import Json
@@ -23,24 +24,24 @@ class NotAnsweredError(ApiError):
 
 
 def exchange(
-    port: int, method: str, route: str, body: Json | None = None, *, timeout_seconds: float
-) -> tuple[int, bytes]:
-    """Send a request; return status and body of the response.
+    port: int, method: str, route: str, sent: Message | None = None, *, timeout_seconds: float
+) -> Message:
+    """Send a request, with a body or without; return the response.
 
     Raises:
         OSError, http.client.HTTPException: There was no response; TimeoutError if not in time.
     """
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_seconds)
     try:
-        data = None if body is None else json.dumps(body).encode()
-        connection.request(method, route, data, {"Content-Type": "application/json"})
+        sent_body, fields = (sent.data, sent.fields) if sent else (None, {})
+        connection.request(method, route, sent_body, fields)
         response = connection.getresponse()
         has_length = response.length is not None or response.chunked
         content = response.read()
-        is_prediction = body is not None and response.status == http.HTTPStatus.OK
-        if is_prediction and not has_length and not _is_json(content):
+        is_prediction = sent is not None and response.status == http.HTTPStatus.OK
+        if is_prediction and not has_length and not is_json(content):
             raise http.client.IncompleteRead(content)  # the process ended meanwhile
-        return response.status, content
+        return Message(content, dict(response.headers), response.status)
     finally:
         connection.close()
 
@@ -75,7 +76,8 @@ def error_of(status: int, data: bytes) -> ApiError:
     return internal(f"The prediction server returned {status}: {text}")
 
 
-def _is_json(data: bytes) -> bool:
+def is_json(data: bytes) -> bool:
+    """Return whether a body is a complete JSON text."""
     try:
         json.loads(data)
     except ValueError:

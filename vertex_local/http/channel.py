@@ -58,6 +58,14 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     error_task_class = _Refusal
     is_refused = False
     lingers_until = 0.0
+    is_from_lane = False  # its next request is one that the lane did not forward
+
+    def received(self, data: bytes) -> Any:
+        """Handle data; hand a connection that begins a prediction request over to the lane."""
+        if self._enters_lane(data):
+            return True
+        self.is_from_lane = False
+        return super().received(data)
 
     def handle_write(self) -> None:
         """Send buffered data; after a refusal close the sending side and continue reading."""
@@ -76,6 +84,20 @@ class Channel(HTTPChannel):  # type: ignore[misc]
             super().handle_read()
         elif not self._has_more_data() or time.time() > self.lingers_until:
             self.handle_close()
+
+    def _enters_lane(self, data: bytes) -> bool:
+        lane = self.server.lane
+        if lane is None or self.is_from_lane or self.request is not None:
+            return False
+        with self.requests_lock:
+            is_busy = self.requests or self.will_close or self.close_when_flushed
+        if is_busy or self.total_outbufs_len or not lane.wants(data):
+            return False
+        self.del_channel()
+        # This object may handle another event of the socket, which must not close it.
+        connected = socket.socket(fileno=self.socket.detach())
+        lane.take(connected, self.addr, data, self.server.take_back)
+        return True
 
     def _linger(self) -> None:
         self.close_when_flushed = False

@@ -5,6 +5,7 @@ import logging
 import resource
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ThreadedTaskDispatcher
 
 from vertex_local.http.channel import Channel
+from vertex_local.http.lane import Lane
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +78,17 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
     """Server that closes idle connections, and at its limit the least recently used ones."""
 
     channel_class = Channel
+    lane: Lane | None = None
+
+    def take_back(self, connected: socket.socket, address: Any, data: bytes) -> None:
+        """Take a connection back from the lane, with data that was read from it."""
+        self.trigger.pull_trigger(lambda: self._continue(connected, address, data))
+
+    def _continue(self, connected: socket.socket, address: Any, data: bytes) -> None:
+        channel = self.channel_class(self, connected, address, self.adj, map=self._map)
+        channel.is_from_lane = bool(data)
+        channel.last_activity = time.time()  # not its creation: it has had requests
+        channel.received(data)
 
     def maintenance(self, now: float) -> None:
         """Close connections that have been idle or half open for too long."""
@@ -105,7 +118,9 @@ class HttpServer(TcpWSGIServer):  # type: ignore[misc]
                 channel.will_close = True
 
 
-def start(application: Callable[..., Any], listener: socket.socket) -> HttpServer:
+def start(
+    application: Callable[..., Any], listener: socket.socket, lane: Lane | None = None
+) -> HttpServer:
     """Serve a WSGI application on a listening socket, in a new thread."""
     # Its warnings do not take into account that more threads are started when needed.
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
@@ -127,6 +142,7 @@ def start(application: Callable[..., Any], listener: socket.socket) -> HttpServe
         sockinfo=(listener.family, listener.type, listener.proto, address),
         bind_socket=False,
     )
+    server.lane = lane
     threading.Thread(target=server.run, name="http", daemon=True).start()
     return server
 

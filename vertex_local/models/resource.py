@@ -138,7 +138,9 @@ def delete(service: Service, call: Call) -> Json:
         raise invalid_argument(f"{name} names a version; use DELETE {name}:deleteVersion.")
     with service.store.atomic():
         record = service.store.get(name)
-        _refuse_deployed(service, name, [v["versionId"] for v in record["versions"]])
+        version_ids = [version["versionId"] for version in record["versions"]]
+        _refuse_deployed(service, name, version_ids)
+        _delete_evaluations(service, name, version_ids)
         service.store.delete(name)
         operation = _deleted(service, name)
     artifacts.discard(service.root / "models" / record["folder"])
@@ -160,6 +162,7 @@ def delete_version(service: Service, call: Call) -> Json:
 
     with service.store.atomic():
         service.store.update(model_name, change)
+        _delete_evaluations(service, model_name, removed)
         operation = _deleted(service, model_name)
     artifacts.discard(folder / removed[0])
     return operation
@@ -260,6 +263,12 @@ def _refuse_deployed(service: Service, model_name: str, version_ids: list[str]) 
             f"{model_name}@{deployed['modelVersionId']} is deployed to {endpoint['name']} as "
             f"{deployed['id']}; undeploy it first."
         )
+
+
+def _delete_evaluations(service: Service, model_name: str, version_ids: list[str]) -> None:
+    for version_id in version_ids:
+        for evaluation in service.store.list(f"{model_name}@{version_id}/evaluations"):
+            service.store.delete(evaluation["name"])
 
 
 def _name(call: Call) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,20 @@ def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
     if (standard.runner or "") in DIRECT_RUNNERS:
         standard.runner = IN_MEMORY_RUNNER
     return options
+
+
+def num_processes(flags: Sequence[str]) -> int:
+    """Return how many processes may help the workers in this process; 1 if they run elsewhere.
+
+    Without `--direct_num_workers` it is the number of cores.
+    """
+    options = pipeline_options(flags).get_all_options()
+    is_here = options["direct_running_mode"] != "multi_processing"
+    if not is_here or options["runner"] != IN_MEMORY_RUNNER:
+        return 1
+    is_given = any(flag.startswith("--direct_num_workers") for flag in flags)
+    given: int = options["direct_num_workers"] if is_given else 0
+    return given or len(os.sched_getaffinity(0))
 
 
 @contextlib.contextmanager

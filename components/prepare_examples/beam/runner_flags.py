@@ -18,14 +18,16 @@ def runner_flags(runner: str, *, num_workers: int, mode: str) -> tuple[str, ...]
 
     Args:
         runner: the name of one of Beam's runners; empty for that of other flags.
-        num_workers: of the DirectRunner; a single one runs in this thread.
+        num_workers: of the DirectRunner, 0 for its default; a single one runs in this thread.
         mode: `multi_threading` or `multi_processing`. Threads start at once and suffice, because
             parsing, encoding and compressing release Python's lock; processes import everything.
+            Decoding of images does not release it (`images.processes`).
     """
     flags = (f"--runner={runner}",) if runner else ()
-    if num_workers == 1:
+    if num_workers == 0:
         return flags
-    return (*flags, f"--direct_num_workers={num_workers}", f"--direct_running_mode={mode}")
+    running = (f"--direct_running_mode={mode}",) if num_workers > 1 else ()
+    return (*flags, f"--direct_num_workers={num_workers}", *running)
 
 
 def checked_flags(flags: Sequence[str], output: Path) -> tuple[str, ...]:

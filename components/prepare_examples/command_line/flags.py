@@ -108,9 +108,10 @@ def _add_runner_flags(parser: argparse.ArgumentParser) -> None:
     runner.add_argument(
         "--direct-workers",
         type=int,
-        default=1,
+        default=0,
         metavar="N",
-        help="threads or processes of the DirectRunner (default: %(default)s)",
+        help="threads or processes of the DirectRunner (default: 1), and processes that decode "
+        "folders of images (default: one per core)",
     )
     runner.add_argument(
         "--direct-mode",

@@ -3,95 +3,34 @@
 The list is a file in the output folder: neither names nor pixels pass through Beam.
 """
 
-import hashlib
 import json
 import os
-import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from components.prepare_examples.images.beam_pipeline import merge_entries
+from components.prepare_examples.images.file_batches import Encoded, FolderOptions, encode_files
+from components.prepare_examples.images.processes import in_order
 from components.prepare_examples.raw_data.files import digests_of
+from components.prepare_examples.raw_data.progress import Progress
 from components.prepare_examples.statistics.duplicates import KeyCounts, merge_keys
 from components.prepare_examples.statistics.images import ImageStatistics
-from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
-from components.prepare_examples.tfrecords.records import record_file
+from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, Shard
 from trainer.json_types import Json
-from trainer.workloads.encoding.image_files import decode_image
 
 LISTING = ".files.partial"
-BATCH_SIZE = 64
-
-
-@dataclass(frozen=True)
-class FolderOptions:
-    """Options of every shard."""
-
-    root: str
-    size: tuple[int, int]
-    channels: int
-    fit: str
-    num_classes: int
-    compression: str
-    num_shards: int
-
-    def to_json(self) -> Json:
-        """Return plain values, to pass through Beam."""
-        return asdict(self)
-
-
-@dataclass
-class _Images:
-    """Decoded images of a shard, and what was found on the way."""
-
-    options: FolderOptions
-    bad: list[Json]
-    keys: KeyCounts
-    digest: int = 0
-
-    def batches(self, lines: Iterable[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield images [n, channels, pixels] and labels [n] of a list of files."""
-        images, labels, digests = [], [], []
-        for line in lines:
-            path, label = json.loads(line)
-            with open(os.path.join(self.options.root, path), "rb") as file:  # faster than Path
-                data = file.read()
-            sha256 = hashlib.sha256(data).hexdigest()
-            # A sum does not depend on the order, and so not on the number of shards.
-            self.digest += int(hashlib.sha256(f"{path}\0{sha256}".encode()).hexdigest(), 16)
-            try:
-                pixels = decode_image(
-                    data,
-                    size=self.options.size,
-                    channels=self.options.channels,
-                    fit=self.options.fit,
-                )
-            except ValueError as error:
-                self.bad.append(_bad(path, str(error)))
-                continue
-            images.append(pixels.reshape(-1, self.options.channels).T)
-            labels.append(label)
-            digests.append(sha256)
-            if len(images) == BATCH_SIZE:
-                yield self._batch(images, labels, digests)
-                images, labels, digests = [], [], []
-        if images:
-            yield self._batch(images, labels, digests)
-
-    def _batch(
-        self, images: list[np.ndarray], labels: list[int], digests: list[str]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        self.keys.add(pa.array(digests, pa.string()))
-        return np.stack(images), np.array(labels, np.int64)
 
 
 def write_shard(element: tuple[Shard, int], *, options: Json, output_dir: str) -> Json:
     """Write one TFRecord file, in one step; return its entry for the manifest, and the tally.
+
+    Its images are decoded by the processes of the output folder, if there are any.
 
     Args:
         element: the shard, and the offset of its first line in the list of files.
@@ -102,35 +41,59 @@ def write_shard(element: tuple[Shard, int], *, options: Json, output_dir: str) -
     chosen = FolderOptions(**{**options, "size": tuple(options["size"])})
     path = Path(output_dir, described.file)
     unfinished = path.with_name(f".{path.name}.partial")
-    height, width = chosen.size
-    statistics = ImageStatistics(chosen.channels)
-    encoder = ImageEncoder(
-        num_channels=chosen.channels, num_pixels=height * width, num_classes=chosen.num_classes
-    )
-    images = _Images(chosen, [], KeyCounts())
+    found = _Found(ImageStatistics(chosen.channels))
+    progress = Progress(described.file, "images", described.stop - described.start)
     with (
         Path(output_dir, LISTING).open(encoding="utf-8") as listing,
-        record_file(unfinished, compression=chosen.compression, strategy=zlib.Z_RLE) as file,
+        record_file(unfinished, compression="") as file,  # batches are compressed
     ):
         listing.seek(offset)
         lines = (listing.readline() for _ in range(described.stop - described.start))
-        for batch in images.batches(lines):
-            statistics.add(batch)
-            file.write(encoder.encode(*batch))
+        batches = iter(lambda: list(islice(lines, chosen.batch_size)), [])
+        for batch in in_order(partial(encode_files, options=chosen), batches, key=output_dir):
+            file.write(batch.data)
+            found.add(batch)
+            progress.show(found.num_files)
     os.replace(unfinished, path)
-    entry = {
-        "split": described.split,
-        "file": path.name,
-        "num_examples": statistics.num_images,
-        **file.digests(),
-        "statistics": statistics.to_state(),
-    }
-    return {
-        "entry": entry,
-        "bad": images.bad,
-        "keys": images.keys.to_state(),
-        "digest": hex(images.digest),
-    }
+    return found.result(described, file)
+
+
+@dataclass
+class _Found:
+    """What was found in the files of a shard."""
+
+    statistics: ImageStatistics
+    bad: list[tuple[str, str]] = field(default_factory=list)
+    sha256: list[str] = field(default_factory=list)
+    digest: int = 0
+
+    @property
+    def num_files(self) -> int:
+        """The number of files so far."""
+        return len(self.sha256) + len(self.bad)
+
+    def add(self, batch: Encoded) -> None:
+        self.statistics.merge(ImageStatistics.from_state(batch.statistics))
+        self.bad += batch.bad
+        self.sha256 += batch.sha256
+        self.digest += batch.digest
+
+    def result(self, shard: Shard, file: RecordFile) -> Json:
+        keys = KeyCounts()
+        keys.add(pa.array(self.sha256, pa.string()))
+        entry = {
+            "split": shard.split,
+            "file": shard.file,
+            "num_examples": self.statistics.num_images,
+            **file.digests(),
+            "statistics": self.statistics.to_state(),
+        }
+        return {
+            "entry": entry,
+            "bad": [_bad(path, reason) for path, reason in self.bad],
+            "keys": keys.to_state(),
+            "digest": hex(self.digest),
+        }
 
 
 def finish(results: Iterable[Json], *, output_dir: str, refused: list[tuple[str, str]]) -> Json:

@@ -7,15 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from components.prepare_examples import quarantine
-from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.beam.options import num_processes, run_pipeline
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.images.folder_pipeline import (
-    LISTING,
-    FolderOptions,
-    finish,
-    write_shard,
-)
+from components.prepare_examples.images.file_batches import FolderOptions
+from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
 from components.prepare_examples.images.folders import ImageFolder, read_folder
+from components.prepare_examples.images.processes import forked
 from components.prepare_examples.manifest import finish_dataset
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
@@ -37,6 +34,8 @@ ALLOWED = (
     *("files", "ratios", "schema", "baseline", "drift_thresholds", "block_on"),
     "max_quarantine",
 )
+
+IMAGES_PER_PROCESS = 200  # a fork takes as long as some ten images
 
 logger = logging.getLogger(__name__)
 
@@ -145,14 +144,16 @@ def write(job: FolderJob, folder: Path) -> None:
             anomalies that block.
     """
     offsets = write_listing(job.folder, folder / LISTING)
-    options = job.options.to_json()
-    result = run_pipeline(
-        [(tuple(shard), offsets[shard.split][shard.start]) for shard in job.shards],
-        partial(write_shard, options=options, output_dir=str(folder)),
-        partial(finish, output_dir=str(folder), refused=list(job.folder.refused)),
-        folder=folder,
-        flags=job.settings.beam_options,
-    )
+    options, flags = job.options.to_json(), job.settings.beam_options
+    most = max(1, job.folder.num_files // IMAGES_PER_PROCESS)
+    with forked(min(num_processes(flags), most), key=str(folder)):
+        result = run_pipeline(
+            [(tuple(shard), offsets[shard.split][shard.start]) for shard in job.shards],
+            partial(write_shard, options=options, output_dir=str(folder)),
+            partial(finish, output_dir=str(folder), refused=list(job.folder.refused)),
+            folder=folder,
+            flags=flags,
+        )
     (folder / LISTING).unlink()
     settings = job.settings
     quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="images")

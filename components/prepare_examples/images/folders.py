@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 
 from components.prepare_examples.errors import DataError
@@ -91,10 +92,12 @@ def read_folder(
         if split and (split != "train" or target in known):
             target = split
         files[target].append(ImageFile(place, path, numbers[name]))
+    for some in files.values():
+        some.sort(key=attrgetter("place"))
     return ImageFolder(
         root=root,
         classes=ordered,
-        files={split: tuple(sorted(some)) for split, some in files.items()},
+        files={split: tuple(some) for split, some in files.items()},
         refused=tuple(sorted(refused)),
         has_given_splits=bool(given),
     )
@@ -174,17 +177,17 @@ def _images(root: Path, folder: Path, refused: list[tuple[str, str]]) -> Iterato
     """Yield the paths of a class folder's images in the root."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in list(folders):
-            if Path(parent, name).is_symlink():
-                refused.append((_relative(root, Path(parent, name)), "is a link to a folder"))
-        for name in sorted(names):
-            path = Path(parent, name)
+        place = _relative(root, Path(parent))
+        for name in folders:
+            if os.path.islink(os.path.join(parent, name)):
+                refused.append((f"{place}/{name}", "is a link to a folder"))
+        for name in sorted(names):  # without Paths, which take four times as long
+            path, relative = os.path.join(parent, name), f"{place}/{name}"
             if name.startswith(".") or name.lower() in IGNORED:
                 continue
-            relative = _relative(root, path)
-            if path.is_symlink() and _leaves(root, path):
+            if os.path.islink(path) and _leaves(root, Path(path)):
                 refused.append((relative, "is a link out of the folder, or to no file"))
-            elif path.suffix.lower() not in SUFFIXES:
+            elif os.path.splitext(name)[1].lower() not in SUFFIXES:
                 kinds = ", ".join(SUFFIXES)
                 refused.append((relative, f"is not an image; allowed are {kinds}"))
             else:

@@ -68,6 +68,15 @@ def check_query(*, limit: int, dates: tuple[str, ...] = ()) -> None:
     """
     if type(limit) is not int or limit < 1:
         raise DataError(f"limit is {limit!r}; BigQuery needs a number of rows, at least 1")
+    check_dates(dates)
+
+
+def check_dates(dates: tuple[str, ...]) -> None:
+    """Check that dates are a first and a last day, or empty.
+
+    Raises:
+        DataError: they are not.
+    """
     if not dates:
         return
     try:
@@ -130,7 +139,7 @@ def fetch_rows(workload: Workload, folder: Path, *, project: str, query: str) ->
         logger.info("BigQuery: using the rows of this query in %s; delete it to query again", path)
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    with _explaining_errors(project):
+    with explaining_errors(project):
         rows = connect(project).query(query).result()
         num_rows = _save(rows.to_arrow_iterable(), path)
     logger.info("BigQuery: %d rows of %s to %s", num_rows, table_of(workload).table, path)
@@ -144,13 +153,13 @@ def table_modified(workload: Workload, project: str) -> str:
         OSError: BigQuery cannot be reached, or refuses.
     """
     table = table_of(workload).table
-    with _explaining_errors(project):
+    with explaining_errors(project):
         modified: datetime.datetime = connect(project).get_table(table).modified
     return f"{table} of {modified.isoformat()}"
 
 
 @contextlib.contextmanager
-def _explaining_errors(project: str) -> Iterator[None]:
+def explaining_errors(project: str) -> Iterator[None]:
     """Raise the client's errors as an OSError that says what to do."""
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError

@@ -1,4 +1,4 @@
-"""Progress of downloads: a live bar on a terminal, plain log lines elsewhere.
+"""Progress: downloads have a live bar on a terminal; all else, and elsewhere, plain log lines.
 
 rich is imported inside functions: light steps import this module, and rich takes 0.1 s.
 """
@@ -12,6 +12,20 @@ from collections.abc import Iterable, Iterator
 LINE_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
+
+
+class Progress:
+    """Log lines with the part of a file that is done, one every LINE_SECONDS."""
+
+    def __init__(self, file: str, what: str, count: int) -> None:
+        self._file, self._what, self._count = file, what, count
+        self._last = time.monotonic()
+
+    def show(self, done: int) -> None:
+        """Log the number of things that are done, if the last line is long ago."""
+        if time.monotonic() - self._last > LINE_SECONDS:
+            self._last = time.monotonic()
+            logger.info("%s: %s of %s %s", self._file, f"{done:,}", f"{self._count:,}", self._what)
 
 
 def counted(chunks: Iterable[bytes], name: str, num_bytes: int) -> Iterator[bytes]:

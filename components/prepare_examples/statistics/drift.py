@@ -7,10 +7,13 @@ deciles. Missing counts as a value, so a feature that is missing more often has 
 import bisect
 import itertools
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.anomalies import WARNING, Anomaly
@@ -72,7 +75,7 @@ def measure_drift(statistics: Json, baseline: Json) -> list[Drift]:
     before = baseline["splits"]["train"]["features"]
     after = statistics["splits"]["train"]["features"]
     found = [
-        _distances(name, _shares(before[name], after[name]))
+        drift_of(name, shares_of(before[name], after[name]))
         for name in after
         if name in before and before[name]["type"] == after[name]["type"]
     ]
@@ -104,7 +107,8 @@ def drift_anomalies(found: list[Drift], thresholds: Mapping[str, float]) -> list
     ]
 
 
-def _shares(before: Json, after: Json) -> list[Share]:
+def shares_of(before: Json, after: Json) -> list[Share]:
+    """Return the share of each value, or interval of values, in two FEATUREs of one type."""
     if _has_all_values(before) and _has_all_values(after):
         return _of_values(before, after)
     return _of_intervals(before, after)
@@ -158,16 +162,26 @@ def _normalized(counts: list[float]) -> list[float]:
     return [count / total if total else 0.0 for count in counts]
 
 
-def _distances(name: str, shares: list[Share]) -> Drift:
-    floored = [(max(p, LEAST_SHARE), max(q, LEAST_SHARE)) for _, p, q in shares]
+def drift_of(name: str, shares: list[Share]) -> Drift:
+    """Return the distances between the shares before and after."""
     value, before, after = max(shares, key=_change)
+    found = distances(*(np.array([share[at] for share in shares]) for at in (1, 2)))
     return Drift(
         feature=name,
-        l_infinity=abs(before - after),
-        jensen_shannon=sum(_divergence(p, q) + _divergence(q, p) for _, p, q in shares) / 2,
-        psi=sum((q - p) * math.log(q / p) for p, q in floored),
+        **{measure: float(distance) for measure, distance in found.items()},
         words=f"{name}: {value} {_percent(before)} → {_percent(after)} %",
     )
+
+
+def distances(before: NDArray[Any], after: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return each distance by name between shares [..., values], which sum to 1."""
+    p, q = np.maximum(before, LEAST_SHARE), np.maximum(after, LEAST_SHARE)
+    both = _divergence(before, after) + _divergence(after, before)
+    return {
+        "l_infinity": np.abs(before - after).max(axis=-1),
+        "jensen_shannon": both.sum(axis=-1) / 2,
+        "psi": ((q - p) * np.log(q / p)).sum(axis=-1),
+    }
 
 
 def _change(share: Share) -> tuple[float, bool]:
@@ -181,5 +195,6 @@ def _percent(share: float) -> str:
     return f"{share * 100:.1f}".removesuffix(".0")
 
 
-def _divergence(p: float, q: float) -> float:
-    return p * math.log2(2 * p / (p + q)) if p else 0.0
+def _divergence(p: NDArray[Any], q: NDArray[Any]) -> NDArray[Any]:
+    ratio = 2 * p / np.where(p > 0, p + q, 1)
+    return np.asarray(p * np.log2(np.where(p > 0, ratio, 1)))

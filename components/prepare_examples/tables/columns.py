@@ -114,12 +114,17 @@ def _skipped(columns: Sequence[str], schema: TableSchema, ignored: Iterable[str]
     }
 
 
+def has_key(columns: Sequence[str], schema: TableSchema) -> bool:
+    """Return whether the columns have the declared key; a column may lack a name, as a key may."""
+    return bool(schema.key) and schema.key in columns
+
+
 def default_key(columns: Sequence[str], schema: TableSchema) -> tuple[str, ...]:
     """Return the columns to split by: the row's key, those of group_by, or else all of a row.
 
     Rows of the same key are in the same split.
     """
-    if schema.key in columns:
+    if has_key(columns, schema):
         return (schema.key,)
     return tuple(name for name in schema.group_by if name in columns) or row_columns(schema)
 
@@ -212,8 +217,8 @@ def new_statistics(schema: TableSchema) -> dict[str, Statistic]:
 
 def encode(examples: pa.Table, schema: TableSchema) -> pa.Array:
     """Return a serialised tf.train.Example for each row; missing values are absent features."""
-    columns = {name: examples[name].combine_chunks() for name in schema.names}
-    floats = [column.name for column in schema.stored if column.kind == FLOAT]
+    columns = {name: examples[name].combine_chunks() for name in examples.column_names}
+    floats = [c.name for c in schema.stored if c.kind == FLOAT and c.name in columns]
     floats += [schema.label.name] if schema.label.kind == REGRESSION else []
     for name in floats:
         is_list = pa.types.is_list(columns[name].type)

@@ -27,6 +27,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATORS = ",;\t|"
 MAX_HEADER_BYTES = 1 << 20
 GZIP_RATIO = 5  # estimated size of an unpacked CSV file by its gzipped size, for planning only
+CONVERT = "convert the file to UTF-8, as with iconv -f WINDOWS-1252 -t UTF-8 {} > NEW"
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def _read_header(content: IO[bytes], path: str) -> tuple[list[str], int, str]:
         text = record.decode()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}: the header is not UTF-8 ({start[:20]!r}); convert the file to UTF-8"
+            f"{path}: the header is not UTF-8 ({start[:20]!r}); {CONVERT.format(path)}"
         ) from error
     names, separator = _split(text, ","), ","
     if len(names) == 1:

@@ -18,6 +18,7 @@ from components.prepare_examples.tables.beam_pipeline import write_table
 from components.prepare_examples.tables.checks import check_label, check_splits
 from components.prepare_examples.tables.declared import schema_of
 from components.prepare_examples.tables.files import TableFile, digest_of, open_table
+from components.prepare_examples.tables.period import period_of
 from components.prepare_examples.tables.plan import TablePlan, plan_table
 from components.prepare_examples.tables.sampling import with_kind_of_classes
 from components.prepare_examples.tables.table_schema import (
@@ -46,6 +47,7 @@ class TableJob:
 def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJob:
     """Find the files, or fetch the sample; check the headers and plan the parts."""
     schema = _schema(workload, options)
+    period = period_of(schema, options)
     files, is_verified = _files(workload, schema, data_dir, options)
     names = {
         file.path: columns.check_header(
@@ -76,7 +78,8 @@ def plan(workload: Workload, data_dir: Path, options: PrepareOptions) -> TableJo
         num_shards=num_shards,
         row_filter=options.row_filter,
         compression=COMPRESSIONS[options.compression],
-        has_keys=schema.key in common,
+        has_keys=columns.has_key(common, schema),
+        period=period,
     )
     header = _header(table, write_options, is_verified=is_verified)
     header["settings"] = options.changed()
@@ -196,7 +199,7 @@ def _checked_rows(tally: Json, job: TableJob) -> Json:
     if rows["read"] != rows["written"] + quarantined + rows["filtered"]:
         raise AssertionError(f"the numbers of rows do not add up: {rows}")
     if rows["written"] == 0:
-        raise DataError(_no_rows_message(tally, rows, job.options.schema))
+        raise DataError(_no_rows_message(tally, rows, job.options))
     if quarantined:
         logger.warning(
             "%d of %d rows were quarantined: %s",
@@ -207,7 +210,13 @@ def _checked_rows(tally: Json, job: TableJob) -> Json:
     return rows
 
 
-def _no_rows_message(tally: Json, rows: Json, schema: TableSchema) -> str:
+def _no_rows_message(tally: Json, rows: Json, options: TableOptions) -> str:
+    schema = options.schema
+    if options.period and rows["filtered"]:
+        return (
+            f"0 of {rows['read']:,} rows have a {options.period}; use other dates, or a longer"
+            " window"
+        )
     if rows["filtered"]:
         scarcest = max(schema.features, key=lambda name: int(tally["missing"].get(name, 0)))
         missing = tally["missing"][scarcest]

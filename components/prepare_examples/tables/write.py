@@ -18,6 +18,7 @@ from components.prepare_examples.declarations import load_rule
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.statistics.duplicates import KeyCounts
 from components.prepare_examples.tables import columns
+from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.read import blocks
 from components.prepare_examples.tables.rows import Block
@@ -40,18 +41,20 @@ class TableOptions:
     row_filter: str = "none"
     compression: str = "GZIP"
     has_keys: bool = False
+    period: Period | None = None
 
     def to_json(self) -> str:
         """Return the options as text, to pass through Beam."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return json.dumps({**own, "schema": self.schema.to_json()})
+        return json.dumps({**own, "schema": self.schema.to_json()})  # a Period becomes a list
 
     @classmethod
     def from_json(cls, text: str) -> "TableOptions":
         """Return the options that `to_json` has written."""
         content = json.loads(text)
         schema = TableSchema.from_json(content.pop("schema"), load_rule=load_rule)
-        return cls(schema=schema, **{**content, "key": tuple(content["key"])})
+        period = Period(*content["period"]) if content["period"] else None
+        return cls(schema=schema, **{**content, "key": tuple(content["key"]), "period": period})
 
 
 @dataclass
@@ -125,14 +128,16 @@ def _count_labels(block: Block, tally: _Tally, options: TableOptions) -> None:
         return
     for entry in block.raw[label.name].value_counts().to_pylist():
         if entry["values"] is not None:
-            tally.labels[str(_plain(entry["values"]))] += entry["counts"]
+            tally.labels[str(plain_value(entry["values"]))] += entry["counts"]
 
 
 def _write_block(
     block: Block, splits: Mapping[str, SplitFiles], tally: _Tally, options: TableOptions
 ) -> None:
     _count_labels(block, tally, options)
-    good = _good_rows(block)
+    found = _good_rows(block)
+    good = within(found, options.period)
+    tally.filtered += found.num_rows - good.num_rows
     if options.has_keys:
         tally.keys.add(good[options.schema.key].combine_chunks())
     examples = columns.to_examples(good, options.schema)
@@ -171,7 +176,7 @@ def _quarantine(block: Block, place: tuple[str, int], side: IO[str], tally: _Tal
         for number, reason, text in block.ragged
     ]
     for row, (column, reason) in block.bad.reasons.items():
-        record = {name: _plain(value) for name, value in block.original(row).items()}
+        record = {name: plain_value(value) for name, value in block.original(row).items()}
         entry = {"column": column, "reason": reason, "record": record}
         entries.append((int(block.numbers[row]), entry))
     for number, entry in sorted(entries, key=lambda item: item[0]):
@@ -183,7 +188,7 @@ def _quarantine(block: Block, place: tuple[str, int], side: IO[str], tally: _Tal
     tally.differing += block.differing
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a value in a form that JSON has."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")

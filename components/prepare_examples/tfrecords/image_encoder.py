@@ -1,5 +1,7 @@
 """Serialisation of images as framed tf.train.Examples, a whole batch at once."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,7 +9,7 @@ from components.prepare_examples.tfrecords import wire
 from components.prepare_examples.tfrecords.records import TAIL_BYTES, frame_row, seal_rows
 
 # Images, shape (n, channels, pixels), and their labels, shape (n,).
-Batch = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+Batch = tuple[NDArray[np.uint8], NDArray[np.integer[Any]]]
 
 ONE_BYTE, TWO_BYTES = 128, 128 * 128
 
@@ -31,7 +33,9 @@ class ImageEncoder:
         stop = len(self._template) - TAIL_BYTES - len(label)  # the image's entry ends in its pixels
         self._pixels, self._shape = slice(stop - num_bytes, stop), (num_pixels, num_channels)
 
-    def encode(self, images: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def encode(
+        self, images: NDArray[np.uint8], labels: NDArray[np.integer[Any]]
+    ) -> NDArray[np.uint8]:
         """Return one framed Example per row, in memory that the next call overwrites.
 
         Args:

@@ -35,11 +35,7 @@ class RecordFile:
     def __init__(self, file: IO[bytes], *, compression: str, strategy: int) -> None:
         self._file = file
         self._sha256, self._crc32c = hashlib.sha256(), 0
-        self._compressor = None
-        if compression:
-            self._compressor = zlib.compressobj(
-                COMPRESSION_LEVEL, zlib.DEFLATED, GZIP_WINDOW_BITS, MEMORY_LEVEL, strategy
-            )
+        self._compressor = compressor(strategy=strategy) if compression else None
 
     def write(self, framed: Any) -> None:
         """Write whole framed records: bytes, a buffer or a contiguous array."""
@@ -76,6 +72,11 @@ def record_file(
         found = RecordFile(file, compression=compression, strategy=strategy)
         yield found
         found.finish()
+
+
+def compressor(*, level: int = COMPRESSION_LEVEL, strategy: int) -> "zlib._Compress":
+    """Return a compressor of a gzip file, or of one member of it."""
+    return zlib.compressobj(level, zlib.DEFLATED, GZIP_WINDOW_BITS, MEMORY_LEVEL, strategy)
 
 
 def frame_head(num_bytes: int) -> bytes:

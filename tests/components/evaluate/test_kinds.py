@@ -16,6 +16,10 @@ from components.evaluate.held_out import error_sizes, golden_groups, read_held_o
 from components.evaluate.step import evaluate_model
 from components.predict.parity import check_parity
 from components.predict.table import format_table
+from components.run_report.content import Content
+from components.run_report.page import render
+from components.run_summary.summary import summarize
+from tests.support.data.run_records import job
 from tests.trainer.workloads.test_table import adapted, make_example
 from trainer.errors import ConfigError
 from trainer.runtime.tensorflow_logs import import_tensorflow
@@ -38,10 +42,14 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.serving.export import export_model, load_predictor  # noqa: E402
+from trainer.training.model.compiled_metrics import CompiledMetrics  # noqa: E402
+from trainer.training.model.flat_model import FlatModel  # noqa: E402
+from trainer.training.model.objective import Objective  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 
 NUM_ROWS = 40
+MODEL = "projects/p/locations/l/models/5"
 FEATURES = [
     Number("age"),
     Number("sizes", length=2),
@@ -69,13 +77,27 @@ class Evaluated:
     """The step's outputs for an untrained model of a table."""
 
     def __init__(
-        self, folder: Path, label, *, thresholds: str = "{}", rows=None, features=FEATURES
+        self,
+        folder: Path,
+        label,
+        *,
+        thresholds: str = "{}",
+        gate: str = '{"baseline": "none"}',
+        champion: str = "",
+        rows=None,
+        features=FEATURES,
+        **declared,
     ):
         rows = rows or rows_of(label)
-        table, _ = adapted(Table(features, label=label, name="t"), rows)
+        table, _ = adapted(Table(features, label=label, name="t", **declared), rows)
         keras.utils.set_random_seed(1)
         self.model_dir, examples = folder / "model", folder / "examples"
-        export_model(table.build_model(), table, str(self.model_dir))
+        self.workload, self.model = table, table.build_model()
+        compiled = None
+        if self.model.compiled:
+            flat = FlatModel(self.model)
+            compiled = CompiledMetrics(table, flat, Objective(table, flat, batch_size=7))
+        export_model(self.model, table, str(self.model_dir), compiled=compiled)
         write_examples(examples, rows)
         self.metrics = Metrics(name="metrics", uri=str(folder / "metrics"))
         self.confusion = ClassificationMetrics(name="confusion", uri=str(folder / "confusion"))
@@ -87,7 +109,13 @@ class Evaluated:
             confusion=self.confusion,
             golden_path=str(folder / "golden"),
             report_path=str(folder / "report.html"),
+            evaluation_path=str(folder / "evaluation.json"),
+            gate=gate,
+            champion_version=f"{MODEL}@3" if champion else "",
+            champion_uri=champion,
         )
+        evaluation = (folder / "evaluation.json").read_text()
+        self.evaluation = json.loads(evaluation, parse_constant=pytest.fail)
         self.golden = json.loads((folder / "golden").read_text(), parse_constant=pytest.fail)
         self.content = json.loads((folder / "metrics").read_text(), parse_constant=pytest.fail)
         self.report = (folder / "report.html").read_text()
@@ -102,7 +130,8 @@ def write_examples(folder: Path, rows) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     shard = {"file": path.name, "num_examples": len(rows), "sha256": digest}
     split = {"num_examples": len(rows), "shards": [shard]}
-    manifest = {"workload": "t", "compression": "GZIP", "splits": {"test": split}}
+    splits = {"train": split, "test": split}
+    manifest = {"workload": "t", "compression": "GZIP", "splits": splits}
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -119,6 +148,27 @@ def multilabel(tmp_path_factory) -> Evaluated:
     return Evaluated(tmp_path_factory.mktemp("multilabel"), label)
 
 
+def test_classes_are_compared_by_example(tmp_path):
+    label = Classes("y", values=("a", "b"))
+    found = Evaluated(tmp_path, label).evaluation
+    answers = found["answers"]
+
+    pairs = list(zip(answers["labels"], answers["predicted"], strict=True))
+    assert [[pairs.count((a, b)) for b in (0, 1)] for a in (0, 1)] == found["confusion"]
+    assert len(pairs) == NUM_ROWS - 1  # one has no label
+    assert "Confusion matrix</h2>" in report_of(found)
+
+
+def report_of(evaluation):
+    """Return the page of a run with an evaluation, as the exit step writes it."""
+    return render(Content(summary=summarize(job()), evaluation=evaluation))
+
+
+def test_the_report_of_a_run_draws_every_kind_of_evaluation(regression, multilabel):
+    assert "residuals</h2>" in report_of(regression.evaluation)
+    assert "By label</h2>" in report_of(multilabel.evaluation)
+
+
 def test_a_number_has_errors_and_deciles_without_the_missing_label(regression):
     metrics = regression.metrics.metadata
     assert list(metrics) == ["loss", "mae", "rmse", "r2", "num_examples", "num_unlabelled"]
@@ -126,9 +176,34 @@ def test_a_number_has_errors_and_deciles_without_the_missing_label(regression):
     assert (metrics["num_examples"], metrics["num_unlabelled"]) == (NUM_ROWS - 1, 1)
     deciles = regression.content.pop("by_decile")
     assert regression.content == metrics
+    assert regression.evaluation["answers"] is None
     assert sum(row["num_examples"] for row in deciles) == NUM_ROWS - 1
     assert json.loads(Path(regression.confusion.path).read_text())["confusion"] == []
     assert "confusionMatrix" not in regression.confusion.metadata
+
+
+def compiled_model(inputs):
+    found = keras.Model(inputs, keras.layers.Dense(1, kernel_regularizer="l2")(inputs["age"]))
+    found.compile("adam", keras.losses.Huber(3.0), metrics=["mape"], weighted_metrics=["mse"])
+    return found
+
+
+def test_compile_decides_the_loss_and_adds_metrics_and_thresholds(tmp_path):
+    rows = [{**row, "w": 1.0 + number % 3} for number, row in enumerate(rows_of(Regression("y")))]
+    text = '{"mape": {"at_most": 0.5}, "r2": {"at_least": -1e9}}'
+    declared = {"features": FEATURES[:1], "model": compiled_model, "weight": "w"}
+    evaluated = Evaluated(tmp_path, Regression("y"), thresholds=text, rows=rows, **declared)
+    features, labels = evaluated.workload.parse([make_example(row) for row in rows[:-1]])
+    inputs = evaluated.workload.preprocess(evaluated.workload.encode(features))
+    weights = np.array([row["w"] for row in rows[:-1]])
+    expected = evaluated.model.evaluate(
+        inputs, labels, sample_weight=weights, batch_size=NUM_ROWS, verbose=0, return_dict=True
+    )
+    metrics = evaluated.metrics.metadata
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    assert {"loss", "mape", "mse"} <= set(expected)
+    assert evaluated.judgement.verdict == "failed"
+    assert [reason.split()[0] for reason in evaluated.judgement.reasons] == ["mape", "r2"]
 
 
 def test_the_gate_names_directions(regression):
@@ -210,6 +285,7 @@ def test_a_metric_of_another_kind_is_named_before_the_examples_are_read(regressi
             confusion=regression.confusion,
             golden_path="",
             report_path="",
+            evaluation_path="",
         )
 
 

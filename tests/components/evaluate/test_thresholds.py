@@ -3,7 +3,13 @@ from dataclasses import astuple
 
 import pytest
 
-from components.evaluate.thresholds import judge, parse_thresholds, read_limits, with_threshold
+from components.evaluate.thresholds import (
+    check_limits,
+    judge,
+    parse_thresholds,
+    read_limits,
+    with_threshold,
+)
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
@@ -34,30 +40,35 @@ METRICS = {"accuracy": 0.9712, "loss": 0.08}
     ],
 )
 def test_a_verdict_has_a_reason_for_each_threshold(thresholds, verdict, reasons):
-    judgement = judge(METRICS, read_limits(thresholds))
+    judgement = judge(check_limits(METRICS, read_limits(thresholds)))
     assert judgement.verdict == verdict
     assert judgement.reasons == reasons
 
 
 def test_a_near_miss_is_not_rounded_away():
-    judgement = judge({"accuracy": 0.98499}, read_limits({"accuracy": 0.985}))
+    judgement = judge(check_limits({"accuracy": 0.98499}, read_limits({"accuracy": 0.985})))
     assert judgement.reasons == ("accuracy 0.98499 is below 0.985",)
 
 
 def test_large_metrics_and_limits_are_written_out():
-    judgement = judge({"rmse": 1234567.89}, read_limits({"rmse": 1000000}))
+    judgement = judge(check_limits({"rmse": 1234567.89}, read_limits({"rmse": 1000000})))
     assert judgement.reasons == ("rmse 1234567.9 is above 1000000",)
 
 
 def test_a_metric_that_is_not_a_number_fails():
-    judgement = judge({"loss": math.nan}, read_limits({"loss": 1.0}))
+    judgement = judge(check_limits({"loss": math.nan}, read_limits({"loss": 1.0})))
     assert judgement.verdict == "failed"
     assert "loss is not a number" in judgement.reasons[0]
 
 
 def test_an_unknown_metric_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match=r"acuracy.*did you mean 'accuracy'.*accuracy, loss"):
-        judge(METRICS, read_limits({"acuracy": 0.9}))
+        judge(check_limits(METRICS, read_limits({"acuracy": 0.9})))
+
+
+def test_a_metric_of_the_users_own_needs_a_direction():
+    with pytest.raises(ConfigError, match=r"thresholds.mape is 0.5.*\{at_most: 0.5\}"):
+        judge(check_limits({"mape": 0.4}, read_limits({"mape": 0.5})))
 
 
 def test_a_threshold_is_a_number_or_numbers_by_direction():

@@ -16,7 +16,7 @@ from components.predict.table import format_table
 from components.vertex import retries
 from components.vertex.api import connect
 from components.vertex.errors import VertexError
-from tests.support.http_server import Handler, serving
+from tests.support.servers.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast
 
@@ -68,14 +68,14 @@ def changed(index: int, **fields) -> list[dict]:
 
 def predict_into(folder: Path) -> Metrics:
     """Run the step with its files in a folder."""
-    (folder / "golden").write_text(json.dumps(GOLDEN))
     metrics = Metrics(name="metrics", uri=str(folder / "out" / "metrics"))
     predict_golden(
         connect("demo", "local"),
+        GOLDEN,
         endpoint=ENDPOINT,
-        golden_path=str(folder / "golden"),
         metrics=metrics,
         table_path=str(folder / "out" / "table.md"),
+        values={"slowdown": 1.25},
     )
     return metrics
 
@@ -87,6 +87,7 @@ def test_sends_one_batch_and_each_instance_alone(endpoint, tmp_path: Path, caplo
     assert [sent for _, sent in endpoint.requests] == [[first, second], [first], [second]]
     assert {path for path, _ in endpoint.requests} == {f"/v1/{ENDPOINT}:predict"}
     assert metrics.metadata["num_requests"] == 3
+    assert metrics.metadata["slowdown"] == 1.25
     assert metrics.metadata["max_difference"] == 0
     assert 0 < metrics.metadata["latency_ms_median"] <= metrics.metadata["latency_ms_max"]
     assert json.loads((tmp_path / "out" / "metrics").read_text()) == metrics.metadata

@@ -21,7 +21,7 @@ from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import Shard
 from components.prepare_examples.tfrecords.table_encoder import frame_records
-from tests.support.prepared import files_of
+from tests.support.data.prepared import files_of
 from trainer.workloads.data_sets import CIFAR10, MNIST
 
 TRUSTED = PrepareOptions(trust_files=True)

@@ -15,9 +15,16 @@ from pipelines.runs.ending import print_result
 from pipelines.runs.execute import RunResult
 from pipelines.runs.view import view_of
 from pipelines.target.places import Target
-from tests.support.run_records import FAILED, PASSED, STEPS, VERSION, job, pipeline, task
+from tests.support.data.run_records import FAILED, PASSED, STEPS, VERSION, job, pipeline, task
 
 pytestmark = pytest.mark.fast
+NO_NEWS = task(
+    "fingerprint-input",
+    fingerprint="sha256:abc",
+    run_time="2026-11-01T03:00:00-06:00",
+    verdict="nothing new",
+    reasons="version 3 has seen every file",
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +33,7 @@ pytestmark = pytest.mark.fast
         pytest.param(job(PASSED, task("promote", Output=VERSION)), "promoted", "mnist@3", True),
         pytest.param(job(PASSED, task("serve-known", Output=VERSION)), "same-model", "mnist@3", 0),
         pytest.param(job(FAILED), "gate-failed", "", False),
+        pytest.param(job(NO_NEWS), "nothing-new", "", False),
         pytest.param(job(), "succeeded", "", False),
         pytest.param(job(state="FAILED", error="boom"), "failed", "", False),
         pytest.param(
@@ -42,7 +50,29 @@ def test_the_outcome_of_a_run_is_one_word(found, outcome, version, is_new):
     assert (summary.outcome, summary.model_version) == (outcome, version)
     assert summary.is_new_version is bool(is_new)
     assert summary.is_final == (outcome != "running")
-    assert summary.is_good == (outcome in ("promoted", "same-model", "succeeded"))
+    assert summary.is_good == (outcome in ("promoted", "same-model", "succeeded", "nothing-new"))
+
+
+def test_a_run_without_news_says_why_and_for_which_date():
+    summary = summarize(job(NO_NEWS))
+
+    assert summary.news == ("version 3 has seen every file",)
+    assert summary.run_time == "2026-11-01T03:00:00-06:00"
+    assert summary.data_digest == "sha256:abc"
+    assert summary.headline.endswith("nothing-new: version 3 has seen every file")
+
+
+def test_drift_and_reasons_are_those_of_the_comparison_with_the_champion():
+    compared = task("compare-data", verdict="train", reasons="drift: PSI 0.4")
+    compared["outputs"] = {
+        "drift": {"artifacts": [{"uri": "/d", "metadata": {"drift": "fare: up to 3 10 → 30 %"}}]}
+    }
+    found = {**job(task("fingerprint-input", reasons="old"), compared)}
+    found["pipelineSpec"] = pipeline("fingerprint-input", "compare-data")
+    summary = summarize(found)
+
+    assert (summary.outcome, summary.news) == ("succeeded", ("drift: PSI 0.4",))
+    assert summary.drift == ("fare: up to 3 10 → 30 %",)
 
 
 def test_a_version_that_the_teardown_promoted_counts():
@@ -92,6 +122,18 @@ def test_the_facts_of_a_run_come_from_its_pipeline_job():
         "state": "SUCCEEDED",
         "seconds": 2.5,
         "cached": True,
+    }
+
+
+def test_measurements_of_prediction_servers_are_kept_by_task():
+    checked = task("check-model", metrics={"num_clients": 8.0, "latency_ms_p99": 2.5})
+    predicted = task("predict", metrics={"num_replayed": 200.0, "slowdown": 1.25})
+    found = job(checked, predicted)
+    found["pipelineSpec"] = pipeline("check-model", "predict", *STEPS)
+
+    assert summarize(found).serving == {
+        "check-model": {"num_clients": 8, "latency_ms_p99": 2.5},
+        "predict": {"num_replayed": 200, "slowdown": 1.25},
     }
 
 

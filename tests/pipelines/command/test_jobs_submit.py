@@ -2,27 +2,27 @@
 
 import pytest
 
-from pipelines.cli import main
+from tests.support.processes.forks import EVERYTHING, forks_with
 
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.fixture
-def submit(examples_dir, tmp_path, monkeypatch):
-    monkeypatch.setenv("TRAINYARD_PRELOAD", "tensorflow")
+def test_job_is_followed_to_its_end(examples_dir, tmp_path, temp_folder):
+    where = ["--examples-dir", str(examples_dir), "--state-dir", str(tmp_path)]
+    cluster = ["--cluster", "configs/clusters/single.yaml", "--name", "first", "--follow"]
+    process = forks_with(*EVERYTHING).start(
+        [
+            *["python", "-m", "pipelines.cli", "jobs", "submit", "mnist", *where, *cluster],
+            *["--", "--steps=20", "--batch-size=32"],
+        ],
+        log_path=tmp_path / "log",
+        TRAINYARD_PRELOAD="tensorflow",
+        VERTEX_EMULATOR_HOST=None,
+    )
 
-    def run(*arguments):
-        where = ["--examples-dir", str(examples_dir), "--state-dir", str(tmp_path)]
-        cluster = ["--cluster", "configs/clusters/single.yaml", "--name", "first"]
-        return main(["jobs", "submit", "mnist", *where, *cluster, *arguments])
+    output, _ = process.communicate(timeout=90)
 
-    return run
-
-
-def test_job_is_followed_to_its_end(submit, tmp_path, temp_folder, capsys):
-    assert submit("--follow", "--", "--steps=20", "--batch-size=32") == 0
-
-    output = capsys.readouterr().out
+    assert process.returncode == 0, output
     assert "chief/0 step 20/20" in output
     assert "is SUCCEEDED" in output
     assert (tmp_path / "runs/first/model/saved_model.pb").is_file()

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import pytest
 from kfp import compiler, dsl
 
-from tests.support.signals import WITH_DEFAULT_SIGINT
-from tests.support.waiting import wait_until
+from tests.support.processes.signals import WITH_DEFAULT_SIGINT
+from tests.support.processes.waiting import wait_until
+from tests.support.servers.service import PRELOAD_KFP, running_service
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_SECONDS = 60
@@ -52,6 +53,13 @@ def shell():
 def in_containers():
     shell()
     shell().set_display_name("again")
+
+
+@pytest.fixture
+def service(tmp_path):
+    """Start a service whose steps are forks."""
+    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -102,15 +110,16 @@ def test_run_is_submitted_awaited_shown_logged_and_deleted(trainyard, package):
     assert "NOT_FOUND" in errors
 
 
-@pytest.mark.parametrize(("verdict", "code"), [("passed", 0), ("failed", 3)])
-def test_failed_gate_has_its_own_exit_code(trainyard, tmp_path, verdict, code):
+def test_failed_gate_has_its_own_exit_code(trainyard, tmp_path):
     path = tmp_path / "judging.yaml"
     compiler.Compiler().compile(judging, str(path))
+    for number, (verdict, code) in enumerate([("passed", 0), ("failed", 3)]):
+        given = ["--name", f"judging-{number}", "--set", f"verdict={verdict}"]
 
-    found, output, _ = trainyard("submit", str(path), "--wait", "--set", f"verdict={verdict}")
+        found, output, _ = trainyard("submit", str(path), "--wait", *given)
 
-    assert found == code, output
-    assert ("did not pass: accuracy 0.1 is below 0.9" in output) is bool(code)
+        assert found == code, output
+        assert ("did not pass: accuracy 0.1 is below 0.9" in output) is bool(code)
 
 
 def test_interrupted_wait_without_a_terminal_leaves_the_run(trainyard, package):
@@ -160,16 +169,7 @@ def test_at_a_terminal_ctrl_c_asks_whether_to_cancel(trainyard, package):
         os.close(ours)
 
 
-def test_run_name_cannot_be_used_twice(trainyard, package):
-    assert trainyard("submit", package, "--name", "nap-1")[0] == 0
-
-    code, _, errors = trainyard("submit", package, "--name", "nap-1")
-
-    assert code == 1
-    assert "ALREADY_EXISTS" in errors
-
-
-def test_mistake_is_reported_before_a_request(trainyard, package):
+def test_mistake_is_reported_and_no_run_is_created(trainyard, package, tmp_path):
     for wrong, message in (
         (["--set", "seconds=long"], "seconds is 'long'; it must be a number"),
         (["--set", "second=1"], "did you mean 'seconds'?"),
@@ -178,10 +178,6 @@ def test_mistake_is_reported_before_a_request(trainyard, package):
         code, _, errors = trainyard("submit", package, *wrong)
         assert code == 2
         assert message in errors
-    assert trainyard("runs", "list")[1].split() == ["RUN", "RESULT", "VERSION", "METRIC", "CREATED"]
-
-
-def test_unsupported_tasks_are_listed_and_no_run_is_created(trainyard, tmp_path):
     path = tmp_path / "containers.yaml"
     compiler.Compiler().compile(in_containers, str(path))
 
@@ -192,6 +188,11 @@ def test_unsupported_tasks_are_listed_and_no_run_is_created(trainyard, tmp_path)
         assert f"\n  {task}: " in errors
     assert "Traceback" not in errors
     assert trainyard("runs", "list")[1].split() == ["RUN", "RESULT", "VERSION", "METRIC", "CREATED"]
+
+    assert trainyard("submit", package, "--name", "nap-1")[0] == 0
+    code, _, errors = trainyard("submit", package, "--name", "nap-1")
+    assert code == 1
+    assert "ALREADY_EXISTS" in errors
 
 
 @pytest.mark.parametrize("command", [["--help"], ["runs", "list"]], ids=" ".join)

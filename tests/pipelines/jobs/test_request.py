@@ -9,7 +9,7 @@ from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.plan import plan_training
 from pipelines.cli import main
 from pipelines.command.parser import seconds
-from pipelines.config import read_cluster
+from pipelines.config.cluster_files import read_cluster
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.request import job_request, with_flags

@@ -1,4 +1,3 @@
-import os
 import re
 import shutil
 import subprocess
@@ -13,19 +12,18 @@ from components.image import IMAGE
 from components.teardown import run_resources
 from components.vertex.task_details import leaf_tasks
 from pipelines.cli import main
-from pipelines.config import RUNS, RunConfig, mnist
+from pipelines.config.built_in import RUNS, mnist
+from pipelines.config.run_config import RunConfig
 from pipelines.package.compile import compile_pipeline
 from pipelines.package.image import SOURCES, default_image
 
 TEST_IMAGE = "trainyard:golden"
-SIDE_EFFECTS = {"find-version", "model-upload", "ensure-endpoint", "model-deploy"} | {
-    "fingerprint-input",
-    "predict",
-    "promote",
-    "serve-known",
-    "teardown",
+SIDE_EFFECTS = {
+    *("fingerprint-input", "find-champion", "find-version"),
+    *("model-upload", "record-evaluation", "ensure-endpoint", "model-deploy", "predict", "promote"),
+    *("serve-known", "model-upload-2", "record-evaluation-2", "teardown"),
 }
-NUM_TASKS_WITH_A_PLACE = 8
+NUM_TASKS_WITH_A_PLACE = 13
 UPDATE = "to accept: python tests/pipelines/package/test_compile.py"
 
 
@@ -65,19 +63,24 @@ def test_the_pipeline_is_valid_by_the_pipeline_spec_proto(pipeline):
 
 def test_tasks_run_in_this_order(pipeline):
     assert list(leaf_tasks(yaml.safe_load(pipeline)).values()) == [
+        "find-champion",
         "fingerprint-input",
         "prepare-examples",
+        "compare-data",
         "plan-training",
         "train",
+        "find-version",
         "evaluate",
         "check-model",
-        "find-version",
         "upload-model",
+        "record-evaluation",
         "ensure-endpoint",
         "deploy-model",
         "predict",
         "promote",
         "serve-known",
+        "keep-challenger",
+        "record-challenger",
         "teardown",
     ]
 
@@ -99,14 +102,18 @@ def test_only_a_passed_verdict_deploys_and_only_a_new_model_is_registered(tasks)
     known = "inputs.parameter_values['pipelinechannel--find-version-known_version']"
 
     assert {gate for gate in gates if gate} == {
+        "inputs.parameter_values['pipelinechannel--fingerprint-input-verdict'] != 'nothing new'",
+        "inputs.parameter_values['pipelinechannel--compare-data-verdict'] == 'train'",
         "inputs.parameter_values['pipelinechannel--evaluate-verdict'] == 'passed'",
+        "inputs.parameter_values['pipelinechannel--evaluate-challenger'] == 'yes'",
         f"{known} == ''",
         f"!({known} == '')",
     }
 
 
 def test_a_model_is_deployed_without_traffic_once_it_was_checked(tasks):
-    assert tasks["find-version"]["dependentTasks"] == ["check-model"]
+    assert "check-model" in tasks["condition-branches-5"]["dependentTasks"]
+    assert "find-version" in tasks["evaluate"]["dependentTasks"]
     assert "traffic_split" not in tasks["model-deploy"]["inputs"]["parameters"]
     assert "model-deploy" in tasks["predict"]["dependentTasks"]
     assert "predict" in tasks["promote"]["dependentTasks"]
@@ -183,12 +190,10 @@ def test_package_does_not_depend_on_this_machine(tmp_path, pytestconfig):
         "TRAINYARD_DIR": str(tmp_path / "state"),
     }
     here, there = tmp_path / "here", tmp_path / "there"
-    for folder, cwd, environment in (
-        (here, pytestconfig.rootpath, dict(os.environ)),
-        (there, copy, strange),
-    ):
-        command = [sys.executable, "-m", "pipelines.cli", "compile", "--output-dir", folder]
-        subprocess.run(command, check=True, timeout=100, cwd=cwd, env=environment)
+    words = ["compile", "--output-dir"]
+    assert main([*words, str(here)]) == 0
+    command = [sys.executable, "-m", "pipelines.cli", *words, there]
+    subprocess.run(command, check=True, timeout=100, cwd=copy, env=strange)
 
     for workload in RUNS:
         name = f"{workload}.yaml"

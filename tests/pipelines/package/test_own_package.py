@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from pipelines.config import RUNS
+from pipelines.config.built_in import RUNS
 from pipelines.package.compile import write_package
-from tests.support.service import sdk_at
+from tests.support.servers.service import PRELOAD_KFP, running_service, sdk_at
 from tests.vertex_local.pipelines.test_foreign_pipelines import await_end
 
 LOCATION = "us-central1"
@@ -20,23 +20,29 @@ def packages(tmp_path_factory):
 
 
 @pytest.fixture
+def service(tmp_path):
+    """Start a service whose steps are forks."""
+    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as running:
+        yield running
+
+
+@pytest.fixture
 def sdk(service):
     """The official SDK, initialized with project, location and service."""
     return sdk_at(service.url)
 
 
-@pytest.mark.parametrize("workload", RUNS)
-def test_the_sdk_schedules_a_package_without_a_value(sdk, packages, tmp_path, workload):
-    [path] = [one for one in packages if one.stem == workload]
-    job = sdk.PipelineJob(
-        display_name=workload, template_path=str(path), pipeline_root=str(tmp_path / "root")
-    )
+def test_the_sdk_schedules_each_package_without_a_value(sdk, packages, tmp_path):
+    for path in packages:
+        job = sdk.PipelineJob(
+            display_name=path.stem, template_path=str(path), pipeline_root=str(tmp_path / "root")
+        )
 
-    schedule = job.create_schedule(display_name=workload, cron="TZ=UTC 0 3 1 1 *")
+        schedule = job.create_schedule(display_name=path.stem, cron="TZ=UTC 0 3 1 1 *")
 
-    assert schedule.state.name == "ACTIVE"
-    request = schedule.gca_resource.create_pipeline_job_request.pipeline_job
-    assert not dict(request.runtime_config.parameter_values)
+        assert schedule.state.name == "ACTIVE"
+        request = schedule.gca_resource.create_pipeline_job_request.pipeline_job
+        assert not dict(request.runtime_config.parameter_values)
 
 
 @pytest.mark.timeout(120)

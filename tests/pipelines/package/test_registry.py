@@ -10,8 +10,8 @@ from pipelines.package import registry
 from pipelines.schedules.differences import REQUEST, plan_schedule
 from pipelines.schedules.file import read_schedule
 from pipelines.target.places import local_target
-from tests.support.package_repository import TOKEN, serving
-from tests.support.packages import package
+from tests.support.data.packages import package
+from tests.support.servers.package_repository import TOKEN, serving
 from trainer.errors import ConfigError
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/demo/repo"

@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.runs.facts import newest_runs
-from tests.support.run_records import FAILED, job, promoted
+from tests.support.data.run_records import FAILED, job, promoted
 
 pytestmark = pytest.mark.fast
 

@@ -8,7 +8,7 @@ import pytest
 from components.run_summary.summary import summarize
 from pipelines.runs import hints
 from pipelines.target.places import local_target, vertex_target
-from tests.support.run_records import job, task
+from tests.support.data.run_records import job, task
 
 pytestmark = pytest.mark.fast
 

@@ -9,7 +9,7 @@ import pytest
 from components.run_summary.summary import summarize
 from pipelines.runs import on_failure
 from pipelines.target.places import local_target
-from tests.support.run_records import FAILED, job, promoted
+from tests.support.data.run_records import FAILED, job, promoted
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast

@@ -11,7 +11,7 @@ from kfp import compiler, dsl
 
 from components.labels import RUN_LABEL
 from pipelines.package.image import default_image
-from tests.support.service import PARENT
+from tests.support.servers.service import PARENT, PRELOAD_KFP, running_service
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -40,6 +40,13 @@ def train(folder: str, seconds: float):
 def training(folder: str, seconds: float = 0.0):
     plan = plan_training(folder=folder)
     train(folder=plan.outputs["base_output_directory"], seconds=seconds)
+
+
+@pytest.fixture
+def service(tmp_path):
+    """Start a service whose steps are forks."""
+    with running_service(tmp_path / "vertex", *PRELOAD_KFP) as running:
+        yield running
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from kfp import compiler, dsl
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
 from pipelines.command import execution
-from pipelines.config import RunConfig, mnist, with_settings
+from pipelines.config.built_in import mnist
+from pipelines.config.run_config import RunConfig
+from pipelines.config.settings import with_settings
 from pipelines.package.spec import (
     check_images,
     check_parameters,
@@ -27,7 +29,7 @@ from pipelines.runs.submit import (
     run_prefix,
 )
 from pipelines.target.places import local_target, vertex_target
-from tests.support.packages import package
+from tests.support.data.packages import package
 from trainer.errors import ConfigError
 
 pytestmark = pytest.mark.fast
@@ -69,7 +71,7 @@ def values_of(submission):
         pytest.param({"count": True}, "count is True", id="bool-as-number"),
         pytest.param({"share": "x"}, "share is 'x'; it must be a number", id="double"),
         pytest.param({"is_dry": "yes"}, "is_dry is 'yes'; it must be true or false", id="bool"),
-        pytest.param({"names": "a"}, "names is 'a'; it must be a list", id="list"),
+        pytest.param({"names": "a"}, r"names is 'a'; it must be a list, as \[a, b\]", id="list"),
         pytest.param({}, r"parameter project \(STRING\) of tiny.yaml has no default", id="missing"),
     ],
 )

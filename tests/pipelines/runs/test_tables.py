@@ -11,7 +11,7 @@ from pipelines.runs.tables import (
     schedule_facts,
     schedule_lines,
 )
-from tests.support.run_records import FAILED, SETTINGS, job, promoted, task
+from tests.support.data.run_records import FAILED, SETTINGS, job, promoted, task
 
 pytestmark = pytest.mark.fast
 
@@ -119,3 +119,18 @@ def test_schedule_list_fits_and_has_the_last_outcome():
     facts = schedule_facts(schedule(), last)
     assert facts["lastRun"]["outcome"] == "promoted"
     assert facts["settings"]["train.epochs"] == 5
+
+
+def test_a_run_without_news_is_shown_with_its_reason_and_date():
+    found = task(
+        "fingerprint-input",
+        run_time="2026-11-20T03:00:00-06:00",
+        verdict="nothing new",
+        reasons="version 3 has seen every file",
+    )
+    run = summarize(job(found))
+    assert runs_table([run]).rows[0][1] == "nothing-new"
+    assert "version 3 has seen every file" in " ".join(schedule_lines([(schedule(), run)]))
+    lines = {line[:18].strip(): line[18:] for line in run_lines(run, job(found))}
+    assert lines["new data"] == "version 3 has seen every file"
+    assert lines["date"] == "2026-11-20 03:00:00"

@@ -1,9 +1,13 @@
 """A user's folder from the command to the request: settings, snapshot, checks, labels."""
 
+import contextlib
+import io
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -12,7 +16,9 @@ from components.run_summary.settings import project_digest, settings_of
 from components.run_summary.summary import summarize
 from pipelines.cli import main
 from pipelines.package.image import default_image
+from pipelines.projects import description
 from pipelines.runs.tables import run_lines, settings_text
+from trainer.describe import _described as described
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -23,7 +29,8 @@ from trainer.workloads.mnist import workload
 
 print("printed while it is imported")
 os.system("echo printed below Python")
-Path({pids!r}).open("a").write(f"{{os.getpid()}} ")
+with Path({pids!r}).open("a") as pids:
+    pids.write(f"{{os.getpid()}} ")
 """
 RUN = """\
 cluster: {strategy: parameter_server, workers: 2, parameter_servers: 1}
@@ -39,8 +46,24 @@ PULLABLE = ("--image", "us-docker.pkg.dev/p/r/i:1")
 
 
 @pytest.fixture
-def churn(tmp_path: Path, monkeypatch) -> Path:
+def own_process() -> None:
+    """Have the workload described by a process, as commands do; most tests do it in their own."""
+
+
+def describe_here(command: list[str], **_: object) -> subprocess.CompletedProcess:
+    """Return what `python -m trainer.describe` would, without the third of a second it takes."""
+    reference, _, train = command[len(description.COMMAND) :]
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = described(reference, json.loads(train))
+    return subprocess.CompletedProcess(command, 0, json.dumps(found, default=str), "")
+
+
+@pytest.fixture
+def churn(tmp_path: Path, monkeypatch, request) -> Path:
     """A project beside which commands run."""
+    if "own_process" not in request.fixturenames:
+        namespace = SimpleNamespace(run=describe_here, TimeoutExpired=subprocess.TimeoutExpired)
+        monkeypatch.setattr(description, "subprocess", namespace)
     monkeypatch.setenv("TRAINYARD_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "churn"
@@ -66,6 +89,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("reference", ["churn", "churn/", "./churn/workload.py"])
+@pytest.mark.usefixtures("own_process")
 def test_the_request_has_the_settings_of_run_yaml_and_the_snapshot(churn, capsys, reference):
     values = values_of(
         request_of(capsys, reference, "--set", "train.epochs=7", "--set", "thresholds.loss=0.5")
@@ -92,6 +116,7 @@ def test_without_run_yaml_there_are_defaults(churn, capsys):
     assert json.loads(values["cluster"])["strategy"] == "single"
 
 
+@pytest.mark.usefixtures("own_process")
 def test_an_edit_changes_the_next_run_only(churn, capsys):
     first = values_of(request_of(capsys, "churn"))["workload"]
     before = Path(first, "workload.py").read_text()
@@ -102,6 +127,7 @@ def test_an_edit_changes_the_next_run_only(churn, capsys):
     assert Path(first, "workload.py").read_text() == before
 
 
+@pytest.mark.usefixtures("own_process")
 def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
     assert main(["submit", "--dry-run", "churn"]) == 0
     json.loads(capfd.readouterr().out)  # what the user's code prints is not in it
@@ -120,6 +146,7 @@ def test_no_code_of_the_user_runs_in_the_commands_process(churn, capfd):
         ("x = 1\n", "does not define the variable 'workload'"),
     ],
 )
+@pytest.mark.usefixtures("own_process")
 def test_a_workload_that_cannot_be_loaded_is_named_before_anything_starts(
     churn, capsys, text, message
 ):
@@ -238,6 +265,8 @@ def test_a_compiled_folder_runs_from_its_snapshot(churn, capsys):
     assert values_of(request)["workload"] == str(churn.parent / "state/code" / default)
     assert request["displayName"].startswith("churn-2")
     assert package.read_text() == text
+    error = refused(capsys, "submit", str(package), "--set", "thresholds.rmse=0.5")
+    assert re.search(r"thresholds\.rmse: .*Classes.* loss, accuracy", error)
     remote = request_of(capsys, "churn", *PULLABLE)
     assert values_of(remote)["workload"] == values_of(request)["workload"]
     (churn.parent / "state/code" / default).rename(churn.parent / "gone")
@@ -376,6 +405,19 @@ def test_a_threshold_that_the_label_does_not_have_is_named(
     assert re.search(message, refused(capsys, "run", "churn", *options))
 
 
+def test_a_threshold_may_be_a_metric_of_a_compiled_model_if_it_has_a_direction(churn, capsys):
+    (churn / "workload.py").write_text(TABLE + "\n# it calls model.compile(…)\n")
+    threshold = "--set=thresholds.recall.at_least=0.7"
+    (churn / "run.yaml").write_text("prepare: {files: [data/a.csv]}\nthresholds: {mape: 1}\n")
+    error = refused(capsys, "run", "churn")
+    assert re.search(r"run\.yaml, line 2: thresholds\.mape is 1; .*\{at_least: 1\}", error)
+    (churn / "run.yaml").write_text("prepare: {files: [data/a.csv]}\n")
+    (churn / "workload.py").write_text(TABLE)
+    assert re.search(
+        r"thresholds\.recall: .*no such metric", refused(capsys, "run", "churn", threshold)
+    )
+
+
 def test_a_threshold_has_a_direction(churn, capsys):
     (churn / "workload.py").write_text(TABLE.replace("Binary", "Regression"))
     (churn / "run.yaml").write_text(
@@ -427,6 +469,7 @@ def test_a_job_prepares_the_data_of_a_folder_once_for_each_state(churn, capsys):
     assert examples().uri != found.uri
 
 
+@pytest.mark.usefixtures("own_process")
 def test_an_entry_point_is_found_by_its_name(churn, capsys, monkeypatch):
     packages = churn.parent / "packages"
     (packages / "churn_models-1.dist-info").mkdir(parents=True)
@@ -448,6 +491,7 @@ def test_an_entry_point_is_found_by_its_name(churn, capsys, monkeypatch):
     assert "did you mean 'best-churn'" in refused(capsys, "run", "best-chrun")
 
 
+@pytest.mark.usefixtures("own_process")
 def test_a_module_travels_by_its_name(churn, capsys):
     request = request_of(capsys, "trainer.workloads.mnist")
     values = values_of(request)

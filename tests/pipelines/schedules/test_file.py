@@ -111,6 +111,10 @@ def test_the_request_is_the_golden_one(write):
         ({"crom": "0 3 * * *"}, r"crom: unknown key; did you mean 'cron'\?.*workload"),
         ({"parameters": {"train.epoch": 1}}, "parameters: .*unknown key 'train.epoch'"),
         ({"parameters": {"train.epochs": "x"}}, "parameters: .*epochs"),
+        ({"trigger": {"new_file": True}}, r"trigger: trigger has no 'new_file'; did you mean"),
+        ({"trigger": {"cool_down": 3}}, "trigger: trigger.cool_down is 3; .*such as 12h"),
+        ({"trigger": True}, "trigger: True .*new_files: true"),
+        ({"parameters": {"prepare.window": "1y"}}, "parameters: .*window is '1y'"),
         ({"parameters": ["train.epochs=1"]}, "parameters: .*train.epochs: 5"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -130,6 +134,42 @@ def test_scheduled_runs_keep_the_endpoint_by_default(write, tmp_path, parameters
     job = plan_schedule(file, target=local_target(tmp_path)).body[REQUEST]["pipelineJob"]
 
     assert job["runtimeConfig"]["parameterValues"]["keep_endpoint"] is keeps
+
+
+def parameters_of(body: dict) -> dict:
+    return body[REQUEST]["pipelineJob"]["runtimeConfig"]["parameterValues"]
+
+
+def test_a_schedule_gives_its_runs_its_trigger_and_its_time_zone(write, tmp_path):
+    """Dates in names of files are those of the zone in which the schedule is written."""
+    files = {"prepare.files": ["/d/{run_date:%Y-%m-%d}.csv"]}
+    trigger = {"new_files": True, "cool_down": "3d"}
+    file = write({**GOOD, "time_zone": "Asia/Tokyo", "parameters": files, "trigger": trigger})
+
+    body = plan_schedule(read_schedule(file), target=local_target(tmp_path)).body
+
+    assert json.loads(parameters_of(body)["trigger"]) == trigger
+    assert json.loads(parameters_of(body)["prepare"])["run_time_zone"] == "Asia/Tokyo"
+    assert "trigger" not in parameters_of({REQUEST: {"pipelineJob": run_request_of(body, run="r")}})
+
+
+def test_the_documented_schedule_is_valid(tmp_path):
+    page = (ROOT / "docs" / "schedules.md").read_text()
+    [text] = re.findall(r"```yaml\n(# configs/schedules/trips-nightly.yaml\n.*?)```", page, re.S)
+    (tmp_path / "trips-nightly.yaml").write_text(text)
+
+    [file] = read_schedules(tmp_path)
+
+    assert {"trigger.drift=0.25", "prepare.window=30d"} <= set(file.settings)
+    plan_schedule(file, target=local_target(tmp_path))
+
+
+def test_runs_without_dates_have_no_time_zone(write, tmp_path):
+    file = write({**GOOD, "time_zone": "Asia/Tokyo"})
+
+    body = plan_schedule(read_schedule(file), target=local_target(tmp_path)).body
+
+    assert parameters_of(body)["prepare"] == "{}"
 
 
 def test_mistakes_in_all_files_are_reported(write, tmp_path):

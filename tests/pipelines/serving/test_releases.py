@@ -5,14 +5,16 @@ import json
 import pytest
 
 from components.endpoint.deployments import moved_traffic
-from components.labels import CANDIDATE, MODEL_LABEL, STATE_LABEL
-from components.model_version.golden import GOLDEN_FILE, write_golden
+from components.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
+from components.model_version.companions import GOLDEN_FILE
+from components.model_version.golden import write_golden
+from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
 from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
-from tests.support.models import aliases
-from tests.support.service import container_spec
+from tests.support.servers.models import aliases
+from tests.support.servers.service import container_spec
 
 RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
 WRONG = {**RIGHT, "probabilities": [0.5, 0.5]}
@@ -111,6 +113,45 @@ def test_rollback_moves_alias_deployment_and_traffic(api, version, trainyard):
     assert shares(api) == {"1": 100}
     assert trainyard("models", "rollback", "tiny")[0] == 0, "and forward again"
     assert (aliases(api)["2"], shares(api)) == (["default"], {"2": 100})
+
+
+def test_rollback_to_a_deployed_version_keeps_both(api, version, trainyard):
+    first, second = version(), version()
+    set_default(api, first)
+    set_default(api, second)
+    trainyard("endpoints", "deploy", "tiny@1")
+    trainyard("endpoints", "deploy", "tiny@2")
+
+    assert trainyard("models", "rollback", "tiny")[0] == 0
+    assert (aliases(api)["1"], shares(api)) == (["default"], {"1": 100, "2": 0})
+    assert trainyard("models", "rollback", "tiny")[0] == 0, "and forward again"
+    assert (aliases(api)["2"], shares(api)) == (["default"], {"1": 0, "2": 100})
+
+
+def test_history_tells_which_version_was_the_default_and_why(api, version, trainyard):
+    version()
+    second = version()
+    labels = {STATE_LABEL: CANDIDATE, RUN_LABEL: "tiny-2"}
+    api.patch(f"{second.name}?updateMask=labels", {"labels": labels})
+    set_default(api, second, cause=promoted_by("tiny-2"), reasons="rmse 2.5 is at most 3")
+    trainyard("models", "rollback", "tiny", "--reason", "Fares, too low!")
+    trainyard("models", "set-default", "tiny@2")
+
+    code, output, _ = trainyard("models", "history", "tiny", "--json")
+    found = json.loads(output)
+    assert code == 0
+    assert [(one["version"], one["cause"], one["run"], one["reasons"]) for one in found] == [
+        ("2", "set-default", "tiny-2", ""),
+        ("1", "rollback", "", "fares too low"),
+        ("2", "promoted", "tiny-2", "rmse 2.5 is at most 3"),
+        ("1", "uploaded", "", ""),
+    ]
+    assert [one["since"] for one in found[:-1]] == [one["until"] for one in found[1:]]
+    _, output, _ = trainyard("models", "history", "tiny")
+    lines = output.splitlines()
+    assert lines[0].split() == ["VERSION", "DEFAULT", "SINCE", "UNTIL", "RUN", "WHY"]
+    assert "now" in lines[1]
+    assert lines[3].endswith("promoted: rmse 2.5 is at most 3")
 
 
 def test_rollback_transfers_the_defaults_share(api, version, trainyard):

@@ -19,8 +19,8 @@ from pipelines.resources import ResourceError
 from pipelines.serving import upload as upload_module
 from pipelines.serving.upload import upload
 from pipelines.target.places import LOCAL_PROJECT
-from tests.support.models import aliases, versions
-from tests.support.service import running_service
+from tests.support.servers.models import aliases, versions
+from tests.support.servers.service import running_service
 
 WAIT_SECONDS = 60
 DESCRIBED = '{"workload": "mnist", "facts": {}}'
@@ -122,32 +122,20 @@ def test_name_means_the_newest_job_and_a_slash_a_folder(job, trainyard, folder, 
     assert trainyard("models", "upload", f"file://{model}/", "--name", "mnist")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("code", "ending", "message"),
-    [
-        (
-            "import time; time.sleep(60)",
-            {"state": "RUNNING"},
-            "trainyard jobs wait",
-        ),
-        (
-            "raise SystemExit(1)",
-            {"state": "FAILED"},
-            "--name mnist-1",
-        ),
+def test_a_job_without_a_finished_model_is_refused(job, trainyard):
+    for code, ending, message in (
+        ("import time; time.sleep(60)", {"state": "RUNNING"}, "trainyard jobs wait"),
+        ("raise SystemExit(1)", {"state": "FAILED"}, "--name mnist-1"),
         ("pass", {}, "mnist-1/model does not exist"),
         ("pass", {"output": False}, "has no baseOutputDirectory"),
-    ],
-    ids=["running", "failed", "no-model", "no-output"],
-)
-def test_a_job_without_a_finished_model_is_refused(job, trainyard, code, ending, message):
-    job_id = job(code, **ending)
+    ):
+        job_id = job(code, **ending)
 
-    answered, said, error = trainyard("models", "upload", job_id, "--name", "mnist")
+        answered, said, error = trainyard("models", "upload", job_id, "--name", "mnist")
 
-    assert (answered, said, len(error.splitlines())) == (2, "", 1)
-    assert message in error
-    trainyard("jobs", "cancel", job_id)
+        assert (answered, said, len(error.splitlines())) == (2, "", 1), message
+        assert message in error
+        trainyard("jobs", "cancel", job_id)
 
 
 @pytest.mark.parametrize(
@@ -193,28 +181,22 @@ def test_model_that_the_server_cannot_load_is_refused(folder, tmp_path, content)
         check_saved_model(path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_invalid_argument_is_one_line(trainyard, tmp_path):
+    file = tmp_path / "saved_model.pb"
+    file.touch()
+    for arguments, message in (
         (["77", "--name", "mnist"], "neither a job nor a folder '77'"),
         (["/no/folder", "--name", "mnist"], "/no/folder does not exist"),
-        (["{file}", "--name", "mnist"], "is a file; give its folder"),
+        ([str(file), "--name", "mnist"], "is a file; give its folder"),
         (["gs://b/m", "--name", "mnist"], "gcloud storage cp -r gs://b/m"),
         (["/x", "--name", "a@2"], "--name 'a@2' is not allowed"),
         (["/x", "--name", "m", "--version-alias", "v"], "--version-alias 'v' is not allowed"),
         (["/x", "--name", "m", "--version-alias", "1a"], "--version-alias '1a' is not allowed"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_invalid_argument_is_one_line(trainyard, tmp_path, arguments, message):
-    file = tmp_path / "saved_model.pb"
-    file.touch()
-    words = [word.replace("{file}", str(file)) for word in arguments]
+    ):
+        code, output, error = trainyard("models", "upload", *arguments)
 
-    code, output, error = trainyard("models", "upload", *words)
-
-    assert (code, output, len(error.splitlines())) == (2, "", 1)
-    assert message in error
+        assert (code, output, len(error.splitlines())) == (2, "", 1), arguments
+        assert message in error
 
 
 def test_vertex_ai_gets_a_buckets_model_and_the_jobs_image(api, job, monkeypatch):
@@ -256,15 +238,10 @@ def test_upload_with_a_lost_response_is_made_once(tmp_path, monkeypatch, folder)
         assert "reset after" in (service.root / "serve.log").read_text()
 
 
-@pytest.mark.parametrize("name", ["mnist", "2nd model", "_x.Y" * 30, "é", "Ä-1"])
-def test_a_new_models_id_is_readable_and_allowed(api, folder, name):
-    version = upload_version(
-        api,
-        display_name=name,
-        artifact_uri=folder("saved_model.pb", "workload.json"),
-        image="i",
-        labels={},
-    )
+def test_a_new_models_id_is_readable_and_allowed(api, folder):
+    uri = folder("saved_model.pb", "workload.json")
+    for name in ("mnist", "2nd model", "_x.Y" * 30, "é", "Ä-1"):
+        version = upload_version(api, display_name=name, artifact_uri=uri, image="i", labels={})
 
-    assert api.get(version.unversioned)["displayName"] == name
-    assert name != "mnist" or version.id.startswith("mnist-")
+        assert api.get(version.unversioned)["displayName"] == name
+        assert name != "mnist" or version.id.startswith("mnist-")

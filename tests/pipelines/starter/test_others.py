@@ -13,7 +13,7 @@ from pipelines.starter.images import start_images
 from pipelines.starter.keras_script import read_script
 from pipelines.starter.records import start_records
 from pipelines.starter.tables import start_table
-from tests.support.trials import try_folder
+from tests.support.data.trials import try_folder
 from trainer.workloads import Classes, ImageFolder, Regression, Values, load_workload
 
 pytestmark = pytest.mark.timeout(180)
@@ -138,6 +138,7 @@ def records(tmp_path):
                 "count": [at],
                 "city": b"ab"[at % 2 : at % 2 + 1],
                 "image": png,
+                "reading_id": str(at).encode(),
                 "several": [1] * (at % 3 + 1),
                 "y": [at % 3],
             }

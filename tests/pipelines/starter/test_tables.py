@@ -40,6 +40,7 @@ def columns():
         "": list(numbers),
         "User ID": [f"U{at:04}" for at in numbers],
         "age (years)": [dice.choice(["NA", dice.randint(1, 99)]) for _ in numbers],
+        "Größe (m²)": ["unbekannt" if at % 9 == 0 else f"{at / 3:.2f}" for at in numbers],
         "income": [round(dice.lognormvariate(5, 3), 2) for _ in numbers],
         "delta": [dice.uniform(-1, 1) for _ in numbers],
         "zip_code": [dice.randint(10_000, 10_020) for _ in numbers],
@@ -57,6 +58,7 @@ def columns():
         "grade": [dice.randint(3, 8) for _ in numbers],
         "price": [round(dice.uniform(5, 90), 2) for _ in numbers],
         "topics": [dice.choice(["x|y", "z", "", "y"]) for _ in numbers],
+        "themes": [dice.choice(["x; y", "z", "y"]) for _ in numbers],
     }
 
 
@@ -80,6 +82,7 @@ def test_features_are_guessed_from_their_values(tmp_path, columns):
     found = {one.name: one for one in workload.features}
     assert found == {
         "age_years": Number("age_years", low=0),
+        "grosse_m2": Number("grosse_m2", low=0),
         "income": Number("income", low=0, is_logarithmic=True),
         "delta": Number("delta"),
         "zip_code": Category("zip_code"),
@@ -92,11 +95,13 @@ def test_features_are_guessed_from_their_values(tmp_path, columns):
         "grade": Number("grade", low=0),
         "price": Number("price", low=0),
         "topics": Category("topics", separator="|"),
+        "themes": Category("themes"),
     }
     assert workload.label == Binary("left", positive="yes", names=("no", "yes"))
-    assert (workload.key, workload.missing) == ("user_id", ("NA",))
+    assert (workload.key, workload.missing) == ("user_id", ("NA", "unbekannt"))
     assert {"currency", "session", "decimal", "empty"} <= set(workload.ignored)
-    assert workload.aliases == {"age (years)": "age_years"}
+    assert workload.aliases == {"age (years)": "age_years", "Größe (m²)": "grosse_m2"}
+    assert [path.name for path in (tmp_path / "own/tests").iterdir()] == ["test_own.py"]
     for instance in json.loads((tmp_path / "own/instances.json").read_text()):
         assert workload.parse_instance(instance)
     run = yaml.safe_load((tmp_path / "own/run.yaml").read_text())
@@ -110,6 +115,7 @@ def test_features_are_guessed_from_their_values(tmp_path, columns):
         ("grade", {"kind": "regression"}, Regression("grade")),
         ("price", {}, Regression("price")),
         ("topics", {}, Multilabel("topics", separator="|")),
+        ("themes", {"kind": "multilabel"}, Multilabel("themes", separator=";")),
         ("left", {"positive": "no"}, Binary("left", positive="no", names=("yes", "no"))),
     ],
 )
@@ -161,6 +167,16 @@ def test_a_column_that_tells_the_label_is_noted(tmp_path, columns):
     chosen["refund"] = ["1" if left == "yes" else "0" for left in chosen["left"]]
     start = start_table([str(write_csv(tmp_path / "a.csv", chosen))], "left")
     assert start.notes == ("refund: tells left alone: remove it if it is known only afterwards",)
+
+
+def test_decimal_commas_are_noted(tmp_path, columns):
+    path = write_csv(
+        tmp_path / "a.csv", {name: columns[name] for name in ("decimal", "price", "left")}
+    )
+    [note] = start_table([str(path)], "left").notes
+    assert note.startswith("decimal: numbers with a decimal comma")
+    with pytest.raises(DataError, match="--label decimal: it has numbers with a decimal comma"):
+        start_table([str(path)], "decimal")
 
 
 def test_nothing_is_overwritten(tmp_path, columns, capfd):

@@ -11,7 +11,7 @@ from pipelines.command.target_options import mounts_of
 from pipelines.package.image import default_image
 from pipelines.target.local_service import LocalService
 from pipelines.target.places import local_target
-from tests.support.service import running_service
+from tests.support.servers.service import running_service
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -22,12 +22,13 @@ from pipelines.target.local_service import (
     local_service,
 )
 from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
-from tests.support.forks import Fork, forks_with
-from tests.support.waiting import wait_until
+from tests.support.processes.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.waiting import wait_until
+from tests.support.servers.service import PRELOAD_KFP
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_SECONDS = 60
-NUM_FIRST_COMMANDS, NUM_ROUNDS = 5, 4
+NUM_FIRST_COMMANDS, NUM_ROUNDS = 5, 2
 
 
 @dsl.component(install_kfp_package=False, base_image="r.example/python:3.11")
@@ -59,8 +60,9 @@ class Commands:
         self._state_dir, self._package = state_dir, package
 
     def start(self, *words: str, log: str) -> Fork:
-        environ = {STATE_DIR_VARIABLE: str(self._state_dir), PRELOAD_VARIABLE: ""}
-        return forks_with("pipelines.cli", "pipelines.command.submit").start(
+        preload = PRELOAD_KFP[1] if words[0] == "submit" else ""
+        environ = {STATE_DIR_VARIABLE: str(self._state_dir), PRELOAD_VARIABLE: preload}
+        return forks_with(*EVERYTHING).start(
             ["python", "-m", "pipelines.cli", *words],
             log_path=self._state_dir.with_name(f"{log}.log"),
             **environ,
@@ -111,23 +113,23 @@ def commands(tmp_path, package, monkeypatch):
     stop_service(found.root)
 
 
-@pytest.mark.parametrize("end", ["ends", "is-killed"])
-def test_service_continues_for_other_users_when_its_starter(commands, end):
+def test_service_continues_until_its_last_user_has_ended(commands):
     first = commands.submit("first", "--wait")
     pid = commands.wait_until_running("first")
-    second = commands.submit("second", "--wait")
+    second, last = (commands.submit(run, "--wait") for run in ("second", "last"))
     commands.wait_until_running("second")
+    commands.wait_until_running("last")
 
-    if end == "ends":
-        commands.release("first")
-        assert first.wait(WAIT_SECONDS) == 0, commands.log("first")
-    else:
-        first.kill()
-        first.wait(WAIT_SECONDS)
-    assert service_pid(commands.root) == pid
+    commands.release("first")
+    assert first.wait(WAIT_SECONDS) == 0, commands.log("first")
+    assert service_pid(commands.root) == pid, "its starter has ended"
+    second.kill()
+    second.wait(WAIT_SECONDS)
+    assert service_pid(commands.root) == pid, "another user was killed"
     commands.release("second")
+    commands.release("last")
 
-    assert second.wait(WAIT_SECONDS) == 0, commands.log("second")
+    assert last.wait(WAIT_SECONDS) == 0, commands.log("last")
     assert service_pid(commands.root) is None, "the last user returned before the service had ended"
 
 
@@ -190,8 +192,9 @@ def test_command_waits_for_a_stopping_service(commands):
     assert user.wait(WAIT_SECONDS) == 0, commands.log("list")
 
 
-def test_address_of_a_killed_service_is_not_used(commands, service):
+def test_address_of_a_killed_service_is_not_used(commands, service, monkeypatch):
     """Another service uses the recorded port."""
+    monkeypatch.setenv(PRELOAD_VARIABLE, "")
     commands.root.mkdir(parents=True)
     record = {"pid": service.process.pid, "url": service.url, "mounts": None}
     (commands.root / "server.json").write_text(json.dumps(record))

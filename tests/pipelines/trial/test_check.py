@@ -69,9 +69,20 @@ def test_a_workload_of_this_repository_is_refused(capsys):
 
 
 def test_the_code_of_the_trial_is_given_the_settings(folder, monkeypatch):
-    (folder / "run.yaml").write_text("prepare: {files: [a.csv]}\ntrain: {epochs: 3}\n")
+    text = "prepare: {files: [a.csv]}\ntrain: {epochs: 3}\nthresholds: {auc: 0.5}\n"
+    (folder / "run.yaml").write_text(text)
     show = "import sys, json; print(json.dumps({'name': 'x', 'problems': sys.argv[2:]}))"
     monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", show])
     given = list(checks.check("own"))[-1].problems
     assert json.loads(given[1]) == {"epochs": 3}
     assert [name.rpartition("/")[2] for name in json.loads(given[3])["files"]] == ["a.csv"]
+    assert json.loads(given[5]) == {"auc": 0.5}
+
+
+def test_a_threshold_is_named_with_its_line(folder, monkeypatch):
+    (folder / "run.yaml").write_text("train: {epochs: 3}\nthresholds: {auc: 0.5}\n")
+    wrong = Finding(name="thresholds", problems=("thresholds.auc: no such metric",)).to_json()
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", f"print({wrong!r})"])
+    assert list(checks.check("own"))[-1].problems == (
+        "own/run.yaml:2: thresholds.auc: no such metric",
+    )

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from components.prepare_examples.options import PrepareOptions
 from pipelines.trial.findings import Finding
-from tests.support.trials import try_folder
+from pipelines.trial.images import sample_images
+from tests.support.data.trials import try_folder
+from trainer.workloads import load_workload
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -50,7 +53,7 @@ def attempt(tmp_path):
     def run(text: str, data: Path, **train: object) -> dict[str, Finding]:
         (folder / "workload.py").write_text(text)
         found = try_folder(folder, data, **train)
-        assert list(found) == NAMES
+        assert [name for name in found if name != "thresholds"] == NAMES
         return found
 
     return run
@@ -76,7 +79,13 @@ def table(**changes: str) -> str:
 
 
 def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, rows):
-    found = attempt(table(), rows, epochs=3, batch_size=512)
+    loss = f"{RIGHT['LOSS']}, metrics=[keras.metrics.Recall(name='recall')]"
+    thresholds = {"recall": {"at_least": 0.5}, "precision": {"at_least": 0.5}}
+    given = {"epochs": 3, "batch_size": 512, "thresholds": thresholds}
+    found = attempt(table(LOSS=loss), rows, **given)
+    [problem] = found.pop("thresholds").problems
+    assert problem.startswith("thresholds.precision: the model has no such metric")
+    assert problem.endswith("auc, recall, pr_auc, brier, calibration_error")
     assert not [problem for one in found.values() for problem in one.problems]
     assert {one.state for one in found.values()} == {"ok"}
     assert found["data"].detail.startswith("all 60 rows")
@@ -93,23 +102,22 @@ def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, row
             },
         ),
         ({"FORMAT": "%Y-%m-%d"}, {"data": [":14: since: 60 of 60 rows", "%Y-%m-%d"]}),
-        ({"POSITIVE": "ja"}, {"data": [":16: left is 0", "'yes' (20 rows)"]}),
-        ({"LOSS": "'nonsense'"}, {"model": [":7: ", "nonsense"]}),
         (
-            {"OUTPUTS": "2", "LOSS": "keras.losses.BinaryCrossentropy()"},
-            {},
+            {"POSITIVE": "ja", "OUTPUTS": "units.nothing"},
+            {"data": [":16: left is 0", "'yes' (20 rows)"], "model": [":5: AttributeError"]},
         ),
-        ({"OUTPUTS": "units.nothing"}, {"model": [":5: AttributeError"]}),
+        ({"LOSS": "'nonsense'"}, {"model": [":7: ", "nonsense"]}),
+        ({"OUTPUTS": "2", "LOSS": "keras.losses.BinaryCrossentropy()"}, {}),
         ({"age now": "income"}, {"data": [":12: the column 'income'", "not declared: 'age now'"]}),
     ],
-    ids=["column and output", "date", "one label", "loss", "softmax", "model", "columns"],
+    ids=["column and output", "date", "one label and model", "loss", "softmax", "columns"],
 )
 def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, expected):
     found = attempt(table(**changes), rows)
     assert {name for name, one in found.items() if one.state == "wrong"} == set(expected)
     for name, texts in expected.items():
         assert all(text in " ".join(found[name].problems) for text in texts), found[name].problems
-    if "data" in expected and "left" not in expected["data"][0]:
+    if "data" in expected:
         assert found["training"].state == "not tried", "it needs data"
 
 
@@ -134,11 +142,13 @@ def photos(tmp_path):
 IMAGES = "from trainer.workloads import *\nworkload = ImageFolder(size=(8, 8))\n"
 
 
-def test_class_folders_are_tried(attempt, photos):
-    found = attempt(IMAGES, photos)
-    assert not [problem for one in found.values() for problem in one.problems]
-    assert {one.state for one in found.values()} == {"ok"}
-    assert found["data"].detail.startswith("20 of 20 images in 2 classes")
+def test_images_of_class_folders_are_read(photos, tmp_path):
+    (tmp_path / "workload.py").write_text(IMAGES)
+    workload = load_workload(str(tmp_path))
+    sample = sample_images(workload, photos, PrepareOptions(), tmp_path)
+    assert not sample.problems
+    assert (sample.num_examples, list(sample.labels)) == (20, ["cats", "dogs"])
+    assert sample.detail.startswith("20 of 20 images in 2 classes")
 
 
 def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, photos):
@@ -147,7 +157,8 @@ def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, photos):
     found = attempt(IMAGES, photos)
     assert len(found["data"].problems) == 2
     assert f"{photos}/cats/3.png: the file is not an image" in " ".join(found["data"].problems)
-    assert found["predictions"].state == "ok", "the other images are tried"
+    others = {found[name].state for name in ("declaration", "model", "training", "predictions")}
+    assert others == {"ok"}, "the other images are tried"
     (photos / "birds").mkdir()
     found = attempt(IMAGES, photos)
     assert f"the class folder {photos}/birds has no images" in found["data"].problems[0]

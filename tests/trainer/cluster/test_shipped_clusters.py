@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import main
-from pipelines.config import read_cluster
-from pipelines.target.local_service import local_service
+from pipelines.config.cluster_files import read_cluster
+from tests.support.servers.service import running_service
 
 pytestmark = pytest.mark.timeout(180)
 FILES = [
@@ -22,10 +22,8 @@ FILES = [
 def state_dir(tmp_path_factory):
     """The state folder of a service with a warm process."""
     folder = tmp_path_factory.mktemp("state")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRAINYARD_PRELOAD", "tensorflow")
-        with local_service(folder / "vertex"):
-            yield folder
+    with running_service(folder / "vertex", "--preload", "tensorflow"):
+        yield folder
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from components.plan_training.cluster_file import load_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.spellings.tf_config import commands
-from tests.support.forks import EVERYTHING, Fork, forks_with
+from tests.support.processes.forks import EVERYTHING, Fork, forks_with
 from trainer.errors import EXIT_RESTART
 
 pytestmark = pytest.mark.timeout(240)
@@ -105,13 +105,13 @@ def hosts(tmp_path):
 def start(hosts, examples_dir, tmp_path):
     """Starts a cluster by the commands of `cluster commands`, on the hosts with its addresses."""
 
-    def start_cluster(cluster, addresses, *flags: object, is_new: bool = False):
+    def start_cluster(cluster, addresses, *flags: object, new: str = ""):
         out = tmp_path / cluster.strategy
         given = ["--workload", "mnist", "--examples-dir", examples_dir, "--output-dir", out]
         given += ["--batch-size", 32, "--steps-per-call", 5, "--log-every-steps", 5, *flags]
         printed = commands(cluster, addresses, flags=list(map(str, given)))
         return {
-            name: hosts.start(command, host=int(address.startswith(RIGHT)), is_new=is_new)
+            name: hosts.start(command, host=int(address.startswith(RIGHT)), is_new=name == new)
             for (name, command), address in zip(printed.items(), addresses, strict=True)
         }
 
@@ -161,7 +161,7 @@ def test_a_host_that_is_cut_off_is_named_and_no_replica_hangs(hosts, start, two_
 def test_a_host_that_is_unreachable_at_the_start_is_named(hosts, start, two_workers):
     hosts.set_cable("down")
     flags = ["--steps", 10, "--start-timeout-seconds", 3]
-    started = start(two_workers, TWO, *flags, is_new=True)
+    started = start(two_workers, TWO, *flags, new="worker/0")
     for process, log_path in started.values():
         assert process.wait(90) != 0, log_path.read_text()
         log = log_path.read_text()

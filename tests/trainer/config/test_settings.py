@@ -10,7 +10,7 @@ import pytest
 from trainer.config.flags import add_flags
 from trainer.config.settings import check_settings, setting
 from trainer.errors import ConfigError
-from trainer.serve import parse_environ
+from trainer.serving.http.config import parse_environ
 
 pytestmark = pytest.mark.fast
 
@@ -54,7 +54,7 @@ class Config(Shown):
         ({"share": True}, "share is True"),
         ({"width": 0}, "width is 0; .*whole number from 1 to 200"),
         ({"width": 1.0}, r"width is 1\.0"),
-        ({"columns": [1]}, r"columns is \(1,\); .*list of texts"),
+        ({"columns": [1]}, r"columns is \(1,\); .*list of texts, separated by commas"),
         ({"weights": 1}, "weights is 1; .*numbers by name"),
         ({"weights": {"c": 1}}, "weights has no 'c'; allowed are a, b"),
         ({"weights": {"a": -1}}, r"weights\.a is -1; .*number of at least 0"),

@@ -7,30 +7,35 @@ import numpy as np
 import pytest
 
 from pipelines.cli import main
-from pipelines.target.local_service import local_service
+from tests.support.servers.service import running_service
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 pytestmark = pytest.mark.timeout(240)
 FILE = "tests/components/plan_training/old_cluster_files/mnist-two-nodes.yaml"
 
 
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory):
+    """The state folder of a service with a warm process."""
+    folder = tmp_path_factory.mktemp("state")
+    with running_service(folder / "vertex", "--preload", "tensorflow"):
+        yield folder
+
+
 @pytest.fixture
-def trainyard(tmp_path, capsys):
+def trainyard(state_dir, capsys):
     """Run a command, which must succeed, against a running service; return its output."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRAINYARD_PRELOAD", "tensorflow")
 
-        def run(*arguments: str, code: int = 0) -> str:
-            words = list(arguments)
-            cut = words.index("--") if "--" in words else len(words)
-            words[cut:cut] = ["--state-dir", str(tmp_path / "state")]
-            answered = main(words)
-            said = capsys.readouterr()
-            assert answered == code, said
-            return said.out if code == 0 else said.err
+    def run(*arguments: str, code: int = 0) -> str:
+        words = list(arguments)
+        cut = words.index("--") if "--" in words else len(words)
+        words[cut:cut] = ["--state-dir", str(state_dir)]
+        answered = main(words)
+        said = capsys.readouterr()
+        assert answered == code, said
+        return said.out if code == 0 else said.err
 
-        with local_service(tmp_path / "state" / "vertex"):
-            yield run
+    return run
 
 
 def test_a_tutorials_steps_from_a_job_to_predictions(trainyard, examples_dir, tmp_path):
@@ -39,7 +44,8 @@ def test_a_tutorials_steps_from_a_job_to_predictions(trainyard, examples_dir, tm
     digits.write_text(f"{json.dumps([[0] * 28] * 28)}\n{json.dumps({'image': [255] * 784})}\n")
     ask = ["endpoints", "predict", "mnist", "--json-instances", str(digits)]
 
-    trainyard(*submit, "--name", "mnist-1", "--wait", "--", "--steps=8", "--batch-size=16")
+    flags = ["--", "--steps=8", "--batch-size=16"]
+    job = trainyard(*submit, "--name", "mnist-1", "--wait", *flags)
     assert "mnist@1 (default)" in trainyard("models", "upload", "mnist-1", "--name", "mnist")
     deployed = trainyard("endpoints", "deploy", "mnist@1")
     assert "the version holds no golden.json" in deployed
@@ -47,7 +53,6 @@ def test_a_tutorials_steps_from_a_job_to_predictions(trainyard, examples_dir, tm
     assert heads.split() == ["CLASS", "LABEL", "PROBABILITIES"]
     assert len(rows) == 2
 
-    job = trainyard(*submit, "--wait", "--", "--steps=10", "--batch-size=16")
     job_id = re.search(r"job (\d+)", job)[1]
     trainyard("models", "upload", job_id, "--name", "mnist", "--version-alias", "second")
     trainyard("endpoints", "deploy", "mnist@second")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from trainer.errors import TrainerError
+from trainer.errors import InstanceError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import load_workload
 
@@ -14,7 +14,6 @@ import_tensorflow()
 import tensorflow as tf  # noqa: E402
 
 from trainer.serving.export import (  # noqa: E402
-    InstanceError,
     Predictor,
     export_model,
     load_predictor,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.trainer.workloads.test_table import FEATURES, ROWS, adapted, make_example
-from trainer.errors import TrainerError
+from trainer.errors import InstanceError, TrainerError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Binary,
@@ -25,7 +25,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.serving.evaluate import score_labels  # noqa: E402
-from trainer.serving.export import InstanceError, export_model, load_predictor  # noqa: E402
+from trainer.serving.export import export_model, load_predictor  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 

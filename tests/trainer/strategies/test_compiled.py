@@ -25,26 +25,28 @@ def read_lines(out, split):
 
 
 @pytest.mark.parametrize(
-    ("net", "optimizer", "loss", "callbacks"),
+    ("net", "optimizer", "loss", "callbacks", "others"),
     [
-        ("dense", "keras.optimizers.Lamb(0.01, clipnorm=1.0)", None, "()"),
+        ("dense", "keras.optimizers.Lamb(0.01, clipnorm=1.0)", None, "()", ("mirrored", "ps")),
         (
             "dense",
             "keras.optimizers.SGD(0.1)",
             None,
             "[keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (epoch + 1))]",
+            ("workers",),  # not ps, where calls in flight may be finished at the old rate
         ),
         (
             "embedded",
-            "keras.optimizers.Nadam(keras.optimizers.schedules.CosineDecay(0.003, 100))",
+            "keras.optimizers.AdamW(keras.optimizers.schedules.CosineDecay(0.003, 100))",
             "keras.losses.CategoricalCrossentropy(from_logits=True, reduction='sum')",
             "()",
+            ("workers", "ps"),
         ),
     ],
-    ids=["lamb", "sgd-callback", "nadam-sum-embedding"],
+    ids=["lamb", "sgd-callback", "adamw-sum-embedding"],
 )
 def test_the_strategy_does_not_change_what_a_compiled_model_learns(  # noqa: PLR0917
-    start, start_cluster, examples_dir, tmp_path, net, optimizer, loss, callbacks
+    start, start_cluster, examples_dir, tmp_path, net, optimizer, loss, callbacks, others
 ):
     accuracy = "sparse_categorical_accuracy" if loss is None else "categorical_accuracy"
     metrics = f"['{accuracy}', keras.metrics.TopKCategoricalAccuracy(k=3)]"
@@ -58,31 +60,22 @@ def test_the_strategy_does_not_change_what_a_compiled_model_learns(  # noqa: PLR
         callbacks=callbacks,
         **({"loss": loss} if loss else {}),
     )
-    outs = {name: tmp_path / name for name in ("single", "mirrored", "workers", "ps")}
-    more = ["--steps", 32]
-    alone = [
-        start("single", *flags(workload, examples_dir, outs["single"], *more)),
-        start(
-            "mirrored", *flags(workload, examples_dir, outs["mirrored"], *more), "--cpu-devices", 3
-        ),
-    ]
-    workers = start_cluster(*flags(workload, examples_dir, outs["workers"], *more), **WORKERS)
-    for replica in [*alone, *workers.values()]:
-        assert replica.wait() == 0, replica.log
-    names = ["mirrored", "workers"]
-    if callbacks == "()":  # else calls in flight may be finished at the old rate
+    starts = {
+        "single": lambda *flags: [start("single", *flags)],
+        "mirrored": lambda *flags: [start("mirrored", *flags, "--cpu-devices", 3)],
+        "workers": lambda *flags: start_cluster(*flags, **WORKERS).values(),
         # With one worker no update is late, so that it equals the others, too.
-        servers = start_cluster(
-            *flags(workload, examples_dir, outs["ps"], *more), num_workers=1, num_ps=2
-        )
-        for replica in servers.values():
+        "ps": lambda *flags: start_cluster(*flags, num_workers=1, num_ps=2).values(),
+    }
+    for name in ("single", *others):
+        replicas = starts[name](*flags(workload, examples_dir, tmp_path / name, "--steps", 32))
+        for replica in replicas:
             assert replica.wait() == 0, replica.log
-        names.append("ps")
     for split, steps in (("train", {8, 16, 24, 32}), ("eval", {16, 32})):
-        expected = read_lines(outs["single"], split)
+        expected = read_lines(tmp_path / "single", split)
         assert set(expected) == steps
-        for name in names:
-            for step, line in read_lines(outs[name], split).items():
+        for name in others:
+            for step, line in read_lines(tmp_path / name, split).items():
                 if name == "ps" and split == "eval" and step < 32:
                     continue  # the worker continues while the chief evaluates
                 chosen = [key for key in line if key == "loss" or "accuracy" in key]
@@ -98,7 +91,7 @@ def test_no_update_of_keras_own_code_is_lost_on_parameter_servers(
 ):
     workload = write_workload(tmp_path, optimizer="Counting(0.01)")
     out = tmp_path / "out"
-    more = ["--steps", 400, "--checkpoint-every-steps", 400]
+    more = ["--steps", 240, "--checkpoint-every-steps", 240]
     replicas = start_cluster(*flags(workload, examples_dir, out, *more), num_workers=3, num_ps=2)
     for replica in replicas.values():
         assert replica.wait() == 0, replica.log
@@ -106,7 +99,7 @@ def test_no_update_of_keras_own_code_is_lost_on_parameter_servers(
     counts = {name: value for name, value in snapshot.items() if name.startswith("layer_")}
     assert len(counts) == 4
     for name, value in counts.items():
-        np.testing.assert_array_equal(value, 400.0, err_msg=name)
+        np.testing.assert_array_equal(value, 240.0, err_msg=name)
 
 
 def test_a_killed_worker_loses_at_most_its_last_update_of_an_embedding(
@@ -115,23 +108,22 @@ def test_a_killed_worker_loses_at_most_its_last_update_of_an_embedding(
     workload = write_workload(
         tmp_path,
         net="looked_up",
-        optimizer="keras.optimizers.SGD(1.0)",
+        optimizer="keras.optimizers.SGD(1.0, use_ema=True)",
         loss="mean",
         weights="{}",
     )
     out = tmp_path / "out"
-    more = ["--steps", 2400]
+    more = ["--steps", 600]
     replicas = start_cluster(*flags(workload, examples_dir, out, *more), num_workers=2, num_ps=2)
     chief = replicas["chief/0"]
-    chief.wait_for("/2400 loss")
-    replicas["worker/0"].kill()
-    chief.wait_for("worker/0 is lost; 1 worker continues")
-    replicas["worker/0"] = replicas["worker/0"].start_again()
+    chief.wait_for("/600 loss")
+    replicas.pop("worker/0").kill()
+    assert chief.process.poll() is None, "else this would show nothing"
     for replica in replicas.values():
         assert replica.wait() == 0, replica.log
-    assert "12544 rows of 24 weights" in chief.log
+    assert "12544 rows of 64 weights" in chief.log
     saved = list_checkpoints(str(out / "checkpoints"))[-1]
-    assert saved.step == 2400
+    assert saved.step == 600
     # Each step lowers the sum by 1; the first was 0.
     total = saved.load()["weights"].numpy().sum(dtype=np.float64)
-    assert total == pytest.approx(-2400, abs=1.01)
+    assert total == pytest.approx(-600, abs=1.01)

@@ -28,7 +28,7 @@ def losses(out):
 def test_the_loss_curve_does_not_depend_on_the_strategy(
     start, start_cluster, flags, tmp_path, expect_own_predictions
 ):
-    outs = {name: tmp_path / name for name in ("single", "mirrored", "workers", "chief")}
+    outs = {name: tmp_path / name for name in ("single", "mirrored", "workers")}
     flags += ["--steps", 30]
     alone = [
         start("single", *flags, "--output-dir", outs["single"]),
@@ -39,14 +39,11 @@ def test_the_loss_curve_does_not_depend_on_the_strategy(
     )
     for replica in [*alone, *workers.values()]:
         assert replica.wait() == 0, replica.log
-    chief = start_cluster(*flags, "--output-dir", outs["chief"], num_workers=1, num_ps=0)
-    for replica in chief.values():
-        assert replica.wait() == 0, replica.log
 
     curves = {name: losses(out) for name, out in outs.items()}
     assert curves["single"][5] > 1
     assert set(curves["single"]) == set(range(5, 31, 5))
-    for name in ("mirrored", "workers", "chief"):
+    for name in ("mirrored", "workers"):
         assert curves[name] == pytest.approx(curves["single"], abs=1e-4), name
         expect_own_predictions(outs[name])
     assert "worker/0 writes the model" in workers["worker/1"].log
@@ -58,15 +55,14 @@ def test_the_loss_curve_does_not_depend_on_the_strategy(
     assert list(outs["workers"].glob("logs/eval/events*"))
 
 
-@pytest.mark.parametrize("victim", ["worker/0", "worker/1"])
-def test_a_lost_replica_is_named_by_all_others(start_cluster, flags, tmp_path, victim):
+def test_a_lost_replica_is_named_by_all_others(start_cluster, flags, tmp_path):
     flags += ["--steps", 1_000_000, "--output-dir", tmp_path]
     replicas = start_cluster(*flags, num_chiefs=0, num_ps=0, num_workers=3)
     replicas["worker/0"].wait_for("/1000000 loss")
-    replicas.pop(victim).kill()
+    replicas.pop("worker/0").kill()
     for replica in replicas.values():
         assert replica.wait(30) == EXIT_RESTART, replica.log
-        assert f"{victim} (127.0.0.1:" in replica.log
+        assert re.search(r"worker/0 \(127\.0\.0\.1:\d+\) has been unreachable for", replica.log)
         assert "Traceback" not in replica.log
         assert all(line.startswith("worker/") for line in replica.log.splitlines()), replica.log
 

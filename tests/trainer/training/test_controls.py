@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from tests.support.evaluation import evaluate
+from tests.support.data.evaluation import evaluate
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import InputError

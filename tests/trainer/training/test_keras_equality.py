@@ -14,10 +14,10 @@ import tensorflow as tf  # noqa: E402
 from keras import layers, losses, optimizers  # noqa: E402
 
 from trainer.examples.tables import batch_rows  # noqa: E402
-from trainer.training.embeddings import add  # noqa: E402
-from trainer.training.keras_optimizers import read_optimizer  # noqa: E402
-from trainer.training.model import FlatModel  # noqa: E402
-from trainer.training.objective import Objective  # noqa: E402
+from trainer.training.model.embeddings import add  # noqa: E402
+from trainer.training.model.flat_model import FlatModel  # noqa: E402
+from trainer.training.model.objective import Objective  # noqa: E402
+from trainer.training.optimizers.compiled import read_optimizer  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep  # noqa: E402
 
@@ -109,6 +109,7 @@ def fit(model, inputs, targets, weights=None):
     )
     columns = (inputs, targets) if weights is None else (inputs, targets, weights)
     data = tf.data.Dataset.from_tensor_slices(columns)
+    model.optimizer.build(model.trainable_variables)  # else `fit` traces its function twice
     model.fit(data, epochs=1, verbose=0, shuffle=False, callbacks=[recorder])
     totals = np.array(means, np.float64) * np.arange(1, STEPS + 1)
     return np.diff(totals, prepend=0)

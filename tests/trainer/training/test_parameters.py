@@ -8,8 +8,8 @@ import_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
+from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.schedule import Schedule  # noqa: E402
 from trainer.training.step import apply_gradient  # noqa: E402
 
 

@@ -15,14 +15,14 @@ import tensorflow as tf  # noqa: E402
 from keras import layers  # noqa: E402
 
 from trainer.examples.tables import batch_noise, gather_rows  # noqa: E402
-from trainer.training.devices import has_bfloat16  # noqa: E402
-from trainer.training.embeddings import add  # noqa: E402
-from trainer.training.evaluator import EvalStep, served_values  # noqa: E402
-from trainer.training.model import FlatModel, build_model  # noqa: E402
-from trainer.training.objective import Objective  # noqa: E402
-from trainer.training.optimizers import make_optimizer  # noqa: E402
+from trainer.training.model.devices import has_bfloat16  # noqa: E402
+from trainer.training.model.embeddings import add  # noqa: E402
+from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
+from trainer.training.model.objective import Objective  # noqa: E402
+from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
+from trainer.training.optimizers.schedule import Schedule  # noqa: E402
 from trainer.training.parameters import Parameters  # noqa: E402
-from trainer.training.schedule import Schedule  # noqa: E402
+from trainer.training.results.evaluator import EvalStep, served_values  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep, apply_gradient  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
@@ -171,14 +171,14 @@ def test_bfloat16_is_used_only_where_it_is_fast(monkeypatch, tmp_path, caplog):
     for flags, is_fast in (("flags : fpu avx512_bf16 sse", True), ("flags : fpu avx512f", False)):
         cpuinfo.write_text(flags)
         assert has_bfloat16(cpuinfo=str(cpuinfo)) is is_fast
-    monkeypatch.setattr("trainer.training.model.has_bfloat16", lambda: False)
+    monkeypatch.setattr("trainer.training.model.flat_model.has_bfloat16", lambda: False)
     config = TrainConfig(workload="mnist", examples_dir="-", mixed_precision=True)
     assert build_model(MNIST, config).layers[0].compute_dtype == "float32"
     assert "no bfloat16" in caplog.text
 
 
 def test_mixed_precision_keeps_weights_and_logits_in_float32(monkeypatch):
-    monkeypatch.setattr("trainer.training.model.has_bfloat16", lambda: True)
+    monkeypatch.setattr("trainer.training.model.flat_model.has_bfloat16", lambda: True)
     config = TrainConfig(workload="mnist", examples_dir="-", mixed_precision=True)
     model = build_model(MNIST, config)
     assert {variable.dtype for variable in model.variables} == {"float32"}

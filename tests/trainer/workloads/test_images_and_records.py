@@ -13,6 +13,7 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
+from trainer.errors import InstanceError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import (
     Binary,
@@ -31,7 +32,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from trainer.loop import train_synchronously  # noqa: E402
-from trainer.serving.export import InstanceError, export_model, load_predictor  # noqa: E402
+from trainer.serving.export import export_model, load_predictor  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
 
 pytestmark = pytest.mark.timeout(200)

@@ -127,7 +127,7 @@ EXPECTED = {
 }
 GOOD = {
     "binary": lambda metrics: metrics["auc"] > 0.99,
-    "classes": lambda metrics: metrics["accuracy"] > 0.97,
+    "classes": lambda metrics: metrics["accuracy"] > 0.9,
     "multilabel": lambda metrics: metrics["f1"] > 0.9,
     "regression": lambda metrics: metrics["r2"] > 0.8,
 }
@@ -149,11 +149,11 @@ def assert_weights_are_those_of(kind, reference, examples):
         assert (factors == 1).all()
 
 
-@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("kind", ["binary", "multilabel", "regression"])
 def test_a_declared_table_learns_without_a_model_of_its_own(kind, write, rows_path, tmp_path):
     reference = write(kind)
     examples = prepare_rows(reference, rows_path, tmp_path / "examples")
-    metrics = train(reference, examples, tmp_path / "out", epochs=30)
+    metrics = train(reference, examples, tmp_path / "out", epochs=20)
     assert GOOD[kind](metrics), metrics
     assert_weights_are_those_of(kind, reference, examples)
     [prediction] = load_predictor(str(tmp_path / "out/model")).predict([INSTANCE])
@@ -167,7 +167,10 @@ def test_settings_of_an_own_model_reach_model_and_checkpoint(write, rows_path, t
     metrics = train(
         reference, examples, tmp_path / "out", epochs=20, learning_rate=0.01, **settings
     )
-    assert metrics["accuracy"] > 0.9
+    assert GOOD["classes"](metrics), metrics
+    assert_weights_are_those_of("classes", reference, examples)
+    [prediction] = load_predictor(str(tmp_path / "out/model")).predict([INSTANCE])
+    assert EXPECTED["classes"](prediction), prediction
     content = json.loads((tmp_path / "out/checkpoints/examples.json").read_text())
     assert content["options"] == {"model.units": 24, "model.layers": [12, 8], "model.rate": 0.0}
     with pytest.raises(InputError, match=r"--model\.units 24 .*not --model\.units 25 .*--fresh"):

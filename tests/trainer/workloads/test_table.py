@@ -428,6 +428,7 @@ def test_a_moment_may_have_a_format_of_its_own():
         ({"vector": 1}, "vector is 1; it must be a list"),
         ({"vector": [1, 2, "x"]}, "vector is 'x'; it must be a number"),
         ({"tags": [1]}, "tags is 1; it must be a text"),
+        ({"tags": 1}, "tags is 1; it must be a list, or a text with '|' between"),
         ({"at": "yesterday"}, "at is 'yesterday', which is not a time; it must be ISO 8601"),
         ({"at": True}, "at is True"),
         ({"at": float("inf")}, "at is inf"),

@@ -1,8 +1,7 @@
-"""The taxi workload, from examples to an evaluated model and its predictions elsewhere."""
+"""The taxi workload, from examples to an evaluated model and its predictions."""
 
 import json
-import subprocess
-import sys
+import shutil
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from components.evaluate.step import evaluate_model
 from components.predict.parity import check_parity
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
-from tests.support.trips import write_trips
+from tests.support.data.trips import write_trips
 from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import InputError
@@ -28,25 +27,16 @@ import_tensorflow()
 from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
 from trainer.loop import train_synchronously  # noqa: E402
+from trainer.serving.export import load_predictor  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
 from trainer.workloads import Table, load_workload  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 TAXI = load_workload("taxi")
-PREDICT = """
-import json, sys
-from trainer.runtime.tensorflow_logs import import_tensorflow
-import_tensorflow()
-from trainer.serving.export import load_predictor
-instances = json.load(open(sys.argv[2]))["instances"]
-print(json.dumps(load_predictor(sys.argv[1]).predict(instances)))
-"""
 
 
-def test_a_trained_model_is_evaluated_and_another_process_repeats_its_predictions(
-    trips_dir, tmp_path
-):
+def test_a_trained_model_is_evaluated_and_repeats_its_predictions(trips_dir, tmp_path):
     config = TrainConfig(workload="taxi", examples_dir=str(trips_dir), batch_size=32, epochs=20)
     folders = resolve_folders(str(tmp_path), {})
     job = make_job(config, Cluster(), folders, threading.Event())
@@ -59,19 +49,14 @@ def test_a_trained_model_is_evaluated_and_another_process_repeats_its_prediction
         confusion=ClassificationMetrics(name="confusion", uri=str(tmp_path / "confusion")),
         golden_path=str(tmp_path / "golden"),
         report_path=str(tmp_path / "report.html"),
+        evaluation_path=str(tmp_path / "evaluation.json"),
     )
     assert judgement.verdict == "passed", judgement.reasons
     golden = json.loads((tmp_path / "golden").read_text(), parse_constant=pytest.fail)
     assert {"small tip", "big tip"} == set(golden["labels"])
     assert "company" not in min(golden["instances"], key=len)
-    done = subprocess.run(
-        [sys.executable, "-c", PREDICT, folders.model, tmp_path / "golden"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    check_parity(json.loads(done.stdout), golden["predictions"], golden["labels"])
+    predictions = load_predictor(folders.model).predict(golden["instances"])
+    check_parity(predictions, golden["predictions"], golden["labels"])
 
 
 def test_held_out_data_is_collected_from_small_tables(trips_dir, monkeypatch):
@@ -84,7 +69,8 @@ def test_held_out_data_is_collected_from_small_tables(trips_dir, monkeypatch):
         return {"probabilities": np.stack([share, 1 - share], axis=1)}
 
     monkeypatch.setattr("trainer.examples.tables.CHUNK_SIZE", 33)
-    found = read_held_out(str(trips_dir), SimpleNamespace(workload=taxi, predict_batch=predict))
+    predictor = SimpleNamespace(workload=taxi, predict_batch=predict, compiled_score=lambda: None)
+    found = read_held_out(str(trips_dir), predictor)
 
     np.testing.assert_array_equal(found.labels, labels)
     np.testing.assert_array_equal(found.predictions, predict(table)["probabilities"])
@@ -133,9 +119,15 @@ def test_facts_of_many_examples_are_those_of_every_nth_one(trips_dir, monkeypatc
     assert find_facts(taxi, split, compression="GZIP") == taxi.adapt(every_third)
 
 
+@pytest.fixture(scope="module")
+def prepared() -> dict[int, Path]:
+    """Folders of prepared trips, by the decimals of their fares."""
+    return {}
+
+
 @pytest.fixture
-def prepared_split(tmp_path, taxi_rows, write_csv):
-    """Prepare trips with fares of `digits` decimals; return the train split."""
+def prepared_split(tmp_path, tmp_path_factory, taxi_rows, write_csv, prepared):
+    """Return the train split of a copy of prepared trips with fares of `digits` decimals."""
 
     def prepare_trips(digits):
         random = np.random.default_rng(8)
@@ -146,10 +138,17 @@ def prepared_split(tmp_path, taxi_rows, write_csv):
             row["company"] = random.choice(["", "Café Cabs", "Blue, Inc.", "Alpha"])
         rows[0]["company"] = "Rare Cabs"
         options = PrepareOptions(files=[str(write_csv(rows))])
-        prepare("taxi", output_dir=tmp_path / "examples", options=options)
-        return read_manifest(str(tmp_path / "examples"), workload="taxi").splits["train"]
+        folder = tmp_path_factory.mktemp("trips") / "examples"
+        prepare("taxi", output_dir=folder, options=options)
+        return folder
 
-    return prepare_trips
+    def split(digits):
+        if digits not in prepared:
+            prepared[digits] = prepare_trips(digits)
+        folder = shutil.copytree(prepared[digits], tmp_path / "examples")
+        return read_manifest(str(folder), workload="taxi").splits["train"]
+
+    return split
 
 
 def facts_of_examples(split):

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from trainer.errors import InstanceError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import BUILT_IN, load_workload
 
@@ -14,7 +15,7 @@ import_tensorflow()
 import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from trainer.serving.export import InstanceError, export_model, load_predictor  # noqa: E402
+from trainer.serving.export import export_model, load_predictor  # noqa: E402
 from trainer.workloads.encoding.images import flip, shift  # noqa: E402
 from trainer.workloads.encoding.lookups import (  # noqa: E402
     Distribution,

@@ -3,14 +3,13 @@
 import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 
 import pytest
 
 from pipelines.target.local_service import START_TIMEOUT_SECONDS, LocalService, ServiceError
-from tests.support.service import running_service
+from tests.support.processes.forks import forks_with
+from tests.support.servers.service import IMPORTED, running_service
 from vertex_local.api.database.store import Store
 
 DAMAGES = {
@@ -32,12 +31,12 @@ def foreign(path):
     execute(path, "CREATE TABLE cookies (name TEXT)")
 
 
-@pytest.fixture(params=DAMAGES.values(), ids=DAMAGES)
-def root(request, tmp_path):
+@pytest.fixture
+def root(tmp_path):
+    """The root folder of a service, with a database."""
     root = tmp_path / "vertex"
     root.mkdir()
     Store(root / "vertex.db").close()
-    request.param(root / "vertex.db")
     return root
 
 
@@ -45,18 +44,20 @@ def content(path):
     return path.read_bytes() if path.is_file() else None
 
 
-def test_serve_fails_with_one_line(root):
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_serve_fails_with_one_line(root, tmp_path, damage):
+    damage(root / "vertex.db")
     before = content(root / "vertex.db")
-    command = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    assert ended.stderr.startswith(f"vertex-local: {root / 'vertex.db'} ")
-    assert ended.stderr.count("\n") == 1
+    words = ["python", "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    ended = forks_with(*IMPORTED).start(words, log_path=tmp_path / "log")
+    assert ended.wait(60) == 2
+    assert ended.output.startswith(f"vertex-local: {root / 'vertex.db'} ")
+    assert ended.output.count("\n") == 1
     assert content(root / "vertex.db") == before
 
 
 def test_a_command_that_starts_the_service_fails_without_waiting(root, monkeypatch):
+    DAMAGES["truncated"](root / "vertex.db")
     monkeypatch.delenv("VERTEX_EMULATOR_HOST", raising=False)
     service = LocalService(root)
     began = time.monotonic()

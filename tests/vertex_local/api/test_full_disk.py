@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from google.api_core import exceptions
 
-from tests.support.service import RunningService, sdk_at
+from tests.support.servers.service import RunningService, sdk_at
 from tests.vertex_local.http.test_peers import needs_root
 from vertex_local.api.database import reserve
 

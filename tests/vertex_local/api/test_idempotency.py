@@ -24,12 +24,13 @@ from google_cloud_pipeline_components.v1.endpoint import (
 from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelUploadOp
 
 from components.endpoint.ensure import ensure_endpoint
+from components.vertex import retries
 from components.vertex.api import connect
 from components.vertex.creations import deploy_model
 from pipelines.jobs.request import create_job
 from pipelines.kinds import JOB
 from pipelines.target import local_service
-from tests.support.service import container_spec, running_service
+from tests.support.servers.service import container_spec, running_service
 from tests.vertex_local.pipelines.gcpc.test_operator import (
     WHERE,
     job_arguments,
@@ -46,7 +47,14 @@ NUM_ENDPOINTS = 15
 
 
 @pytest.fixture
-def bad_service(tmp_path):
+def hasty(monkeypatch):
+    """Make clients retry at once."""
+    monkeypatch.setattr(retries, "_backoff", lambda state: 0.01)
+    monkeypatch.setattr(client_module, "FIRST_DELAY_SECONDS", 0.01)
+
+
+@pytest.fixture
+def bad_service(tmp_path, hasty):
     """A service that fails four changes in ten, half of them after their execution."""
     with running_service(tmp_path / "bad", "--faults", FAULTS) as running:
         yield running
@@ -138,6 +146,7 @@ def test_our_client_creates_nothing_twice(bad_service, monkeypatch):
     assert len(faults_logged(bad_service)) > 10
 
 
+@pytest.mark.usefixtures("hasty")
 def test_a_model_is_deployed_once(tmp_path, artifact_folder, monkeypatch):
     faults = "GET:any=0.2;POST:503=0.3,reset=0.3;late-seconds=0.05;seed=4"
     with running_service(tmp_path / "bad", "--faults", faults) as service:

@@ -1,7 +1,4 @@
-"""Google's SDK through every long-running operation of the service, none done at once.
-
-Each takes 1.5 s at least, and prediction servers take 3 s to start.
-"""
+"""Google's SDK through every long-running operation of the service, none done at once."""
 
 import sys
 
@@ -10,11 +7,11 @@ from google.api_core.exceptions import BadRequest, FailedPrecondition
 from google.cloud import aiplatform
 from kfp import compiler, dsl
 
-from tests.support import service as services
-from tests.support.service import container_spec
+from tests.support.servers import service as services
+from tests.support.servers.service import container_spec
 
 pytestmark = pytest.mark.timeout(240)
-SERVE_SLOWLY = [sys.executable, "-m", "tests.support.slow_service", "serve"]
+SERVE_SLOWLY = [sys.executable, "-m", "tests.support.servers.slow_service", "serve"]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +102,7 @@ def test_model_deploy_creates_the_endpoint_and_forced_deletion_undeploys(service
 def test_custom_jobs(service, tmp_path):
     container = {
         "image_uri": "any",
-        "command": ["python", "-c", "import time; time.sleep(1.5)"],
+        "command": ["python", "-c", "import time; time.sleep(0.5)"],
     }
     job = aiplatform.CustomJob(
         display_name="slow",
@@ -130,7 +127,7 @@ def wait_a_while(seconds: float) -> str:
 
 
 @dsl.pipeline(name="slow")
-def slow_pipeline(seconds: float = 1.5):
+def slow_pipeline(seconds: float = 0.5):
     wait_a_while(seconds=seconds)
 
 

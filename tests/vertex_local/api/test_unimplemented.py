@@ -10,7 +10,7 @@ from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
 from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
 from google.cloud.aiplatform_v1.services.vizier_service import VizierServiceClient
 
-from tests.support.service import PARENT
+from tests.support.servers.service import PARENT
 
 WHERE = {"project": "demo", "location": "us-central1", "api_transport": "rest"}
 KINDS = "customJobs, endpoints, models, operations, pipelineJobs, schedules"
@@ -152,11 +152,6 @@ def test_the_error_names_the_missing_kind_and_the_implemented_ones(sdk, call, mi
 
 # Each with its path, and an implemented method of the same kind.
 METHOD_CALLS = {
-    "Model.list_model_evaluations": (
-        lambda sdk: list(sdk.model.list_model_evaluations()),
-        "evaluations",
-        "POST models:upload",
-    ),
     "Model.copy": (
         lambda sdk: sdk.model.copy(destination_location="us-central1"),
         "models:copy",

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from vertex_local.api.routes import Message
 from vertex_local.endpoints import predictions, server_requests
 from vertex_local.endpoints.deployed_model import ServingProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
@@ -30,7 +31,7 @@ def request_in_flight(serving):
 
     def predict():
         try:
-            serving.predict({}, deadline=time.monotonic() + 20)
+            serving.send(Message(b"{}"), deadline=time.monotonic() + 20)
         except ApiError as error:
             errors.append(error)
 
@@ -54,7 +55,7 @@ def test_requests_that_wait_for_a_stopped_server_can_be_retried(serving, request
     assert not error.was_sent
     assert serving.status() == {"state": "STOPPING", "requestsInFlight": 0, "restarts": 0}
     with pytest.raises(NotAnsweredError):
-        serving.predict({}, deadline=time.monotonic() + 20)
+        serving.send(Message(b"{}"), deadline=time.monotonic() + 20)
 
 
 def test_the_wait_for_requests_in_flight_is_limited_and_logged(serving, caplog):
@@ -65,13 +66,13 @@ def test_the_wait_for_requests_in_flight_is_limited_and_logged(serving, caplog):
 
 def test_a_request_fails_at_its_deadline_while_the_server_starts(serving):
     with pytest.raises(ApiError, match="Model 7") as caught:
-        serving.predict({}, deadline=time.monotonic() + 0.05)
+        serving.send(Message(b"{}"), deadline=time.monotonic() + 0.05)
     assert caught.value.status == "UNAVAILABLE"
 
 
 def test_predictions_of_all_models_share_a_limit(monkeypatch):
-    monkeypatch.setattr(predictions, "_IN_FLIGHT", threading.BoundedSemaphore(1))
-    predictions._IN_FLIGHT.acquire()
+    monkeypatch.setattr(predictions, "in_flight", predictions.Limit(1))
+    assert predictions.in_flight.begin()
     with pytest.raises(ApiError) as caught:
         predictions.predict(None, "endpoints/1", {})
     assert caught.value.status == "RESOURCE_EXHAUSTED"

@@ -1,10 +1,12 @@
 """Endpoints: real processes behind deployed models, over the official SDK and plain HTTP."""
 
+import json
+
 import pytest
 from google.api_core import exceptions
 
-from tests.support.seen import is_running
-from tests.support.service import SERVER_SCRIPT
+from tests.support.processes.seen import is_running
+from tests.support.servers.service import SERVER_SCRIPT
 
 
 @pytest.fixture
@@ -79,11 +81,14 @@ def test_second_version_is_deployed_beside_the_first_and_takes_over(
     assert predict(service, endpoint, 1).json()["predictions"][0]["argv"] == ["two"]
 
 
-def test_deploy_is_asynchronous_and_done_only_when_healthy(service, endpoint, upload):
-    body = {"deployedModel": {"model": upload("slow")["model"]}}
+def test_deploy_is_asynchronous_and_done_only_when_healthy(service, endpoint, upload, tmp_path):
+    held = tmp_path / "held"
+    held.touch()
+    body = {"deployedModel": {"model": upload(f"hold={held}")["model"]}}
     operation = service.call("POST", f"/v1/{endpoint}:deployModel", body).json()
     assert not operation["done"]
     assert "deployedModels" not in service.do("GET", f"/v1/{endpoint}")
+    held.unlink()
     waited = service.call("POST", f"/v1/{operation['name']}:wait", {"timeout": "20s"}).json()
     assert waited["done"]
     assert predict(service, endpoint, 4).json()["predictions"][0]["double"] == 8
@@ -163,3 +168,17 @@ def test_predict_checks_its_body(service, endpoint):
     assert '"instance"' in response.json()["error"]["message"]
     response = service.call("POST", f"/v1/{endpoint}:predict", {"instances": 1})
     assert response.status_code == 400
+
+
+def test_raw_predict_passes_bodies_and_statuses_through(service, endpoint, deploy, upload):
+    deployed = deploy(upload()["model"])
+    address = f"{service.url}/v1/{endpoint}:rawPredict"
+    response = service.session.post(address, data=b' {"instances" : [21]}', timeout=60)
+    assert response.status_code == 200
+    (prediction,) = json.loads(response.content)["predictions"]
+    assert prediction["double"] == 42
+    assert response.headers["X-Vertex-AI-Deployed-Model-Id"] == deployed["id"]
+    assert response.headers["X-Vertex-AI-Endpoint-Id"] == endpoint.rpartition("/")[2]
+    response = service.session.post(address, data=b'{"instances": ["x"]}', timeout=60)
+    error = {"error": {"message": "instances[0]: not a number"}}
+    assert (response.status_code, json.loads(response.content)) == (400, error)

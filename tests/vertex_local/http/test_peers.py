@@ -15,8 +15,8 @@ import pytest
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.target.local_service import LocalService
 from pipelines.target.places import make_state_dir
-from tests.support.service import PARENT, running_service
-from tests.support.waiting import wait_until
+from tests.support.processes.waiting import wait_until
+from tests.support.servers.service import PARENT, running_service
 from trainer.errors import ConfigError
 from vertex_local.http import peers
 from vertex_local.machine import files

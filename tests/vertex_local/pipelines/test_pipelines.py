@@ -19,8 +19,8 @@ from google_cloud_pipeline_components.v1.endpoint import EndpointCreateOp, Model
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import compiler, dsl
 
-from tests.support.seen import is_running
-from tests.support.service import SERVER_SCRIPT, running_service, sdk_at
+from tests.support.processes.seen import is_running
+from tests.support.servers.service import SERVER_SCRIPT, running_service, sdk_at
 
 pytestmark = pytest.mark.usefixtures("temp_folder")  # also of the service
 FINAL_STATES = [f"PIPELINE_STATE_{state}" for state in ("SUCCEEDED", "FAILED", "CANCELLED")]
@@ -341,13 +341,10 @@ def detail(job: dict, name: str) -> dict:
 
 @pytest.mark.timeout(120)
 def test_a_whole_pipeline_runs_with_the_sdk_and_is_cached_the_second_time(
-    runs, tmp_path, temp_folder, monkeypatch
+    runs, tmp_path, temp_folder
 ):
-    from google.cloud.aiplatform import pipeline_jobs
-
     aiplatform = sdk_at(runs.service.url)
 
-    monkeypatch.setattr(pipeline_jobs, "_JOB_WAIT_TIME", 0.2)
     code = "import os, pathlib; pathlib.Path(os.environ['AIP_MODEL_DIR']).mkdir(parents=True); "
     code += "pathlib.Path(os.environ['AIP_MODEL_DIR'], 'saved_model.pb').write_text('model')"
     compiler.Compiler().compile(whole, str(tmp_path / "whole.yaml"))

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.seen import is_running
-from tests.support.waiting import wait_for_text, wait_until
+from tests.support.processes.seen import is_running
+from tests.support.processes.waiting import wait_for_text, wait_until
 from vertex_local.processes import group as processes
 from vertex_local.processes.group import Group, ProcessSpec
 
@@ -354,7 +354,7 @@ def test_the_replicas_of_a_killed_supervisor_end(spec, run):
 SERVICE = """
 import sys, time
 from pathlib import Path
-from tests.support.seen import is_running
+from tests.support.processes.seen import is_running
 from vertex_local.processes import group as processes
 folder = Path(sys.argv[1])
 code = sys.argv[2]

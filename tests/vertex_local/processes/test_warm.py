@@ -16,7 +16,7 @@ import psutil
 import pytest
 from kfp import dsl
 
-from tests.support.waiting import wait_until
+from tests.support.processes.waiting import wait_until
 from vertex_local.cli import main
 from vertex_local.pipelines import step_process
 from vertex_local.processes import group as processes

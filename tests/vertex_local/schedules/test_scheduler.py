@@ -11,6 +11,7 @@ from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError
 from vertex_local.machine.clock import Clock
+from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.schedules import resource as schedules
 from vertex_local.schedules import scheduler
@@ -128,6 +129,17 @@ def test_one_run_starts_each_night(world):
     assert world.runs()[0]["name"] == f"{PARENT}/pipelineJobs/nightly-{world.id}-20261121030000"
     assert {run["scheduleName"] for run in world.runs()} == {schedule["name"]}
     assert len({run["labels"][pipelines.BILLING_LABEL] for run in world.runs()}) == 2
+
+
+def test_a_run_is_told_the_time_of_its_schedule_even_if_it_starts_late(world):
+    world.create()
+    world.at("2026-11-21T03:07")
+    [job] = world.launched
+    told = placeholders.of_job(job)
+    assert told["{{$.pipeline_job_schedule_time_utc}}"] == "2026-11-21T03:00:00Z"
+    assert told["{{$.pipeline_job_create_time_utc}}"] == job["createTime"]
+    by_hand = placeholders.of_job({**job, "scheduledRunTime": ""})
+    assert by_hand["{{$.pipeline_job_schedule_time_utc}}"] == job["createTime"]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from pipelines.schedules.differences import plan_schedule
 from pipelines.schedules.file import ScheduleFile
 from pipelines.target.lease import Lease, keep_service
 from pipelines.target.places import Target
-from tests.support.http_server import Handler, running
-from tests.support.waiting import wait_until
+from tests.support.processes.waiting import wait_until
+from tests.support.servers.http_server import Handler, running
 
 PROJECT, LOCATION = "demo", "us-central1"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"

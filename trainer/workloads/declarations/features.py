@@ -88,7 +88,7 @@ class Category(Feature):
 
 @dataclass(frozen=True)
 class Text(Feature):
-    """Words, stored as bytes; the model gets the mean of the tokens' embeddings.
+    """Words, stored as bytes; the model gets the sum of the tokens' embeddings, scaled.
 
     Attributes:
         max_tokens: the size of the vocabulary: the most frequent tokens of the train split, in

@@ -1,5 +1,6 @@
 """The columns of a table as stored in examples, and as sent in prediction requests."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -92,14 +93,40 @@ def parse_value(feature: Feature, value: Any) -> np.ndarray:
     missing = _parse_one(feature, None)
     if value is None:
         return np.full(length, missing)
-    if isinstance(value, str) and isinstance(feature, Category) and not feature.is_integer:
-        value = [one.strip() for one in value.split(feature.separator)]
+    is_texts = isinstance(feature, Category) and not feature.is_integer
+    separator = feature.separator if isinstance(feature, Category) else ""
+    if isinstance(value, str) and is_texts:
+        value = [one.strip() for one in value.split(separator)]
     if not isinstance(value, list):
-        raise ValueError(f"{feature.name} is {value!r}; it must be a list")
+        also = f", or a text with {separator!r} between the values" if is_texts else ""
+        raise ValueError(f"{feature.name} is {value!r}; it must be a list{also}")
     if is_float(feature) and len(value) != length:
         raise ValueError(f"{feature.name} has {len(value)} numbers; it must have {length}")
     rows = [_parse_one(feature, one) for one in value[:length]]
     return np.stack([*rows, *[missing] * (length - len(rows))])
+
+
+def parse_column(feature: Feature, values: list[Any]) -> np.ndarray:
+    """Return the raw values of the fields of many requests, as `parse_value` of each, but faster.
+
+    Raises:
+        ValueError: `parse_value` must look at each, since a value may be invalid.
+    """
+    if list_length(feature) or isinstance(feature, Timestamp):
+        return np.stack([parse_value(feature, value) for value in values])
+    types = set(map(type, values)) - {type(None)}
+    if not (is_float(feature) or is_integer(feature)):
+        _require(types <= {str})
+        return np.asarray([(value or "").encode() for value in values], object)
+    missing, sent = missing_value(feature), [value for value in values if value is not None]
+    filled = [missing if value is None else value for value in values]
+    if is_float(feature):
+        _require(types <= {int, float} and all(map(math.isfinite, sent)))
+        return np.asarray(filled, np.float32)
+    assert isinstance(feature, Category | TimePart)
+    low, high = feature.low or 0, feature.high or 0
+    _require(types <= {int} and (not sent or low <= min(sent) <= max(sent) <= high))
+    return np.asarray(filled, np.int64)
 
 
 def format_value(feature: Feature, value: Any) -> Any:
@@ -110,6 +137,11 @@ def format_value(feature: Feature, value: Any) -> Any:
     if is_float(feature):
         return None if all(one is None for one in found) else found
     return [one for one in found if one is not None] or None
+
+
+def _require(is_plain: bool) -> None:
+    if not is_plain:
+        raise ValueError("a value may be invalid")
 
 
 def _parse_one(feature: Feature, value: Any) -> np.ndarray:

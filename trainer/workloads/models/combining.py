@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.workloads.models.wide_and_deep import mean_embedding
+from trainer.workloads.models.wide_and_deep import sum_embeddings
 
 
 def combine(inputs: Mapping[str, Any], *, embedding_size: int = 8) -> Any:
     """Return all inputs of a table's model side by side, float32 [batch, size].
 
-    Categories become embeddings, tokens the mean of their embeddings, and numbers stay as they are.
+    Categories become embeddings, tokens the sum of their embeddings divided by the root of their
+    number, and numbers stay as they are.
     """
     from keras import layers
 
@@ -21,5 +22,5 @@ def combine(inputs: Mapping[str, Any], *, embedding_size: int = 8) -> Any:
         elif len(tensor.shape) == 1:
             parts.append(layers.Embedding(size, embedding_size)(tensor))
         else:
-            parts.append(mean_embedding(tensor, layers.Embedding(size, embedding_size)))
+            parts.append(sum_embeddings(tensor, layers.Embedding(size, embedding_size)))
     return layers.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -61,7 +61,7 @@ def build_wide_and_deep(
     if sizes.num_amounts:
         parts.append(inputs["amounts"])
     for name, (size, _) in sizes.tokens.items():
-        parts.append(mean_embedding(inputs[name], layers.Embedding(size, embedding_size)))
+        parts.append(sum_embeddings(inputs[name], layers.Embedding(size, embedding_size)))
     deep = layers.concatenate(parts) if len(parts) > 1 else parts[0]
     for units in hidden_units:
         deep = layers.Dropout(_DROPOUT)(_hidden_layer(deep, units, batch_norm=batch_norm))
@@ -72,7 +72,7 @@ def build_wide_and_deep(
             logits.append(keras.ops.sum(weights(inputs[name]), axis=1))
     for name, (size, _) in sizes.tokens.items():
         weights = _linear_weights(size, sizes.num_outputs)
-        logits.append(mean_embedding(inputs[name], weights))
+        logits.append(sum_embeddings(inputs[name], weights, is_scaled=False))
     outputs = layers.add(logits) if len(logits) > 1 else logits[0]
     if scale is not None:
         mean, deviation = scale
@@ -80,13 +80,18 @@ def build_wide_and_deep(
     return keras.Model(inputs, outputs)
 
 
-def mean_embedding(tokens: Any, embedding: Any) -> Any:
-    """Return the mean of the embeddings of tokens that are not padding, 0 if there are none."""
+def sum_embeddings(tokens: Any, embedding: Any, *, is_scaled: bool = True) -> Any:
+    """Return the sum of the embeddings of tokens that are not padding, 0 if there are none.
+
+    If it is scaled, it is divided by the root of their number, so that texts of any length give
+    values of about the same size. With the mean a few telling words would hardly change the output.
+    """
     from keras import ops
 
     vectors = embedding(tokens)
     is_token = ops.cast(ops.not_equal(tokens, 0), vectors.dtype)[..., None]
-    return ops.sum(vectors * is_token, axis=1) / ops.maximum(ops.sum(is_token, axis=1), 1)
+    total = ops.sum(vectors * is_token, axis=1)
+    return total / ops.sqrt(ops.maximum(ops.sum(is_token, axis=1), 1)) if is_scaled else total
 
 
 def _linear_weights(size: int, num_outputs: int) -> Any:

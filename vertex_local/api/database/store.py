@@ -17,6 +17,8 @@ from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 
 Resources = list[Json]
+# Called with the name of a changed resource and its content, None if it was deleted.
+Observer = Callable[[str, Json | None], None]
 # Returns the positions of a page's resources, and the next page's token.
 Reader = Callable[[sqlite3.Connection], tuple[list[int], str]]
 
@@ -44,6 +46,8 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.RLock()
+        self._observers: list[Observer] = []
+        self._changed: dict[str, Json | None] = {}  # in the present transaction
         self.reserve = Reserve(path.parent)
         self.reserve.use_if_full()
         self._connection = opening.connect(path)
@@ -89,6 +93,7 @@ class Store:
             except sqlite3.IntegrityError:
                 raise already_exists(name) from None
             select.put(connection, cursor.lastrowid or 0, name, body)
+            self._changed[name] = body
 
     def find(self, name: str) -> Json | None:
         """Return a resource, or None."""
@@ -141,6 +146,7 @@ class Store:
             )
             if listed != (row_of(name, body), labels_of(name, body)):
                 select.put(connection, _position(connection, name), name, body)
+            self._changed[name] = body
         return body
 
     def delete(self, name: str) -> None:
@@ -153,6 +159,22 @@ class Store:
             self.get(name)
             select.remove(connection, _position(connection, name))
             connection.execute("DELETE FROM resources WHERE name = ?", (name,))
+            self._changed[name] = None
+
+    def observe(self, kind: str, observer: Observer) -> None:
+        """Call `observer` with each resource of a kind, now and after each commit that changes one.
+
+        It is called in the order of the commits, before the change's own call returns.
+        """
+
+        def observe(name: str, body: Json | None) -> None:
+            if ResourceName.from_name(name).collection == kind:
+                observer(name, body)
+
+        with self._lock:
+            for body in self.list_kind(kind):
+                observer(body["name"], body)
+            self._observers.append(observe)
 
     def next_id(self) -> str:
         """Return a number that was never returned before, also across restarts."""
@@ -170,6 +192,7 @@ class Store:
                 return
             self.reserve.use_if_full()
             self._connection.execute("BEGIN IMMEDIATE")
+            self._changed = {}
             try:
                 yield self._connection
                 self._connection.execute("COMMIT")
@@ -179,6 +202,9 @@ class Store:
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
                     self.reserve.use()  # perhaps a quota: the next attempt has space
                 raise
+            for name, body in self._changed.items():
+                for observer in self._observers:
+                    observer(name, body)
 
     def checkpoint(self) -> None:
         """Move SQLite's journal into the file, so that a copy of the file alone is complete."""

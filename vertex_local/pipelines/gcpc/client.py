@@ -14,6 +14,8 @@ from vertex_local.json_types import Json
 REQUEST_TIMEOUT_SECONDS = 60.0
 MAX_ATTEMPTS = 8
 RETRY_TIMEOUT_SECONDS = 60.0
+FIRST_DELAY_SECONDS = 0.25
+MAX_DELAY_SECONDS = 10.0
 TRANSIENT_CODES = {429, 502, 503, 504}
 
 
@@ -49,7 +51,9 @@ def call(
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(TransientError),
-        wait=tenacity.wait_random_exponential(multiplier=0.25, max=10),
+        wait=tenacity.wait_random_exponential(
+            multiplier=FIRST_DELAY_SECONDS, max=MAX_DELAY_SECONDS
+        ),
         stop=tenacity.stop_any(
             tenacity.stop_after_attempt(MAX_ATTEMPTS),
             tenacity.stop_before_delay(RETRY_TIMEOUT_SECONDS),

@@ -1,9 +1,10 @@
 import logging
+import os
 
 import pytest
 
 from components.errors import errors_in_one_line
-from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.beam.options import num_processes, run_pipeline
 from components.prepare_examples.errors import DataError
 from trainer.errors import ConfigError
 
@@ -31,3 +32,18 @@ def test_a_step_exits_with_one_line_despite_beams_traceback(tmp_path, caplog, er
     assert "while running" not in said
     assert "\n" not in said
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ((), len(os.sched_getaffinity(0))),
+        (("--direct_num_workers=1",), 1),
+        (("--direct_num_workers=3", "--direct_running_mode=multi_threading"), 3),
+        (("--direct_num_workers=3", "--direct_running_mode=multi_processing"), 1),
+        (("--runner=PortableRunner",), 1),
+    ],
+    ids=["cores", "one", "threads", "processes", "elsewhere"],
+)
+def test_processes_help_the_workers_of_this_process(flags, expected):
+    assert num_processes(flags) == expected

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
+from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records import step
 from components.prepare_examples.options import PrepareOptions
@@ -60,7 +61,8 @@ def run(tmp_path):
         workload = SimpleNamespace(
             name="own", reference="own", label=label or Binary("y"), features=features, source=None
         )
-        chosen = PrepareOptions(files=tuple(map(str, files)), **options)
+        given = PrepareOptions(files=tuple(map(str, files)), **options)
+        chosen = resolve(given, run_moment(given))
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
         step.write(step.plan(workload, tmp_path, chosen), folder)
@@ -101,8 +103,11 @@ def test_the_split_of_a_record_does_not_depend_on_its_file(tmp_path, run):
     some = records()
     run(write(tmp_path / "all.tfrecord", some))
     before = set(written(tmp_path / "out", "test"))
-    one, two = write(tmp_path / "a.rec", some[120:]), write(tmp_path / "b.rec", some[:120])
-    run(one, two, beam_options=("--direct_num_workers=2", "--direct_running_mode=multi_threading"))
+    write(tmp_path / "11-21.rec", some[120:])
+    write(tmp_path / "11-22.rec", some[:120])
+    threads = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
+    of_two_days = {"window": "2d", "run_date": "2026-11-22"}
+    run(tmp_path / "{run_date:%m-%d}.rec", beam_options=threads, **of_two_days)
     assert set(written(tmp_path / "out", "test")) == before
 
 

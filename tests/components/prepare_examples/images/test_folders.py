@@ -1,8 +1,12 @@
 """Class folders of images of any size and kind."""
 
+import gzip
 import io
 import json
+import multiprocessing
+import os
 import shutil
+import signal
 import struct
 import zlib
 from pathlib import Path
@@ -14,14 +18,17 @@ from PIL import Image
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.fingerprint import fingerprint
+from components.prepare_examples.images import file_batches, folder_pipeline, folder_step
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
+from components.prepare_examples.raw_data import progress
 from trainer.errors import ConfigError
 from trainer.json_types import Json
 from trainer.workloads.encoding.image_files import decode_image
 
 SIZE = (6, 8)
 THREADS = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
+ONE_THREAD = ("--direct_num_workers=1",)
 COLOURS = {"rose": (200, 10, 10), "iris": (10, 10, 200), "été": (10, 200, 10)}
 
 
@@ -117,11 +124,52 @@ def test_statistics_schema_and_report_describe_the_images(tmp_path, run, flowers
     assert manifest["num_errors"] == 0
 
 
-def test_the_same_folder_gives_the_same_bytes_on_any_number_of_workers(tmp_path, run, flowers):
+def test_the_same_folder_gives_the_same_bytes_on_any_number_of_workers(
+    tmp_path, run, flowers, monkeypatch
+):
+    (flowers / "iris" / "bad.png").write_text("not an image")
+    monkeypatch.setattr(file_batches, "MAX_BATCH", 4)
     run(flowers)
     one = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    run(flowers, beam_options=THREADS)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == one
+    monkeypatch.setattr(folder_step, "IMAGES_PER_PROCESS", 1)
+    for flags in (ONE_THREAD, THREADS):
+        run(flowers, beam_options=flags)
+        assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == one
+
+
+def test_progress_is_logged(run, flowers, monkeypatch, caplog):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0)
+    monkeypatch.setattr(file_batches, "MAX_BATCH", 4)
+    caplog.set_level("INFO")
+    count = run(flowers, num_shards={"train": 1})["splits"]["train"]["num_examples"]
+    lines = [line for line in caplog.messages if line.startswith("train-00000-of-00001.")]
+    done = [*range(4, count, 4), count]
+    expected = [f"train-00000-of-00001.tfrecord.gz: {n} of {count} images" for n in done]
+    assert lines == expected
+
+
+def kill_process(*_, **__) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_process_is_an_error(tmp_path, run, flowers, monkeypatch):
+    monkeypatch.setattr(folder_step, "IMAGES_PER_PROCESS", 1)
+    monkeypatch.setattr(folder_pipeline, "encode_files", kill_process)
+    with pytest.raises(DataError, match=r"a process .* was killed.*--direct-workers"):
+        run(flowers, beam_options=THREADS)
+    assert not (tmp_path / "out").exists()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.fast
+def test_examples_are_compressed_if_that_makes_them_smaller():
+    chance = np.random.default_rng(0)
+    noise = chance.integers(0, 256, (20, 2000), np.uint8)
+    for rows, largest in ((np.zeros((20, 2000), np.uint8), 500), (noise, 40_100)):
+        member = file_batches.compressed(rows, "GZIP")
+        assert gzip.decompress(member + member) == rows.tobytes() * 2
+        assert len(member) < largest
+        assert file_batches.compressed(rows, "") == rows.tobytes()
 
 
 def test_an_image_stays_in_its_split_when_others_are_added(tmp_path, run, flowers):
@@ -290,7 +338,9 @@ def test_a_sample_has_images_of_each_split(run, flowers):
 
 
 def test_the_plan_names_classes_and_files(tmp_path, flowers):
-    options = PrepareOptions(files=(str(flowers),))
+    flowers.rename(tmp_path / "2026-11")
+    files = (f"{tmp_path}/{{run_date:%Y-%m}}",)
+    options = PrepareOptions(files=files, run_date="2026-11-22")
     lines = explain(declare(tmp_path / "p"), output_dir=tmp_path / "out", options=options)
     assert lines[0].endswith("iris, rose, été")
     assert any(line.startswith("train-00003-of-00004.tfrecord.gz: images") for line in lines)

@@ -19,8 +19,8 @@ import pytest
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.raw_data import downloads, packages
 from components.prepare_examples.raw_data.fetch import fetch, fetch_source
-from tests.support.http_server import Handler, serving
-from tests.support.wheels import write_wheel
+from tests.support.data.wheels import write_wheel
+from tests.support.servers.http_server import Handler, serving
 from trainer.workloads.data_sets import MNIST
 from trainer.workloads.declarations.sources import (
     Converted,

@@ -13,7 +13,7 @@ from components.vertex.api import EMULATOR_VARIABLE, connect
 from pipelines.cli import main
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import decide
-from tests.support.service import running_service
+from tests.support.servers.service import PRELOAD_KFP, running_service
 
 pytestmark = pytest.mark.timeout(180)
 DAY = 86_400
@@ -52,7 +52,7 @@ def state(tmp_path, monkeypatch):
     """The folder of all local state, with a running service."""
     folder = tmp_path / "state"
     folder.mkdir()
-    with running_service(folder / "vertex") as service:
+    with running_service(folder / "vertex", *PRELOAD_KFP) as service:
         monkeypatch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
         monkeypatch.setenv("TRAINYARD_DIR", str(folder))
         yield folder
@@ -101,8 +101,11 @@ def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state
     submit("one", "two")
     submit("three", text="b")
 
-    output = trainyard("prune", "--keep", "1")
+    output = trainyard("prune", "--keep", "2")
+    assert fate(output)["one"] == "keep two uses its files"
+    assert folders(state) == records(trainyard) == {"one", "two", "three"}
 
+    output = trainyard("prune", "--keep", "1")
     assert fate(output) == {"three": "keep one of the newest 1", "two": "remove", "one": "remove"}
     assert output.splitlines()[-1].startswith("removed: 2 of 3 runs, 0.")
     assert folders(state) == records(trainyard) == {"three"}
@@ -111,19 +114,7 @@ def test_old_runs_are_removed_and_their_steps_run_again(trainyard, submit, state
     assert submit("five", text="b") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
 
-def test_cached_files_of_a_kept_run_are_kept(trainyard, submit, state):
-    submit("one")
-    submit("two")
-    submit("three", text="b")
-
-    output = trainyard("prune", "--keep", "2")
-
-    assert fate(output)["one"] == "keep two uses its files"
-    assert folders(state) == records(trainyard) == {"one", "two", "three"}
-    assert submit("four") == {"make": "SKIPPED", "use": "SUCCEEDED"}
-
-
-def test_dry_run_changes_nothing(trainyard, submit, state):
+def test_dry_run_young_runs_and_used_files_change_nothing(trainyard, submit, state):
     submit("one", "two")
     before = sorted(map(str, (state / "runs").rglob("*")))
 
@@ -133,18 +124,22 @@ def test_dry_run_changes_nothing(trainyard, submit, state):
     assert output.splitlines()[-1].startswith("would be removed: 2 of 2 runs")
     assert sorted(map(str, (state / "runs").rglob("*"))) == before
     assert records(trainyard) == {"one", "two"}
-    assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
 
-
-def test_young_runs_and_the_latest_are_kept(trainyard, submit, state):
-    submit("one", "two")
-    (state / "runs" / "latest").symlink_to("one")
     output = trainyard("prune", "--keep", "0", "--older-than", "30d")
     assert set(fate(output).values()) == {"keep younger than 30d"}
-
+    (state / "runs" / "latest").symlink_to("one")
     files = RunFiles(connect("local", "us-central1"), state)
     later = decide(files, keep=0, older_than_seconds=30 * DAY, now=time.time() + 31 * DAY)
     assert {one.run.name: one.reason for one in later} == {"two": "", "one": "latest points to it"}
+    (state / "runs" / "latest").unlink()
+
+    lock = os.open(state / "runs" / "one" / "make", os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)  # as the service's runs do, before they are recorded
+    output = trainyard("prune", "--keep", "0")
+    assert fate(output)["one"].startswith("keep an unfinished run uses files in ")
+    assert (state / "runs" / "one" / "make" / "made").exists()
+    assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
+    os.close(lock)
 
 
 def test_unfinished_run_and_the_files_it_uses_are_kept(trainyard, submit, package, state):
@@ -163,19 +158,6 @@ def await_task(trainyard, run, task):
     while task not in trainyard("runs", "show", run, "--json").partition("jobDetail")[2]:
         assert time.monotonic() < deadline, f"{task} did not start within {WAIT_SECONDS} s"
         time.sleep(0.1)
-
-
-def test_run_that_starts_to_use_files_keeps_them(trainyard, submit, state):
-    submit("one", "two")
-    lock = os.open(state / "runs" / "one" / "make", os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_SH)  # as the service's runs do
-
-    output = trainyard("prune", "--keep", "0")
-
-    assert fate(output)["one"].startswith("keep an unfinished run uses files in ")
-    assert (state / "runs" / "one" / "make" / "made").exists()
-    assert submit("three") == {"make": "SKIPPED", "use": "SUCCEEDED"}
-    os.close(lock)
 
 
 def test_only_folders_of_runs_are_removed(trainyard, submit, state, tmp_path):

@@ -22,7 +22,7 @@ from google_cloud_pipeline_components.v1.endpoint import (
 from google_cloud_pipeline_components.v1.model import ModelDeleteOp, ModelGetOp, ModelUploadOp
 from kfp.local import executor_input_utils, placeholder_utils, utils
 
-from tests.support.service import SERVER_SCRIPT
+from tests.support.servers.service import SERVER_SCRIPT
 from vertex_local.pipelines.gcpc.operator import Operator
 from vertex_local.pipelines.gcpc.requests import GcpcError
 

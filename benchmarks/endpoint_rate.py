@@ -1,0 +1,161 @@
+"""Rate of predictions through an endpoint of the local service, against the server's own rate.
+
+`wrk` (a Debian package) sends requests of one instance on one core. The service and the prediction
+server share another core, so that the ratio has the whole cost of the service. The rates through
+the endpoint and of the server alone are measured in turns. The server is `instant_server.py`, or
+that of an exported model with `--model FOLDER --body FILE`.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+from benchmarks.clusters import report, scratch
+
+INSTANT_SERVER = Path(__file__).with_name("instant_server.py")
+PARENT = "v1/projects/local/locations/us-central1"
+CLIENT_CORE, SERVER_CORE = "0", "1"
+TIMEOUT_SECONDS = 120
+RATE = re.compile(r"Requests/sec:\s*([0-9.]+)")
+COUNT = re.compile(r"([0-9]+) requests in")
+SLOWEST = re.compile(r"99%\s+(\S+)")
+FAILED = re.compile(r"(?:Non-2xx|Socket errors).*")
+
+
+def main() -> None:
+    """Print a line of JSON for each number of clients."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--seconds", type=int, default=3, help="default: %(default)s")
+    parser.add_argument("--turns", type=int, default=3, help="default: %(default)s")
+    parser.add_argument("--work-microseconds", type=int, default=100, help="of instant_server")
+    parser.add_argument("--pipelined", type=int, default=1, help="of instant_server")
+    parser.add_argument("--logging", type=float, default=0.0, help="share of logged requests")
+    parser.add_argument("--model", type=Path, help="folder of an exported model")
+    parser.add_argument("--python", default="python", help="interpreter of its server")
+    parser.add_argument("--body", type=Path, help="JSON of a request to that model")
+    arguments = parser.parse_args()
+    with scratch() as folder, _service(folder / "vertex") as (url, service_pid):
+        body = arguments.body.read_text() if arguments.body else '{"instances": [1.5]}'
+        predict = _deploy(url, folder, arguments)
+        requests.post(predict, data=body, timeout=TIMEOUT_SECONDS).raise_for_status()
+        direct, server_pids = _direct(folder)
+        for clients in arguments.clients:
+            command = ["wrk", "-t1", f"-c{clients}", f"-d{arguments.seconds}s", "--latency"]
+            command += ["-s", str(_script(folder, body))]
+            rates = []
+            for _ in range(arguments.turns):
+                through, used = _measure(command, predict, [service_pid, *server_pids])
+                alone, used_alone = _measure(command, direct, server_pids)
+                rates.append((through, alone, used, used_alone))
+            through, alone, used, used_alone = map(statistics.median, zip(*rates, strict=True))
+            name = f"through an endpoint, {clients} clients"
+            report(f"predictions {name}", ours=through, theirs=alone, unit="1/s")
+            # Less disturbed by other programs than the rate.
+            cpu = {"ours": used, "theirs": used_alone, "unit": "µs", "lower_is_better": True}
+            report(f"CPU of a prediction {name}", **cpu)
+
+
+@contextlib.contextmanager
+def _service(root: Path) -> Iterator[tuple[str, int]]:
+    root.mkdir()
+    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    with (root.parent / "serve.log").open("wb") as log:
+        process = subprocess.Popen(
+            ["taskset", "-c", SERVER_CORE, *serve], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1], process.pid
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _deploy(url: str, folder: Path, arguments: argparse.Namespace) -> str:
+    """Deploy the model on a new endpoint; return the address of its predictions."""
+    artifact = arguments.model or folder / "model"
+    artifact.mkdir(exist_ok=True)
+    command = (
+        [arguments.python, "-m", "trainer.serve"] if arguments.model else ["python", INSTANT_SERVER]
+    )
+    env = {"WORK_MICROSECONDS": arguments.work_microseconds, "NUM_PIPELINED": arguments.pipelined}
+    variables = [{"name": name, "value": str(value)} for name, value in env.items()]
+    container = {"imageUri": "none", "command": list(map(str, command)), "env": variables}
+    if arguments.model:
+        container |= {"healthRoute": "/health", "predictRoute": "/predict"}
+    model = {"displayName": "m", "artifactUri": str(artifact), "containerSpec": container}
+    name = _do(url, f"{PARENT}/models:upload", {"model": model})["model"]
+    log = {"enabled": arguments.logging > 0, "samplingRate": arguments.logging}
+    endpoint = {"displayName": "e", "predictRequestResponseLoggingConfig": log}
+    endpoint_name = _do(url, f"{PARENT}/endpoints", endpoint)["name"]
+    body = {"deployedModel": {"model": name}, "trafficSplit": {"0": 100}}
+    _do(url, f"v1/{endpoint_name}:deployModel", body)
+    return f"{url}/v1/{endpoint_name}:predict"
+
+
+def _do(url: str, path: str, body: Any) -> Any:
+    found = requests.post(f"{url}/{path}", json=body, timeout=TIMEOUT_SECONDS).json()
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not found.get("done"):
+        if "error" in found or time.monotonic() > deadline:
+            raise RuntimeError(f"{path}: {found}")
+        time.sleep(0.05)
+        found = requests.get(f"{url}/v1/{found['name']}", timeout=TIMEOUT_SECONDS).json()
+    if "error" in found:
+        raise RuntimeError(f"{path}: {found['error']}")
+    return found["response"]
+
+
+def _direct(folder: Path) -> tuple[str, list[int]]:
+    """Return the address and the processes of the prediction server below a folder."""
+    url, pids = "", []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            environ = process.environ()
+            if "AIP_PREDICT_ROUTE" in environ and str(folder) in str(environ):
+                port, route = environ["AIP_HTTP_PORT"], environ["AIP_PREDICT_ROUTE"]
+                url = f"http://127.0.0.1:{port}{route}"
+                pids.append(process.pid)
+    return url, pids
+
+
+def _script(folder: Path, body: str) -> Path:
+    path = folder / "request.lua"
+    text = f'wrk.method = "POST"\nwrk.body = [==[{body}]==]\n'
+    path.write_text(text + 'wrk.headers["Content-Type"] = "application/json"\n')
+    return path
+
+
+def _measure(command: list[str], url: str, pids: list[int]) -> tuple[float, float]:
+    """Return the requests per second, and the microseconds of CPU per request of processes."""
+    began = sum(map(_cpu_seconds, pids))
+    done = subprocess.run(
+        ["taskset", "-c", CLIENT_CORE, *command, url], stdout=subprocess.PIPE, text=True, check=True
+    )
+    used_seconds = sum(map(_cpu_seconds, pids)) - began
+    rate, count, slowest, failed = (
+        " ".join(pattern.findall(done.stdout)) for pattern in (RATE, COUNT, SLOWEST, FAILED)
+    )
+    sys.stderr.write(f"{url}: {rate}/s, 99% within {slowest} {failed}\n")
+    return float(rate), 1e6 * used_seconds / max(int(count), 1)
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Batch prediction: the predictions of a model for the rows of files, written as files."""

@@ -1,0 +1,53 @@
+"""KFP component: predictions of a model for files, without an endpoint."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+from kfp.dsl import Artifact, Output
+
+from components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def batch_predict(
+    model_uri: str,
+    inputs: str,
+    predictions: Output[Artifact],
+    output_dir: str = "",
+    options: str = "{}",
+) -> NamedTuple("Outputs", [("num_rows", int), ("num_errors", int)]):  # type: ignore[valid-type]
+    """Write a model's predictions for all rows of files.
+
+    Args:
+        model_uri: Folder of the model.
+        inputs: Paths or patterns of the files, separated by commas.
+        predictions: The folder of the predictions.
+        output_dir: Another place for that folder; empty: among the run's artifacts.
+        options: Fields of PredictOptions, a JSON object.
+
+    Returns:
+        num_rows: number of predictions; num_errors: number of rows without one.
+    """
+    from components.batch_predict.options import PredictOptions
+    from components.batch_predict.step import check_absolute, describe, predict_files
+    from components.errors import StepError, errors_in_one_line
+    from trainer import paths
+
+    with errors_in_one_line():
+        if not model_uri:
+            raise StepError("the model has no promoted version yet; train one first")
+        patterns = inputs.split(",")
+        check_absolute("inputs", *patterns)
+        if output_dir:
+            check_absolute("output_dir", output_dir)
+            predictions.uri = paths.uri(output_dir)
+        summary = predict_files(
+            model_uri,
+            inputs=patterns,
+            output_dir=output_dir or predictions.path,
+            options=PredictOptions.from_json(options),
+        )
+    counts = ("rows", "predictions", "errors", "seconds", "rows_per_second")
+    predictions.metadata.update({name: summary[name] for name in counts})
+    predictions.metadata["summary"] = describe(summary)
+    return (summary["predictions"], summary["errors"])

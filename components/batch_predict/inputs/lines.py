@@ -1,0 +1,104 @@
+"""JSON lines: a file is cut between its lines, and each line is an instance of a request."""
+
+import gzip
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
+from components.prepare_examples.tables.files import damaged, gzip_errors
+from trainer.json_types import Json
+from trainer.serving import strict_json
+
+CHUNK_BYTES = 4 << 20
+GZIP = b"\x1f\x8b"
+
+
+def cut_lines(path: str, num_parts: int) -> list[Json]:
+    """Return ranges of a file's bytes, each with the number of lines before it.
+
+    A gzipped file is one range, since it can be read from its start only.
+    """
+    if _is_gzip(path):
+        return [{"path": path, "start": 0, "stop": -1, "first_row": 0}]
+    num_bytes = Path(path).stat().st_size
+    targets = [num_bytes * number // num_parts for number in range(1, num_parts)]
+    cuts, offset, num_lines = [(0, 0)], 0, 0
+    with Path(path).open("rb") as file:
+        while targets and (chunk := file.read(CHUNK_BYTES)):
+            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
+            while targets and len(ends) and targets[0] <= offset + int(ends[-1]) + 1:
+                place = int(ends.searchsorted(targets[0] - offset - 1))
+                cuts.append((offset + int(ends[place]) + 1, num_lines + place + 1))
+                targets = [target for target in targets if target > cuts[-1][0]]
+            offset += len(chunk)
+            num_lines += len(ends)
+    stops = [*(start for start, _ in cuts[1:]), num_bytes]
+    return [
+        {"path": path, "start": start, "stop": stop, "first_row": first}
+        for (start, first), stop in zip(cuts, stops, strict=True)
+        if stop > start
+    ]
+
+
+def read_lines(part: Json, predictor: Any) -> Iterator[Batch]:
+    """Yield the instances of a range of lines; blank lines are skipped.
+
+    A line that is not JSON, or no instance of the model, becomes an error of its batch.
+
+    Raises:
+        DataError: the file is a damaged gzip file.
+    """
+    with _opened(part["path"]) as file:
+        file.seek(part["start"])
+        lines = _numbered(file, part)
+        while chunk := list(itertools.islice(lines, BATCH_ROWS)):
+            yield _parsed(part["path"], chunk, predictor)
+
+
+def _parsed(path: str, lines: list[tuple[int, bytes]], predictor: Any) -> Batch:
+    """Return the batch of numbered lines."""
+    workload = getattr(predictor, "workload", None)
+    rows, keys, parsed, errors = [], [], [], []
+    for row, line in lines:
+        try:
+            instance = strict_json.parse(line)
+            parsed.append(workload.parse_instance(instance) if workload else instance)
+        except (ValueError, OverflowError) as error:
+            errors.append({"row": row, "reason": str(error)})
+            continue
+        rows.append(row)
+        keys.append(instance.get("key") if isinstance(instance, dict) else None)
+    if workload is None:
+        return Batch(path=path, rows=rows, keys=keys, instances=parsed, errors=errors)
+    names = parsed[0] if parsed else {}
+    features = {name: np.stack([one[name] for one in parsed]) for name in names}
+    return Batch(path=path, rows=rows, keys=keys, features=features, errors=errors)
+
+
+def _numbered(file: IO[bytes], part: Json) -> Iterator[tuple[int, bytes]]:
+    left = part["stop"] - part["start"]
+    number = part["first_row"]
+    try:
+        for line in file:
+            number += 1
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if text.strip():
+                yield number, text
+            left -= len(line)
+            if part["stop"] >= 0 and left <= 0:
+                return
+    except gzip_errors() as error:
+        raise damaged(part["path"], error) from error
+
+
+def _is_gzip(path: str) -> bool:
+    with Path(path).open("rb") as file:
+        return file.read(2) == GZIP
+
+
+def _opened(path: str) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path, "rb") if _is_gzip(path) else Path(path).open("rb"))

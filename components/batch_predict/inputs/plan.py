@@ -1,0 +1,95 @@
+"""The parts of the input: what kind its files are, and how they are cut."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from components.batch_predict.inputs.lines import cut_lines
+from components.batch_predict.inputs.tables import plan_tables, schema_for_predictions
+from components.batch_predict.options import PredictOptions
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.publish import local_path
+from components.prepare_examples.raw_data.files import find_files
+from trainer.json_types import Json
+from trainer.workloads.table import Table
+
+LINES, RECORDS, TABLES = "JSON lines", "TFRecords", "tables"
+ENDINGS = {
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), LINES),
+    **dict.fromkeys((".tfrecord", ".tfrecords"), RECORDS),
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".parquet"), TABLES),
+}
+
+
+def find_inputs(patterns: Sequence[str]) -> list[str]:
+    """Return the files that patterns match.
+
+    Raises:
+        DataError: a pattern matches no file.
+    """
+    return find_files([str(local_path(pattern)) for pattern in patterns])
+
+
+def plan_parts(
+    paths: Sequence[str], predictor: Any, options: PredictOptions
+) -> tuple[list[Json], list[str]]:
+    """Return the numbered parts of files, and the names of the columns that are not read.
+
+    Raises:
+        DataError: the model cannot read a kind of files, or a table lacks a column.
+    """
+    by_kind: dict[str, list[str]] = {}
+    for path in paths:
+        by_kind.setdefault(kind_of(path), []).append(path)
+    parts: list[Json] = []
+    unused: list[str] = []
+    for kind, found in by_kind.items():
+        if kind == LINES:
+            cut = [part for path in found for part in cut_lines(path, _num_parts([path], options))]
+        elif kind == RECORDS:
+            _check_records(found, predictor)
+            cut = [{"path": path} for path in found]
+        else:
+            schema = schema_for_predictions(
+                _table_of(found, predictor), time_zone=options.time_zone
+            )
+            cut, unused = plan_tables(found, schema, num_parts=_num_parts(found, options))
+        parts += [{**part, "kind": kind} for part in cut]
+    return [{**part, "number": number} for number, part in enumerate(parts)], unused
+
+
+def kind_of(path: str) -> str:
+    """Return the kind of a file by its name's ending, before .gz.
+
+    Raises:
+        DataError: the ending is unknown.
+    """
+    ending = Path(path.removesuffix(".gz")).suffix.lower()
+    if ending not in ENDINGS:
+        raise DataError(
+            f"{path}: the ending {ending!r} is unknown; allowed are {', '.join(ENDINGS)}, and .gz"
+            " after them"
+        )
+    return ENDINGS[ending]
+
+
+def _num_parts(paths: Sequence[str], options: PredictOptions) -> int:
+    return options.num_shards(sum(Path(path).stat().st_size for path in paths))
+
+
+def _check_records(paths: Sequence[str], predictor: Any) -> None:
+    if not hasattr(predictor, "workload"):
+        raise DataError(
+            f"{paths[0]}: the model was exported by another program, so only JSON lines of its"
+            " instances can be predicted"
+        )
+
+
+def _table_of(paths: Sequence[str], predictor: Any) -> Table:
+    _check_records(paths, predictor)
+    if not isinstance(predictor.workload, Table):
+        raise DataError(
+            f"{paths[0]} is a table, but {predictor.workload.name} has no columns; give JSON lines"
+            " of its instances, or TFRecords"
+        )
+    return predictor.workload

@@ -1,0 +1,142 @@
+"""TFRecords of tf.train.Examples, as prepare_examples writes them or another program does."""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
+from components.prepare_examples.errors import DataError
+from trainer.errors import first_line
+from trainer.json_types import Json
+
+KEY = "key"
+NUM_PARSERS = 2  # batches that are parsed at once, in order
+PREFETCHED = 2  # batches that are parsed while another one is predicted
+
+
+def read_records(part: Json, predictor: Any) -> Iterator[Batch]:
+    """Yield the examples of a file; one that cannot be parsed becomes an error of its batch.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    import tensorflow as tf
+
+    path = part["path"]
+    num_read = 0
+    try:
+        reader = _Reader(path, predictor)
+        try:
+            for keys, features in reader.parsed():
+                count = len(keys)
+                rows = list(range(num_read + 1, num_read + count + 1))
+                yield Batch(path=path, rows=rows, keys=_texts(keys), features=features)
+                num_read += count
+        except _unreadable():  # from this batch on, record by record if need be
+            yield from reader.with_care(num_read)
+    except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
+        raise DataError(
+            f"{path} is damaged after record {num_read:,} ({first_line(error)}); copy it again"
+        ) from error
+
+
+class _Reader:
+    """The records of a file, and the graph that parses them."""
+
+    def __init__(self, path: str, predictor: Any):
+        import tensorflow as tf
+
+        self._path, self._name = path, predictor.workload.name
+        with Path(path).open("rb") as file:
+            compression = "GZIP" if file.read(2) == b"\x1f\x8b" else ""
+        records = tf.data.TFRecordDataset(path, compression_type=compression)
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        first = next(iter(records.take(1).as_numpy_iterator()), b"")
+        self._parse = _parser_of(predictor, has_keys=_has_keys(first))
+        self._records = records.batch(BATCH_ROWS).with_options(options)
+
+    def parsed(self) -> Any:
+        """Return a dataset of the keys and the features of all batches."""
+        from trainer.runtime.tracing import plain
+
+        parsed = self._records.map(plain(self._parse), num_parallel_calls=NUM_PARSERS)
+        return parsed.prefetch(PREFETCHED)
+
+    def with_care(self, num_read: int) -> Iterator[Batch]:
+        """Yield the batches after `num_read` records, without the records that are unreadable."""
+        for batch in self._records.skip(num_read // BATCH_ROWS):
+            rows = list(range(num_read + 1, num_read + len(batch) + 1))
+            num_read += len(batch)
+            try:
+                keys, features = self._parse(batch)
+                yield Batch(path=self._path, rows=rows, keys=_texts(keys), features=features)
+            except _unreadable():
+                yield self._one_by_one(batch, rows)
+
+    def _one_by_one(self, batch: Any, rows: list[int]) -> Batch:
+        import tensorflow as tf
+
+        good, found, errors = [], [], []
+        for row, record in zip(rows, batch, strict=True):
+            try:
+                found.append(self._parse(record[tf.newaxis]))
+                good.append(row)
+            except _unreadable() as error:
+                reason = f"is no example of {self._name}: {_reason(error)}"
+                errors.append({"row": row, "reason": reason})
+        if not found:
+            return Batch(path=self._path, rows=[], keys=[], features={}, errors=errors)
+        keys, features = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *found)
+        return Batch(
+            path=self._path, rows=good, keys=_texts(keys), features=features, errors=errors
+        )
+
+
+@functools.lru_cache(maxsize=2)
+def _parser_of(predictor: Any, *, has_keys: bool) -> Any:
+    """Return the graph from serialized Examples to their keys and features, for all files."""
+    import tensorflow as tf
+
+    from trainer.runtime.tracing import traced
+
+    def parse(records: Any) -> Any:
+        features, _ = predictor.workload.parse(records)
+        if not has_keys:
+            return tf.fill(tf.shape(records), ""), features
+        spec = {KEY: tf.io.FixedLenFeature([], tf.string, "")}
+        return tf.io.parse_example(records, spec)[KEY], features
+
+    return traced(parse, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """Return the errors about a record that cannot be parsed.
+
+    TensorFlow's message has the record; if that is not UTF-8, the error becomes another one.
+    """
+    import tensorflow as tf
+
+    return (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+
+
+def _reason(error: Exception) -> str:
+    is_text = isinstance(error, UnicodeDecodeError)
+    return "it cannot be parsed" if is_text else first_line(error)
+
+
+def _has_keys(record: bytes) -> bool:
+    """Return whether an example has a text as its key."""
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+
+    try:
+        example = tf.train.Example.FromString(record)
+    except DecodeError:
+        return False
+    return bool(example.features.feature[KEY].WhichOneof("kind") == "bytes_list")
+
+
+def _texts(keys: Any) -> list[str | None]:
+    return [key.decode(errors="replace") or None for key in keys.numpy().tolist()]

@@ -1,0 +1,119 @@
+"""CSV and Parquet files: read as prepare_examples reads them, but without a label."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
+from components.prepare_examples.declarations import table_fields
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.tables import columns
+from components.prepare_examples.tables.declared import schema_of
+from components.prepare_examples.tables.files import open_table
+from components.prepare_examples.tables.plan import Part, plan_table
+from components.prepare_examples.tables.read import blocks
+from components.prepare_examples.tables.rows import Block
+from components.prepare_examples.tables.table_schema import TIME, TableSchema
+from components.prepare_examples.tables.write import plain_value
+from trainer.json_types import Json
+from trainer.suggest import did_you_mean
+from trainer.workloads.declarations.labels import Binary
+from trainer.workloads.table import Table
+
+# No file has such a column, so none is read as the label, not even the label itself.
+NO_LABEL = Binary("\0no label")
+
+
+def schema_for_predictions(workload: Table, *, time_zone: str = "") -> TableSchema:
+    """Return the schema of the features that a model gets, and of the times they are parts of."""
+    times = {getattr(feature, "of", "") for feature in workload.used}
+    needed = [one for one in workload.features if one.is_used or one.name in times]
+    fields = {**table_fields(workload), "features": needed, "only_read": (), "weight": ""}
+    fields["label"] = NO_LABEL
+    schema = schema_of(workload.name, reference=workload.reference, **fields)
+    if not time_zone:
+        return schema
+    changed = tuple(
+        dataclasses.replace(one, time_zone=time_zone) if one.kind == TIME else one
+        for one in schema.columns
+    )
+    return dataclasses.replace(schema, columns=changed)
+
+
+def plan_tables(
+    paths: Sequence[str], schema: TableSchema, *, num_parts: int
+) -> tuple[list[Json], list[str]]:
+    """Return the parts of files, and the names of the columns that are not read.
+
+    Raises:
+        DataError: a file lacks a column or has it twice; names both.
+    """
+    files = [open_table(path) for path in paths]
+    names, unused = {}, set()
+    for file in files:
+        found = columns.match_header(file.names, schema)
+        missing = [name for name in found.missing if name not in (NO_LABEL.column, schema.key)]
+        if found.twice:
+            raise DataError(f"{file.path}: the column {found.twice[0]!r} occurs twice")
+        if missing:
+            hint = did_you_mean(missing[0], found.unknown or found.columns)
+            raise DataError(
+                f"{file.path}: the column {missing[0]!r} is missing, which the model needs;{hint}"
+                f" the file has {', '.join(found.columns)}"
+            )
+        names[file.path] = found.columns
+        known = {*schema.by_name, schema.key}
+        unused |= {name for name in found.columns if name not in known}
+    plan = plan_table(files, columns=names, num_shards=num_parts, digest=lambda _: "")
+    return [{"table": part.to_json()} for part in plan.parts if part.segments], sorted(unused)
+
+
+def read_table(part: Json, predictor: Any, *, time_zone: str) -> Iterator[Batch]:
+    """Yield the rows of a part; rows with impossible values become errors of their batch.
+
+    Rows become tf.train.Examples and then the model's inputs, as in preparing and training.
+    """
+    workload = predictor.workload
+    schema = schema_for_predictions(workload, time_zone=time_zone)
+    names = [feature.name for feature in workload.used]
+    for segment in Part.from_json(part["table"]).segments:
+        for first_row, block in blocks(segment, schema):
+            yield from _batches(block, segment.path, first_row, (workload, schema, names))
+
+
+def _batches(
+    block: Block, path: str, first_row: int, how: tuple[Table, TableSchema, list[str]]
+) -> Iterator[Batch]:
+    import tensorflow as tf
+
+    workload, schema, names = how
+    is_good = np.ones(block.table.num_rows, bool)
+    is_good[list(block.bad.reasons)] = False
+    good = np.flatnonzero(is_good)
+    rows = (block.numbers[good] + first_row + 1).tolist()
+    table = block.table.take(good)
+    examples = columns.encode(pa.table({name: table[name] for name in names}), schema)
+    records = examples.to_numpy(zero_copy_only=False)
+    has_keys = columns.has_key(table.column_names, schema)
+    keys = table[schema.key].to_pylist() if has_keys else [None] * len(rows)
+    errors = _errors(block, first_row)
+    for start in range(0, max(len(rows), 1), BATCH_ROWS):
+        cut = slice(start, start + BATCH_ROWS)
+        features, _ = workload.parse(tf.constant(records[cut], tf.string))
+        yield Batch(path=path, rows=rows[cut], keys=keys[cut], features=features, errors=errors)
+        errors = []
+
+
+def _errors(block: Block, first_row: int) -> list[Json]:
+    found = [
+        {"row": first_row + number + 1, "reason": reason, "record": text}
+        for number, reason, text in block.ragged
+    ]
+    for row, (column, reason) in block.bad.reasons.items():
+        record = {name: plain_value(value) for name, value in block.original(row).items()}
+        number = first_row + int(block.numbers[row]) + 1
+        found.append({"row": number, "column": column, "reason": reason, "record": record})
+    return sorted(found, key=lambda entry: int(entry["row"]))

@@ -1,0 +1,63 @@
+"""Settings of batch_predict, checked before any row is read."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from components.json_object import parse_object
+from trainer.config.settings import check_settings, setting
+from trainer.errors import ConfigError
+from trainer.suggest import did_you_mean
+
+FORMATS = ("jsonl", "parquet")
+BYTES_PER_MB = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictOptions:
+    """All settings of batch_predict; `beam_options` are Beam's own flags."""
+
+    format: str = setting(
+        "format of the predictions", default="jsonl", choices=FORMATS, metavar="NAME"
+    )
+    max_errors: float = setting(
+        "share of the rows that may have no prediction; more fail the run",
+        default=0.05,
+        at_least=0,
+        at_most=1,
+        metavar="SHARE",
+    )
+    shard_mb: int = setting(
+        "megabytes of input for each file of predictions", default=64, at_least=1
+    )
+    time_zone: str = setting(
+        "time zone of a table's times, as the setting of prepare; default: as declared",
+        default="",
+        metavar="NAME",
+    )
+    beam_options: tuple[str, ...] = setting("Beam's own flags", default=(), has_flag=False)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def num_shards(self, num_bytes: int) -> int:
+        """Return the number of parts of an input of this size."""
+        return max(1, math.ceil(num_bytes / (self.shard_mb * BYTES_PER_MB)))
+
+    @classmethod
+    def from_json(cls, text: str) -> "PredictOptions":
+        """Return the options of a pipeline's step from its parameter, a JSON object.
+
+        Raises:
+            ConfigError: it is not a JSON object, a key is unknown, or a value is not allowed.
+        """
+        values: Mapping[str, Any] = parse_object(text or "{}", name="options")
+        allowed = [field.name for field in dataclasses.fields(cls)]
+        for key in values:
+            if key not in allowed:
+                raise ConfigError(
+                    f"options has no {key!r};{did_you_mean(key, allowed)} allowed are"
+                    f" {', '.join(allowed)}"
+                )
+        return cls(**values)

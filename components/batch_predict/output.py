@@ -1,0 +1,93 @@
+"""The files of predictions and of errors of one part."""
+
+import json
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+import pyarrow as pa
+from pyarrow import parquet
+
+from components.batch_predict.inputs.batch import Batch
+from trainer.json_types import Json
+
+NUM_SHOWN = 3  # errors that a message names
+
+
+class PartFiles:
+    """The open files of a part; that of errors exists if there are any."""
+
+    def __init__(self, folder: Path, *, number: int, num_parts: int, kind: str):
+        shard = f"{number:05d}-of-{num_parts:05d}"
+        self._predictions = folder / f"predictions-{shard}.{kind}"
+        self._errors = folder / f"errors-{shard}.jsonl"
+        self._is_parquet = kind == "parquet"
+        self._file: IO[bytes] = self._predictions.open("wb")
+        self._table: parquet.ParquetWriter | None = None
+        self._error_file: IO[bytes] | None = None
+        self._first_errors: list[Json] = []
+        self.num_rows = self.num_errors = 0
+
+    def __enter__(self) -> "PartFiles":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (self._table, self._file, self._error_file):
+            if file is not None:
+                file.close()
+
+    def write(self, batch: Batch, predictions: list[Any]) -> None:
+        """Write the predictions of a batch's rows, and its errors."""
+        write = self._write_table if self._is_parquet else self._write_lines
+        if predictions:
+            write(batch, predictions)
+        self.num_rows += len(predictions)
+        for error in batch.errors:
+            self._write_error({"file": batch.path, **error})
+
+    def result(self) -> Json:
+        """Return the entries of the files for the summary."""
+        return {
+            "file": self._predictions.name,
+            "num_rows": self.num_rows,
+            "num_errors": self.num_errors,
+            "errors_file": self._errors.name if self.num_errors else "",
+            "first_errors": self._first_errors,
+        }
+
+    def _write_lines(self, batch: Batch, predictions: list[Any]) -> None:
+        dumps, newline = orjson.dumps, orjson.OPT_APPEND_NEWLINE
+        self._file.write(
+            b"".join([dumps(row, option=newline) for row in _rows(batch, predictions)])
+        )
+
+    def _write_table(self, batch: Batch, predictions: list[Any]) -> None:
+        rows = [
+            {**row, "key": None if key is None else str(key)}
+            for row, key in zip(_rows(batch, predictions), batch.keys, strict=True)
+        ]
+        if self._table is None:
+            found = pa.Table.from_pylist(rows).schema
+            at = found.get_field_index("key")
+            schema = found.set(at, pa.field("key", pa.string()))
+            self._table = parquet.ParquetWriter(self._file, schema)
+        self._table.write_table(pa.Table.from_pylist(rows, schema=self._table.schema))
+
+    def _write_error(self, error: Json) -> None:
+        self.num_errors += 1
+        if len(self._first_errors) < NUM_SHOWN:
+            self._first_errors.append(error)
+        if self._error_file is None:
+            self._error_file = self._errors.open("wb")
+        self._error_file.write(json.dumps(error).encode() + b"\n")
+
+
+def _rows(batch: Batch, predictions: list[Any]) -> list[Json]:
+    """Return the content of each row of the output; `key` only if the input has one."""
+    path = batch.path
+    return [
+        {"file": path, "row": row, "prediction": prediction}
+        if key is None
+        else {"file": path, "row": row, "key": key, "prediction": prediction}
+        for row, key, prediction in zip(batch.rows, batch.keys, predictions, strict=True)
+    ]

@@ -1,0 +1,104 @@
+"""The prediction of one part of the input, an element of the Beam pipeline."""
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from components.batch_predict import progress
+from components.batch_predict.inputs.batch import Batch
+from components.batch_predict.inputs.lines import read_lines
+from components.batch_predict.inputs.plan import LINES, TABLES
+from components.batch_predict.inputs.records import read_records
+from components.batch_predict.inputs.tables import read_table
+from components.batch_predict.output import PartFiles
+from components.prepare_examples.errors import DataError
+from trainer.errors import InstanceError, TrainerError
+from trainer.json_types import Json
+from trainer.runtime.tensorflow_logs import import_tensorflow
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    """Options of every part."""
+
+    model_uri: str
+    num_parts: int
+    format: str
+    time_zone: str = ""
+
+    def to_json(self) -> str:
+        """Return the options as text, to pass through Beam."""
+        return json.dumps(asdict(self))
+
+
+@functools.lru_cache(maxsize=1)
+def load_model(model_uri: str) -> Any:
+    """Return the predictor of a model, which is kept for the parts after the first.
+
+    Raises:
+        DataError: it cannot be loaded.
+    """
+    import_tensorflow()
+    from trainer.serving.export import is_foreign, load_predictor
+    from trainer.serving.signature import SignaturePredictor
+
+    try:
+        return (SignaturePredictor if is_foreign(model_uri) else load_predictor)(model_uri)
+    except TrainerError as error:
+        raise DataError(str(error)) from error
+
+
+def predict_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
+    """Write the files of one part; return their entries.
+
+    Raises:
+        DataError: a file is damaged, or the model cannot be loaded.
+    """
+    part, options = json.loads(part_json), PartOptions(**json.loads(options_json))
+    predictor = load_model(options.model_uri)
+    with PartFiles(
+        Path(output_dir),
+        number=part["number"],
+        num_parts=options.num_parts,
+        kind=options.format,
+    ) as files:
+        for batch in _batches(part, predictor, options):
+            files.write(*_predicted(batch, predictor))
+            progress.advance(batch.num_read)
+    return files.result()
+
+
+def _batches(part: Json, predictor: Any, options: PartOptions) -> Iterator[Batch]:
+    if part["kind"] == TABLES:
+        return read_table(part, predictor, time_zone=options.time_zone)
+    return (read_lines if part["kind"] == LINES else read_records)(part, predictor)
+
+
+def _predicted(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:
+    """Return a batch with its predictions."""
+    if not batch.rows:
+        return batch, []
+    if batch.features is not None:
+        return batch, predictor.predictions_of(predictor.predict_batch(batch.features))
+    return _of_instances(batch, predictor)
+
+
+def _of_instances(batch: Batch, predictor: Any) -> tuple[Batch, list[Any]]:
+    """Predict instances for a model of another program, one by one if it rejects them together."""
+    try:
+        return batch, predictor.predict(batch.instances)
+    except InstanceError:
+        pass
+    rows, keys, found, errors = [], [], [], list(batch.errors)
+    for row, key, instance in zip(batch.rows, batch.keys, batch.instances, strict=True):
+        try:
+            found += predictor.predict([instance])
+            rows.append(row)
+            keys.append(key)
+        except InstanceError as error:
+            reason = str(error).removeprefix("instance 0: ")
+            errors.append({"row": row, "reason": reason})
+    return Batch(path=batch.path, rows=rows, keys=keys, errors=errors), found

@@ -1,0 +1,166 @@
+"""The step: predicts the rows of files and publishes the predictions."""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from components.batch_predict import progress
+from components.batch_predict.inputs.plan import find_inputs, plan_parts
+from components.batch_predict.options import PredictOptions
+from components.batch_predict.part import PartOptions, load_model, predict_part
+from components.prepare_examples.beam.options import run_pipeline
+from components.prepare_examples.beam.runner_flags import checked_flags
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.publish import check_replaceable, local_path, published
+from trainer import paths
+from trainer.errors import ConfigError
+from trainer.json_types import Json
+
+SUMMARY = "summary.json"
+OWN_FILE = re.compile(
+    r"predictions-\d{5}-of-\d{5}\.(jsonl|parquet)|errors-\d{5}-of-\d{5}\.jsonl"
+    rf"|{re.escape(SUMMARY)}"
+)
+NUM_SHOWN = 3
+
+logger = logging.getLogger(__name__)
+
+
+def predict_files(
+    model_uri: str,
+    *,
+    inputs: Sequence[str],
+    output_dir: str | Path,
+    options: PredictOptions | None = None,
+) -> Json:
+    """Write a model's predictions for all rows of files; return the summary.
+
+    `output_dir` appears complete or not at all: a run that was killed is started again.
+
+    Args:
+        model_uri: the folder of a SavedModel, a path or gs://.
+        inputs: paths or patterns of files: JSON lines of instances, CSV, Parquet or TFRecords.
+        output_dir: the folder to create; earlier predictions in it are replaced.
+        options: all other settings.
+
+    Returns:
+        `model`, `workload`, `files`, `rows`, `predictions`, `errors`, `seconds`,
+        `rows_per_second`, `unused_columns` and `shards`, the entries of the files.
+
+    Raises:
+        DataError: a file or the model is unusable, or too many rows have no prediction.
+    """
+    options = options or PredictOptions()
+    output = local_path(output_dir)
+    check_replaceable(output, own=OWN_FILE, content="a batch prediction")
+    found = find_inputs(inputs)
+    model_uri = paths.uri(model_uri).rstrip("/")
+    flags = checked_flags(options.beam_options, output)
+    predictor = load_model(model_uri)
+    parts, unused = plan_parts(found, predictor, options)
+    if not parts:
+        raise DataError(f"{', '.join(inputs)}: the files have no rows")
+    num_bytes = sum(Path(path).stat().st_size for path in found)
+    began = time.monotonic()
+    with published(output, last=SUMMARY) as folder, progress.shown(num_bytes):
+        result = _run(model_uri, parts, folder, options=options, flags=flags)
+        _check_errors(result["shards"], max_errors=options.max_errors)
+        summary = {
+            "model": model_uri,
+            "workload": getattr(getattr(predictor, "workload", None), "name", ""),
+            "files": len(found),
+            **_counts(result["shards"], time.monotonic() - began),
+            "unused_columns": unused,
+            "shards": [
+                {name: value for name, value in shard.items() if name != "first_errors"}
+                for shard in result["shards"]
+            ],
+        }
+        (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    return summary
+
+
+def check_absolute(name: str, *addresses: str) -> None:
+    """Check that addresses are absolute: a pipeline's step does not run in the user's folder.
+
+    Raises:
+        ConfigError: one is relative.
+    """
+    for address in addresses:
+        if not (address.startswith("/") or paths.is_bucket_uri(address)):
+            raise ConfigError(
+                f"{name} has {address!r}, a relative path, but a pipeline's step runs in another"
+                " folder; give an absolute path, or gs://"
+            )
+
+
+def describe(summary: Json) -> str:
+    """Return the summary in one line."""
+    errors = f", {summary['errors']:,} without a prediction" if summary["errors"] else ""
+    return (
+        f"{summary['predictions']:,} predictions{errors}, {summary['seconds']:.1f} s"
+        f" ({summary['rows_per_second']:,.0f} rows/s)"
+    )
+
+
+def _run(
+    model_uri: str,
+    parts: Sequence[Json],
+    folder: Path,
+    *,
+    options: PredictOptions,
+    flags: Sequence[str],
+) -> Json:
+    how = PartOptions(
+        model_uri=model_uri,
+        num_parts=len(parts),
+        format=options.format,
+        time_zone=options.time_zone,
+    )
+    return run_pipeline(
+        [json.dumps(part) for part in parts],
+        partial(predict_part, options_json=how.to_json(), output_dir=str(folder)),
+        _finish,
+        folder=folder,
+        flags=flags,
+    )
+
+
+def _finish(results: Iterable[Json]) -> Json:
+    return {"shards": sorted(results, key=lambda entry: str(entry["file"]))}
+
+
+def _counts(shards: Sequence[Json], seconds: float) -> Json:
+    predictions = sum(shard["num_rows"] for shard in shards)
+    errors = sum(shard["num_errors"] for shard in shards)
+    return {
+        "rows": predictions + errors,
+        "predictions": predictions,
+        "errors": errors,
+        "seconds": round(seconds, 3),
+        "rows_per_second": round((predictions + errors) / seconds, 1),
+    }
+
+
+def _check_errors(shards: Sequence[Json], *, max_errors: float) -> None:
+    """Raise a DataError with the first reasons if too many rows have no prediction."""
+    num_errors = sum(shard["num_errors"] for shard in shards)
+    total = num_errors + sum(shard["num_rows"] for shard in shards)
+    if not total:
+        raise DataError("the files have no rows")
+    if num_errors <= max_errors * total:
+        return
+    first = [error for shard in shards for error in shard["first_errors"]][:NUM_SHOWN]
+    reasons = "; ".join(
+        f"{error['file']} row {error['row']}: {error.get('column', '')} {error['reason']}"
+        for error in first
+    ).replace(":  ", ": ")
+    raise DataError(
+        f"{num_errors:,} of {total:,} rows ({num_errors / total:.1%}) have no prediction, and"
+        f" max_errors is {max_errors:.1%}: {reasons}; correct the files, or raise max_errors to"
+        " get the other predictions"
+    )

@@ -1,0 +1,21 @@
+"""States of an endpoint's prediction servers, which only the local service tells."""
+
+from http import HTTPStatus
+
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
+from trainer.json_types import Json
+
+
+def server_states(api: VertexApi, endpoint: str) -> dict[str, Json]:
+    """Return `state`, `restarts` and more of each server, by the id of the deployed model.
+
+    Vertex AI has no such resource and returns 404: then there are none.
+    """
+    try:
+        found = api.get(f"{endpoint}/deployedModels").get("deployedModels", [])
+    except VertexError as error:
+        if error.code != HTTPStatus.NOT_FOUND:
+            raise
+        return {}
+    return {str(one["id"]): one for one in found}

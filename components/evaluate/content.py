@@ -1,0 +1,161 @@
+"""Content of evaluation.json: everything that a report of an evaluation draws."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from components.evaluate.gate.checks import is_slice_ok
+from components.evaluate.gate.comparison import CHAMPION, Comparison, Slice
+from components.evaluate.gate.options import GateOptions
+from components.evaluate.held_out import HeldOut
+from components.evaluate.pictures import image_uri
+from components.evaluate.roc import RocCurve
+from components.evaluate.thresholds import Check
+from trainer.json_types import Json
+from trainer.serving.class_metrics import calibration
+from trainer.serving.evaluate import Evaluation, score
+from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Multilabel, Regression
+
+MAX_POINTS = 1000
+NUM_CURVE_POINTS = 100
+MAX_ANSWERS = 100_000
+
+
+def evaluation_content(
+    evaluation: Evaluation,
+    held_out: HeldOut,
+    comparison: Comparison,
+    *,
+    workload: Workload,
+    options: GateOptions,
+    checks: Sequence[Check],
+    roc: RocCurve | None,
+    champion_version: str,
+) -> Json:
+    """Return the content; numbers that are not finite are null.
+
+    `champion` and `baseline` are null without one, `gain` is that over either of them. A slice's
+    `low` and `high` are the ends of the interval of its gain.
+    """
+    gain = comparison.champion or comparison.baseline
+    name = comparison.baseline_name
+    content = {
+        "label_kind": type(held_out.label).__name__,
+        "labels": evaluation.labels,
+        "num_examples": evaluation.num_examples,
+        "num_unlabelled": held_out.num_unlabelled,
+        "metrics": evaluation.metrics,
+        "champion": {
+            "version": champion_version,
+            "metrics": _metrics(held_out, CHAMPION, workload),
+        }
+        if comparison.champion
+        else None,
+        "baseline": {"name": name, "metrics": _metrics(held_out, name, workload)}
+        if comparison.baseline
+        else None,
+        "gain": gain.to_json() if gain else None,
+        "slices": [_slice(one, comparison.metric, options) for one in comparison.slices],
+        "checks": [
+            {"name": c.name, "value": c.value, "limit": c.limit, "ok": c.is_ok, "text": c.text}
+            for c in checks
+        ],
+        "curves": _curves(evaluation, held_out, roc),
+        "confusion": evaluation.confusion,
+        "by_label": evaluation.by_label,
+        "answers": _answers(held_out),
+        "mistakes": [_mistake(held_out, index) for index in held_out.mistakes],
+    }
+    finite: Json = _finite(content)
+    return finite
+
+
+def _metrics(held_out: HeldOut, model: str, workload: Workload) -> dict[str, float]:
+    return score(held_out.others[model], held_out.labels, workload).metrics
+
+
+def _slice(found: Slice, metric: str, options: GateOptions) -> Json:
+    gain = found.gain
+    return {
+        "feature": found.rule,
+        "value": found.value,
+        "num_examples": found.num_examples,
+        "metric": metric,
+        "candidate": found.candidate,
+        "champion": gain.other if gain else None,
+        "low": gain.low if gain else None,
+        "high": gain.high if gain else None,
+        "ok": is_slice_ok(found, options),
+    }
+
+
+def _curves(evaluation: Evaluation, held_out: HeldOut, roc: RocCurve | None) -> Json:
+    if isinstance(held_out.label, Regression):
+        every = -(-len(held_out.labels) // MAX_POINTS)
+        points = {
+            "actual": held_out.labels[::every].tolist(),
+            "predicted": held_out.predictions[::every].tolist(),
+        }
+        return {"residuals": evaluation.by_decile, "points": points}
+    if roc is None:
+        return {}
+    scores, truth = held_out.predictions[:, 1], held_out.labels == 1
+    return {
+        "roc": {
+            "false_positive": roc.false_positive,
+            "true_positive": roc.true_positive,
+            "thresholds": roc.thresholds,
+        },
+        "pr": _precision_recall(scores, truth),
+        "calibration": calibration(scores, held_out.labels),
+    }
+
+
+def _precision_recall(scores: Any, truth: Any) -> Json:
+    """Return precision and recall at 100 thresholds, of ever more examples."""
+    order = (-scores).argsort(kind="stable")
+    hits = np.cumsum(truth[order])
+    ends = np.unique(np.linspace(1, len(order), NUM_CURVE_POINTS).astype(int)) - 1
+    return {
+        "recall": (hits[ends] / hits[-1]).tolist(),
+        "precision": (hits[ends] / (ends + 1)).tolist(),
+        "thresholds": scores[order][ends].tolist(),
+    }
+
+
+def _answers(held_out: HeldOut) -> Json | None:
+    """Return the true and the predicted class of each example, to compare two models by example.
+
+    None for labels that are no classes, and for more examples than a page can be made from.
+    """
+    is_other = isinstance(held_out.label, Regression | Multilabel)
+    if is_other or len(held_out.labels) > MAX_ANSWERS:
+        return None
+    predicted = held_out.predictions.argmax(axis=1)
+    return {"labels": held_out.labels.tolist(), "predicted": predicted.tolist()}
+
+
+def _mistake(held_out: HeldOut, index: int) -> Json:
+    picture = image_uri(held_out.rows[index])
+    shown = {"image": picture} if picture else {"instance": held_out.instance(index)}
+    return {
+        "index": index,
+        "label": held_out.true_label(index),
+        "predicted": held_out.predicted_label(index),
+        "confidence": held_out.confidence(index),
+        **shown,
+    }
+
+
+def _finite(value: Any) -> Any:
+    """Return a value for JSON, with null instead of numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

@@ -1,0 +1,1 @@
+"""Comparison of a trained model with the default version and a simple model, and the verdict."""

@@ -1,0 +1,112 @@
+"""Simple models, which a first model must beat: the best constant, and a linear model."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Label, Multilabel, Regression
+
+Array = NDArray[Any]
+Predict = Callable[[Mapping[str, Any]], Array]
+
+# Enough to fit some hundred weights.
+MAX_ROWS = 5_000
+# A category with more values would have too few examples of each.
+MAX_CATEGORIES = 1000
+RIDGE = 1.0
+MAX_ROUNDS = 50
+SMALL_STEP = 1e-2
+
+
+def constant(labels: Array, label: Label, num_names: int) -> Array:
+    """Return the predictions of the best constant for these labels: their mean, or their shares."""
+    if isinstance(label, Regression):
+        return np.full(len(labels), labels.mean())
+    if isinstance(label, Multilabel):
+        return np.tile(labels.mean(axis=0), (len(labels), 1))
+    shares = np.bincount(labels, minlength=num_names) / len(labels)
+    return np.tile(shares, (len(labels), 1))
+
+
+def has_columns(workload: Workload) -> bool:
+    """Return whether a linear model can be fitted: the inputs are categories and numbers."""
+    return bool(_columns(workload))
+
+
+def fit_linear(workload: Workload, features: Mapping[str, Any], labels: Array) -> Predict:
+    """Return a linear regression, or a logistic one for classes, on a model's encoded inputs.
+
+    Args:
+        workload: Its `columns` encode the features.
+        features: Raw features of training examples, by name.
+        labels: Their labels.
+    """
+    inputs = _inputs(workload, features)
+    label = workload.label
+    if isinstance(label, Regression):
+        center = float(labels.mean())
+        gram = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
+        weights = np.linalg.solve(gram, inputs.T @ (labels.astype(np.float64) - center))
+        return lambda features: _inputs(workload, features) @ weights + center
+    if isinstance(label, Multilabel):
+        weights = _fit_logistic(inputs, labels, _sigmoid, bound=0.25)
+        return lambda features: _sigmoid(_inputs(workload, features) @ weights)
+    truth = np.eye(len(workload.labels))[labels]
+    weights = _fit_logistic(inputs, truth, _softmax, bound=0.5)
+    return lambda features: _softmax(_inputs(workload, features) @ weights)
+
+
+def _fit_logistic(
+    inputs: Array, truth: Array, activate: Callable[[Array], Array], *, bound: float
+) -> Array:
+    """Return the weights [inputs, outputs] with the least penalized cross-entropy.
+
+    Each round is a Newton step with an upper bound of the Hessian, `bound` times the inputs' Gram
+    matrix, which is inverted once. Böhning, "Multinomial logistic regression algorithm", 1992.
+    """
+    inverse = np.linalg.inv(bound * (inputs.T @ inputs) + RIDGE * np.eye(inputs.shape[1]))
+    weights = np.zeros((inputs.shape[1], truth.shape[1]))
+    for _ in range(MAX_ROUNDS):
+        missing = truth - activate(inputs @ weights.astype(np.float32))
+        step = inverse @ (inputs.T @ missing.astype(np.float32) - RIDGE * weights)
+        weights += step
+        if np.abs(step).max() < SMALL_STEP:
+            break
+    return weights
+
+
+def _inputs(workload: Workload, features: Mapping[str, Any]) -> Array:
+    """Return categories as zeros and ones, numbers, and a one for the intercept [examples, n]."""
+    pieces = [
+        _one_hot(column.compute(features).numpy(), column.size)
+        if column.kind == "category"
+        else column.compute(features).numpy()
+        for column in _columns(workload)
+    ]
+    return np.concatenate([*pieces, np.ones((len(pieces[0]), 1))], axis=1, dtype=np.float32)
+
+
+def _columns(workload: Workload) -> list[Any]:
+    return [
+        column
+        for column in getattr(workload, "columns", ())
+        if column.kind == "number" or (column.kind == "category" and column.size <= MAX_CATEGORIES)
+    ]
+
+
+def _one_hot(numbers: Array, size: int) -> Array:
+    found = np.zeros((len(numbers), size), np.float32)
+    found[np.arange(len(numbers)), numbers] = 1
+    return found
+
+
+def _sigmoid(values: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-np.clip(values, -50, 50))))
+
+
+def _softmax(values: Array) -> Array:
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))

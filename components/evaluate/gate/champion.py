@@ -1,0 +1,99 @@
+"""Predictions of the champion, the default version of the model, for the examples of this run."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer import paths
+from trainer.errors import TrainerError, first_line
+from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Regression
+
+if TYPE_CHECKING:
+    from trainer.serving.export import Predictor
+
+Predict = Callable[[Mapping[str, Any]], NDArray[Any]]
+
+
+class NotComparableError(Exception):
+    """The champion cannot predict these examples; the message says why."""
+
+
+def load_champion(model_uri: str, workload: Workload) -> Predict:
+    """Return the function from a batch of raw features to the champion's predictions for it.
+
+    Its probabilities have the columns of the workload's classes; a class that the champion does not
+    know has probability 0.
+
+    Raises:
+        NotComparableError: it cannot be loaded, or has another label or other inputs.
+    """
+    champion = _load(paths.uri(model_uri))
+    _check_label(champion.workload, workload)
+    _check_inputs(champion.workload.input_specs(), workload.input_specs())
+    _try_out(champion)
+    output = "value" if isinstance(workload.label, Regression) else "probabilities"
+    places = _places_of(champion.workload.labels, workload.labels)
+
+    def predict(features: Mapping[str, Any]) -> NDArray[Any]:
+        found: NDArray[Any] = champion.predict_batch(dict(features))[output]
+        if places is None:
+            return found
+        known = np.zeros((len(found), len(workload.labels)), found.dtype)
+        for place, column in zip(places, found.T, strict=True):
+            if place is not None:
+                known[:, place] = column
+        return known
+
+    return predict
+
+
+def _load(model_uri: str) -> "Predictor":
+    from trainer.serving.export import is_foreign, load_predictor
+
+    if is_foreign(model_uri):
+        raise NotComparableError("it was exported by another program")
+    try:
+        return load_predictor(model_uri)
+    except TrainerError as error:
+        raise NotComparableError(str(error)) from error
+
+
+def _check_label(theirs: Workload, ours: Workload) -> None:
+    if theirs.name != ours.name:
+        raise NotComparableError(f"it is a model of the workload {theirs.name}, not {ours.name}")
+    if (type(theirs.label), theirs.label.column) != (type(ours.label), ours.label.column):
+        kind = type(theirs.label).__name__
+        raise NotComparableError(f"it predicts the label {theirs.label.column} ({kind})")
+
+
+def _check_inputs(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    if absent := sorted(set(theirs) - set(ours)):
+        raise NotComparableError(f"the examples do not have its inputs {', '.join(absent)}")
+    for name, spec in theirs.items():
+        if spec.dtype != ours[name].dtype or not spec.is_compatible_with(ours[name]):
+            raise NotComparableError(
+                f"its input {name} is {_shown(spec)}, the examples have {_shown(ours[name])}"
+            )
+
+
+def _try_out(champion: "Predictor") -> None:
+    import tensorflow as tf
+
+    try:
+        champion.warm_up()
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        raise NotComparableError(f"it cannot predict: {first_line(error)}") from error
+
+
+def _places_of(theirs: tuple[str, ...], ours: tuple[str, ...]) -> list[int | None] | None:
+    """Return the column of each of the champion's classes, None if they are the same."""
+    if theirs == ours:
+        return None
+    return [ours.index(name) if name in ours else None for name in theirs]
+
+
+def _shown(spec: Any) -> str:
+    return f"{spec.dtype.name}{spec.shape.as_list()}"

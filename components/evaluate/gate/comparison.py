@@ -1,0 +1,134 @@
+"""Comparison of a trained model with the champion or, if there is none, with a simple model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from components.evaluate.gate.gain import Gain, measure_gain, measure_slice_gain
+from components.evaluate.gate.options import GateOptions
+from components.evaluate.gate.slice_rules import Rule, cut
+from components.evaluate.held_out import HeldOut
+from trainer.serving.resampling import Statistic, comparable, statistic
+
+CHAMPION = "champion"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """A part of the test split, and the models' metric on it.
+
+    `gain` is None without a champion.
+    """
+
+    rule: str
+    value: str
+    num_examples: int
+    candidate: float
+    gain: Gain | None = None
+
+    @property
+    def name(self) -> str:
+        """The slice in words: `payment_type Cash`."""
+        return f"{self.rule} {self.value}".strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Gains of a trained model over others on the test split, by one metric.
+
+    Attributes:
+        metric: Name of the metric.
+        champion: Gain over the champion, if it could predict the examples.
+        baseline: Gain over the best simple model, for a first model.
+        baseline_name: Which one that is.
+        slices: Parts of the test split with enough examples.
+    """
+
+    metric: str
+    champion: Gain | None = None
+    baseline: Gain | None = None
+    baseline_name: str = ""
+    slices: Sequence[Slice] = field(default_factory=tuple)
+
+
+def compare(
+    held_out: HeldOut,
+    options: GateOptions,
+    *,
+    rules: Sequence[Rule],
+    missing: Mapping[str, Any],
+) -> Comparison:
+    """Return the comparison with `others` of the held-out examples: a champion or simple models.
+
+    Args:
+        held_out: The examples, with the predictions of the other models and the rules' columns.
+        options: The gate's settings.
+        rules: The slices.
+        missing: The number that stands for a missing value, by feature.
+    """
+    metric = options.metric or comparable(held_out.label, len(held_out.names))[0]
+    found = {
+        name: measure_gain(
+            metric,
+            _statistic(metric, held_out, ""),
+            _statistic(metric, held_out, name),
+            num_examples=len(held_out.labels),
+            confidence=options.confidence,
+        )
+        for name in held_out.others
+    }
+    champion = found.pop(CHAMPION, None)
+    # The best simple model is the one with the least gain over it.
+    best = min(found, key=lambda name: found[name].difference, default="")
+    return Comparison(
+        metric=metric,
+        champion=champion,
+        baseline=found.get(best),
+        baseline_name=best,
+        slices=_slices(metric, held_out, options, rules=rules, missing=missing),
+    )
+
+
+def _slices(
+    metric: str,
+    held_out: HeldOut,
+    options: GateOptions,
+    *,
+    rules: Sequence[Rule],
+    missing: Mapping[str, Any],
+) -> list[Slice]:
+    masks = {
+        (rule.text, value): np.flatnonzero(mask)
+        for rule in rules
+        for value, mask in cut(rule, held_out.columns, missing).items()
+        if mask.sum() >= options.slice_min_examples
+    }
+    # Bonferroni: with this confidence of each, all hold with the confidence that is set.
+    confidence = 1 - (1 - options.confidence) / max(len(masks), 1)
+    slices = []
+    for (rule, value), rows in masks.items():
+        candidate = _statistic(metric, held_out, "", rows)
+        gain = None
+        if CHAMPION in held_out.others:
+            champion = _statistic(metric, held_out, CHAMPION, rows)
+            gain = measure_slice_gain(
+                metric, candidate, champion, num_examples=len(rows), confidence=confidence
+            )
+        slices.append(
+            Slice(
+                rule=rule,
+                value=value,
+                num_examples=len(rows),
+                candidate=gain.candidate if gain else candidate(np.ones(len(rows), np.int64)),
+                gain=gain,
+            )
+        )
+    return slices
+
+
+def _statistic(metric: str, held_out: HeldOut, model: str, rows: Any = slice(None)) -> Statistic:
+    """Return the metric of another model, or with "" of the trained one, on some examples."""
+    predictions = held_out.others[model] if model else held_out.predictions
+    return statistic(metric, predictions[rows], held_out.labels[rows], held_out.label)

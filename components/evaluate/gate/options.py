@@ -1,0 +1,96 @@
+"""Settings of the gate beside the thresholds, checked before any request is sent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from components.evaluate.gate.slice_rules import Rule, parse_rule
+from components.json_object import parse_object
+from trainer.config.settings import check_settings, setting
+from trainer.errors import ConfigError
+from trainer.serving.resampling import comparable_metrics
+from trainer.suggest import did_you_mean
+
+NO_BASELINE, CONSTANT, LINEAR = "none", "constant", "linear"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """What a model must reach beside the thresholds of its metrics."""
+
+    metric: str = setting(
+        "metric to compare models by; default: auc for two classes, accuracy for several, f1 for"
+        " several labels at once, rmse for a number",
+        default="",
+        choices=comparable_metrics(),
+    )
+    min_gain: float | None = setting(
+        "least gain over the default version, in the units of the metric, that the lower end of the"
+        " interval must reach; default: a model may be worse by chance",
+        default=None,
+    )
+    confidence: float = setting(
+        "confidence of the intervals of gains", default=0.95, at_least=0.5, below=1
+    )
+    baseline: str = setting(
+        "simple model that a first model must beat: linear (and constant), constant (the largest"
+        " class, or the mean) or none",
+        default=LINEAR,
+        choices=(LINEAR, CONSTANT, NO_BASELINE),
+    )
+    slices: tuple[str, ...] = setting(
+        "parts of the test split that may not get worse: FEATURE (each value, or quarters of a"
+        " number), missing(FEATURE), buckets(FEATURE; 5; 20), FEATURE > 20, combined by &",
+        default=(),
+    )
+    slice_min_examples: int = setting(
+        "examples that a slice must have to be judged", default=50, at_least=2
+    )
+    slice_margin: float = setting(
+        "share of the default version's metric by which a slice may be worse",
+        default=0.05,
+        at_least=0,
+    )
+    keep_challenger: bool = setting(
+        "register a model that did not pass as a version with the alias challenger", default=False
+    )
+    max_model_mb: float | None = setting(
+        "megabytes that the files of a model may have", default=None, above=0
+    )
+    max_latency_ms: float | None = setting(
+        "99th percentile of the time that its server may take for a request", default=None, above=0
+    )
+    latency_clients: int = setting(
+        "clients that send requests while the latency is measured", default=1, at_least=1
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self, label=lambda name: f"gate.{name}")
+        for text in self.slices:
+            parse_rule(text)
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules of the slices."""
+        return [parse_rule(text) for text in self.slices]
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "GateOptions":
+        """Return the options with these values.
+
+        Raises:
+            ConfigError: a setting is unknown, or its value is not allowed.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise ConfigError(
+                    f"gate has no {name!r};{did_you_mean(name, known)} allowed are"
+                    f" {', '.join(known)}"
+                )
+        return cls(**values)
+
+    @classmethod
+    def from_json(cls, text: str) -> "GateOptions":
+        """Return the options of a JSON object; ConfigError as `from_values`."""
+        return cls.from_values(parse_object(text, name="gate"))

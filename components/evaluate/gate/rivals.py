@@ -1,0 +1,110 @@
+"""The models that a trained model is compared with, and the columns of its slices."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.evaluate.gate.baseline import MAX_ROWS, fit_linear, has_columns
+from components.evaluate.gate.champion import NotComparableError, load_champion
+from components.evaluate.gate.comparison import CHAMPION
+from components.evaluate.gate.options import LINEAR, GateOptions
+from components.evaluate.gate.slice_rules import Rule, check_features
+from trainer.errors import ConfigError, InputError
+from trainer.serving.evaluate import find_labelled
+from trainer.workloads.base import Workload
+from trainer.workloads.encoding.storage import is_integer, missing_value
+
+logger = logging.getLogger(__name__)
+
+Predict = Callable[[Mapping[str, Any]], NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rivals:
+    """Functions from raw features to predictions, by name; and why a champion has none."""
+
+    models: Mapping[str, Predict] = field(default_factory=dict)
+    why_not: str = ""
+
+
+def find_rivals(
+    workload: Workload, options: GateOptions, *, champion_uri: str, examples_dir: str
+) -> Rivals:
+    """Return the champion if there is one, else a linear model of the train split.
+
+    A champion that cannot predict the examples is no rival, and no simple model replaces it.
+    """
+    if champion_uri:
+        try:
+            return Rivals(models={CHAMPION: load_champion(champion_uri, workload)})
+        except NotComparableError as error:
+            return Rivals(why_not=str(error))
+    if options.baseline != LINEAR or not has_columns(workload):
+        return Rivals()
+    try:
+        return Rivals(models={LINEAR: _fit(workload, examples_dir)})
+    except InputError as error:
+        logger.warning("no linear model is fitted: %s", error)
+        return Rivals()
+
+
+def find_rules(workload: Workload, options: GateOptions) -> list[Rule]:
+    """Return the rules of the slices.
+
+    Raises:
+        ConfigError: a rule reads a feature that the model does not get, or a list.
+    """
+    specs, rules = workload.input_specs(), options.rules
+    check_features(rules, list(specs), owner=workload.name)
+    for rule in rules:
+        for name in rule.features:
+            if len(specs[name].shape) != 1:
+                raise ConfigError(
+                    f"gate.slices has {rule.text!r}, but {name!r} has several values in each"
+                    " example; give a feature with a single value"
+                )
+    return rules
+
+
+def missing_numbers(workload: Workload, rules: Sequence[Rule]) -> dict[str, Any]:
+    """Return the number that stands for a missing value, of the rules' whole-number features."""
+    wanted = {name for rule in rules for name in rule.features}
+    return {
+        feature.name: missing_value(feature)
+        for feature in getattr(workload, "used", ())
+        if feature.name in wanted and is_integer(feature)
+    }
+
+
+def _fit(workload: Workload, examples_dir: str) -> Predict:
+    """Return a linear model of the first rows of each file of the train split."""
+    import tensorflow as tf
+
+    from trainer.examples.manifest import read_manifest
+    from trainer.examples.tables import Decoder, Slice, as_tensors
+
+    manifest = read_manifest(examples_dir, workload=workload.name)
+    train = manifest.splits.get("train")
+    if train is None or not train.num_examples:
+        raise InputError("the examples have no train split")
+    share = -(-MAX_ROWS // len(train.shards))
+    slices = [
+        Slice(shard=shard, skip=0, take=min(share, shard.num_examples)) for shard in train.shards
+    ]
+    decoder = Decoder(workload=workload, compression=manifest.compression, is_raw=True)
+    with decoder.explaining_errors(train.shards):
+        # Not `read`, whose tracing would take longer than these few examples.
+        tables = [decoder.decode(records) for records in decoder.records(as_tensors(slices))]
+    labels = np.concatenate([one.numpy() for _, one in tables])
+    known = find_labelled(labels, workload.label)
+    if not known.any():
+        raise InputError("no example of the train split has a label")
+    features = {
+        name: tf.boolean_mask(tf.concat([columns[name] for columns, _ in tables], axis=0), known)
+        for name in tables[0][0]
+    }
+    return fit_linear(workload, features, labels[known])

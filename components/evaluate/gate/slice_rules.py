@@ -1,0 +1,187 @@
+"""Rules that cut a split into slices.
+
+RULE      = PART ("&" PART)*
+PART      = FEATURE                          each value of it, or quarters of a number
+          | "missing(" FEATURE ")"
+          | "buckets(" FEATURE (";" NUMBER)+ ")"
+          | FEATURE ("=" | "!=" | "<" | "<=" | ">" | ">=") VALUE
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.errors import ConfigError
+from trainer.suggest import did_you_mean
+
+Mask = NDArray[np.bool_]
+Columns = Mapping[str, NDArray[Any]]
+
+NUM_QUARTERS = 4
+# A number with more distinct values is cut into quarters.
+MAX_NUMBERS = 31
+# Of a text with more values, the most frequent ones are slices.
+MAX_VALUES = 50
+FORM = (
+    "write a FEATURE, missing(FEATURE), buckets(FEATURE; 5; 20), or a comparison such as"
+    " FEATURE > 20 or FEATURE = Cash, or several with & between them"
+)
+_NAME = r"[A-Za-z_][\w.-]*"
+_MISSING = re.compile(rf"missing\(\s*({_NAME})\s*\)")
+_BUCKETS = re.compile(rf"buckets\(\s*({_NAME})\s*;([^()]*)\)")
+_COMPARISON = re.compile(rf"({_NAME})\s*(!=|<=|>=|=|<|>)\s*([^=<>].*)")
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One condition of a rule; `arguments` are the boundaries of buckets, or the compared value."""
+
+    kind: str
+    feature: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule as its user has written it, with its conditions."""
+
+    text: str
+    parts: tuple[Part, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that the rule reads."""
+        return tuple(part.feature for part in self.parts)
+
+
+def parse_rule(text: str) -> Rule:
+    """Return the rule of a text.
+
+    Raises:
+        ConfigError: the text is no rule; says what is.
+    """
+    return Rule(text, tuple(_parse_part(part.strip(), text) for part in text.split("&")))
+
+
+def check_features(rules: Iterable[Rule], known: Sequence[str], *, owner: str) -> None:
+    """Check that a model gets the features of all rules.
+
+    Raises:
+        ConfigError: it does not get one; lists those of `owner`.
+    """
+    for rule in rules:
+        for name in rule.features:
+            if name not in known:
+                raise ConfigError(
+                    f"gate.slices has {rule.text!r}, but {owner} has no feature {name!r};"
+                    f"{did_you_mean(name, known)} it has {', '.join(known)}"
+                )
+
+
+def cut(rule: Rule, columns: Columns, missing: Mapping[str, Any]) -> dict[str, Mask]:
+    """Return the examples of each slice of a rule, by the slice's value: "" if it is the only one.
+
+    Args:
+        rule: The rule.
+        columns: Raw features [examples] by name.
+        missing: The number that stands for a missing value, of features of whole numbers.
+
+    Raises:
+        ConfigError: a number is compared with a text.
+    """
+    found: dict[str, Mask] = {"": np.ones(len(next(iter(columns.values()))), bool)}
+    for part in rule.parts:
+        column = columns[part.feature]
+        pieces = _pieces(part, column, is_missing(column, missing.get(part.feature)))
+        found = {
+            " & ".join(filter(None, [outer, inner])): whole & piece
+            for outer, whole in found.items()
+            for inner, piece in pieces.items()
+        }
+    return {name: mask for name, mask in found.items() if mask.any()}
+
+
+def is_missing(column: NDArray[Any], missing: Any) -> Mask:
+    """Return which values are missing: NaN, an empty text, or the number `missing`."""
+    if column.dtype.kind == "f":
+        return np.asarray(np.isnan(column))
+    if column.dtype.kind != "O" and missing is None:
+        return np.zeros(len(column), bool)
+    return np.asarray(column == (missing if missing is not None else ""), bool)
+
+
+def _parse_part(part: str, text: str) -> Part:
+    if re.fullmatch(_NAME, part):
+        return Part(kind="values", feature=part)
+    if match := _MISSING.fullmatch(part):
+        return Part(kind="missing", feature=match[1])
+    if match := _BUCKETS.fullmatch(part):
+        boundaries = tuple(one.strip() for one in match[2].split(";"))
+        numbers = [number for one in boundaries if (number := _number(one)) is not None]
+        if len(numbers) == len(boundaries) and numbers == sorted(set(numbers)):
+            return Part(kind="buckets", feature=match[1], arguments=boundaries)
+    if match := _COMPARISON.fullmatch(part):
+        value = match[3].strip()
+        if match[2] in ("=", "!=") or _number(value) is not None:
+            return Part(kind=match[2], feature=match[1], arguments=(value,))
+    raise ConfigError(f"gate.slices has {text!r}, which is not a slice; {FORM}")
+
+
+def _pieces(part: Part, column: NDArray[Any], absent: Mask) -> dict[str, Mask]:
+    if part.kind == "missing":
+        return {"": absent}
+    if part.kind == "buckets":
+        return _buckets(column, [float(one) for one in part.arguments], absent)
+    if part.kind == "values":
+        return _values(column, absent)
+    [value] = part.arguments
+    number = _number(value)
+    if column.dtype.kind != "O" and number is None:
+        raise ConfigError(f"gate.slices: {part.feature} is a number, {value!r} is not")
+    compared: Any = value if column.dtype.kind == "O" else number
+    if column.dtype.kind == "O" and part.kind not in ("=", "!="):
+        raise ConfigError(f"gate.slices: {part.feature} is a text, which has only = and !=")
+    return {"": np.asarray(_COMPARE[part.kind](column, compared)) & ~absent}
+
+
+def _values(column: NDArray[Any], absent: Mask) -> dict[str, Mask]:
+    values, counts = np.unique(column[~absent], return_counts=True)
+    if column.dtype.kind != "O" and len(values) > MAX_NUMBERS:
+        shares = np.linspace(0, 1, NUM_QUARTERS + 1)[1:-1]
+        inner = np.unique(np.quantile(column[~absent], shares))
+        return _buckets(column, inner.tolist(), absent)
+    frequent = sorted(values[np.argsort(-counts, kind="stable")[:MAX_VALUES]].tolist())
+    return {_shown(value): column == value for value in frequent}
+
+
+def _buckets(column: NDArray[Any], boundaries: list[float], absent: Mask) -> dict[str, Mask]:
+    numbers = np.digitize(column, boundaries)
+    ends = [f"{one:.6g}" for one in boundaries]
+    names = [f"below {ends[0]}"] if ends else ["any"]
+    names += [f"{low} to {high}" for low, high in pairwise(ends)]
+    names += [f"from {ends[-1]}"] if ends else []
+    return {name: (numbers == at) & ~absent for at, name in enumerate(names)}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

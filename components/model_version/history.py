@@ -1,0 +1,113 @@
+"""History of a model's default version, kept in labels of its versions.
+
+Vertex AI keeps no history of aliases. Each time a version becomes the default it gets a label whose
+key has the time and whose value has the cause: `trainyard_default_20261122t204959123z` =
+`promoted_mnist-3`. A version's history is deleted with the version.
+https://cloud.google.com/resource-manager/docs/labels-overview#requirements
+"""
+
+import datetime
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from components.labels import PROMOTED, RUN_LABEL, STATE_LABEL
+from trainer.json_types import Json
+
+PREFIX = "trainyard_default_"
+BY_HAND, ROLLBACK, UPLOADED = "set-default", "rollback", "uploaded"
+FIRST_VERSION = "1"
+MAX_VALUE = 63  # characters of a label's value
+MAX_EVENTS = 20  # labels of a version; a resource may have 64
+_TIME = "%Y%m%dt%H%M%S"
+_KEY = re.compile(PREFIX + r"(\d{8}t\d{6})(\d{3})z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultPeriod:
+    """Time during which one version was the default; `until` is "" for the current one.
+
+    Attributes:
+        since, until: times such as 2026-11-22T20:49:59.123Z.
+        cause: `promoted`, `rollback`, `set-default` or `uploaded`.
+        run: the run that promoted the version, or that created it.
+        reasons: verdict of the run that promoted the version, or the reason of a rollback.
+    """
+
+    version: str
+    since: str
+    until: str
+    cause: str
+    run: str
+    reasons: str
+
+
+def promoted_by(run: str) -> str:
+    """Return the cause for a version that a run promotes; the name of the run may be cut off."""
+    return f"{PROMOTED}_{run}"[:MAX_VALUE].rstrip("_")
+
+
+def rolled_back(reason: str = "") -> str:
+    """Return the cause for a rollback; of the reason a label can hold lower-case words only."""
+    words = "-".join(re.findall("[a-z0-9]+", reason.lower()))
+    return f"{ROLLBACK}_{words}"[:MAX_VALUE].rstrip("_-")
+
+
+def with_event(labels: Mapping[str, str], cause: str) -> dict[str, str]:
+    """Return the labels of a version that becomes the default now; the newest events are kept."""
+    now = datetime.datetime.now(datetime.UTC)
+    key = f"{PREFIX}{now.strftime(_TIME)}{now.microsecond // 1000:03d}z"
+    kept = sorted(name for name in labels if _KEY.fullmatch(name))[: -(MAX_EVENTS - 1)]
+    return {**{name: value for name, value in labels.items() if name not in kept}, key: cause}
+
+
+def history_of(versions: list[Json]) -> list[DefaultPeriod]:
+    """Return which version was the default when, the current one last."""
+    events = sorted(event for found in versions for event in _events(found))
+    by_number = {str(found["versionId"]): found for found in versions}
+    # An interrupted and completed promotion has two events.
+    changes = [next(same) for _, same in itertools.groupby(events, key=lambda event: event[1])]
+    ends = [since for since, _, _ in changes[1:]]
+    return [
+        _period(by_number[version], since=since, until=until, cause=cause)
+        for (since, version, cause), until in zip(changes, [*ends, ""], strict=True)
+    ]
+
+
+def _events(version: Json) -> list[tuple[str, str, str]]:
+    """Return the time, the version and the cause of each event of a version.
+
+    The first version of a model is its default from the upload on, which no label tells. Nor do the
+    labels of a version that was promoted before this history existed.
+    """
+    number, labels = str(version["versionId"]), version.get("labels", {})
+    matches = [(_KEY.fullmatch(name), cause) for name, cause in labels.items()]
+    events = [(_moment(match), number, cause) for match, cause in matches if match]
+    state = labels.get(STATE_LABEL)
+    created = str(version.get("versionCreateTime", ""))
+    if state == PROMOTED and not any(cause.startswith(PROMOTED) for _, _, cause in events):
+        return [(created, number, PROMOTED), *events]
+    if not state and number == FIRST_VERSION:
+        return [(created, number, UPLOADED), *events]
+    return events
+
+
+def _moment(match: re.Match[str]) -> str:
+    """Return the time of a label's key as the API writes times."""
+    moment = datetime.datetime.strptime(match[1], _TIME)
+    return f"{moment.isoformat()}.{match[2]}Z"
+
+
+def _period(version: Json, *, since: str, until: str, cause: str) -> DefaultPeriod:
+    kind, _, rest = cause.partition("_")
+    is_promotion = kind == PROMOTED
+    description = str(version.get("versionDescription", ""))
+    return DefaultPeriod(
+        version=str(version["versionId"]),
+        since=since,
+        until=until,
+        cause=kind,
+        run=(is_promotion and rest) or str(version.get("labels", {}).get(RUN_LABEL, "")),
+        reasons=description if is_promotion else rest.replace("-", " "),
+    )

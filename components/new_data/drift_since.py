@@ -1,0 +1,108 @@
+"""Drift of a run's examples since the data of the promoted version."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.model_version.companions import STATISTICS_FILE, read_companion
+from components.new_data.news import News, short_name
+from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
+from components.prepare_examples.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.statistics import anomalies
+from components.prepare_examples.statistics.drift import (
+    Drift,
+    beyond,
+    drift_anomalies,
+    measure_drift,
+    read_baseline,
+)
+from trainer.json_types import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Distances of the features from the baseline, the largest first, and what follows.
+
+    Attributes:
+        news: the verdict, TRAIN or NOTHING_NEW, with its reasons.
+        baseline: the version that the examples are compared with, "" without one.
+        distances: of each feature.
+        words: in words, of the features beyond a threshold.
+    """
+
+    news: News
+    baseline: str = ""
+    distances: tuple[Drift, ...] = ()
+    words: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Return the content of the artifact."""
+        drift = [one.to_json() for one in self.distances]
+        return json.dumps({"baseline": self.baseline, "drift": drift}, indent=2) + "\n"
+
+
+def compare(
+    examples_dir: str,
+    *,
+    news: News,
+    trigger: Trigger,
+    options: PrepareOptions,
+    champion: str,
+    champion_uri: str,
+) -> Comparison:
+    """Compare examples with the promoted version's, if a baseline or a trigger asks for it.
+
+    Args:
+        examples_dir: the prepared dataset.
+        news: the verdict of the input.
+        trigger: the conditions of training.
+        options: thresholds, and the anomalies that fail the run.
+        champion: resource name of the promoted version, "" without one.
+        champion_uri: folder of its files.
+
+    Raises:
+        DataError: a feature has drifted from the baseline `previous`, and warnings block.
+    """
+    has_baseline = options.baseline == PREVIOUS
+    if not champion or not (has_baseline or news.verdict == COMPARE):
+        return Comparison(news=_trained(news))
+    content = read_companion(champion_uri, STATISTICS_FILE)
+    version = short_name(champion)
+    if content is None:
+        reasons = (*news.reasons, f"{version} has no statistics of its data")
+        return Comparison(news=News(verdict=TRAIN, reasons=reasons))
+    found = measure_drift(read_baseline(examples_dir), json.loads(content))
+    if has_baseline:
+        problems = drift_anomalies(found, options.drift_thresholds)
+        anomalies.check(problems, block_on=options.block_on)
+    return Comparison(
+        news=_judged(news, found, trigger, version) if news.verdict == COMPARE else news,
+        baseline=champion,
+        distances=tuple(found),
+        words=tuple(one.words for one in beyond(found, options.drift_thresholds)),
+    )
+
+
+def train_statistics(examples_dir: str) -> Json:
+    """Return the statistics of the train split, to be kept beside the model that learns from it."""
+    content = json.loads(Path(examples_dir, STATISTICS_FILE).read_text())
+    return {**content, "splits": {"train": content["splits"]["train"]}}
+
+
+def _trained(news: News) -> News:
+    """Return the verdict without a baseline: to train."""
+    return News(verdict=TRAIN, reasons=news.reasons)
+
+
+def _judged(news: News, found: list[Drift], trigger: Trigger, version: str) -> News:
+    """Return the verdict on the feature that drifted most."""
+    if not found:
+        return News(verdict=TRAIN, reasons=(f"no feature can be compared with {version}",))
+    worst = max(found, key=lambda one: one.psi)
+    if worst.psi > trigger.drift:
+        reason = f"drift since {version}: PSI {worst.psi:.3f} > {trigger.drift:g} ({worst.words})"
+        return News(verdict=TRAIN, reasons=(reason,))
+    reason = f"largest drift since {version}: PSI {worst.psi:.3f} of {worst.feature}"
+    return News(
+        verdict=NOTHING_NEW, reasons=(*news.reasons, f"{reason}, at most {trigger.drift:g}")
+    )

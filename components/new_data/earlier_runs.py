@@ -1,0 +1,66 @@
+"""The last run that trained a model, for the cool-down of a trigger."""
+
+import datetime
+from dataclasses import dataclass
+
+from components.labels import SCHEDULE_LABEL
+from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
+from components.vertex.task_details import leaf_tasks, outputs_by_task, task_views
+from trainer.json_types import Json
+
+TRAINING_TASK, INPUT_TASK = "train", "fingerprint-input"
+MAX_RUNS = 100  # that are looked at, newest first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A run that trained, and the time that it was told."""
+
+    run: str
+    moment: datetime.datetime
+
+
+def last_training(
+    api: VertexApi, *, run: str, model_name: str, now: datetime.datetime, within: datetime.timedelta
+) -> Training | None:
+    """Return the newest run that trained a model within a time before now.
+
+    Its time is the one that it was told, as that of this run: `vertex_local` may start a schedule's
+    runs faster than real time. Lists omit the tasks, so each run is requested by name.
+
+    Args:
+        api: project and location.
+        run: name of this run.
+        model_name: display name of the model.
+        now: time of this run.
+        within: the cool-down.
+    """
+    own = api.find(f"{api.parent}/pipelineJobs/{run}") or {}
+    schedule = own.get("labels", {}).get(SCHEDULE_LABEL, "")
+    query = f'labels.{SCHEDULE_LABEL}="{schedule}"' if schedule else ""
+    records = [
+        record
+        for record in api.list_resources("pipelineJobs", filter=query)
+        if record["name"] != own.get("name") and _model_of(record) == model_name
+    ]
+    records.sort(key=lambda record: str(record["createTime"]), reverse=True)
+    for record in records[:MAX_RUNS]:
+        moment = _training_time(api.find(record["name"]) or {})
+        if moment and now - within < moment <= now:
+            return Training(run=ResourceName.from_name(record["name"]).id, moment=moment)
+    return None
+
+
+def _model_of(record: Json) -> str:
+    return str(record.get("runtimeConfig", {}).get("parameterValues", {}).get("model_name", ""))
+
+
+def _training_time(job: Json) -> datetime.datetime | None:
+    """Return the time that a run was told, None if it has not trained."""
+    names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
+    states = {view.name: view.state for view in task_views(job, names)}
+    if states.get(TRAINING_TASK) != "SUCCEEDED":
+        return None
+    told = outputs_by_task(job, names).get(INPUT_TASK, {}).get("run_time")
+    return datetime.datetime.fromisoformat(str(told or job["createTime"]))

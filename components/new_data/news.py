@@ -1,0 +1,95 @@
+"""Comparison of a run's data with that of the promoted version, before anything is prepared."""
+
+import datetime
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.model_version.companions import INPUT_FILE, read_companion
+from components.new_data.earlier_runs import Training
+from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
+from components.prepare_examples.fingerprint import InputData
+from components.vertex.resource_name import ResourceName
+
+NUM_SHOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class News:
+    """Verdict on the data of a run, TRAIN, COMPARE or NOTHING_NEW, with its reasons."""
+
+    verdict: str
+    reasons: tuple[str, ...] = ()
+
+
+def look_for_news(
+    trigger: Trigger,
+    *,
+    data: InputData,
+    champion: str,
+    champion_uri: str,
+    last: Training | None,
+    now: datetime.datetime,
+) -> News:
+    """Return whether a run is to train, to compare its examples first, or to end.
+
+    Args:
+        trigger: the conditions.
+        data: the run's input.
+        champion: resource name of the promoted version, "" without one.
+        champion_uri: folder of its files.
+        last: the last training within the cool-down, None without one.
+        now: time of the run.
+    """
+    if trigger == Trigger():
+        return News(verdict=TRAIN)
+    if not champion:
+        return News(verdict=TRAIN, reasons=("no version has been promoted yet",))
+    if last:
+        ago = f"{(now - last.moment).total_seconds() / 3600:.0f} h"
+        reason = f"{last.run} trained {ago} ago; the cool-down is {trigger.cool_down}"
+        return News(verdict=NOTHING_NEW, reasons=(reason,))
+    reasons = []
+    if trigger.new_files:
+        is_new, reason = _new_files(data, short_name(champion), champion_uri)
+        if is_new:
+            return News(verdict=TRAIN, reasons=(reason,))
+        reasons.append(reason)
+    if trigger.drift:
+        return News(verdict=COMPARE, reasons=tuple(reasons))
+    return News(verdict=NOTHING_NEW if reasons else TRAIN, reasons=tuple(reasons))
+
+
+def short_name(version: str) -> str:
+    """Return `version 3` for the resource name of a version."""
+    return f"version {ResourceName.from_name(version).version}"
+
+
+def _new_files(data: InputData, version: str, uri: str) -> tuple[bool, str]:
+    """Return whether an input has a file that a version's input had not, and the reason."""
+    content = read_companion(uri, INPUT_FILE)
+    if content is None:
+        return True, f"{version} has no record of its data"
+    known = json.loads(content)
+    if known["fingerprint"] == data.fingerprint:
+        return False, f"the data is that of {version}"
+    if known["files"] is None or data.listed is None:  # too many to list
+        return True, f"the data differs from that of {version}"
+    before = [_comparable(one) for one in known["files"]]
+    new = [one for one in data.listed if _comparable(one) not in before]
+    if not new:
+        return False, f"{version} has seen every file"
+    names = ", ".join(_shown(one) for one in new[:NUM_SHOWN])
+    more = f" and {len(new) - NUM_SHOWN} more" if len(new) > NUM_SHOWN else ""
+    kind = "file" if len(new) == 1 else "files"
+    return True, f"{len(new)} new {kind} since {version}: {names}{more}"
+
+
+def _comparable(fact: Any) -> str:
+    return json.dumps(fact)
+
+
+def _shown(fact: Any) -> str:
+    """Return a file's name without its folder; a table of BigQuery is one text."""
+    return fact if isinstance(fact, str) else Path(fact[0]).name

@@ -1,0 +1,64 @@
+"""Triggers: conditions besides the clock under which a run trains."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from components.json_object import parse_object
+from trainer.config.settings import check_settings, setting
+from trainer.errors import ConfigError
+from trainer.suggest import did_you_mean
+
+# Verdicts on the data of a run: train, compare the new examples first, or end the run.
+TRAIN, COMPARE, NOTHING_NEW = "train", "compare", "nothing new"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trigger:
+    """Conditions of which one must hold for a run to train; without any, every run trains.
+
+    They compare the run's data with that of the promoted version; without one, a run trains.
+    """
+
+    new_files: bool = setting(
+        "train if there is a file that the promoted version has not seen", default=False
+    )
+    drift: float = setting(
+        "train if a feature has drifted since the promoted version by a PSI above this; 0: no"
+        " condition",
+        default=0.0,
+        at_least=0,
+    )
+    cool_down: str = setting(
+        "time after a training in which no other one starts, such as 12h or 7d",
+        default="",
+        pattern=r"[1-9]\d{0,3}[hdw]",
+        form="a number of hours, days or weeks, such as 12h, 7d or 2w",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self, label=lambda name: f"trigger.{name}")
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "Trigger":
+        """Return a trigger.
+
+        Raises:
+            ConfigError: a key is unknown, or a value is not allowed.
+        """
+        allowed = [field.name for field in dataclasses.fields(cls)]
+        for key in values:
+            if key not in allowed:
+                hint = did_you_mean(key, allowed)
+                raise ConfigError(f"trigger has no {key!r};{hint} allowed are {', '.join(allowed)}")
+        return cls(**values)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trigger":
+        """Return the trigger of a pipeline's parameter, a JSON object.
+
+        Raises:
+            ConfigError: it is not a JSON object, or see `from_values`.
+        """
+        return cls.from_values(parse_object(text or "{}", name="trigger"))

@@ -1,0 +1,1 @@
+"""Dates of a run: in the names of its files, and of its rows."""

@@ -1,0 +1,83 @@
+"""Dates in the names of files: `{run_date:%Y-%m-%d}`, and before or after it `{run_date-1d:…}`."""
+
+import datetime
+import re
+from collections.abc import Sequence
+
+from trainer.errors import ConfigError
+
+PLACEHOLDER = re.compile(r"\{run_date(?P<offset>[+-]\d+[hdw])?:(?P<form>[^{}]*)\}")
+BRACES = re.compile(r"\{[^{}]*\}")
+LIKE_A_DATE = re.compile(r"run|date|%", re.IGNORECASE)  # other braces belong to the name
+CODE = re.compile(r"%(.?)")
+CODES = "YymdHjGVbB"  # of datetime.strftime
+EXAMPLE = "{run_date:%Y-%m-%d}, or {run_date-1d:%Y-%m-%d} for the day before"
+UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def has_dates(pattern: str) -> bool:
+    """Return whether a pattern contains a date."""
+    return PLACEHOLDER.search(pattern) is not None
+
+
+def check_pattern(pattern: str) -> None:
+    """Check the dates of a pattern.
+
+    Raises:
+        ConfigError: braces look like a date and are none; names them.
+    """
+    for braces in BRACES.findall(pattern):
+        match = PLACEHOLDER.fullmatch(braces)
+        if match is None:
+            if LIKE_A_DATE.search(braces):
+                raise ConfigError(f"files is {pattern!r}: {braces} is not a date; write {EXAMPLE}")
+            continue
+        codes = CODE.findall(match["form"])
+        wrong = [f"%{code}" for code in codes if not code or code not in CODES]
+        if wrong or not codes:
+            problem = f"has {wrong[0]}" if wrong else "has no date"
+            allowed = ", ".join(f"%{code}" for code in CODES)
+            raise ConfigError(
+                f"files is {pattern!r}: {braces} {problem}; allowed are {allowed}, as in {EXAMPLE}"
+            )
+
+
+def fill(pattern: str, moment: datetime.datetime) -> str:
+    """Return a pattern with the dates of a moment."""
+
+    def filled(match: re.Match[str]) -> str:
+        offset = duration(match["offset"]) if match["offset"] else datetime.timedelta()
+        return (moment + offset).strftime(match["form"])
+
+    return PLACEHOLDER.sub(filled, pattern)
+
+
+def expand(
+    pattern: str, moment: datetime.datetime, window: datetime.timedelta | None
+) -> dict[str, datetime.datetime]:
+    """Return the patterns of a window that ends with a moment, each with its first moment.
+
+    Without a window, or without a date in the pattern, there is one. A pattern with hours has one
+    for each hour of the window, any other for each day; equal ones, as of a month, occur once.
+    """
+    if window is None or not has_dates(pattern):
+        return {fill(pattern, moment): moment}
+    step = datetime.timedelta(hours=1) if _has_hours(pattern) else datetime.timedelta(days=1)
+    found: dict[str, datetime.datetime] = {}
+    for number in reversed(range(window // step)):
+        found.setdefault(fill(pattern, moment - number * step), moment - number * step)
+    return found
+
+
+def duration(text: str) -> datetime.timedelta:
+    """Return the duration of a text such as `30d`, `-12h` or `2w`."""
+    return datetime.timedelta(**{UNITS[text[-1]]: int(text[:-1])})
+
+
+def without_dates(patterns: Sequence[str]) -> list[str]:
+    """Return patterns with `*` instead of each date, for a look at the files of any date."""
+    return [PLACEHOLDER.sub("*", pattern) for pattern in patterns]
+
+
+def _has_hours(pattern: str) -> bool:
+    return any("%H" in match["form"] for match in PLACEHOLDER.finditer(pattern))

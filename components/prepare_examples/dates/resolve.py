@@ -1,0 +1,135 @@
+"""The files and days of a run, from the time for which it was scheduled."""
+
+import dataclasses
+import datetime
+import json
+import logging
+import zoneinfo
+from collections.abc import Mapping
+from glob import glob
+from typing import Any
+
+from components.json_object import parse_object
+from components.prepare_examples.dates.patterns import duration, expand, has_dates
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PREVIOUS, PrepareOptions
+from components.prepare_examples.publish import local_path
+from components.prepare_examples.raw_data.buckets import find_objects
+from trainer import paths
+
+UTC = datetime.UTC
+MAX_NAMED = 3
+
+logger = logging.getLogger(__name__)
+
+
+def resolved_text(text: str, moment: datetime.datetime) -> str:
+    """Return the parameter `prepare` with the files and days of a moment.
+
+    It depends on these alone: two runs of one night share a cache key, those of two nights do not,
+    unless they read the same files. A baseline that depends on other runs is left out.
+    """
+    values = parse_object(text or "{}", name="prepare")
+    changes = _resolved(PrepareOptions.from_values(values), moment)
+    if not changes:
+        return text
+    kept = {name: value for name, value in values.items() if name not in changes}
+    given = {name: value for name, value in changes.items() if value}
+    return json.dumps({**kept, **given}, sort_keys=True)
+
+
+def resolve(options: PrepareOptions, moment: datetime.datetime) -> PrepareOptions:
+    """Return options with the files and days of a moment.
+
+    Raises:
+        DataError: no file has a date of the run; names dates and files.
+    """
+    return dataclasses.replace(options, **_resolved(options, moment))
+
+
+def run_moment(
+    options: PrepareOptions, *, schedule_time: str = "", create_time: str = ""
+) -> datetime.datetime:
+    """Return the time that a run's dates come from, in the time zone of the run's dates.
+
+    It is `run_date` if that is given, else the time for which a schedule started the run, else the
+    time at which it was created, else the present. In a run without a schedule, a placeholder of
+    the schedule's time may be the time of creation (as in vertex_local and in KFP's own service,
+    https://github.com/kubeflow/pipelines/pull/12627), empty, or unfilled.
+    """
+    zone = zoneinfo.ZoneInfo(options.run_time_zone or "UTC")
+    for text, default in ((options.run_date, zone), (schedule_time, UTC), (create_time, UTC)):
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            continue
+        return (moment if moment.tzinfo else moment.replace(tzinfo=default)).astimezone(zone)
+    return datetime.datetime.now(zone)
+
+
+def _resolved(options: PrepareOptions, moment: datetime.datetime) -> dict[str, Any]:
+    """Return the options to replace: those with dates get values, those about dates are emptied."""
+    found: dict[str, Any] = {
+        name: "" for name in ("run_date", "run_time_zone", "window") if getattr(options, name)
+    }
+    if options.baseline == PREVIOUS:
+        found["baseline"] = ""
+    is_dated = any(map(has_dates, options.files))
+    window = duration(options.window) if options.window else None
+    if is_dated:
+        found["files"] = _files(options, moment, window)
+    if window and (not is_dated or options.time_column):
+        found["dates"] = _days_before(moment, window)
+    return found
+
+
+def _days_before(moment: datetime.datetime, window: datetime.timedelta) -> tuple[str, str]:
+    """Return the first and last of the whole days before a moment's: that one has not ended."""
+    last = moment.date() - datetime.timedelta(days=1)
+    return (moment.date() - window).isoformat(), last.isoformat()
+
+
+def _files(
+    options: PrepareOptions, moment: datetime.datetime, window: datetime.timedelta | None
+) -> tuple[str, ...]:
+    """Return the patterns of the run's dates that match files.
+
+    Raises:
+        DataError: a pattern matches no file of any date; names dates and files.
+    """
+    found: list[str] = []
+    for pattern in options.files:
+        dated = expand(pattern, moment, window)
+        matching = [one for one in dated if not has_dates(pattern) or _matches(one)]
+        if not matching:
+            raise DataError(_no_match(pattern, dated))
+        if missing := {one: dated[one] for one in dated if one not in matching}:
+            logger.warning(
+                "%d of %d dates have no file: %s", len(missing), len(dated), _shown(list(missing))
+            )
+        found += matching
+    return tuple(dict.fromkeys(found))
+
+
+def _matches(pattern: str) -> bool:
+    if paths.is_in_bucket(pattern):
+        return bool(find_objects(pattern) or find_objects(f"{pattern.rstrip('/')}/*"))
+    return bool(glob(str(local_path(pattern)), recursive=True))
+
+
+def _no_match(pattern: str, dated: Mapping[str, datetime.datetime]) -> str:
+    moments = [f"{one:%Y-%m-%d}" for one in dated.values()]
+    dates = moments[0] if len(set(moments)) == 1 else f"{moments[0]} to {moments[-1]}"
+    what = "the date" if len(set(moments)) == 1 else f"any of {len(moments)} dates,"
+    return (
+        f"prepare.files {pattern} matches no file for {what} {dates}: looked for"
+        f" {_shown(list(dated))}; correct the pattern, or set prepare.run_date to a date that has"
+        " files"
+    )
+
+
+def _shown(names: list[str]) -> str:
+    """Return a few names, with the last one."""
+    if len(names) <= MAX_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: MAX_NAMED - 1])}, … {names[-1]}"

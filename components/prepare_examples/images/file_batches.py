@@ -1,0 +1,124 @@
+"""Batches of image files: decoded, encoded as examples, compressed and counted.
+
+Processes that decode images import this module (`processes`), so it needs little.
+"""
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.prepare_examples.statistics.images import ImageStatistics
+from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
+from components.prepare_examples.tfrecords.records import COMPRESSION_LEVEL, compressor
+from trainer.json_types import Json
+from trainer.workloads.encoding.image_files import decode_image
+
+MAX_BATCH = 64
+MAX_BATCH_BYTES = 4 << 20
+PIECE_BYTES, PIECES_PER_SAMPLED = 4096, 16
+MAX_COMPRESSED = 7 / 8  # of the size
+
+
+@dataclass(frozen=True)
+class FolderOptions:
+    """Options of every shard."""
+
+    root: str
+    size: tuple[int, int]
+    channels: int
+    fit: str
+    num_classes: int
+    compression: str
+    num_shards: int
+
+    @property
+    def batch_size(self) -> int:
+        """The number of images that are decoded at a time."""
+        height, width = self.size
+        return min(MAX_BATCH, max(1, MAX_BATCH_BYTES // (height * width * self.channels)))
+
+    def to_json(self) -> Json:
+        """Return plain values, to pass through Beam."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The examples of a batch, and what was found in its files."""
+
+    data: bytes
+    """Framed examples; compressed, a whole member of a gzip file."""
+    statistics: Json
+    """The state of ImageStatistics."""
+    sha256: list[str]
+    """Of each image that is not bad."""
+    bad: list[tuple[str, str]]
+    """Path and reason."""
+    digest: int
+    """The sum of the digests of all files."""
+
+
+def encode_files(lines: Sequence[str], *, options: FolderOptions) -> Encoded:
+    """Return the examples of some files.
+
+    Args:
+        lines: of the list of files, each path and class as JSON.
+        options: of every shard.
+    """
+    images, labels, good, bad, digest = [], [], [], [], 0
+    for path, label in map(json.loads, lines):
+        with open(os.path.join(options.root, path), "rb") as file:  # faster than Path
+            data = file.read()
+        sha256 = hashlib.sha256(data).hexdigest()
+        # A sum does not depend on the order, and so not on the number of shards.
+        digest += int(hashlib.sha256(f"{path}\0{sha256}".encode()).hexdigest(), 16)
+        try:
+            image = decode_image(
+                data, size=options.size, channels=options.channels, fit=options.fit
+            )
+        except ValueError as error:
+            bad.append((path, str(error)))
+            continue
+        images.append(image.reshape(-1, options.channels))
+        labels.append(label)
+        good.append(sha256)
+    statistics = ImageStatistics(options.channels)
+    rows = b""
+    if images:
+        batch = np.stack(images).transpose(0, 2, 1), np.array(labels, np.int64)
+        statistics.add(batch)
+        rows = compressed(_encoder(options).encode(*batch), options.compression)
+    return Encoded(rows, statistics.to_state(), good, bad, digest)
+
+
+def compressed(rows: NDArray[np.uint8], compression: str) -> bytes:
+    """Return rows as they are, or as one member of a gzip file (RFC 1952, section 2.2).
+
+    Photographs become 3 to 12 % smaller, for a quarter of the time of decoding, so such a member
+    holds its rows uncompressed.
+    """
+    if not compression:
+        return rows.tobytes()
+    pieces = rows.reshape(-1)[: rows.size // PIECE_BYTES * PIECE_BYTES].reshape(-1, PIECE_BYTES)
+    sample = pieces[::PIECES_PER_SAMPLED].tobytes()
+    is_smaller = len(_member(sample, COMPRESSION_LEVEL)) < MAX_COMPRESSED * len(sample)
+    return _member(rows, COMPRESSION_LEVEL if is_smaller else 0)
+
+
+def _encoder(options: FolderOptions) -> ImageEncoder:
+    height, width = options.size
+    return ImageEncoder(
+        num_channels=options.channels, num_pixels=height * width, num_classes=options.num_classes
+    )
+
+
+def _member(data: Any, level: int) -> bytes:
+    member = compressor(level=level, strategy=zlib.Z_RLE)
+    return member.compress(data) + member.flush()

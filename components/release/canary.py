@@ -1,0 +1,119 @@
+"""Canary: a share of the traffic for a new version, watched until it is over."""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from components.endpoint.deployments import find_deployed
+from components.endpoint.request_log import is_logging, read_logged
+from components.endpoint.server_states import server_states
+from components.errors import StepError
+from components.predict.online_prediction import request_predictions
+from components.predict.parity import check_parity
+from components.release.evidence import is_above
+from components.release.options import ReleaseOptions
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
+from components.vertex.resource_name import ResourceName
+from trainer.json_types import Json
+
+logger = logging.getLogger(__name__)
+
+PROBE_SECONDS = 0.2
+READ_SECONDS = 5.0  # between two looks at the log and at the server's state
+NUM_LOGGED = 1000
+# The errors are judged again and again, so a single judgement must be surer than elsewhere.
+CHANCE = 0.001
+SERVER_ERROR = 500
+
+
+def watch(
+    api: VertexApi,
+    endpoint: str,
+    version: ResourceName,
+    golden: Mapping[str, Any],
+    *,
+    options: ReleaseOptions,
+) -> dict[str, float]:
+    """Watch a version that gets a share of the traffic; return measurements.
+
+    The step sends the golden instances again and again, and reads the endpoint's log, if it has
+    one, and the state of the version's server, where the service tells it. An error of an endpoint
+    does not name the version, so all errors count against the new one.
+
+    Raises:
+        StepError: More requests failed than `max_error_rate` allows, the server has restarted, or
+            a prediction differs from the golden one.
+    """
+    watched = _Watched(api, api.get(endpoint), version)
+    probing = dataclasses.replace(api, max_attempts=1)
+    num_answered = num_errors = 0
+    last_error = ""
+    deadline = time.monotonic() + options.canary_seconds
+    next_read = time.monotonic() + READ_SECONDS
+    while (now := time.monotonic()) < deadline:
+        try:
+            response = request_predictions(probing, endpoint, golden["instances"])
+        except VertexError as error:
+            num_errors, last_error = num_errors + 1, str(error)
+        else:
+            if response.model_version == version.version:
+                check_parity(response.predictions, golden["predictions"], golden["labels"])
+                num_answered += 1
+        _check(num_errors, num_answered, last_error, options=options)
+        if now >= next_read:
+            watched.check(options)
+            next_read = now + READ_SECONDS
+        time.sleep(min(PROBE_SECONDS, max(0.0, deadline - time.monotonic())))
+    watched.check(options)
+    logger.info(
+        "canary: %d answers of %s, %d errors, in %g s",
+        num_answered,
+        version,
+        num_errors,
+        options.canary_seconds,
+    )
+    return {"num_canary_answers": num_answered, "num_canary_errors": num_errors}
+
+
+class _Watched:
+    """The log and the server of a version during its canary."""
+
+    def __init__(self, api: VertexApi, endpoint: Json, version: ResourceName) -> None:
+        self._api, self._name = api, endpoint["name"]
+        self._is_logging = is_logging(endpoint)
+        self._deployed_id = find_deployed(endpoint, version)
+        self._restarts = self._num_restarts()
+
+    def check(self, options: ReleaseOptions) -> None:
+        """Raise StepError if the server has restarted or too many logged requests failed.
+
+        The version got no request before its canary, so all that it has in the log are the
+        canary's.
+        """
+        if self._num_restarts() > self._restarts:
+            raise StepError("canary: the prediction server of the new version exited; see its log")
+        if not self._is_logging:
+            return
+        logged = read_logged(self._api, self._name, last=NUM_LOGGED)
+        ours = [one for one in logged if one.deployed_model_id == self._deployed_id]
+        failed = [one for one in ours if one.status >= SERVER_ERROR]
+        error = f"status {failed[0].status}" if failed else ""
+        _check(len(failed), len(ours) - len(failed), error, options=options)
+
+    def _num_restarts(self) -> int:
+        """Return the restarts of the server, with the one that is due; 0 where nothing tells it."""
+        state = server_states(self._api, self._name).get(self._deployed_id, {})
+        is_down = state.get("state") in ("RESTARTING", "CRASH_LOOP")
+        return int(state.get("restarts", 0)) + is_down
+
+
+def _check(num_errors: int, num_answered: int, error: str, *, options: ReleaseOptions) -> None:
+    total = num_errors + num_answered
+    if is_above(num_errors, total, limit=options.max_error_rate, chance=CHANCE):
+        raise StepError(
+            f"canary: {num_errors} of {total} requests failed, more than release.max_error_rate="
+            f"{options.max_error_rate:g} allows: {error}"
+        )

@@ -1,0 +1,97 @@
+"""Settings of a release: replay of logged requests, canary, and what stays deployed afterwards."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from components.json_object import parse_object
+from trainer.config.settings import check_settings, setting
+from trainer.errors import ConfigError
+from trainer.suggest import did_you_mean
+
+MAX_REPLAY = 10_000
+A_DAY_SECONDS = 86_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseOptions:
+    """Settings of a release; the defaults move all traffic at once, as soon as the model is right.
+
+    The replay needs a log of the endpoint's requests (`log_requests`); without one there is none.
+    """
+
+    replay: int = setting(
+        "number of logged requests that a new version answers before it gets traffic; 0 for none",
+        default=200,
+        at_least=0,
+        at_most=MAX_REPLAY,
+    )
+    max_changed: float | None = setting(
+        "share of the replayed answers that may differ from those of the version that serves;"
+        " default: any, as a new training changes some",
+        default=None,
+        at_least=0,
+        at_most=1,
+    )
+    max_change: float = setting(
+        "relative difference up to which two numbers are the same answer, of a model without"
+        " classes",
+        default=0.01,
+        at_least=0,
+    )
+    max_slowdown: float = setting(
+        "largest median ratio of a replayed request's latency to that of the version that serves",
+        default=1.25,
+        above=1,
+    )
+    canary_percent: int = setting(
+        "share of the traffic, in percent, that a new version gets first; 0: no canary",
+        default=0,
+        at_least=0,
+        at_most=99,
+    )
+    canary_seconds: float = setting(
+        "duration of the canary", default=60.0, above=0, at_most=A_DAY_SECONDS
+    )
+    max_error_rate: float = setting(
+        "share of a new version's requests that may fail in a replay or canary",
+        default=0.01,
+        at_least=0,
+        below=1,
+    )
+    keep_previous: bool = setting(
+        "keep the previous version deployed without traffic, for a rollback within a second",
+        default=False,
+    )
+    log_requests: float | None = setting(
+        "share of the endpoint's requests to log, 0 to stop; default: leave the log as it is",
+        default=None,
+        at_least=0,
+        at_most=1,
+    )
+    log_table: str = setting(
+        "Vertex AI: BigQuery table of the log; default: one that Vertex AI creates in the project",
+        default="",
+        pattern=r"bq://[^./\s]+(\.[^./\s]+){0,2}",
+        form="bq://PROJECT.DATASET.TABLE",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self, label=lambda name: f"release.{name}")
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "ReleaseOptions":
+        """Return the options; ConfigError names an unknown key or a value that is not allowed."""
+        allowed = [field.name for field in fields(cls)]
+        for key in values:
+            if key not in allowed:
+                raise ConfigError(
+                    f"release has no {key!r};{did_you_mean(key, allowed)} allowed are"
+                    f" {', '.join(allowed)}"
+                )
+        return cls(**values)
+
+    @classmethod
+    def from_json(cls, text: str) -> "ReleaseOptions":
+        """Return the options of a pipeline's parameter, a JSON object; "" for the defaults."""
+        return cls.from_values(parse_object(text or "{}", name="release"))

@@ -1,0 +1,239 @@
+"""Replay: a new version and the one that serves answer the same logged requests.
+
+On Vertex AI a deployed model without traffic cannot get requests, and the servers of an endpoint
+are as far away as the network is slow. So both versions are served beside the step, as in
+`check_model`, and answer in turns: what slows this machine down slows both.
+"""
+
+import http.client
+import json
+import logging
+import math
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from components.check_model.server import serving
+from components.endpoint.deployments import traffic_of, version_of
+from components.endpoint.request_log import is_logging, read_logged
+from components.errors import StepError
+from components.predict.parity import differences
+from components.release.evidence import is_above
+from components.release.options import ReleaseOptions
+from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
+from trainer.json_types import Json
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_SECONDS = 60.0
+MIN_REQUESTS = 30  # fewer cannot tell a model that is twice as slow from the machine's noise
+NUM_WARM_UP = 5
+HALF = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Answer of a server to one request; without predictions it is an error."""
+
+    predictions: list[Any] | None
+    milliseconds: float
+    error: str = ""
+
+
+Pair = tuple[Answer, Answer]  # of the new version, and of the one that serves
+
+
+def replay_logged(
+    api: VertexApi, endpoint: Json, version: ResourceName, *, options: ReleaseOptions
+) -> dict[str, float]:
+    """Replay the last logged requests of an endpoint; return measurements, {} without a replay.
+
+    There is none if it is switched off, no other version serves, or too few requests are logged, or
+    if that version is no model for this trainer's prediction server.
+
+    Raises:
+        StepError: The new version fails, answers otherwise, or is slower than is allowed.
+    """
+    serving_version = _serving_version(endpoint, version)
+    if not options.replay or serving_version is None or not is_logging(endpoint):
+        return {}
+    logged = read_logged(api, endpoint["name"], last=options.replay)
+    instances = [one.instances for one in logged if one.is_ok and one.instances]
+    if len(instances) < MIN_REQUESTS:
+        logger.info(
+            "no replay: %d requests are logged, %d are needed", len(instances), MIN_REQUESTS
+        )
+        return {}
+    with ExitStack() as stack:
+        try:
+            serving_url = stack.enter_context(serving(_folder_of(api, serving_version)))
+        except StepError as error:
+            logger.warning("no replay: %s cannot be served here: %s", serving_version, error)
+            return {}
+        new_url = stack.enter_context(serving(_folder_of(api, version)))
+        pairs = answer_in_turns(instances, new_url=new_url, serving_url=serving_url)
+    values = measurements(pairs, max_change=options.max_change)
+    logger.info(
+        "replayed %d requests of %s: %d of %d answers differ from those of %s; the latency is %.2f "
+        "times its latency (median)",
+        len(pairs),
+        endpoint["displayName"],
+        values["num_changed"],
+        values["num_answers"],
+        serving_version,
+        values["slowdown"],
+    )
+    if problems := judge(pairs, options=options):
+        raise StepError(f"replay of {len(pairs)} logged requests: {'; '.join(problems)}")
+    return values
+
+
+def answer_in_turns(requests: Sequence[list[Any]], *, new_url: str, serving_url: str) -> list[Pair]:
+    """Send each request's instances to both servers, which take turns in being first."""
+    with closing(_connection(new_url)) as new, closing(_connection(serving_url)) as other:
+        for instances in requests[:NUM_WARM_UP]:
+            _ask(new, new_url, instances)
+            _ask(other, serving_url, instances)
+        pairs = []
+        for number, instances in enumerate(requests):
+            if number % 2:
+                ours = _ask(new, new_url, instances)
+                pairs.append((ours, _ask(other, serving_url, instances)))
+            else:
+                theirs = _ask(other, serving_url, instances)
+                pairs.append((_ask(new, new_url, instances), theirs))
+    return pairs
+
+
+def judge(pairs: Sequence[Pair], *, options: ReleaseOptions) -> list[str]:
+    """Return the reasons against the new version, each beyond chance (`evidence.is_above`).
+
+    Latencies are compared in pairs, by a sign test of the median ratio: it is above `max_slowdown`
+    if more than half of the requests, beyond chance, take that many times as long. A few requests
+    that the machine delayed cannot decide it.
+    """
+    reasons = []
+    answered = _answered(pairs)
+    failed = [new.error for new, old in pairs if old.predictions is not None and new.error]
+    num_judged = len(answered) + len(failed)
+    if is_above(len(failed), num_judged, limit=options.max_error_rate):
+        reasons.append(
+            f"{len(failed)} of {num_judged} failed, more than release.max_error_rate="
+            f"{options.max_error_rate:g} allows: {failed[0]}"
+        )
+    changed = _changed(answered, max_change=options.max_change)
+    if options.max_changed is not None and is_above(
+        sum(changed), len(changed), limit=options.max_changed
+    ):
+        reasons.append(
+            f"{sum(changed)} of {len(changed)} answers changed, more than release.max_changed="
+            f"{options.max_changed:g} allows"
+        )
+    ratios = _ratios(answered)
+    slower = sum(ratio > options.max_slowdown for ratio in ratios)
+    if is_above(slower, len(ratios), limit=HALF):
+        reasons.append(
+            f"its median latency is {statistics.median(ratios):.2f} times that of the version that "
+            f"serves, more than release.max_slowdown={options.max_slowdown:g} allows"
+        )
+    return reasons
+
+
+def measurements(pairs: Sequence[Pair], *, max_change: float) -> dict[str, float]:
+    """Return the numbers of a replay, for the step's metrics."""
+    answered = _answered(pairs)
+    changed = _changed(answered, max_change=max_change)
+    ratios = _ratios(answered)
+    return {
+        "num_replayed": len(pairs),
+        "num_replay_errors": sum(bool(new.error) for new, _ in pairs),
+        "num_answers": len(changed),
+        "num_changed": sum(changed),
+        "slowdown": statistics.median(ratios) if ratios else 1.0,
+    }
+
+
+def is_changed(new: Any, old: Any, *, max_change: float) -> bool:
+    """Return whether two predictions are different answers.
+
+    They are if the class or the labels differ; without classes, if anything else does, numbers by
+    more than `max_change`, relative to the number where it is above 1.
+    """
+    if isinstance(new, dict) and isinstance(old, dict):
+        for field in ("label", "labels"):
+            if field in new and field in old:
+                return bool(new[field] != old[field])
+    try:
+        found = differences(new, old, place="")
+        return any(difference > max_change for _, difference, _ in found)
+    except StepError:
+        return True
+
+
+def _serving_version(endpoint: Json, version: ResourceName) -> ResourceName | None:
+    """Return the version with the most traffic besides `version`, None without one."""
+    split = traffic_of(endpoint)
+    others = [
+        (split.get(one["id"], 0), version_of(one))
+        for one in endpoint.get("deployedModels", [])
+        if version_of(one) != version
+    ]
+    share, found = max(others, key=lambda other: other[0], default=(0, None))
+    return found if share else None
+
+
+def _folder_of(api: VertexApi, version: ResourceName) -> str:
+    return str(api.get(version.name).get("artifactUri", ""))
+
+
+def _connection(url: str) -> http.client.HTTPConnection:
+    address = urlsplit(url)
+    return http.client.HTTPConnection(
+        str(address.hostname), address.port, timeout=REQUEST_TIMEOUT_SECONDS
+    )
+
+
+def _ask(connection: http.client.HTTPConnection, url: str, instances: list[Any]) -> Answer:
+    """Send a request; a connection that the server has closed is opened again by http.client."""
+    body = json.dumps({"instances": instances})
+    began = time.perf_counter()
+    try:
+        connection.request("POST", urlsplit(url).path, body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        data = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        connection.close()
+        return Answer(predictions=None, milliseconds=math.inf, error=f"no response: {error!r}")
+    milliseconds = (time.perf_counter() - began) * 1000
+    if response.status != http.HTTPStatus.OK:
+        text = f"{response.status}: {data.decode(errors='replace')[:200]}"
+        return Answer(predictions=None, milliseconds=milliseconds, error=text)
+    return Answer(predictions=json.loads(data)["predictions"], milliseconds=milliseconds)
+
+
+def _answered(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs in which both versions have answered."""
+    return [
+        (new, old)
+        for new, old in pairs
+        if new.predictions is not None and old.predictions is not None
+    ]
+
+
+def _changed(answered: Sequence[Pair], *, max_change: float) -> list[bool]:
+    """Return for each prediction whether it changed."""
+    return [is_changed(new, old, max_change=max_change) for new, old in _predictions(answered)]
+
+
+def _predictions(answered: Sequence[Pair]) -> Iterator[tuple[Any, Any]]:
+    for new, old in answered:
+        yield from zip(new.predictions or [], old.predictions or [], strict=False)
+
+
+def _ratios(answered: Sequence[Pair]) -> list[float]:
+    return [new.milliseconds / old.milliseconds for new, old in answered]

@@ -1,0 +1,1 @@
+"""`report.html` of a run: one page that needs no network, from summary, evaluation and logs."""

@@ -1,0 +1,62 @@
+"""Parts of a page: sections, tables, tiles and numbers as text."""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+_TINY, _LARGE = 1e-3, 1e3
+
+
+def section(title: str, *parts: str, note: str = "") -> str:
+    """Return a section of the page; "" if all its parts are empty. Parts are HTML, not text."""
+    body = "".join(parts)
+    if not body:
+        return ""
+    about = f'<p class="note">{escape(note)}</p>' if note else ""
+    name = "".join(c if c.isalnum() else "-" for c in title.lower())
+    return f'<section id="{name}"><h2>{escape(title)}</h2>{about}{body}</section>'
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, css: str = "") -> str:
+    """Return a table of cells in HTML, with the first cell of each row as its heading."""
+    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>'
+        + "".join(f"<td>{cell}</td>" for cell in others)
+        + "</tr>"
+        for first, *others in rows
+    )
+    return (
+        f'<div class="wide"><table class="{css}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def details(title: str, body: str) -> str:
+    """Return a part of the page that is closed at first."""
+    return f"<details><summary>{escape(title)}</summary>{body}</details>"
+
+
+def listed(items: Iterable[str]) -> str:
+    """Return texts as a list, "" for none."""
+    found = "".join(f"<li>{escape(item)}</li>" for item in items)
+    return f"<ul>{found}</ul>" if found else ""
+
+
+def number(value: Any) -> str:
+    """Return a number with four decimals, fewer if it is large; `n/a` for null."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return "n/a"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return escape(str(value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value != 0 and abs(value) < _TINY:
+        return f"{value:.3g}"
+    return f"{value:.4f}" if abs(value) < _LARGE else f"{value:,.1f}"
+
+
+def signed(value: Any) -> str:
+    """Return a difference with its sign."""
+    return f"+{number(value)}" if isinstance(value, int | float) and value > 0 else number(value)

@@ -1,0 +1,12 @@
+"""Section on the tasks of the pipeline."""
+
+from components.run_report.content import Content
+from components.run_report.graph import draw_graph
+from components.run_report.html import section
+
+
+def tasks_section(content: Content) -> str:
+    """Return the graph of the tasks with their times."""
+    drawing = draw_graph(content.nodes) if content.nodes else ""
+    note = "Bars: when each task ran, within the run. Hollow circles: from the cache, or not run."
+    return section("Tasks", drawing, note=note)

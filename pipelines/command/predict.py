@@ -1,0 +1,109 @@
+"""`trainyard predict`: predictions of a model for the rows of files."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from components.batch_predict.options import FORMATS, PredictOptions
+from pipelines.command.actions import describe
+from pipelines.command.models import add_machine
+from pipelines.command.target_options import add_target, api_of
+from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
+from pipelines.serving import batch
+from trainer import paths
+
+# TensorFlow and a workload's hooks are imported there, and -P: see `trainyard new`.
+COMMAND = [sys.executable, "-P", "-m", "components.batch_predict"]
+PREDICT = f"""\
+Writes a model's predictions for all rows of files, without an endpoint: JSON lines of instances,
+CSV or Parquet tables, and TFRecords. The model is a name, MODEL@VERSION or MODEL@ALIAS, or the
+folder of a model, as ./out/model. Rows without a prediction go to errors-*.jsonl with the reason.
+
+  trainyard predict taxi --input 'trips/*.csv' --output predicted
+  trainyard predict mnist@previous --input digits.jsonl --output out --format parquet
+  trainyard predict mnist --input gs://B/digits.jsonl --output gs://B/out --on vertex --project P
+
+The output folder appears when it is complete; a prediction that was interrupted starts again. On
+Vertex AI the command creates a batchPredictionJob, prints its name and does not wait.
+
+{exit_codes_text(OK, FAILED, USAGE)}
+"""
+
+
+def add_predict(commands: Any) -> None:
+    """Add `predict`."""
+    parser = commands.add_parser("predict", help="predict the rows of files, without an endpoint")
+    describe(parser, PREDICT)
+    parser.add_argument("model", metavar="MODEL", help="MODEL, MODEL@VERSION, MODEL@ALIAS or ./DIR")
+    parser.add_argument(
+        "--input",
+        required=True,
+        action="append",
+        dest="inputs",
+        metavar="PATTERN",
+        help="files, in quotes if it is a pattern; may be repeated",
+    )
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="DIR",
+        help="folder to create, or to replace if it holds an earlier prediction",
+    )
+    parser.add_argument("--format", choices=FORMATS, default="jsonl", help="%(default)s")
+    parser.add_argument(
+        "--max-errors",
+        type=float,
+        default=PredictOptions.max_errors,
+        metavar="SHARE",
+        help="share of the rows that may have no prediction; %(default)s",
+    )
+    parser.add_argument(
+        "--time-zone", default="", metavar="NAME", help="of a table's times, as prepare.time_zone"
+    )
+    add_machine(parser)
+    parser.add_argument(
+        "--replicas", type=int, default=1, metavar="N", help="Vertex AI: machines; %(default)s"
+    )
+    add_target(parser)
+    parser.set_defaults(command=_predict)
+
+
+def _predict(arguments: argparse.Namespace) -> int:
+    options = PredictOptions(
+        format=arguments.format, max_errors=arguments.max_errors, time_zone=arguments.time_zone
+    )
+    if arguments.on == "vertex":
+        return _create_job(arguments)
+    if batch.is_folder(arguments.model):
+        uri = batch.folder_of(arguments.model)
+    else:
+        with api_of(arguments) as api:
+            _, uri = batch.find_version(api, arguments.model)
+    command = [
+        *COMMAND,
+        f"--model={uri}",
+        *(f"--input={pattern}" for pattern in arguments.inputs),
+        f"--output={arguments.output}",
+        f"--format={options.format}",
+        f"--max-errors={options.max_errors}",
+        *([f"--time-zone={options.time_zone}"] if options.time_zone else []),
+    ]
+    sys.stdout.flush()
+    return subprocess.run(command, check=False).returncode
+
+
+def _create_job(arguments: argparse.Namespace) -> int:
+    with api_of(arguments) as api:
+        version, _ = batch.find_version(api, arguments.model)
+        request = batch.job_request(
+            version,
+            name=f"predict-{Path(arguments.model).name.partition('@')[0]}",
+            inputs=[paths.uri(one) for one in arguments.inputs],
+            output_uri=paths.uri(arguments.output),
+            machine=arguments.machine,
+            num_replicas=arguments.replicas,
+        )
+        print(batch.create_job(api, request)["name"])
+    return OK

@@ -1,0 +1,67 @@
+"""`trainyard report`: the report of a run, or the comparison of two."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pipelines.command.actions import describe
+from pipelines.command.target_options import add_target, api_of, target_of
+from pipelines.runs.reports import report_comparison, report_run
+from trainer.errors import ConfigError
+
+MAX_RUNS = 2
+REPORT = """\
+Writes one HTML file on a run and opens it: verdict with reasons, metrics beside champion and
+baseline, slices, curves, mistakes, data and its changes, learning curves, tasks, cluster, cost. It
+needs no network. Every run writes it at its end; this command writes it again, also for older runs
+and for runs on Vertex AI. With two runs, it compares them: settings, data, code, metrics, curves,
+and the examples that only one of the models predicts correctly.
+
+  trainyard report                                        the newest run
+  trainyard report mnist-20261122-093015 --no-open        print the path only
+  trainyard report mnist-20261121-093015 mnist-20261122-093015
+"""
+
+
+def add_report(commands: Any) -> None:
+    """Add `report`."""
+    parser = commands.add_parser("report", help="write and open the report of a run, or of two")
+    describe(parser, REPORT)
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="default: the newest run")
+    parser.add_argument("--no-open", action="store_true", help="only print the path of the page")
+    add_target(parser)
+    parser.set_defaults(command=_report)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    runs = arguments.runs
+    if len(runs) > MAX_RUNS:
+        raise ConfigError(f"report takes one run, or two to compare, not {len(runs)}")
+    target = target_of(arguments, needs_bucket=False)
+    with api_of(arguments) as api:
+        if len(runs) == MAX_RUNS:
+            path = report_comparison(api, *runs, target=target)
+        else:
+            path = report_run(api, runs[0] if runs else "", target=target)
+    print(path)
+    if not arguments.no_open:
+        _open(path)
+    return 0
+
+
+def _open(path: Path) -> None:
+    """Open a page in the desktop's browser, at a terminal with a display."""
+    has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    program = shutil.which("xdg-open")
+    if program and has_display and sys.stdout.isatty():
+        subprocess.Popen(
+            [program, str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )

@@ -1,0 +1,1 @@
+"""Configuration of a run: its settings, where they come from, and their checks."""

@@ -1,0 +1,57 @@
+"""The runs of the built-in workloads."""
+
+from collections.abc import Callable
+
+from components.plan_training.cluster_spec import ClusterSpec
+from pipelines.config.run_config import RunConfig
+from trainer.serving.evaluate import evaluated_names
+from trainer.workloads.loading import load_workload
+
+
+def mnist() -> RunConfig:
+    """MNIST on a parameter-server cluster of four processes."""
+    return RunConfig(
+        workload="mnist",
+        model_name="mnist",
+        endpoint_name="mnist",
+        cluster=ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1),
+        train={"epochs": 3, "batch_size": 128},
+        thresholds={"accuracy": 0.985},
+    )
+
+
+def cifar10() -> RunConfig:
+    """CIFAR-10 on one machine; `make train-cifar10` draws its curve."""
+    return RunConfig(
+        workload="cifar10",
+        model_name="cifar10",
+        endpoint_name="cifar10",
+        cluster=ClusterSpec(timeout_seconds=6 * 3600),
+        train={"model": "fast", "epochs": 10, "batch_size": 256, "mixed_precision": True},
+        thresholds={"accuracy": 0.91},
+    )
+
+
+def taxi() -> RunConfig:
+    """Chicago taxi tips on one machine: a quarter of a minute."""
+    return RunConfig(
+        workload="taxi",
+        model_name="taxi",
+        endpoint_name="taxi",
+        train={"epochs": 12, "batch_size": 128},
+        thresholds={"auc": 0.94, "accuracy": 0.88},
+        gate={"slices": "trip_start_hour,payment_type,company,missing(pickup_latitude)"},
+    )
+
+
+def metrics_of(workload: str) -> list[str]:
+    """Return the metrics of a built-in workload, by its name."""
+    return list(evaluated_names(load_workload(workload)))
+
+
+def features_of(workload: str) -> list[str]:
+    """Return the features of a table of a built-in workload, by its name; [] for images."""
+    return [feature.name for feature in getattr(load_workload(workload), "used", ())]
+
+
+RUNS: dict[str, Callable[[], RunConfig]] = {"mnist": mnist, "cifar10": cifar10, "taxi": taxi}

@@ -1,0 +1,187 @@
+"""Configuration of a run, checked; as the pipeline's parameters and back."""
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.evaluate.gate.options import GateOptions
+from components.evaluate.thresholds import read_limits
+from components.json_object import parse_object
+from components.new_data.trigger import Trigger
+from components.plan_training.cluster_spec import ClusterSpec
+from components.prepare_examples.options import PrepareOptions
+from components.release.options import ReleaseOptions
+from pipelines.vertex_checks import check_labels
+from trainer.config.settings import check_settings, same_setting, setting
+from trainer.config.train_config import TrainConfig
+from trainer.errors import ConfigError
+from trainer.json_types import Json
+from trainer.workloads.loading import BUILT_IN, valid_name, workload_name
+
+# Also inside quotes in the filter of a request.
+DISPLAY_NAME = {
+    "pattern": r"""[^"\\\x00-\x1f\x7f]{1,128}""",
+    "form": "at most 128 characters, without quotation marks and backslashes",
+}
+# The trainer's settings that the pipeline sets.
+PLANNED_FLAGS = ("workload", "examples_dir", "output_dir", "strategy")
+# Settings that are JSON objects in the pipeline's parameters.
+JSON_GROUPS = ("train", "thresholds", "gate", "prepare", "trigger", "release")
+# Packages that were compiled before these existed do not take them.
+NEW_PARAMETERS = ("gate", "on_failure_url", "release", "trigger")
+
+
+class _UnloadedTrainConfig(TrainConfig):
+    """Settings that are checked without the workload."""
+
+    def check_workload(self) -> None:
+        """Leave the workload unloaded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Configuration of a run.
+
+    `train` has settings of TrainConfig, `prepare` those of PrepareOptions, `gate` those of
+    GateOptions. The settings from
+    `service_account` to `tensorboard` have an effect on Vertex AI only.
+    """
+
+    workload: str = setting("workload to train")
+    model_name: str = setting("name of the model in the registry", **DISPLAY_NAME)
+    endpoint_name: str = setting("name of the endpoint that serves the model", **DISPLAY_NAME)
+    cluster: ClusterSpec = field(default_factory=ClusterSpec)
+    train: dict[str, Any] = setting("settings of the trainer", factory=dict)
+    thresholds: dict[str, Any] = setting(
+        "least metrics of a model to deploy, the largest where lower is better, or METRIC.at_least"
+        " and METRIC.at_most",
+        factory=dict,
+    )
+    gate: dict[str, Any] = setting(
+        "comparison with the default version, slices and further conditions of the deployment",
+        factory=dict,
+    )
+    prepare: dict[str, Any] = setting("settings of prepare_examples", factory=dict)
+    trigger: dict[str, Any] = setting("conditions of training besides the clock", factory=dict)
+    serving_machine: str = setting("machine type of the endpoint", default="n1-standard-4")
+    max_examples: int = same_setting(PrepareOptions, "max_examples")
+    trust_files: bool = same_setting(PrepareOptions, "trust_files")
+    keep_endpoint: bool = setting("keep the endpoint when the run ends", default=False)
+    # https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec
+    service_account: str = setting(
+        "account of the run and its training job",
+        default="",
+        pattern=r"[a-z0-9][a-z0-9-]*@[a-z0-9.-]+\.gserviceaccount\.com",
+        form="the account's e-mail address, as trainyard@my-project.iam.gserviceaccount.com",
+    )
+    network: str = setting(
+        "network that the training job is peered with",
+        default="",
+        pattern=r"projects/\d+/global/networks/[a-z0-9-]+",
+        form="projects/NUMBER/global/networks/NAME, with the project's number, not its id",
+    )
+    tensorboard: str = setting(
+        "TensorBoard instance of the training job",
+        default="",
+        pattern=r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+",
+        form="projects/PROJECT/locations/LOCATION/tensorboards/ID",
+    )
+    on_failure_url: str = setting(
+        "webhook that is called when the run fails",
+        default="",
+        pattern=r"https?://[^\s/]+(/\S*)?",
+        form="a web address, as https://HOST/PATH",
+    )
+    release: dict[str, Any] = setting(
+        "settings of the release: replay, canary, what stays deployed", factory=dict
+    )
+    labels: dict[str, str] = setting("labels of the run and of all it creates", factory=dict)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        check_labels(self.labels)
+        read_limits(self.thresholds)
+        self.gate_options()
+        self.train_config()
+        self.prepare_options()
+        ReleaseOptions.from_values(self.release)
+        Trigger.from_values(self.trigger)
+
+    @property
+    def name(self) -> str:
+        """Return the workload's name: that of a folder without its path and digest."""
+        return valid_name(workload_name(self.workload))
+
+    @property
+    def is_built_in(self) -> bool:
+        """Return whether the workload is one of this repository."""
+        return self.workload in BUILT_IN
+
+    def gate_options(self) -> GateOptions:
+        """Return the settings of the gate; ConfigError if one is not allowed."""
+        return GateOptions.from_values(self.gate)
+
+    def prepare_options(self) -> PrepareOptions:
+        """Return the settings of prepare_examples.
+
+        Raises:
+            ConfigError: a setting of `prepare` is not allowed.
+        """
+        return PrepareOptions.from_values(
+            self.prepare, max_examples=self.max_examples, trust_files=self.trust_files
+        )
+
+    def train_config(self) -> TrainConfig:
+        """Return the trainer's settings; the examples' folder is known only to the run itself.
+
+        A user's workload is not loaded here: `pipelines.projects.description` checks what depends
+        on it, in another process.
+
+        Raises:
+            ConfigError: a setting of `train` is not allowed.
+        """
+        kind = TrainConfig if self.is_built_in else _UnloadedTrainConfig
+        planned = {"workload": self.workload, "examples_dir": "-"}
+        return kind.from_settings({**planned, "strategy": self.cluster.strategy, **self.train})
+
+    def parameters(self) -> Json:
+        """Return the pipeline's parameters; structures as JSON, which kfp.local leaves unchanged.
+
+        Raises:
+            ConfigError: a setting needs another one.
+        """
+        if self.tensorboard and not self.service_account:
+            raise ConfigError(
+                "tensorboard needs service_account: Vertex AI writes to it as the job's account,"
+                " which must have the roles Storage Admin and Vertex AI User"
+            )
+        parameters = {
+            f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "labels"
+        }
+        parameters["cluster"] = self.cluster.to_json()
+        for name in JSON_GROUPS:
+            parameters[name] = json.dumps(parameters[name], sort_keys=True)
+        for name in NEW_PARAMETERS:
+            if not getattr(self, name):
+                del parameters[name]
+        return parameters
+
+    @classmethod
+    def from_parameters(cls, parameters: Json) -> "RunConfig":
+        """Return the run that a package's parameters describe; other parameters are ignored.
+
+        Raises:
+            ValueError: a value is missing or not allowed; names the field.
+        """
+        names = {f.name for f in dataclasses.fields(cls)} - {"labels"}
+        if missing := {"workload", "model_name", "endpoint_name"} - set(parameters):
+            raise ConfigError(f"the package has no default for {', '.join(sorted(missing))}")
+        known = {name: value for name, value in parameters.items() if name in names}
+        for name in {*JSON_GROUPS} & set(known):
+            known[name] = parse_object(known[name], name=name)
+        if "cluster" in known:
+            known["cluster"] = ClusterSpec.from_json(known["cluster"])
+        if "max_examples" in known:
+            known["max_examples"] = int(known["max_examples"])  # the compiler writes 0.0
+        return cls(**known)

@@ -1,0 +1,52 @@
+"""Reports of runs, written to the folder of local state."""
+
+from pathlib import Path
+
+from components.labels import RUN_LABEL
+from components.run_report.comparison import render_comparison
+from components.run_report.content import Content, read_content
+from components.run_report.page import REPORT_FILE, render, write_page
+from components.run_summary.summary import summarize
+from components.vertex.api import VertexApi
+from components.vertex.job_warnings import replicas_of_jobs
+from pipelines.kinds import RUN
+from pipelines.runs.differences import compare
+from pipelines.runs.facts import newest_runs
+from pipelines.target.places import Target
+from trainer.errors import ConfigError
+
+
+def report_run(api: VertexApi, run: str, *, target: Target) -> Path:
+    """Write the report of a run, with "" the newest, and return the file.
+
+    Raises:
+        ConfigError: There is no run.
+    """
+    if not run:
+        runs = newest_runs(api, limit=1)
+        if not runs:
+            raise ConfigError("there is no run to report on; start one with `trainyard run mnist`")
+        run = runs[0].run
+    content = content_of(api, run)
+    path = target.run_dir(content.summary.run) / REPORT_FILE
+    write_page(render(content), path)
+    return path
+
+
+def report_comparison(api: VertexApi, first: str, second: str, *, target: Target) -> Path:
+    """Write the comparison of two runs and return the file, in the folder of the second."""
+    a, b = content_of(api, first), content_of(api, second)
+    found = [
+        (one.title, one.first, one.second) for one in compare(a.summary, b.summary, has_all=False)
+    ]
+    path = target.run_dir(b.summary.run) / f"compared-with-{a.summary.run}.html"
+    write_page(render_comparison(a, b, differences=found), path)
+    return path
+
+
+def content_of(api: VertexApi, run: str) -> Content:
+    """Return what a report of a run draws."""
+    job = RUN.get(api, run)
+    summary = summarize(job)
+    replicas = replicas_of_jobs(api, label=f'labels.{RUN_LABEL}="{summary.run}"')
+    return read_content(job, summary, replicas=replicas)

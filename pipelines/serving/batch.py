@@ -1,0 +1,105 @@
+"""Batch prediction: the model's folder for this machine, the request of a job for Vertex AI."""
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.labels import SUBMISSION_LABEL
+from components.model_version.registry import version_name
+from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
+from pipelines.resources import ResourceError, model_name
+from trainer import paths
+from trainer.json_types import Json
+
+NOUN = "batchPredictionJobs"
+
+
+def is_folder(model: str) -> bool:
+    """Return whether a model is given by its folder: `./NAME` or gs://, and not by its name."""
+    return "/" in model
+
+
+def folder_of(model: str) -> str:
+    """Return the folder of a model that is given by it.
+
+    Raises:
+        ResourceError: there is no such folder.
+    """
+    if not paths.is_bucket_uri(model) and not Path(model).is_dir():
+        raise ResourceError(f"there is no folder {model!r} with a model")
+    return model if paths.is_bucket_uri(model) else str(Path(model).absolute())
+
+
+def find_version(api: VertexApi, name: str) -> tuple[ResourceName, str]:
+    """Return a model version and the folder of its files.
+
+    Args:
+        api: Project and location.
+        name: `mnist` for the default version, `mnist@2` or `mnist@previous`.
+
+    Raises:
+        ResourceError: the version has no files of its own.
+    """
+    found = api.get(model_name(api, name))
+    uri = str(found.get("artifactUri", ""))
+    if not uri:
+        raise ResourceError(f"{name} has no artifactUri, so its files are unknown")
+    return version_name(found), uri
+
+
+def job_request(
+    version: ResourceName,
+    *,
+    name: str,
+    inputs: Sequence[str],
+    output_uri: str,
+    machine: str,
+    num_replicas: int,
+    service_account: str = "",
+) -> Json:
+    """Return the body of `POST …/batchPredictionJobs`: a job of Vertex AI's REST API.
+
+    https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.batchPredictionJobs
+
+    Raises:
+        ResourceError: a file is not in a bucket, or no JSON lines: Vertex AI sends rows of other
+            files to a server in forms that name no columns.
+    """
+    for uri in (*inputs, output_uri):
+        if not paths.is_bucket_uri(uri):
+            raise ResourceError(
+                f"{uri} is not in a bucket, so Vertex AI cannot reach it: give gs://"
+            )
+    for uri in inputs:
+        if not uri.endswith((".jsonl", ".json", ".ndjson")):
+            raise ResourceError(
+                f"{uri}: Vertex AI's batch prediction takes JSON lines of instances; the pipeline"
+                " `trainyard compile --pipeline batch-predict` reads the other formats there"
+            )
+    return {
+        "displayName": name,
+        "model": version.name,
+        "inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": list(inputs)}},
+        "outputConfig": {
+            "predictionsFormat": "jsonl",
+            "gcsDestination": {"outputUriPrefix": output_uri},
+        },
+        "dedicatedResources": {
+            "machineSpec": {"machineType": machine},
+            "startingReplicaCount": num_replicas,
+            "maxReplicaCount": num_replicas,
+        },
+        **({"serviceAccount": service_account} if service_account else {}),
+    }
+
+
+def create_job(api: VertexApi, request: Json) -> Json:
+    """Create a batch prediction job, once however often it is sent; return the job."""
+    submission = uuid.uuid4().hex
+    mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
+    return api.post(
+        f"{api.parent}/{NOUN}",
+        {**request, "labels": {SUBMISSION_LABEL: submission}},
+        find=lambda: next(api.list_resources(NOUN, filter=mine), None),
+    )

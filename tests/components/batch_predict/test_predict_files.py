@@ -1,0 +1,318 @@
+"""Batch prediction of every kind of file, with a small model that nobody has trained."""
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from components.batch_predict.cli import main
+from components.batch_predict.component import batch_predict
+from components.batch_predict.options import PredictOptions
+from components.batch_predict.part import load_model
+from components.batch_predict.step import predict_files
+from components.prepare_examples.errors import DataError
+from tests.trainer.workloads.test_table import adapted, make_example
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.workloads import Category, Classes, Number, Table, Text, TimePart, Timestamp
+
+import_tensorflow()
+
+import tensorflow as tf  # noqa: E402
+
+from trainer.serving.export import export_model  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+
+NUM_ROWS = 60
+WORKLOAD = Table(
+    [
+        Number("charge", low=0, high=500),
+        Number("vector", length=2),
+        Category("plan", min_count=1),
+        Category("tags", separator="|", min_count=1, max_length=2),
+        Text("review", min_count=1, max_length=3),
+        Timestamp("signed_up", format="%d.%m.%Y", is_used=False),
+        TimePart("day", of="signed_up", part="day", low=1, high=31),
+    ],
+    label=Classes("kind", values=("a", "b", "c")),
+    key="customer",
+    aliases={"Monthly": "charge", "type": "plan"},
+    missing=("n/a",),
+    name="churn",
+)
+
+
+def instance(number: int) -> dict:
+    """Return row `number` as an instance; some features are missing."""
+    found = {
+        "charge": number + 0.25,
+        "vector": [float(number), -0.5],
+        "plan": ["basic", "größer"][number % 2],
+        "tags": ["x", "y"][: number % 3],
+        "review": f"good {number % 4}",
+        "day": 1 + number % 28,
+    }
+    if number % 5 == 0:
+        del found["plan"], found["charge"]
+    return found
+
+
+def csv_row(number: int) -> dict:
+    """Return the same row as a file has it, under other names of columns."""
+    one = instance(number)
+    return {
+        "customer": f"c{number}",
+        "Monthly": one.get("charge", "n/a"),
+        "vector": json.dumps(one["vector"]),
+        "type": one.get("plan", ""),
+        "tags": "|".join(one["tags"]),
+        "review": one["review"],
+        "signed_up": f"{one['day']:02d}.02.2020",
+        "kind": "never seen",
+        "remark": "not used",
+    }
+
+
+def write_csv(path: Path, rows: list[dict]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def write_lines(path: Path, lines: list) -> Path:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts))
+    return path
+
+
+def write_records(path: Path, records: list[bytes]) -> Path:
+    with tf.io.TFRecordWriter(str(path), "GZIP" if path.suffix == ".gz" else "") as writer:
+        for record in records:
+            writer.write(record)
+    return path
+
+
+def example(number: int) -> bytes:
+    return make_example({**instance(number), "key": f"c{number}"})
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    """Export an untrained model of the table."""
+    rows = [{**instance(number), "kind": "abc"[number % 3]} for number in range(NUM_ROWS)]
+    workload, _ = adapted(WORKLOAD, rows)
+    folder = tmp_path_factory.mktemp("churn") / "model"
+    export_model(workload.build_model(), workload, str(folder))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def expected(model) -> list[dict]:
+    """Return what the prediction server answers to each row."""
+    return load_model(model).predict([instance(number) for number in range(NUM_ROWS)])
+
+
+def predictions_in(folder: Path) -> list[dict]:
+    lines = [path.read_text().splitlines() for path in sorted(folder.glob("predictions-*.jsonl"))]
+    return [json.loads(line) for of_file in lines for line in of_file]
+
+
+def errors_in(folder: Path) -> list[dict]:
+    lines = [path.read_text().splitlines() for path in sorted(folder.glob("errors-*.jsonl"))]
+    return [json.loads(line) for of_file in lines for line in of_file]
+
+
+def write_table(path: Path) -> Path:
+    rows = [csv_row(number) for number in range(NUM_ROWS)]
+    parquet.write_table(
+        pa.Table.from_pylist([{**row, "Monthly": str(row["Monthly"])} for row in rows]), path
+    )
+    return path
+
+
+WRITERS = {
+    "rows.csv": lambda path: write_csv(path, [csv_row(number) for number in range(NUM_ROWS)]),
+    "rows.parquet": write_table,
+    "rows.jsonl": lambda path: write_lines(
+        path, [{**instance(number), "key": f"c{number}"} for number in range(NUM_ROWS)]
+    ),
+    "rows.tfrecord.gz": lambda path: write_records(path, [*map(example, range(NUM_ROWS))]),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_kind_of_file_gets_the_servers_predictions(name, model, expected, tmp_path):
+    file = WRITERS[name](tmp_path / name)
+
+    summary = predict_files(model, inputs=[str(file)], output_dir=tmp_path / "out")
+
+    found = predictions_in(tmp_path / "out")
+    assert [one["row"] for one in found] == list(range(1, NUM_ROWS + 1))
+    assert [one["key"] for one in found] == [f"c{number}" for number in range(NUM_ROWS)]
+    assert {one["file"] for one in found} == {str(file)}
+    assert [one["prediction"]["label"] for one in found] == [one["label"] for one in expected]
+    for one, same in zip(found, expected, strict=True):
+        likely = one["prediction"]["probabilities"]
+        np.testing.assert_allclose(likely, same["probabilities"], atol=1e-5)
+    assert (summary["predictions"], summary["errors"], summary["files"]) == (NUM_ROWS, 0, 1)
+    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
+    unused = ["kind", "remark"] if name == "rows.csv" or name.endswith("parquet") else []
+    assert summary["unused_columns"] == unused
+
+
+BAD = {
+    "rows.csv": lambda path: write_csv(
+        path,
+        [
+            csv_row(1),
+            {**csv_row(2), "Monthly": "many"},
+            {**csv_row(3), "Monthly": "501"},
+            csv_row(4),
+        ],
+    ),
+    "rows.jsonl": lambda path: write_lines(
+        path, [instance(1), "{broken", {**instance(2), "day": 0}, "", instance(4)]
+    ),
+    "rows.tfrecord": lambda path: write_records(
+        path, [example(1), b"\n\xff", make_example({"charge": "text"}), example(4)]
+    ),
+}
+REASONS = {
+    "rows.csv": ["'many' is not a number", "501 is impossible"],
+    "rows.jsonl": ["Expecting property name", "day is 0"],
+    "rows.tfrecord": ["is no example of churn", "is no example of churn"],
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_row_without_a_prediction_is_written_apart(name, model, expected, tmp_path):
+    file = BAD[name](tmp_path / name)
+    out = tmp_path / "out"
+
+    summary = predict_files(
+        model, inputs=[str(file)], output_dir=out, options=PredictOptions(max_errors=0.5)
+    )
+
+    assert (summary["rows"], summary["predictions"], summary["errors"]) == (4, 2, 2)
+    last = 5 if name == "rows.jsonl" else 4  # the fourth line is blank
+    found = predictions_in(out)
+    assert [one["row"] for one in found] == [1, last]
+    np.testing.assert_allclose(
+        [one["prediction"]["probabilities"] for one in found],
+        [expected[number]["probabilities"] for number in (1, 4)],
+        atol=1e-5,
+    )
+    errors = errors_in(out)
+    assert [(one["file"], one["row"]) for one in errors] == [(str(file), 2), (str(file), 3)]
+    for one, reason in zip(errors, REASONS[name], strict=True):
+        assert reason in one["reason"]
+    with pytest.raises(DataError, match=r"2 of 4 rows \(50.0%\) have no prediction.*row 2"):
+        predict_files(model, inputs=[str(file)], output_dir=tmp_path / "strict")
+    assert not (tmp_path / "strict").exists()
+
+
+def test_many_files_become_shards_of_parquet(model, expected, tmp_path):
+    for at in range(3):
+        rows = [csv_row(number) for number in range(20 * at, 20 * at + 20)]
+        write_csv(tmp_path / f"part-{at}.csv", rows)
+    (tmp_path / "zipped.jsonl.gz").write_bytes(gzip.compress(json.dumps(instance(1)).encode()))
+    options = PredictOptions(format="parquet", beam_options=("--direct_num_workers=2",))
+    inputs = [str(tmp_path / "part-*.csv"), str(tmp_path / "zipped.jsonl.gz")]
+
+    summary = predict_files(model, inputs=inputs, output_dir=tmp_path / "out", options=options)
+
+    assert [shard["file"] for shard in summary["shards"]] == [
+        "predictions-00000-of-00002.parquet",
+        "predictions-00001-of-00002.parquet",
+    ]
+    tables = [parquet.read_table(tmp_path / "out" / s["file"]) for s in summary["shards"]]
+    rows = tables[0].to_pylist()
+    assert [(Path(one["file"]).name, one["row"]) for one in rows] == [
+        (f"part-{at}.csv", row + 1) for at in range(3) for row in range(20)
+    ]
+    assert [one["prediction"]["label"] for one in rows] == [one["label"] for one in expected]
+    assert tables[1].column("key").to_pylist() == [None]
+
+
+def test_only_an_earlier_prediction_is_replaced(model, tmp_path):
+    file = write_lines(tmp_path / "rows.jsonl", [instance(1)])
+    out = tmp_path / "out"
+    predict_files(model, inputs=[str(file)], output_dir=out)
+    write_lines(file, [instance(1), instance(2)])
+    assert predict_files(model, inputs=[str(file)], output_dir=out)["predictions"] == 2
+    assert len(predictions_in(out)) == 2
+
+    (out / "notes.txt").touch()
+    with pytest.raises(DataError, match=r"contains 'notes.txt', which is not part of a batch"):
+        predict_files(model, inputs=[str(file)], output_dir=out)
+    assert len(predictions_in(out)) == 2
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_wrong_input_is_named(model, tmp_path, capsys):
+    short = write_csv(tmp_path / "short.csv", [{"customer": "c", "charges": 1}])
+    other = write_lines(tmp_path / "rows.xml", ["<row/>"])
+    damaged = tmp_path / "rows.tfrecord"
+    write_records(damaged, [example(1)])
+    damaged.write_bytes(damaged.read_bytes()[:-3])
+    messages = {
+        short: "short.csv: the column 'charge' is missing, which the model needs; did you mean",
+        other: "the ending '.xml' is unknown; allowed are .jsonl",
+        damaged: "rows.tfrecord is damaged after record 0",
+        tmp_path / "no.csv": "no.csv matches no file",
+    }
+    for path, message in messages.items():
+        words = ["--model", model, "--input", str(path), "--output", str(tmp_path / "out")]
+        assert main(words) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_step_describes_its_predictions(model, tmp_path):
+    file = write_lines(tmp_path / "rows.jsonl", [instance(1), instance(2)])
+    artifact = SimpleNamespace(uri="", path=str(tmp_path / "unused"), metadata={})
+    given = {"model_uri": model, "inputs": str(file), "predictions": artifact}
+
+    out = str(tmp_path / "out")
+    assert batch_predict.python_func(**given, output_dir=out) == (2, 0)
+
+    assert (artifact.uri, artifact.metadata["predictions"]) == (out, 2)
+    wrong = {"model_uri": "", "inputs": "rows.jsonl", "options": '{"formats": "jsonl"}'}
+    messages = ("no promoted version", "'rows.jsonl', a relative path", "did you mean 'format'")
+    for (name, value), message in zip(wrong.items(), messages, strict=True):
+        with pytest.raises(SystemExit, match=message):
+            batch_predict.python_func(**{**given, name: value})
+
+
+def test_a_model_of_another_program_takes_json_lines_of_its_instances(tmp_path):
+    class Doubled(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="x")])
+        def __call__(self, x):
+            return {"twice": 2 * x}
+
+    module = Doubled()
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.__call__)
+    file = write_lines(tmp_path / "rows.jsonl", [[1, 2], [1, 2, 3], [3, 4]])
+    options = PredictOptions(max_errors=0.5)
+    model, out = str(tmp_path / "model"), tmp_path / "out"
+
+    predict_files(model, inputs=[str(file)], output_dir=out, options=options)
+
+    assert [(one["row"], one["prediction"]) for one in predictions_in(out)] == [
+        (1, [2.0, 4.0]),
+        (3, [6.0, 8.0]),
+    ]
+    [error] = errors_in(out)
+    assert error["row"] == 2
+    assert "shape (3,)" in error["reason"]
+    table = write_csv(tmp_path / "rows.csv", [{"x": 1}])
+    with pytest.raises(DataError, match="only JSON lines of its instances"):
+        predict_files(model, inputs=[str(table)], output_dir=out)

@@ -1,0 +1,33 @@
+"""Progress of a batch prediction, on a terminal and in a log."""
+
+import logging
+import sys
+
+import pytest
+
+from components.batch_predict import progress
+
+pytestmark = pytest.mark.fast
+
+
+def test_a_log_has_the_rows_and_their_rate(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "LINE_SECONDS", -1.0)
+    progress.advance(5)  # of another process: nothing follows
+    with caplog.at_level(logging.INFO), progress.shown(2_000_000):
+        progress.advance(1000)
+        progress.advance(500)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.partition(" rows,")[0] for line in lines] == [
+        "predicting 2.0 MB: 1,000",
+        "predicting 2.0 MB: 1,500",
+    ]
+    assert all(line.endswith(" rows/s") for line in lines)
+
+
+def test_a_terminal_has_a_bar(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.shown(2_000_000):
+        progress.advance(1500)
+
+    assert "1,500 rows" in capsys.readouterr().err

@@ -1,0 +1,212 @@
+"""Metrics of draws, intervals of gains, and what they mean for the verdict."""
+
+import math
+
+import numpy as np
+import pytest
+
+from components.evaluate.gate.checks import check_comparison, check_size
+from components.evaluate.gate.comparison import CHAMPION, compare
+from components.evaluate.gate.gain import Gain, measure_gain
+from components.evaluate.gate.options import CONSTANT, GateOptions
+from components.evaluate.gate.slice_rules import parse_rule
+from components.evaluate.held_out import HeldOut
+from trainer.serving.evaluate import score
+from trainer.serving.resampling import comparable, statistic
+from trainer.workloads import Binary, Classes, Multilabel, Regression
+
+pytestmark = pytest.mark.fast
+
+SIZE = 400
+RANDOM = np.random.default_rng(3)
+TRUTH = RANDOM.integers(2, size=SIZE)
+
+
+class Kind:
+    """A workload of a label."""
+
+    def __init__(self, label, labels=()):
+        self.label, self.labels = label, labels
+
+
+def two_classes(noise: float, seed: int = 1):
+    """Return probabilities [n, 2], with ties, that are better with less noise."""
+    scores = TRUTH + np.random.default_rng(seed).normal(scale=noise, size=SIZE)
+    positive = np.round(1 / (1 + np.exp(1 - 2 * scores)), 2)
+    return np.stack([1 - positive, positive], axis=1).astype(np.float32)
+
+
+def three_classes():
+    likely = RANDOM.random((SIZE, 3))
+    return (likely / likely.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+CASES = {
+    "two classes": (Kind(Binary("y"), ("no", "yes")), two_classes(1.0), TRUTH),
+    "classes": (
+        Kind(Classes("y"), ("a", "b", "c")),
+        three_classes(),
+        RANDOM.integers(3, size=SIZE),
+    ),
+    "several": (
+        Kind(Multilabel("y"), ("a", "b", "c")),
+        RANDOM.random((SIZE, 3)).astype(np.float32),
+        RANDOM.integers(2, size=(SIZE, 3)).astype(np.float32),
+    ),
+    "number": (
+        Kind(Regression("y")),
+        RANDOM.normal(size=SIZE).astype(np.float32),
+        RANDOM.normal(size=SIZE).astype(np.float32),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_metric_of_a_draw_is_that_of_the_drawn_examples(case):
+    workload, predictions, labels = CASES[case]
+    draw = np.random.default_rng(7).integers(SIZE, size=SIZE)
+    counts = np.bincount(draw, minlength=SIZE)
+    expected = score(predictions[draw], labels[draw], workload).metrics
+    names = comparable(workload.label, len(workload.labels))
+    assert set(names) <= set(expected)
+    for name in names:
+        found = statistic(name, predictions, labels, workload.label)(counts)
+        assert found == pytest.approx(expected[name], rel=1e-6), name
+
+
+def test_precision_and_calibration_of_two_classes():
+    workload, predictions, labels = CASES["two classes"]
+    metrics = score(predictions, labels, workload).metrics
+    scores = predictions[:, 1].astype(float)
+    area = before = 0.0
+    for limit in sorted(set(scores), reverse=True):
+        recall = labels[scores >= limit].sum() / labels.sum()
+        area += (recall - before) * labels[scores >= limit].mean()
+        before = recall
+    assert metrics["pr_auc"] == pytest.approx(area)
+    assert metrics["brier"] == pytest.approx(((scores - labels) ** 2).mean())
+    exact = np.stack([1 - labels, labels], axis=1).astype(np.float32)
+    assert score(exact, labels, workload).metrics["calibration_error"] == 0
+    always = np.full((SIZE, 2), 0.5, np.float32)
+    found = score(always, np.ones(SIZE, int), workload).metrics["calibration_error"]
+    assert found == pytest.approx(0.5)
+
+
+def test_the_interval_is_that_of_resampled_examples_and_the_same_each_time():
+    better, worse = two_classes(0.8), two_classes(1.5, seed=2)
+    models = [statistic("accuracy", one, TRUTH, Binary("y")) for one in (better, worse)]
+    found = measure_gain("accuracy", *models, num_examples=SIZE, confidence=0.9)
+    again = measure_gain("accuracy", *models, num_examples=SIZE, confidence=0.9)
+    assert found == again
+    hits = [(one.argmax(axis=1) == TRUTH).astype(float) for one in (better, worse)]
+    deviation = (hits[0] - hits[1]).std() / math.sqrt(SIZE)
+    assert found.difference == pytest.approx(hits[0].mean() - hits[1].mean())
+    assert found.low == pytest.approx(found.difference - 1.645 * deviation, abs=0.15 * deviation)
+    assert found.high == pytest.approx(found.difference + 1.645 * deviation, abs=0.15 * deviation)
+
+
+def held_out(candidate, *, column=None, **others) -> HeldOut:
+    return HeldOut(
+        label=Binary("y"),
+        names=("no", "yes"),
+        labels=TRUTH,
+        predictions=candidate,
+        golden=[],
+        mistakes=[],
+        rows={},
+        format_instance=dict,
+        others=others,
+        columns={} if column is None else {"firm": column},
+    )
+
+
+def checks_of(data: HeldOut, **options):
+    settings = GateOptions.from_values(options)
+    rules = [parse_rule(text) for text in settings.slices]
+    comparison = compare(data, settings, rules=rules, missing={})
+    return check_comparison(comparison, settings, champion="version 3")
+
+
+@pytest.mark.parametrize(
+    ("noise", "options", "is_ok"),
+    [
+        (1.0, {}, True),
+        (1.02, {}, True),
+        (2.5, {}, False),
+        (0.6, {}, True),
+        (0.6, {"min_gain": 0.0}, True),
+        (1.0, {"min_gain": 0.0}, True),
+        (1.0, {"min_gain": 0.001}, False),
+        (1.02, {"min_gain": 0.0}, False),
+        (2.5, {"min_gain": -0.5}, True),
+    ],
+    ids=[
+        *("same", "chance", "worse", "better", "proven", "equal", "no gain", "not proven"),
+        "may be worse",
+    ],
+)
+def test_a_model_must_not_be_worse_than_the_champion(noise, options, is_ok):
+    same = noise == 1.0
+    data = held_out(two_classes(noise, seed=1 if same else 2), **{CHAMPION: two_classes(1.0)})
+    [check] = checks_of(data, metric="auc", **options)
+    assert (check.name, check.is_ok) == ("champion", is_ok)
+    assert "version 3" in check.text
+
+
+def test_a_first_model_must_beat_a_simple_one():
+    shares = np.tile([0.5, 0.5], (SIZE, 1))
+    [check] = checks_of(held_out(two_classes(1.0), **{CONSTANT: shares}))
+    assert (check.name, check.is_ok) == ("baseline", True)
+    [check] = checks_of(held_out(shares, **{CONSTANT: shares}))
+    assert (check.name, check.is_ok, check.value) == ("baseline", False, 0)
+    perfect = np.eye(2)[TRUTH]
+    [check] = checks_of(held_out(perfect, **{CONSTANT: perfect}))
+    assert (check.is_ok, check.value) == (True, 0)
+
+
+def test_a_slice_may_not_get_worse():
+    champion = two_classes(0.7)
+    firms = np.array(["a", "b", "", "tiny"], object)[np.r_[np.arange(SIZE - 3) % 3, [3, 3, 3]]]
+    candidate = champion.copy()
+    candidate[firms == "b"] = candidate[firms == "b"][:, ::-1]
+    data = held_out(candidate, column=firms, **{CHAMPION: champion})
+    checks = checks_of(data, slices="firm,missing(firm)", metric="accuracy")
+    assert [(check.name, check.is_ok) for check in checks[1:]] == [("slice firm b", False)]
+    found = compare(
+        data,
+        GateOptions(slices=("firm", "missing(firm)"), metric="accuracy"),
+        rules=[parse_rule("firm"), parse_rule("missing(firm)")],
+        missing={},
+    )
+    assert [(one.rule, one.value) for one in found.slices] == [
+        ("firm", "a"),
+        ("firm", "b"),
+        ("missing(firm)", ""),
+    ]
+    equal = held_out(champion, column=firms, **{CHAMPION: champion})
+    checks = checks_of(equal, slices="firm,missing(firm)", metric="accuracy")
+    assert [(check.name, check.is_ok) for check in checks] == [("champion", True), ("slices", True)]
+
+
+def test_a_gain_of_an_error_is_its_decrease():
+    gain = Gain(metric="rmse", candidate=2.0, other=2.5, confidence=0.95)
+    assert gain.difference == 0.5
+    assert gain.to_json()["difference"] == 0.5
+
+
+def test_a_metric_without_both_classes_is_not_compared():
+    data = held_out(two_classes(1.0), **{CHAMPION: two_classes(1.0)})
+    object.__setattr__(data, "labels", np.ones(SIZE, int))
+    [check] = checks_of(data)
+    assert check.is_ok
+    assert check.limit is None
+
+
+def test_the_size_of_a_model_has_a_limit(tmp_path):
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "data").write_bytes(bytes(2_000_000))
+    (tmp_path / "golden.json").write_bytes(bytes(9_000_000))
+    assert check_size(str(tmp_path), GateOptions()) == []
+    [small] = check_size(str(tmp_path), GateOptions(max_model_mb=2.5))
+    [large] = check_size(str(tmp_path), GateOptions(max_model_mb=1.5))
+    assert (small.is_ok, large.is_ok, large.value) == (True, False, 2.0)

@@ -1,0 +1,146 @@
+"""Models that a trained one is compared with: the default version, and simple ones."""
+
+import numpy as np
+import pytest
+
+from components.evaluate.gate.baseline import constant, fit_linear, has_columns
+from tests.components.evaluate.test_kinds import FEATURES, MODEL, NUM_ROWS, Evaluated, rows_of
+from tests.trainer.workloads.test_table import adapted
+from trainer.errors import ConfigError
+from trainer.workloads import Classes, ImageFolder, Multilabel, Number, Regression, Table
+
+pytestmark = pytest.mark.timeout(120)
+
+GATE = '{"slices": "buckets(age; 10; 30),missing(at)", "slice_min_examples": 2}'
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory) -> Evaluated:
+    """The evaluation of a first model, untrained, of a number that is a multiple of another one."""
+    folder = tmp_path_factory.mktemp("first")
+    return Evaluated(folder, Regression("y"), gate='{"slice_min_examples": 2, "slices": "age"}')
+
+
+@pytest.fixture(scope="module")
+def second(first, tmp_path_factory) -> Evaluated:
+    """The same model with the first one as its champion."""
+    folder = tmp_path_factory.mktemp("second")
+    return Evaluated(folder, Regression("y"), gate=GATE, champion=str(first.model_dir))
+
+
+def test_a_first_model_is_compared_with_a_linear_one(first):
+    evaluation = first.evaluation
+    assert first.judgement.verdict == "failed"
+    assert evaluation["champion"] is None
+    assert evaluation["baseline"]["name"] == "linear"
+    assert evaluation["baseline"]["metrics"]["rmse"] < 3 < evaluation["metrics"]["rmse"]
+    [check] = evaluation["checks"]
+    assert (check["name"], check["ok"]) == ("baseline", False)
+    assert evaluation["gain"]["high"] < 0
+    assert len(evaluation["slices"]) == 4, "quarters of a number with many values"
+    assert {(one["champion"], one["ok"]) for one in evaluation["slices"]} == {(None, True)}
+
+
+def test_the_champion_predicts_the_examples_of_this_run(first, second):
+    evaluation = second.evaluation
+    assert second.judgement.verdict == "passed"
+    assert evaluation["baseline"] is None
+    assert evaluation["champion"]["version"] == f"{MODEL}@3"
+    assert evaluation["champion"]["metrics"]["rmse"] == pytest.approx(
+        first.metrics.metadata["rmse"]
+    )
+    assert evaluation["gain"] == pytest.approx(
+        {"metric": "rmse", "difference": 0, "low": 0, "high": 0, "confidence": 0.95}
+    )
+    assert [
+        (one["feature"], one["value"], one["num_examples"]) for one in evaluation["slices"]
+    ] == [
+        ("buckets(age; 10; 30)", "below 10", 10),
+        ("buckets(age; 10; 30)", "10 to 30", 20),
+        ("buckets(age; 10; 30)", "from 30", 9),
+        ("missing(at)", "", 8),
+    ]
+    assert [check["name"] for check in evaluation["checks"]] == ["champion", "slices"]
+
+
+def test_the_evaluation_has_what_a_report_draws(second):
+    evaluation = second.evaluation
+    assert evaluation["label_kind"] == "Regression"
+    assert evaluation["num_examples"] == NUM_ROWS - 1
+    assert len(evaluation["curves"]["residuals"]) == 10
+    assert len(evaluation["curves"]["points"]["actual"]) == NUM_ROWS - 1
+    assert evaluation["mistakes"][0]["instance"]["age"] >= 0
+
+
+@pytest.mark.parametrize("case", ["no folder", "another label"])
+def test_a_champion_that_cannot_predict_is_named_and_thresholds_decide(first, tmp_path, case):
+    if case == "no folder":
+        champion, label, reason = "/no/such/model", Regression("y"), "cannot load"
+    else:
+        champion, label = str(first.model_dir), Multilabel("y", values=("a", "c"))
+        reason = "it predicts the label y (Regression)"
+    (tmp_path / "one").mkdir()
+    evaluated = Evaluated(tmp_path / "one", label, champion=champion)
+    assert evaluated.judgement.verdict == "passed"
+    [why] = evaluated.judgement.reasons
+    assert "no comparison with version 3 is possible" in why
+    assert reason in why
+    assert evaluated.evaluation["champion"] is None
+
+
+def test_a_champion_with_more_inputs_is_not_comparable(first, tmp_path):
+    champion = str(first.model_dir)
+    evaluated = Evaluated(tmp_path, Regression("y"), features=FEATURES[:1], champion=champion)
+    [why] = evaluated.judgement.reasons
+    assert "do not have its inputs at, note, sizes, tags" in why
+
+
+def test_classes_of_the_champion_are_found_by_name(tmp_path):
+    folders = [tmp_path / "old", tmp_path / "new"]
+    for folder in folders:
+        folder.mkdir()
+    rows = rows_of(Classes("y"))
+    old = Evaluated(folders[0], Classes("y", values=("b", "a")), rows=rows, features=FEATURES[:1])
+    new = Classes("y", values=("a", "b", "c"))
+    champion = str(old.model_dir)
+    found = Evaluated(folders[1], new, rows=rows, features=FEATURES[:1], champion=champion)
+    assert found.evaluation["champion"]["metrics"]["accuracy"] == pytest.approx(
+        old.metrics.metadata["accuracy"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        ('{"slices": "agee"}', r"no feature 'agee'; did you mean 'age'"),
+        ('{"slices": "tags"}', r"'tags' has several values"),
+        ('{"metric": "auc"}', r"gate\.metric is 'auc'.*rmse, mae, r2, loss"),
+    ],
+)
+def test_what_the_model_does_not_have_is_named(tmp_path, gate, message):
+    with pytest.raises(ConfigError, match=message):
+        Evaluated(tmp_path, Regression("y"), gate=gate)
+
+
+def test_a_linear_model_of_classes_has_no_gradient_left():
+    random = np.random.default_rng(4)
+    ages = random.normal(size=300)
+    labels = np.digitize(ages + random.normal(scale=0.5, size=300), [-0.5, 0.5])
+    rows = [{"age": float(age)} for age in ages]
+    label = Classes("y", values=("a", "b", "c"))
+    table, _ = adapted(Table([Number("age")], label=label, name="t"), rows)
+    features = {"age": ages.astype(np.float32)}
+    assert has_columns(table)
+    likely = fit_linear(table, features, labels)(features)
+    np.testing.assert_allclose(likely.sum(axis=1), 1)
+    assert (likely.argmax(axis=1) == labels).mean() > 0.7
+    # The intercept's gradient is its penalty, a small number of examples.
+    np.testing.assert_allclose(likely.sum(axis=0), np.bincount(labels), atol=3)
+
+
+def test_the_best_constant_is_the_mean_or_the_shares():
+    assert constant(np.array([1.0, 3.0]), Regression("y"), 0).tolist() == [2, 2]
+    shares = constant(np.array([0, 0, 1, 0]), Classes("y"), 3)
+    assert shares.tolist() == [[0.75, 0.25, 0]] * 4
+    assert constant(np.eye(2), Multilabel("y"), 2).tolist() == [[0.5, 0.5]] * 2
+    assert not has_columns(ImageFolder(name="t"))

@@ -1,0 +1,84 @@
+import pytest
+
+from components.labels import CANDIDATE, PROMOTED, RUN_LABEL, STATE_LABEL
+from components.model_version.history import (
+    BY_HAND,
+    MAX_EVENTS,
+    PREFIX,
+    ROLLBACK,
+    history_of,
+    promoted_by,
+    rolled_back,
+    with_event,
+)
+
+pytestmark = pytest.mark.fast
+
+
+def version(number: int, **labels: str) -> dict:
+    return {
+        "versionId": str(number),
+        "versionCreateTime": f"2026-01-0{number}T00:00:00Z",
+        "versionDescription": f"reasons of {number}",
+        "labels": labels,
+    }
+
+
+def at(day: int) -> str:
+    return f"{PREFIX}202601{day:02d}t120000000z"
+
+
+def test_each_change_of_the_default_has_a_period():
+    versions = [
+        version(1),
+        version(2, **{STATE_LABEL: PROMOTED, at(3): promoted_by("run-2"), RUN_LABEL: "run-2"}),
+        version(3, **{STATE_LABEL: PROMOTED, at(5): promoted_by("run-3")}),
+        version(4, **{STATE_LABEL: CANDIDATE}),
+    ]
+    versions[0]["labels"] |= {at(6): BY_HAND}
+    versions[1]["labels"] |= {at(4): promoted_by("run-2"), at(7): ROLLBACK}
+
+    found = history_of(versions)
+
+    assert [(one.version, one.cause, one.run) for one in found] == [
+        ("1", "uploaded", ""),
+        ("2", "promoted", "run-2"),
+        ("3", "promoted", "run-3"),
+        ("1", "set-default", ""),
+        ("2", "rollback", "run-2"),
+    ]
+    assert found[1].since == "2026-01-03T12:00:00.000Z", "the completed promotion is the same one"
+    assert [one.until for one in found] == [*[one.since for one in found[1:]], ""]
+    assert [one.reasons for one in found] == ["", "reasons of 2", "reasons of 3", "", ""]
+
+
+def test_a_version_promoted_before_this_history_has_the_time_of_its_creation():
+    [found] = history_of([version(2, **{STATE_LABEL: PROMOTED})])
+
+    assert (found.since, found.cause) == ("2026-01-02T00:00:00Z", "promoted")
+
+
+def test_the_newest_events_and_all_other_labels_are_kept():
+    labels = {"team": "vision"}
+    for day in range(1, MAX_EVENTS + 2):
+        labels[at(day)] = BY_HAND
+
+    found = with_event(labels, ROLLBACK)
+
+    events = sorted(name for name in found if name.startswith(PREFIX))
+    assert len(events) == MAX_EVENTS
+    assert found[events[-1]] == ROLLBACK
+    assert at(2) not in found
+    assert found["team"] == "vision"
+
+
+def test_the_name_of_a_run_fits_into_a_label():
+    assert promoted_by("mnist-3") == "promoted_mnist-3"
+    assert promoted_by("") == "promoted"
+    assert len(promoted_by("r" * 100)) == 63
+
+
+def test_the_reason_of_a_rollback_fits_into_a_label():
+    assert rolled_back() == ROLLBACK
+    assert rolled_back("Größe: 5 % WRONG") == "rollback_gr-e-5-wrong"
+    assert len(rolled_back("word " * 30)) <= 63

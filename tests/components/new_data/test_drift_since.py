@@ -1,0 +1,92 @@
+"""Drift since the promoted version, and the facts that are kept beside a model."""
+
+import json
+
+import pytest
+
+from components.new_data.companions import write_data_facts
+from components.new_data.drift_since import compare
+from components.new_data.news import News
+from components.new_data.trigger import COMPARE, NOTHING_NEW, TRAIN, Trigger
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+
+pytestmark = pytest.mark.fast
+VERSION = "projects/p/locations/l/models/5@3"
+ASKED = News(verdict=COMPARE)
+
+
+def statistics(cash, card):
+    values = [["Cash", cash], ["Card", card]]
+    paid = {"type": "STRING", "num_present": cash + card, "num_missing": 0, "top_values": values}
+    split = {"num_examples": cash + card, "features": {"paid": {**paid, "num_unique": 2}}}
+    return {"workload": "taxi", "splits": dict.fromkeys(("train", "eval", "test"), split)}
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """The examples of a night, and a model that has learnt from other ones."""
+    examples, model, before = (tmp_path / name for name in ("examples", "model", "before"))
+    for folder, content in ((examples, statistics(60, 40)), (before, statistics(80, 20))):
+        folder.mkdir()
+        (folder / "statistics.json").write_text(json.dumps(content))
+        (folder / "input.json").write_text('{"fingerprint": "f"}')
+    model.mkdir()
+    write_data_facts(str(model), str(before))
+    return examples, model
+
+
+def compared(folders, *, news=ASKED, champion=VERSION, drift=0.0, **prepare):
+    examples, model = folders
+    return compare(
+        str(examples),
+        news=news,
+        trigger=Trigger(drift=drift),
+        options=PrepareOptions(**prepare),
+        champion=champion,
+        champion_uri=str(model) if champion else "",
+    )
+
+
+def test_a_model_keeps_the_statistics_of_its_train_split_and_its_input(folders):
+    _, model = folders
+    content = json.loads((model / "statistics.json").read_text())
+    assert list(content["splits"]) == ["train"]
+    assert json.loads((model / "input.json").read_text()) == {"fingerprint": "f"}
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(0.1, TRAIN), (0.5, NOTHING_NEW)])
+def test_a_run_trains_if_a_feature_has_drifted_by_more_than_the_limit(folders, limit, verdict):
+    found = compared(folders, drift=limit)
+    assert found.news.verdict == verdict
+    [psi] = [one.psi for one in found.distances]
+    assert 0.1 < psi < 0.5
+    assert f"{psi:.3f}" in found.news.reasons[-1]
+    assert json.loads(found.to_json())["baseline"] == VERSION
+
+
+def test_the_previous_baseline_describes_the_drift_in_words(folders):
+    found = compared(folders, news=News(verdict=TRAIN), baseline="previous")
+    assert found.news.verdict == TRAIN
+    assert found.words == ("paid: Card 20 → 40 %",)
+
+
+def test_drift_from_the_previous_baseline_fails_a_run_that_warnings_block(folders):
+    with pytest.raises(DataError, match="paid"):
+        compared(folders, news=News(verdict=TRAIN), baseline="previous", block_on="warning")
+
+
+def test_without_a_version_or_its_statistics_a_run_trains(folders):
+    examples, model = folders
+    assert compared(folders, champion="").news.verdict == TRAIN
+    (model / "statistics.json").unlink()
+    found = compared(folders, drift=9.0)
+    assert found.news.verdict == TRAIN
+    assert found.news.reasons == ("version 3 has no statistics of its data",)
+    assert examples.is_dir()
+
+
+def test_nothing_is_compared_unless_asked_for(folders):
+    found = compared(folders, news=News(verdict=TRAIN, reasons=("1 new file",)))
+    assert (found.baseline, found.distances) == ("", ())
+    assert found.news == News(verdict=TRAIN, reasons=("1 new file",))

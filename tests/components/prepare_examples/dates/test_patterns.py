@@ -1,0 +1,71 @@
+"""Dates in the names of files."""
+
+import datetime
+
+import pytest
+
+from components.prepare_examples.dates.patterns import check_pattern, expand, fill
+from components.prepare_examples.options import PrepareOptions
+from trainer.errors import ConfigError
+
+pytestmark = pytest.mark.fast
+NIGHT = datetime.datetime(2026, 3, 1, 3, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("/d/{run_date:%Y-%m}.csv", "/d/2026-03.csv"),
+        ("/d/{run_date-1d:%Y/%m}/*.csv", "/d/2026/02/*.csv"),
+        ("/d/{run_date:%Y}/{run_date-3h:%H}.csv", "/d/2026/00.csv"),
+        ("/d/{run_date+1w:%Y%m%d}.csv", "/d/20260308.csv"),
+        ("/d/{id}.csv", "/d/{id}.csv"),
+    ],
+)
+def test_a_date_in_a_name_is_that_of_the_run(pattern, expected):
+    check_pattern(pattern)
+    assert fill(pattern, NIGHT) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "window", "expected"),
+    [
+        ("{run_date-1d:%m-%d}", 3, ["02-26", "02-27", "02-28"]),
+        ("{run_date:%Y-%m}", 30, ["2026-01", "2026-02", "2026-03"]),
+        ("{run_date:%d}", None, ["01"]),
+        ("all.csv", 30, ["all.csv"]),
+    ],
+    ids=["days", "months", "no window", "no date"],
+)
+def test_a_window_has_the_files_of_as_many_days_the_last_one_the_run_s(pattern, window, expected):
+    days = datetime.timedelta(days=window) if window else None
+    assert list(expand(pattern, NIGHT, days)) == expected
+
+
+def test_a_window_of_names_with_hours_has_every_hour():
+    found = list(expand("{run_date:%dT%H}", NIGHT, datetime.timedelta(days=1)))
+    assert (found[0], found[-1], len(found)) == ("28T04", "01T03", 24)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"files": ("/d/{rundate:%Y}",)}, r"\{rundate:%Y\} is not a date; write \{run_date:"),
+        ({"files": ("/d/{run_date-1y:%Y}",)}, "is not a date"),
+        ({"files": ("/d/{run_date:%Q}",)}, "has %Q; allowed are %Y"),
+        ({"files": ("/d/{run_date:day}",)}, "has no date"),
+        ({"window": "30"}, "window is '30'; it must be a number of days or weeks"),
+        ({"run_date": "1.11.2026"}, "run_date is '1.11.2026'; it must be a date such as"),
+        ({"run_time_zone": "Mars"}, "run_time_zone is 'Mars'"),
+        ({"window": "7d", "dates": ("2026-01-01", "2026-01-02")}, "dates are given too; drop one"),
+        ({"dates": ("2026-01-02", "2026-01-01")}, "it must be the first and last day"),
+    ],
+)
+def test_a_wrong_date_is_refused_with_its_field_and_value(settings, problem):
+    with pytest.raises(ValueError, match=problem):
+        PrepareOptions(**settings)
+
+
+def test_refusals_of_patterns_are_errors_of_the_user():
+    with pytest.raises(ConfigError):
+        check_pattern("/d/{date}.csv")

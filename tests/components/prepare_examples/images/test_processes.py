@@ -1,0 +1,71 @@
+"""Processes that decode images."""
+
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from components.prepare_examples.images.processes import forked, in_order
+from tests.support.processes.seen import is_running
+from tests.support.processes.waiting import wait_until
+
+KEY = "folder"
+
+
+def slow_for_some(number: int) -> tuple[int, int]:
+    """Return the number and the process."""
+    time.sleep(0.05 * (number % 3 == 0))
+    return number, os.getpid()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_results_have_the_order_of_the_items(count):
+    with forked(count, key=KEY):
+        found = list(in_order(slow_for_some, range(20), key=KEY))
+        others = list(in_order(slow_for_some, range(5), key="another folder"))
+    assert [number for number, _ in found] == list(range(20))
+    assert len({pid for _, pid in found}) == count
+    assert {pid for _, pid in others} == {os.getpid()}
+    assert multiprocessing.active_children() == []
+
+
+def test_items_are_taken_as_results_are_used():
+    taken = []
+    with forked(2, key=KEY):
+        results = in_order(slow_for_some, (taken.append(n) or n for n in range(100)), key=KEY)
+        next(results)
+    assert len(taken) < 10
+
+
+def raise_error(number: int) -> None:
+    raise FileNotFoundError(2, "no such file", f"{number}.png")
+
+
+def test_an_error_is_raised_and_the_processes_exit():
+    with pytest.raises(FileNotFoundError, match=r"0\.png"), forked(2, key=KEY):
+        list(in_order(raise_error, range(9), key=KEY))
+    assert multiprocessing.active_children() == []
+
+
+def work_until_killed(pids) -> None:
+    with forked(2, key=KEY):
+        pids.send([child.pid for child in multiprocessing.active_children()])
+        time.sleep(60)
+
+
+def test_processes_exit_when_their_parent_is_killed():
+    ours, theirs = multiprocessing.Pipe()
+    parent = multiprocessing.get_context("fork").Process(target=work_until_killed, args=(theirs,))
+    parent.start()
+    try:
+        assert ours.poll(30)
+        pids = ours.recv()
+        assert len(pids) == 2
+    finally:
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.join(30)
+    wait_until(lambda: not any(map(is_running, pids)), "the exit of the processes")
+    ours.close()
+    theirs.close()

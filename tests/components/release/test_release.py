@@ -1,0 +1,257 @@
+"""Canary and replay of a new version on the real service, with tiny prediction servers."""
+
+import json
+import time
+from contextlib import contextmanager
+
+import pytest
+from kfp.dsl import Metrics
+
+from components.endpoint.deployments import deploy, find_deployed, undeploy_idle
+from components.endpoint.ensure import ensure_endpoint
+from components.endpoint.request_log import LoggedRequest
+from components.errors import StepError
+from components.model_version.registry import set_default
+from components.predict.online_prediction import request_predictions
+from components.release import canary, release, replay
+from components.release.options import ReleaseOptions
+from components.release.release import put_in_service
+from components.vertex.api import EMULATOR_VARIABLE, connect
+from components.vertex.resource_name import ResourceName
+from tests.support.servers.http_server import Handler, serving
+from tests.support.servers.service import container_spec, running_service
+
+RIGHT = {"class": 0, "label": "a", "probabilities": [0.75, 0.25]}  # of the tiny server's `classes`
+GOLDEN = {"instances": [{"x": 1}], "predictions": [RIGHT], "labels": ["a"]}
+LOGGED = [
+    LoggedRequest(time="", deployed_model_id="1", instances=[number], predictions=[number])
+    for number in range(60)
+]
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory):
+    """Return a client of a service on which version 1 of `tiny` is served."""
+    root = tmp_path_factory.mktemp("release") / "vertex"
+    with running_service(root) as service, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(EMULATOR_VARIABLE, service.url.removeprefix("http://"))
+        _, project, _, location = service.parent.split("/")
+        api = connect(project, location)
+        first = upload(api, "classes")
+        deploy(api, ensure_endpoint(api, "tiny", run="r")["name"], first, machine="m")
+        yield api
+
+
+def upload(api, *words: str) -> ResourceName:
+    """Upload a version of `tiny`."""
+    parents = [one["name"] for one in api.list_resources("models")]
+    model = {"displayName": "tiny", "containerSpec": container_spec(*words)}
+    body = {"model": model, **({"parentModel": parents[0]} if parents else {})}
+    answer = api.wait(api.post(f"{api.parent}/models:upload", body), timeout_seconds=30)
+    return ResourceName.from_name(answer["model"]).with_version(answer["modelVersionId"])
+
+
+def endpoint_of(api) -> dict:
+    [endpoint] = api.list_resources("endpoints")
+    return endpoint
+
+
+def shares(api) -> dict[str, int]:
+    endpoint = endpoint_of(api)
+    split = endpoint["trafficSplit"]
+    return {one["modelVersionId"]: split.get(one["id"], 0) for one in endpoint["deployedModels"]}
+
+
+@contextmanager
+def deployed(api, *words: str):
+    """Deploy a new version for as long as the block lasts; version 1 has the traffic before."""
+    version = upload(api, *words)
+    name = endpoint_of(api)["name"]
+    first = version.with_version(1)
+    deploy(api, name, version, machine="m")
+    yield version
+    split = {find_deployed(endpoint_of(api), first): 100}
+    api.patch(f"{name}?updateMask=trafficSplit", {"trafficSplit": split})
+    undeploy_idle(api, name, keep=first)
+
+
+def put(api, version: ResourceName, tmp_path, prediction=RIGHT, /, **options) -> dict[str, float]:
+    """Put a version in service; return the measurements."""
+    path = tmp_path / "golden.json"
+    path.write_text(json.dumps({**GOLDEN, "predictions": [prediction]}))
+    metrics = Metrics(name="metrics", uri=str(tmp_path / "metrics.json"))
+    put_in_service(
+        api,
+        endpoint_of(api)["name"],
+        version,
+        options=ReleaseOptions(**options),
+        golden_path=str(path),
+        metrics=metrics,
+        table_path=str(tmp_path / "table.md"),
+    )
+    return metrics.metadata
+
+
+def test_without_options_all_traffic_moves_at_once(api, tmp_path):
+    with deployed(api, "classes") as version:
+        values = put(api, version, tmp_path)
+
+        assert shares(api) == {"1": 0, version.version: 100}
+    assert not {"num_canary_answers", "num_replayed"} & set(values)
+
+
+def test_a_canary_gets_a_share_and_then_all(api, tmp_path, monkeypatch):
+    seen = []
+    predict = canary.request_predictions
+
+    def recorded(*arguments):
+        seen.append(shares(api))
+        return predict(*arguments)
+
+    monkeypatch.setattr(canary, "request_predictions", recorded)
+    monkeypatch.setattr(canary, "PROBE_SECONDS", 0.02)
+    with deployed(api, "classes") as version:
+        began = time.monotonic()
+        values = put(api, version, tmp_path, canary_percent=40, canary_seconds=0.5)
+
+        assert time.monotonic() - began >= 0.5
+        assert seen[0] == seen[-1] == {"1": 60, version.version: 40}
+        assert shares(api) == {"1": 0, version.version: 100}
+    assert 0 < values["num_canary_answers"] <= len(seen)
+    assert values["num_canary_errors"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "golden", "problem"),
+    [
+        (("failing",), RIGHT, r"release\.max_error_rate=0\.01 allows: .*the model fails"),
+        (("classes",), {**RIGHT, "class": 1}, "class is 0 online, 1 offline"),
+    ],
+    ids=["errors", "other predictions"],
+)
+def test_a_canary_that_spends_its_budget_is_rolled_back(
+    api, tmp_path, monkeypatch, *, words, golden, problem
+):
+    monkeypatch.setattr(canary, "PROBE_SECONDS", 0.01)
+    with deployed(api, *words) as version:
+        began = time.monotonic()
+        with pytest.raises(StepError, match=problem):
+            put(api, version, tmp_path, golden, canary_percent=50, canary_seconds=60)
+
+        assert time.monotonic() - began < 30
+        assert shares(api) == {"1": 100, version.version: 0}
+
+
+def test_a_server_that_restarts_and_logged_errors_end_a_canary(api, tmp_path, monkeypatch):
+    options = ReleaseOptions(canary_percent=50, canary_seconds=0.1)
+    with deployed(api, "classes") as version:
+        endpoint = endpoint_of(api)
+        deployed_id = find_deployed(endpoint, version)
+        states = [{}, {deployed_id: {"state": "RESTARTING", "restarts": 0}}]
+        monkeypatch.setattr(canary, "server_states", lambda *_: states.pop(0))
+        with pytest.raises(StepError, match="server of the new version exited"):
+            canary.watch(api, endpoint["name"], version, GOLDEN, options=options)
+        monkeypatch.setattr(canary, "server_states", lambda *_: {})
+        failed = LoggedRequest(
+            time="", deployed_model_id=deployed_id, instances=[], predictions=[], status=500
+        )
+        monkeypatch.setattr(canary, "is_logging", lambda _: True)
+        monkeypatch.setattr(canary, "read_logged", lambda *_, last: [failed] * 3 + LOGGED)
+        with pytest.raises(StepError, match=r"3 of 3 requests failed.*status 500"):
+            canary.watch(api, endpoint["name"], version, GOLDEN, options=options)
+
+
+@pytest.fixture
+def replayed(monkeypatch):
+    """Replace the log, and the servers beside the step by one that answers `label(instance)`."""
+
+    def do(label, *, logged=LOGGED, slow_seconds: float = 0.0) -> None:
+        class Answering(Handler):
+            protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
+
+            def do_POST(self) -> None:
+                instances = json.loads(self.body())["instances"]
+                is_new = self.path == "/new"
+                time.sleep(slow_seconds * (1 + is_new))
+                labels = [label(one) if is_new else "a" for one in instances]
+                body = {"predictions": [{"label": one} for one in labels]}
+                self.respond(200, json.dumps(body).encode())
+
+        @contextmanager
+        def beside(uri):
+            with serving(Answering) as host:
+                yield f"http://{host}/{'old' if uri.endswith('/1') else 'new'}"
+
+        monkeypatch.setattr(replay, "serving", beside)
+        monkeypatch.setattr(replay, "is_logging", lambda _: True)
+        monkeypatch.setattr(replay, "read_logged", lambda *_, last: logged[:last])
+        monkeypatch.setattr(replay, "_folder_of", lambda _, version: f"/{version.version}")
+
+    return do
+
+
+def test_a_replay_without_differences_is_measured(api, tmp_path, replayed):
+    replayed(lambda _: "a")
+    with deployed(api, "classes") as version:
+        values = put(api, version, tmp_path, max_changed=0, max_slowdown=20)
+
+        assert shares(api)[version.version] == 100
+    assert (values["num_replayed"], values["num_changed"]) == (60, 0)
+
+
+def test_changed_answers_stop_a_version_before_it_gets_traffic(
+    api, tmp_path, replayed, monkeypatch
+):
+    replayed(lambda instance: "b" if instance == 7 else "a")
+    monkeypatch.setattr(release, "moved_traffic", None)
+    with deployed(api, "classes") as version:
+        with pytest.raises(StepError, match=r"replay of 60 .*: 1 of 60 answers changed"):
+            put(api, version, tmp_path, max_changed=0, max_slowdown=20)
+
+        assert shares(api) == {"1": 100, version.version: 0}
+
+
+def test_a_slow_version_is_stopped(api, tmp_path, replayed):
+    replayed(lambda _: "a", slow_seconds=0.01)
+    with (
+        deployed(api, "classes") as version,
+        pytest.raises(StepError, match=r"more than release\.max_slowdown=1\.25 allows"),
+    ):
+        put(api, version, tmp_path)
+
+
+def test_too_few_requests_or_none_are_not_replayed(api, tmp_path, replayed):
+    replayed(lambda _: "b", logged=LOGGED[:10])
+    with deployed(api, "classes") as version:
+        assert "num_replayed" not in put(api, version, tmp_path, max_changed=0)
+    replayed(lambda _: "b")
+    with deployed(api, "classes") as version:
+        assert "num_replayed" not in put(api, version, tmp_path, max_changed=0, replay=0)
+
+
+def test_a_version_that_cannot_be_served_beside_the_step_is_not_compared(
+    api, tmp_path, replayed, monkeypatch, caplog
+):
+    replayed(lambda _: "b")
+
+    @contextmanager
+    def failing(uri):
+        raise StepError("exited")
+        yield
+
+    monkeypatch.setattr(replay, "serving", failing)
+    with deployed(api, "classes") as version:
+        assert "num_replayed" not in put(api, version, tmp_path, max_changed=0)
+    assert "1 cannot be served here: exited" in caplog.text
+
+
+def test_the_previous_version_stays_deployed_if_asked(api):
+    with deployed(api, "classes") as second, deployed(api, "classes") as third:
+        name = endpoint_of(api)["name"]
+        for version in (second, third):
+            set_default(api, version)
+
+        undeploy_idle(api, name, keep=third.with_version(1), keep_previous=True)
+
+        assert shares(api) == {"1": 100, second.version: 0}
+        assert request_predictions(api, name, [{}]).model_version == "1"

@@ -1,0 +1,110 @@
+"""Judgement of replays, on latencies that were recorded while this machine was busy."""
+
+import random
+
+import pytest
+
+from components.release.evidence import is_above
+from components.release.options import ReleaseOptions
+from components.release.replay import Answer, is_changed, judge, measurements
+
+pytestmark = pytest.mark.fast
+
+DEFAULTS = ReleaseOptions()
+TRIALS = 100
+REQUESTS = 200
+# Milliseconds of requests to a prediction server on a busy machine; one in twenty is delayed.
+RECORDED_MS = [1.9, 2.0, 2.0, 2.1, 2.1, 2.2, 2.2, 2.3, 2.4, 2.4, 2.5, 2.6, 2.7, 2.9, 3.2, 3.6, 4.4]
+RECORDED_MS += [5.9, 8.8, 24.0]
+
+
+def trial(chance: random.Random, *, slowdown: float = 1.0, share_changed: float = 0.0):
+    """Return the pairs of a replay of as many requests as by default."""
+
+    def answer(label: str, factor: float) -> Answer:
+        milliseconds = factor * chance.choice(RECORDED_MS)
+        return Answer(predictions=[{"label": label}], milliseconds=milliseconds)
+
+    return [
+        (answer("b" if chance.random() < share_changed else "a", slowdown), answer("a", 1.0))
+        for _ in range(REQUESTS)
+    ]
+
+
+def num_stopped(options: ReleaseOptions = DEFAULTS, **candidate: float) -> int:
+    """Return in how many of 100 trials the candidate is stopped."""
+    chance = random.Random(1)
+    return sum(bool(judge(trial(chance, **candidate), options=options)) for _ in range(TRIALS))
+
+
+def test_a_candidate_that_is_twice_as_slow_is_stopped_in_99_of_100_trials():
+    assert num_stopped(slowdown=2.0) >= 99
+
+
+def test_a_candidate_with_changed_answers_is_stopped_in_99_of_100_trials():
+    assert num_stopped(ReleaseOptions(max_changed=0.0), share_changed=0.05) >= 99
+
+
+def test_a_limit_of_a_hundredth_stops_one_in_twenty_changed_answers_with_more_requests():
+    options = ReleaseOptions(max_changed=0.01)
+    chance = random.Random(1)
+    trials = [
+        [pair for _ in range(5) for pair in trial(chance, share_changed=0.05)] for _ in range(100)
+    ]
+    assert sum(bool(judge(pairs, options=options)) for pairs in trials) >= 99
+
+
+@pytest.mark.parametrize("max_changed", [None, 0.0, 0.01])
+def test_an_equal_candidate_is_stopped_in_at_most_5_of_100_trials(max_changed):
+    assert num_stopped(ReleaseOptions(max_changed=max_changed)) <= 5
+
+
+def test_changed_answers_are_only_counted_without_a_limit():
+    pairs = trial(random.Random(1), share_changed=1.0)
+
+    assert judge(pairs, options=ReleaseOptions()) == []
+    assert measurements(pairs, max_change=0.01)["num_changed"] == REQUESTS
+
+
+def test_errors_of_the_candidate_stop_it_but_not_those_of_both():
+    good = Answer(predictions=[{"label": "a"}], milliseconds=2.0)
+    bad = Answer(predictions=None, milliseconds=2.0, error="500: no")
+    options = ReleaseOptions()
+
+    assert judge([(good, good)] * 95 + [(bad, good)] * 5, options=options)
+    assert not judge([(good, good)] * 99 + [(bad, good)], options=options)
+    assert not judge([(good, good)] * 95 + [(bad, bad)] * 5, options=options)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "expected"),
+    [
+        ({"label": "a", "probabilities": [0.9]}, {"label": "a", "probabilities": [0.6]}, False),
+        ({"label": "a"}, {"label": "b"}, True),
+        ({"labels": ["a"]}, {"labels": ["a", "b"]}, True),
+        ({"value": 100.5}, {"value": 100.0}, False),
+        ({"value": 102.0}, {"value": 100.0}, True),
+        ({"price": None}, {"price": 1.0}, True),
+        ([1.0], [1.0, 2.0], True),
+        ({"value": float("nan")}, {"value": 1.0}, True),
+    ],
+)
+def test_answers_of_classes_and_numbers(new, old, expected):
+    assert is_changed(new, old, max_change=0.01) is expected
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "limit", "expected"),
+    [
+        (1, 200, 0.0, True),
+        (0, 200, 0.0, False),
+        (1, 200, 0.01, False),
+        (8, 200, 0.01, True),
+        (116, 200, 0.5, False),
+        (118, 200, 0.5, True),
+        (0, 0, 0.5, False),
+        (3, 3, 1.0, False),
+    ],
+)
+def test_evidence_is_beyond_chance(count, total, limit, expected):
+    assert is_above(count, total, limit=limit) is expected

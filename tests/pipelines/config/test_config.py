@@ -1,0 +1,264 @@
+"""Configuration of runs, `--set` and cluster files."""
+
+import json
+import re
+
+import pytest
+
+from components.plan_training.cluster_spec import ClusterSpec
+from components.plan_training.plan import trainer_args
+from pipelines.config.built_in import mnist
+from pipelines.config.cluster_files import read_cluster
+from pipelines.config.run_config import RunConfig
+from pipelines.config.settings import with_settings
+from pipelines.jobs.cluster_warnings import warn_of_local_limits, warn_of_restarts
+from pipelines.projects.runs import find_run
+from trainer.config.train_config import TrainConfig, parse_flags
+from trainer.errors import ConfigError
+
+pytestmark = pytest.mark.fast
+
+
+def test_an_unknown_workload_names_the_known_ones():
+    with pytest.raises(
+        ConfigError,
+        match=r"unknown workload 'mnits'; did you mean 'mnist'\? allowed are mnist, cifar10, taxi",
+    ):
+        find_run("mnits")
+
+
+def test_settings_reach_every_group():
+    config = with_settings(
+        mnist(),
+        [
+            "train.epochs=5",
+            "thresholds.accuracy=0.9",
+            "cluster.workers=3",
+            "model_name=digits",
+            "prepare.num_shards={train: 8}",
+            "release.canary_percent=10",
+            "release.max_changed=2e-2",
+            "prepare.files=/d/{run_date:%Y-%m}.csv",
+            "prepare.run_date=2026-11-01",
+            "trigger.new_files=true",
+            "trigger.cool_down=3d",
+        ],
+    )
+
+    assert config.train["epochs"] == 5
+    assert config.thresholds == {"accuracy": 0.9}
+    assert config.cluster.workers == 3
+    assert config.model_name == "digits"
+    assert json.loads(config.parameters()["release"]) == {"canary_percent": 10, "max_changed": 0.02}
+    assert RunConfig.from_parameters(config.parameters()) == config
+    assert json.loads(config.parameters()["prepare"]) == {
+        "num_shards": {"train": 8},
+        "files": "/d/{run_date:%Y-%m}.csv",
+        "run_date": "2026-11-01",
+    }
+    assert json.loads(config.parameters()["trigger"]) == {"new_files": True, "cool_down": "3d"}
+    assert "trigger" not in mnist().parameters(), "packages compiled before do not take it"
+    assert mnist().train["epochs"] == 3, "settings change a copy"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        pytest.param("train.epoch=5", r"unknown key 'train.epoch'.*train.epochs", id="typo"),
+        pytest.param("workload=taxi", "unknown key 'workload'", id="not-settable"),
+        pytest.param("train.epochs", "has no value", id="no-value"),
+        pytest.param("prepare.compression=zip", "allowed are gzip, none", id="prepare-choice"),
+        pytest.param("prepare.ratios=0.5", "ratios is 0.5.*numbers by name", id="prepare-type"),
+        pytest.param("prepare.files={a: 1}", "must be a list of texts", id="prepare-list"),
+        pytest.param("prepare.trust_files=true", "unknown key", id="prepare-apart"),
+        pytest.param("release.canary_percent=100", r"release\.canary_percent is 100", id="canary"),
+        pytest.param("release.canary=10", "unknown key 'release.canary'", id="release-key"),
+        pytest.param("trigger.new_file=true", "did you mean 'trigger.new_files'", id="trigger"),
+        pytest.param("trigger.drift=much", "trigger.drift is 'much'", id="trigger-type"),
+        pytest.param("cluster.workers=two", "workers is 'two'", id="wrong-type"),
+        pytest.param("cluster.strategy=single", "workers is 2.*has no worker", id="contradiction"),
+        pytest.param(
+            "thresholds.accuracy=high", "accuracy is 'high'.*a number", id="threshold-text"
+        ),
+        pytest.param("thresholds.=0.9", "unknown key 'thresholds.'.*loss", id="no-metric"),
+        pytest.param("thresholds.recall=0.9", "unknown key.*recall.*loss", id="not-its-metric"),
+        pytest.param("thresholds.loss.over=1", "unknown key.*loss.over", id="no-direction"),
+        pytest.param("thresholds.loss={over: 1}", "loss has no 'over'", id="no-direction-inside"),
+        pytest.param("train.batch_size=0", "--batch-size is 0.*at least 1", id="bad-flag"),
+        pytest.param("model_name=[a", "model_name", id="not-yaml"),
+        pytest.param('model_name=a" OR name="b', "model_name is .*without quotation", id="quote"),
+        pytest.param(f"endpoint_name={'a' * 129}", "endpoint_name is .*128", id="too-long"),
+        pytest.param("train.optimizer=amda", "did you mean 'adam'", id="optimizer"),
+        pytest.param("train.momentum=0.9", "adam has none", id="no-momentum"),
+        pytest.param("train.crosses=fare:company", "mnist has no such setting", id="not-its-own"),
+    ],
+)
+def test_a_wrong_setting_is_named(setting, message):
+    with pytest.raises(ConfigError, match=message):
+        with_settings(mnist(), [setting])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        pytest.param("train.learning_rate=1e-3", 0.001, id="no-dot"),
+        pytest.param("train.learning_rate=2E-2", 0.02, id="capital"),
+        pytest.param("train.learning_rate=.5", 0.5, id="no-zero"),
+        pytest.param("train.learning_rate=1", 1, id="whole"),
+        pytest.param("train.batch_size=1e3", 1000, id="whole-by-exponent"),
+        pytest.param("train.batch_size=0100", 100, id="not-octal"),
+        pytest.param("thresholds.accuracy=9e-1", 0.9, id="threshold"),
+        pytest.param("thresholds.loss=0.05", 0.05, id="threshold-of-another-metric"),
+        pytest.param("thresholds.loss.at_most=5e-2", None, id="threshold-with-a-direction"),
+        pytest.param("prepare.ratios={train: 9e-1, eval: 5e-2, test: 5e-2}", None, id="inside"),
+        pytest.param("max_examples=2e3", 2000, id="of-the-run"),
+        pytest.param("model_name=2026", "2026", id="text-of-digits"),
+        pytest.param("model_name=1e3", "1e3", id="text-like-a-number"),
+        pytest.param("model_name=yes", "yes", id="text-like-a-boolean"),
+        pytest.param("model_name='2026'", "2026", id="quoted"),
+        pytest.param("labels.team=7", "7", id="label"),
+        pytest.param("keep_endpoint=true", True, id="boolean"),
+        pytest.param("train.epochs=null", None, id="none"),
+    ],
+)
+def test_a_value_is_read_by_the_type_of_its_setting(setting, value):
+    config = with_settings(mnist(), [setting])
+
+    group, _, name = setting.partition("=")[0].rpartition(".")
+    if group == "thresholds.loss":
+        assert config.thresholds == {"accuracy": 0.985, "loss": {"at_most": 0.05}}
+        return
+    if group == "prepare":
+        assert config.prepare[name] == {"train": 0.9, "eval": 0.05, "test": 0.05}
+        return
+    found = getattr(config, group)[name] if group else getattr(config, name)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("setting", "meant"),
+    [
+        ("train.epoch=5", "train.epochs"),
+        ("train.learningrate=5", "train.learning_rate"),
+        ("cluster.worker=2", "cluster.workers"),
+        ("keep-endpoint=true", "keep_endpoint"),
+        ("threshold.accuracy=1", "thresholds.accuracy"),
+        ("thresholds.acuracy=1", "thresholds.accuracy"),
+        ("thresholds.Loss=1", "thresholds.loss"),
+        ("prepare.num_shard=1", "prepare.num_shards"),
+    ],
+)
+def test_a_mistyped_key_is_recognized(setting, meant):
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        with_settings(mnist(), [setting])
+
+
+def test_a_webhook_is_a_parameter_only_if_it_is_set():
+    """Packages compiled before the parameter existed can still run."""
+    assert "on_failure_url" not in mnist().parameters()
+    config = with_settings(mnist(), ["on_failure_url=https://hooks.example/x"])
+    assert config.parameters()["on_failure_url"] == "https://hooks.example/x"
+    assert "release" not in mnist().parameters()
+
+
+@pytest.mark.parametrize(
+    ("settings", "args"),
+    [
+        (["train.hidden_units=128,64"], ["--hidden-units=128,64"]),
+        (["train.hidden_units=[128, 64]"], ["--hidden-units=128,64"]),
+        (["train.hidden_units=64"], ["--hidden-units=64"]),
+        (["train.batch_norm=true", "train.crosses=none"], ["--batch-norm", "--crosses=none"]),
+        (
+            ["train.crosses=[payment_type:fare, fare:company]", "train.linear_optimizer=ftrl"],
+            ["--crosses=payment_type:fare,fare:company", "--linear-optimizer=ftrl"],
+        ),
+        (["train.schedule_steps=900"], ["--schedule-steps=900"]),
+    ],
+)
+def test_settings_of_the_model_become_flags_of_the_trainer(settings, args):
+    config = with_settings(find_run("taxi"), settings)
+    again = RunConfig.from_parameters(config.parameters())
+    flags = trainer_args({"workload": "taxi", "examples_dir": "-", **again.train})
+    assert set(args) <= set(flags)
+    assert parse_flags(flags) == TrainConfig(workload="taxi", examples_dir="-", **config.train)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_settings_that_need_each_other_come_in_any_order(reverse):
+    settings = ["train.optimizer=sgd", "train.momentum=0.5", "train.epochs=null", "train.steps=5"]
+    config = with_settings(mnist(), settings[::-1] if reverse else settings)
+    assert (config.train["momentum"], config.train["steps"]) == (0.5, 5)
+    with pytest.raises(ConfigError, match=r"^--set train\.momentum=2: "):
+        with_settings(mnist(), ["train.momentum=2", "train.optimizer=sgd"])
+
+
+def test_structures_travel_as_json_text():
+    parameters = mnist().parameters()
+
+    assert json.loads(parameters["train"]) == mnist().train
+    assert json.loads(parameters["cluster"])["workers"] == 2
+
+
+def test_shipped_cluster_files_are_valid(pytestconfig):
+    files = sorted((pytestconfig.rootpath / "configs" / "clusters").glob("*.yaml"))
+
+    assert files
+    for path in files:
+        read_cluster(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("workers: [", "is not YAML", id="not-yaml"),
+        pytest.param("- 1", "must hold keys", id="a-list"),
+        pytest.param("workers: 2", "workers is 2.*set it to 0", id="bad-shape"),
+    ],
+)
+def test_a_bad_cluster_file_is_named(tmp_path, text, message):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=message):
+        read_cluster(path)
+
+
+def test_a_missing_cluster_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read the cluster file .*nowhere\.yaml"):
+        read_cluster(tmp_path / "nowhere.yaml")
+
+
+def test_the_warnings_of_a_cluster_file_are_logged(tmp_path, caplog):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("trainingInput: {scaleTier: BASIC_GPU}\n")
+
+    cluster = read_cluster(path)
+    warn_of_local_limits(cluster)
+
+    assert (
+        "standard_gpu (8 vCPUs, 1 K80) is now n1-standard-8 with 1 NVIDIA_TESLA_T4" in caplog.text
+    )
+    assert re.search("1 NVIDIA_TESLA_T4 .*on this machine", caplog.text)
+
+
+def test_restarts_that_a_pipeline_cannot_forbid_are_logged(caplog):
+    warn_of_restarts(ClusterSpec())
+    assert caplog.text == ""
+    warn_of_restarts(ClusterSpec(restarts="never"))
+    assert re.search("restarts.*never.*jobs submit", caplog.text)
+
+
+def test_every_mistake_of_a_cluster_file_is_named(tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("workers: -1\nspot: maybe\n")
+
+    with pytest.raises(ConfigError, match=r"has 2 mistakes:\n  - workers is -1.*\n  - spot is"):
+        read_cluster(path)
+
+
+def test_a_setting_may_be_an_accelerator():
+    setting = "cluster.accelerator={type: NVIDIA_TESLA_T4, count: 2}"
+
+    assert str(with_settings(mnist(), [setting]).cluster.accelerator) == "2 NVIDIA_TESLA_T4"
+    with pytest.raises(ConfigError, match=r"accelerator\.count is 3"):
+        with_settings(mnist(), [setting.replace("2", "3")])

@@ -1,0 +1,38 @@
+"""The sample of real taxi trips, a file for each day."""
+
+import csv
+import datetime
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.raw_data.fetch import fetch
+
+CACHE = Path(__file__).resolve().parents[3] / ".trainyard" / "cache" / "taxi"
+
+
+def write_taxi_days(folder: Path, *, first: str, last: str) -> dict[str, int]:
+    """Write FOLDER/2015-06-01.csv and so on; return the number of trips of each day.
+
+    The trips are fetched into this repository's cache if they are not there.
+    """
+    try:
+        [path] = fetch("taxi", CACHE).values()
+    except (DataError, OSError) as error:
+        pytest.skip(f"the sample of taxi trips cannot be fetched: {error}")
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    days = defaultdict(list)
+    for row in rows:
+        seconds = int(row["trip_start_timestamp"])  # wall time in Chicago
+        day = datetime.datetime.fromtimestamp(seconds, datetime.UTC).date().isoformat()
+        if first <= day <= last:
+            days[day].append(row)
+    for day, found in days.items():
+        with (folder / f"{day}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(found)
+    return {day: len(found) for day, found in days.items()}

@@ -1,0 +1,26 @@
+"""Trials of workloads, as `trainyard check` makes them, in forks."""
+
+import json
+from pathlib import Path
+
+from pipelines.trial.findings import Finding
+from tests.support.processes.forks import EVERYTHING, forks_with
+from trainer.json_types import Json
+
+TIMEOUT_SECONDS = 90
+
+
+def try_folder(
+    folder: Path, data: Path, *, thresholds: Json | None = None, **train: object
+) -> dict[str, Finding]:
+    """Try a workload's folder with data; return the findings by name."""
+    log = folder.parent / "log"
+    log.unlink(missing_ok=True)
+    words = ["python", "-m", "pipelines.trial", str(folder), "--train", json.dumps(train)]
+    words += ["--prepare", json.dumps({"files": [str(data)]})]
+    words += ["--thresholds", json.dumps(thresholds or {})]
+    fork = forks_with(*EVERYTHING).start(words, log_path=log)
+    assert fork.wait(TIMEOUT_SECONDS) == 0, log.read_text()
+    lines = [line for line in log.read_text().splitlines() if line.startswith('{"name"')]
+    found = [Finding.from_json(json.loads(line)) for line in lines]
+    return {one.name: one for one in found}

@@ -1,0 +1,58 @@
+"""Fast JSON is as strict as strict_json."""
+
+import pytest
+
+from trainer.serving import strict_json
+from trainer.serving.http import bodies
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"NaN",
+        b"[-Infinity]",
+        b"[1e999]",
+        b"[" + b"9" * 400 + b".5]",
+        b'["\\ud800"]',
+        b'["\xed\xa0\x80"]',
+        b'"\xff"',
+        b'{"a": 1, "a": 1}',
+        b'{"a": 1, "b": [0, {"c": 1, "c": 2}]}',
+        b'[{"a": 1}, {"a": ":", "a": ":"}]',
+        b'{"a": [{"b": {"c": 1, "c": 2}}], "d": {"e": 3}}',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[1]]",
+    ],
+    ids=lambda text: text.decode("latin-1")[:20],
+)
+def test_the_same_texts_are_refused_with_the_same_message(text):
+    with pytest.raises(ValueError) as expected:  # noqa: PT011 - the other parser's
+        strict_json.parse(text)
+    with pytest.raises(ValueError) as found:  # noqa: PT011
+        bodies.parse_json(text)
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"1",
+        b"{}",
+        b'"a:b"',
+        b'{"a:b": [{"c": "12:30"}, {"c": ":"}]}',
+        b'{"instances": [{"a": 1, "b": {"b64": "eA=="}}, {"a": 2, "b": null}]}',
+        b'{"instances": [[[0, 1.5], [1e-999, -2]]], "key": {"c": {}}}',
+        b'["\\ud83d\\ude00", 9223372036854775807]',
+    ],
+)
+def test_other_texts_have_the_same_value(text):
+    assert bodies.parse_json(text) == strict_json.parse(text)
+
+
+def test_texts_without_colons_in_strings_need_one_parser(monkeypatch):
+    monkeypatch.setattr(strict_json, "parse", None)
+    assert bodies.parse_json(b'{"instances": [{"a": {"b": [0, {"c": 1}]}, "d": 2}]}')

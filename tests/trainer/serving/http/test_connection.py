@@ -1,0 +1,120 @@
+"""Connections: kept alive, limited in number, and never blocked by a client that does not read."""
+
+import threading
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from tests.trainer.serving.http.serving import TIMEOUT_SECONDS, Echo, post, read_all, running
+from trainer.serving.http.limits import Limits
+
+pytestmark = pytest.mark.fast
+LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ONE = post(b'{"instances": [1]}')
+
+
+class Blocked(Echo):
+    """Predicts after `proceed` is set."""
+
+    def __init__(self):
+        self.proceed = threading.Event()
+
+    def predict(self, instances):
+        assert self.proceed.wait(TIMEOUT_SECONDS)
+        return super().predict(instances)
+
+
+def wait_until(is_true):
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not is_true():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.005)
+
+
+def ask(connection, data=LIVE):
+    connection.sendall(data)
+    return connection.recv(65536)
+
+
+def test_beyond_the_limit_the_connection_that_was_idle_for_longest_is_closed():
+    with running(Limits(connections=2)) as server, ExitStack() as stack:
+        first = stack.enter_context(server.connect())
+        second = stack.enter_context(server.connect())
+        for connection in (first, second, first):
+            ask(connection)
+        third = stack.enter_context(server.connect())
+        assert ask(third).startswith(b"HTTP/1.1 200 ")
+        assert read_all(second) == b""
+        assert ask(first).startswith(b"HTTP/1.1 200 ")
+
+
+def test_many_connections_at_once_replace_as_many():
+    with running(Limits(connections=3)) as server, ExitStack() as stack:
+        found = [stack.enter_context(server.connect()) for _ in range(9)]
+        for connection in found[-3:]:
+            assert ask(connection).startswith(b"HTTP/1.1 200 ")
+        for connection in found[:-3]:
+            assert read_all(connection) == b""
+
+
+def test_beyond_the_limit_of_busy_connections_503_says_when_to_try_again():
+    predictor = Blocked()
+    with running(Limits(connections=2), predictor) as server, ExitStack() as stack:
+        busy = [stack.enter_context(server.connect()) for _ in range(2)]
+        for connection in busy:
+            connection.sendall(ONE)
+        wait_until(lambda: sum(one.is_busy for one in server.server.connections) == 2)
+        received = server.send(LIVE)
+        assert received.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nRetry-After: 1\r\n" in received
+        predictor.proceed.set()
+        for connection in busy:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_client_that_waits_for_permission_to_send_the_body_gets_it():
+    head, _, body = post(b'{"instances": [1]}', "Expect: 100-continue").partition(b"\r\n\r\n")
+    with running(Limits()) as server, server.connect() as connection:
+        assert ask(connection, head + b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert ask(connection, body).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [b"GET /livez HTTP/1.0\r\nHost: localhost\r\n\r\n", LIVE[:-2] + b"Connection: close\r\n\r\n"],
+)
+def test_a_connection_is_closed_if_the_client_wishes(request_):
+    with running(Limits()) as server, server.connect() as connection:
+        connection.sendall(request_)
+        assert b"\r\nConnection: close\r\n" in read_all(connection)
+
+
+def test_head_has_the_length_but_no_body():
+    with running(Limits()) as server:
+        received = server.send(LIVE.replace(b"GET", b"HEAD"))
+    assert b"\r\nContent-Length: 18\r\n" in received
+    assert received.endswith(b"\r\n\r\n")
+
+
+def test_a_client_that_does_not_read_is_ended_and_others_continue():
+    limits = Limits(write_seconds=0.5)
+    large = post(b'{"instances": [' + b",".join([b"1"] * 500_000) + b"]}")
+    with running(limits) as server, server.connect() as connection:
+        connection.settimeout(0.05)
+        sender = threading.Thread(target=_send, args=(connection, large * 40))
+        sender.start()
+        assert server.send(LIVE).startswith(b"HTTP/1.1 200 ")
+        wait_until(lambda: not server.server.connections)
+        sender.join(TIMEOUT_SECONDS)
+
+
+def _send(connection, data):
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[connection.send(view) :]
+        except TimeoutError:
+            continue
+        except OSError:
+            return

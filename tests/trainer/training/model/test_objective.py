@@ -1,0 +1,290 @@
+"""Losses and metrics of compiled models: sums over parts, weights, several outputs, errors."""
+
+import numpy as np
+import pytest
+
+from tests.trainer.support.tiny import NUM_INPUTS, Tiny, make_examples
+from trainer.errors import ConfigError
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.workloads.declarations.labels import Binary, Classes, Multilabel, Regression
+
+import_tensorflow()
+
+import keras  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from keras import layers, losses, metrics  # noqa: E402
+
+from trainer.training.model.flat_model import FlatModel  # noqa: E402
+from trainer.training.model.objective import Objective  # noqa: E402
+from trainer.training.results.evaluator import EvalStep  # noqa: E402
+
+pytestmark = pytest.mark.timeout(120)
+THREE, FLAGS = Classes(values=("a", "b", "c")), Multilabel(values=("a", "b", "c"))
+SPARSE = losses.SparseCategoricalCrossentropy(from_logits=True)
+COUNT = 12
+
+
+def make_model(units=3, *, activation=None, kind=keras.Model, names=()):
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((NUM_INPUTS,))
+    hidden = layers.Dense(4, "tanh", kernel_regularizer="l2")(inputs)
+    if names:
+        return kind(inputs, {name: layers.Dense(units, activation)(hidden) for name in names})
+    return kind(inputs, layers.Dense(units, activation)(hidden))
+
+
+def make_objective(label, model, *, weighted=False, num_parts=1):
+    objective = Objective(Tiny(label, weighted=weighted), FlatModel(model), batch_size=COUNT)
+    objective.check_parts(num_parts=num_parts)
+    return objective
+
+
+def contribute(objective, label, model, *, rows=slice(None), weighted=False):
+    """Return the (loss, sums) of some of COUNT examples."""
+    inputs, labels = make_examples(label, count=COUNT)
+    inputs, labels = inputs[rows], labels[rows]
+    flat = FlatModel(model)
+    call = flat(flat.read_weights(), flat.read_state(), inputs, seed=tf.constant([1, 2]))
+    weights = Tiny(label, weighted=weighted).example_weights({"x": inputs}, labels)
+    share = len(labels) / COUNT
+    return objective.contribute(call, tf.constant(labels), weights, share=share)
+
+
+def measure(label, model, *, weighted=False, num_unlabelled=0):
+    workload, flat = Tiny(label, weighted=weighted), FlatModel(model)
+    inputs, labels = make_examples(label, count=COUNT)
+    objective = Objective(workload, flat, batch_size=COUNT)
+    tables = [({"x": tf.constant(inputs)}, tf.constant(labels))]
+    if num_unlabelled:
+        missing = np.nan if isinstance(label, Regression) else -1
+        more = np.full(num_unlabelled, missing, labels.dtype)
+        others = {"x": tf.ones([num_unlabelled, NUM_INPUTS])}
+        tables.append((others, tf.constant(more)))
+        whole = {"x": tf.concat([others["x"], inputs[:2]], 0)}
+        tables = [(whole, tf.concat([more, labels[:2]], 0)), *tables[1:]]
+        tables.append(({"x": tf.constant(inputs[2:])}, tf.constant(labels[2:])))
+    step = EvalStep(workload, flat, objective, tables)
+    return step.measure(flat.read_weights(), flat.read_state())
+
+
+class LargestError(metrics.Metric):
+    """The largest error so far, which is no sum over examples."""
+
+    def __init__(self):
+        super().__init__(name="largest")
+        self.value = self.add_variable((), "zeros", name="value")
+
+    def update_state(self, truth, predicted, sample_weight=None):
+        del sample_weight
+        error = keras.ops.max(keras.ops.abs(truth - predicted))
+        self.value.assign(keras.ops.maximum(self.value, error))
+
+    def result(self):
+        return self.value
+
+
+class OwnLoss(keras.Model):
+    """Keras' documented way to a loss of the user's own, which also looks at the inputs."""
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        del sample_weight, training
+        return keras.ops.mean((y - y_pred) ** 2 * (1 + x[:, :1] ** 2)) + sum(self.losses)
+
+
+class OwnStep(keras.Model):
+    def train_step(self, data):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("reduction", "weighted"), [("sum", False), ("sum_over_batch_size", True)])
+def test_the_contributions_of_unequal_parts_add_up_to_that_of_the_batch(reduction, weighted):
+    model = make_model()
+    loss = losses.CategoricalCrossentropy(from_logits=True, reduction=reduction)
+    auc = metrics.AUC(multi_label=True, num_labels=3, from_logits=True)
+    model.compile("adam", loss, metrics=["accuracy", auc], weighted_metrics=["mae"])
+    objective = make_objective(THREE, model, weighted=weighted, num_parts=3)
+    parts = [slice(5), slice(5, 6), slice(6, None)]
+    whole, *some = (
+        contribute(objective, THREE, model, rows=rows, weighted=weighted)
+        for rows in [slice(None), *parts]
+    )
+    np.testing.assert_allclose(sum(loss for loss, _ in some), whole[0], rtol=1e-5)
+    total = np.sum([sums for _, sums in some], axis=0)
+    np.testing.assert_allclose(total, whole[1], rtol=1e-5)
+    assert objective.num_sums == len(total) > 1000
+    inputs, labels = make_examples(THREE, count=COUNT)
+    weights = 1 + np.abs(inputs[:, 0]) if weighted else None
+    expected = model.evaluate(
+        inputs, np.eye(3)[labels], sample_weight=weights, verbose=0, return_dict=True
+    )
+    measured = objective.metrics(total, num_examples=COUNT)
+    assert measured == pytest.approx(expected, rel=1e-4)
+    evaluated = measure(THREE, model, weighted=weighted)
+    assert {name: evaluated[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    assert len(expected) == 4
+
+
+@pytest.mark.parametrize(("label", "units"), [(THREE, 3), (Regression(), 1)])
+def test_examples_without_a_label_are_left_out_of_evaluations(caplog, label, units):
+    model = make_model(units)
+    model.compile("adam", SPARSE if label is THREE else "mse")
+    expected = measure(label, model)
+    assert measure(label, model, num_unlabelled=3) == pytest.approx(expected, rel=1e-5)
+    assert "6 examples of the eval split have no label" in caplog.text
+
+
+def test_a_metric_that_is_no_sum_is_measured_only_in_evaluation(caplog):
+    model = make_model(1)
+    model.compile("adam", "mse", metrics=[LargestError(), "mae"])
+    objective = make_objective(Regression(), model)
+    assert "only in evaluation: largest" in caplog.text
+    _, sums = contribute(objective, Regression(), model)
+    assert set(objective.metrics(sums.numpy(), num_examples=COUNT)) == {"loss", "mae"}
+    inputs, labels = make_examples(Regression(), count=COUNT)
+    largest = np.abs(labels - model.predict(inputs, verbose=0)[:, 0]).max()
+    assert measure(Regression(), model)["largest"] == pytest.approx(largest, rel=1e-5)
+
+
+def test_a_loss_that_is_no_sum_needs_one_device():
+    def spread(truth, predicted):
+        return keras.ops.std(truth - predicted)
+
+    model = make_model(1)
+    model.compile("adam", spread)
+    contribute(make_objective(Regression(), model), Regression(), model)
+    with pytest.raises(ConfigError, match=r"spread.*2 devices.*--micro-batches"):
+        make_objective(Regression(), model, num_parts=2)
+
+
+def test_a_mean_over_weights_needs_one_device_only_with_weights():
+    model = make_model(1)
+    model.compile("adam", losses.MeanSquaredError(reduction="mean_with_sample_weight"))
+    make_objective(Regression(), model, num_parts=2)
+    with pytest.raises(ConfigError, match=r"2 devices"):
+        make_objective(Regression(), model, weighted=True, num_parts=2)
+
+
+def test_outputs_have_losses_and_weights_of_their_own():
+    model = make_model(1, names=("label", "other"))
+    loss = {"label": losses.Huber(), "other": "mae"}
+    model.compile("adam", loss, loss_weights={"label": 2.0, "other": 0.5}, metrics={"label": "mse"})
+    objective = make_objective(Regression(), model)
+    _, sums = contribute(objective, Regression(), model)
+    inputs, labels = make_examples(Regression(), count=COUNT)
+    targets = {"label": labels[:, None], "other": labels[:, None]}
+    expected = model.evaluate(inputs, targets, verbose=0, return_dict=True)
+    assert objective.metrics(sums.numpy(), num_examples=COUNT) == pytest.approx(expected, rel=1e-4)
+    assert {"loss", "label_loss", "other_loss", "label_mse"} == set(expected)
+
+
+def test_an_overridden_compute_loss_is_called():
+    model = make_model(1, kind=OwnLoss)
+    model.compile("adam", metrics=["mae"])
+    objective = make_objective(Regression(), model, num_parts=2)
+    loss, _ = contribute(objective, Regression(), model)
+    inputs, labels = make_examples(Regression(), count=COUNT)
+    errors = (labels[:, None] - model.predict(inputs, verbose=0)) ** 2
+    penalty = float(sum(model.losses))
+    expected = np.mean(errors * (1 + inputs[:, :1] ** 2)) + penalty
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("label", "units", "expected"),
+    [
+        (THREE, 3, {"loss", "accuracy"}),
+        (Binary(), 1, {"loss", "accuracy", "auc"}),
+        (Binary(), 2, {"loss", "accuracy", "auc"}),
+        (FLAGS, 3, {"loss", "accuracy", "auc", "f1"}),
+        (Regression(), 1, {"loss", "mae", "rmse", "r2"}),
+    ],
+    ids=["classes", "binary-1", "binary-2", "multilabel", "regression"],
+)
+def test_the_kind_of_label_decides_what_is_not_compiled(label, units, expected):
+    model = make_model(units)
+    evaluated = measure(label, model)
+    assert set(evaluated) == expected
+    objective = make_objective(label, model)
+    loss, sums = contribute(objective, label, model)
+    measured = objective.metrics(sums.numpy(), num_examples=COUNT)
+    assert measured["loss"] == pytest.approx(float(loss))
+    for name in set(measured) - {"loss"}:
+        assert measured[name] == pytest.approx(evaluated[name], rel=1e-4)
+    data_loss = float(loss - sum(model.losses))
+    assert evaluated["loss"] == pytest.approx(
+        data_loss if isinstance(label, Classes | Binary) else float(loss), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "metric", "is_lower_better"),
+    [
+        ("loss", "loss", True),
+        ("accuracy", "accuracy", False),
+        ("mae", "mae", True),
+        ("top", "top", False),
+        ("own:max", "own", False),
+    ],
+)
+def test_any_metric_decides_which_checkpoint_is_best(setting, metric, is_lower_better):
+    def own(truth, predicted):
+        return keras.ops.mean(truth * predicted, axis=-1)
+
+    model = make_model()
+    top = metrics.TopKCategoricalAccuracy(k=2, name="top")
+    model.compile(
+        "adam", losses.CategoricalCrossentropy(from_logits=True), metrics=[top, own, "mae"]
+    )
+    objective = make_objective(THREE, model)
+    criterion = objective.criterion(setting)
+    assert (criterion.metric, criterion.is_lower_better) == (metric, is_lower_better)
+    with pytest.raises(ConfigError, match=r"--best-metric.*own:max"):
+        objective.criterion("own")
+    with pytest.raises(ConfigError, match=r"--best-metric: 'acuracy'.*accuracy"):
+        objective.criterion("acuracy")
+
+
+@pytest.mark.parametrize(
+    ("label", "make", "compile_", "message"),
+    [
+        (THREE, lambda: make_model(2), {"loss": SPARSE}, r"\[batch, 2\].*Classes.*\[batch, 3\]"),
+        (Regression(), lambda: make_model(2), {}, r"\[batch, 2\].*\[batch, 1\].*Dense\(1\)"),
+        (
+            FLAGS,
+            make_model,
+            {"loss": SPARSE},
+            r"sparse_categorical.*does not fit .*Multilabel.*\[batch, 3\]",
+        ),
+        (
+            THREE,
+            make_model,
+            {"loss": SPARSE, "metrics": [metrics.F1Score()]},
+            r"metric.*class numbers.*sparse_categorical",
+        ),
+        (
+            THREE,
+            make_model,
+            {"loss": losses.CategoricalCrossentropy(reduction=None)},
+            r"categorical_crossentropy is not one number.*sum_over_batch_size",
+        ),
+        (
+            Regression(),
+            lambda: make_model(1, kind=OwnStep),
+            {"loss": "mse"},
+            r"OwnStep.train_step.*compute_loss",
+        ),
+        (
+            Regression(),
+            lambda: make_model(1, names=("one", "two")),
+            {"loss": "mse"},
+            r"outputs one, two.*'label'",
+        ),
+    ],
+    ids=["classes", "value", "sparse", "metric", "reduction", "step", "outputs"],
+)
+def test_what_does_not_fit_is_named_before_training(label, make, compile_, message):
+    model = make()
+    if compile_:
+        model.compile(optimizer="adam", **compile_)
+    with pytest.raises(ConfigError, match=message):
+        make_objective(label, model)

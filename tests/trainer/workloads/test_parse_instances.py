@@ -1,0 +1,106 @@
+"""Instances of a batch are read column by column, with the same result as one by one."""
+
+import numpy as np
+import pytest
+
+from trainer.errors import InstanceError
+from trainer.workloads import Category, Number, Regression, Table, Timestamp, load_workload
+from trainer.workloads.base import Workload
+from trainer.workloads.encoding import storage
+from trainer.workloads.encoding.images import parse_image
+
+pytestmark = pytest.mark.fast
+
+TABLE = Table(
+    [
+        Number("age"),
+        Number("vector", length=2),
+        Category("plan", min_count=1),
+        Category("rooms", low=-2, high=5),
+        Timestamp("at", parts=("month",)),
+    ],
+    label=Regression("y"),
+    name="t",
+)
+ROWS = [
+    {"age": 1, "vector": [1, 2.5], "plan": "é", "rooms": -2, "at": 0},
+    {"age": 2.5, "plan": None, "key": 3},
+    {},
+]
+
+
+def test_a_batch_is_as_each_alone():
+    expected = Workload.parse_instances(TABLE, ROWS)
+    found = TABLE.parse_instances(ROWS)
+    assert found.keys() == expected.keys()
+    for name, column in found.items():
+        assert column.dtype == expected[name].dtype
+        np.testing.assert_array_equal(column, expected[name])
+
+
+def test_a_plain_batch_is_not_read_one_by_one(monkeypatch):
+    monkeypatch.setattr(storage, "_parse_one", None)
+    table = Table([Number("age"), Category("plan"), Category("rooms", low=0, high=5)],
+                  label=Regression("y"), name="t")  # fmt: skip
+    assert table.parse_instances(ROWS[1:2])["age"].tolist() == [2.5]
+
+
+@pytest.mark.parametrize(
+    ("instance", "message"),
+    [
+        ({"age": "1"}, "age is '1'"),
+        ({"age": True}, "age is True"),
+        ({"age": float("nan")}, "age is nan"),
+        ({"plan": 5}, "plan is 5"),
+        ({"rooms": 6}, "rooms is 6; it must be a whole number from -2 to 5"),
+        ({"rooms": 0.5}, r"rooms is 0\.5"),
+        ({"vector": [1]}, "vector has 1 numbers"),
+        ({"height": 1}, "unknown field 'height'"),
+        ([1], "it must be an object"),
+    ],
+    ids=str,
+)
+def test_an_invalid_instance_of_a_batch_is_named(instance, message):
+    with pytest.raises(InstanceError, match=f"^instance 1: {message}"):
+        TABLE.parse_instances([ROWS[0], instance])
+
+
+@pytest.mark.parametrize("rooms", [2.0, 5.0])
+def test_whole_numbers_may_be_written_as_floats(rooms):
+    assert TABLE.parse_instances([{"rooms": rooms}])["rooms"].tolist() == [int(rooms)]
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3)])
+def test_an_image_of_integers_is_as_one_of_floats(shape):
+    image = np.random.default_rng(1).integers(0, 256, shape)
+    for sent in (image, image.ravel()):
+        found = parse_image(sent.tolist(), shape, bytes)
+        np.testing.assert_array_equal(found, image)
+        assert found.dtype == np.uint8
+        general = parse_image(sent.astype(float).tolist(), shape, bytes)
+        np.testing.assert_array_equal(found, general)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        [[1, 2], [3]],
+        [1, 2, 3],
+        [[1, 2], 3],
+        [[True, False], [True, True]],
+        [[256, 0], [0, 0]],
+        [[-1, 0], [0, 0]],
+        [[[1], [2]], [[3], [4]]],
+        ["ab", "cd"],
+        [],
+    ],
+    ids=str,
+)
+def test_another_image_is_invalid(image):
+    with pytest.raises(ValueError, match="image has"):
+        parse_image(image, (2, 2), bytes)
+
+
+def test_instances_of_images_are_stacked():
+    images = load_workload("mnist").parse_instances([[0] * 784, {"image": [[1] * 28] * 28}])
+    assert images["image"].shape == (2, 28, 28)

@@ -1,0 +1,1 @@
+"""The prediction server: HTTP connections, routes, and batches of concurrent requests."""

@@ -1,0 +1,184 @@
+"""Routes of the prediction server."""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from trainer.errors import InstanceError
+from trainer.serving.http import metrics, open_inference
+from trainer.serving.http.batching import Batcher, Job
+from trainer.serving.http.bodies import parse_instances
+from trainer.serving.http.limits import Limits
+from trainer.serving.http.messages import (
+    Request,
+    RequestError,
+    Response,
+    error_response,
+    json_response,
+)
+
+logger = logging.getLogger(__name__)
+
+METRICS_ROUTE, LIVENESS_ROUTE = "/metrics", "/livez"
+_LOOPBACK_HEADER = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]+)?")
+
+Respond = Callable[[Response], None]
+
+
+class PredictionApp:
+    """Responds to requests; without `batcher`, until the model is loaded, with 503.
+
+    `write_log` is called with a line of JSON for each request.
+    """
+
+    def __init__(
+        self,
+        *,
+        health_route: str,
+        predict_route: str,
+        limits: Limits,
+        is_loopback: bool,
+        write_log: Callable[[str], None] | None = None,
+    ):
+        self.metrics = metrics.Metrics()
+        self.batcher: Batcher | None = None
+        self.is_draining = False
+        self._limits, self._is_loopback, self._write_log = limits, is_loopback, write_log
+        self._predict_route = predict_route
+        self._routes: dict[str, tuple[str, Callable[[], Response]]] = {
+            LIVENESS_ROUTE: ("GET", lambda: json_response({"status": "alive"})),
+            METRICS_ROUTE: ("GET", self._metrics),
+            health_route: ("GET", self._health),
+        }
+
+    def handle(self, request: Request, respond: Respond) -> None:
+        """Respond to a request, a prediction's later."""
+
+        def finish(response: Response) -> None:
+            self._record(request, response)
+            respond(response)
+
+        try:
+            if self._is_loopback:
+                _reject_web_pages(request)
+            if request.path == self._predict_route:
+                _check_method(request, "POST")
+                self._predict(request, finish)
+                return
+            if request.path not in self._routes:
+                routes = f"{self._predict_route} or {' or '.join(self._routes)}"
+                raise RequestError(404, f"there is no route {request.path}; use {routes}")
+            method, handler = self._routes[request.path]
+            _check_method(request, method)
+            finish(handler())
+        except RequestError as error:
+            finish(error_response(error))
+        except Exception:
+            logger.exception("unexpected error in a request")
+            finish(error_response(_internal_error()))
+
+    def _health(self) -> Response:
+        if self.is_draining:
+            raise RequestError(503, "shutting down")
+        self._require_ready()
+        return json_response({"status": "ready"})
+
+    def _metrics(self) -> Response:
+        gauges = {
+            "serving_ready": ("1 once the model is loaded.", float(self.batcher is not None)),
+            "serving_queued_requests": (
+                "Requests that wait for the model.",
+                self.batcher.num_queued if self.batcher else 0,
+            ),
+        }
+        body = self.metrics.text(gauges).encode()
+        return Response(body=body, content_type=metrics.CONTENT_TYPE)
+
+    def _predict(self, request: Request, finish: Respond) -> None:
+        if request.num_body_bytes > self._limits.body_bytes:
+            raise RequestError(
+                413,
+                f"the body has {request.num_body_bytes} bytes; the limit is "
+                f"{self._limits.body_bytes}",
+            )
+        batcher = self._require_ready()
+        head_size = open_inference.find_head_size(request)
+        content: list[Any] | open_inference.TensorRequest
+        if head_size is None:
+            form, content = "instances", parse_instances(request.body)
+            num_instances = len(content)
+        else:
+            form, content = "tensors", open_inference.parse_request(request.body, head_size)
+            num_instances = content.num_rows
+
+        def deliver(job: Job) -> None:
+            response = job.result if job.error is None else _response_to(job.error)
+            response.num_instances = num_instances
+            self.metrics.seconds.observe(time.monotonic() - request.began)
+            finish(response)
+
+        batcher.submit(
+            Job(
+                request=request,
+                form=form,
+                content=content,
+                num_instances=num_instances,
+                num_bytes=len(request.body),
+                deliver=deliver,
+            )
+        )
+
+    def _require_ready(self) -> Batcher:
+        if self.batcher is None:
+            raise RequestError(503, "the model is loading; try again later")
+        return self.batcher
+
+    def _record(self, request: Request, response: Response) -> None:
+        is_known = request.path == self._predict_route or request.path in self._routes
+        self.metrics.count(request.path if is_known else "", response.status)
+        if self._write_log is not None:
+            line = {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "method": request.method,
+                "path": request.path,
+                "status": response.status,
+                "milliseconds": round(1000 * (time.monotonic() - request.began), 3),
+                "request_bytes": request.num_body_bytes,
+                "response_bytes": len(response.body),
+                "instances": response.num_instances,
+            }
+            self._write_log(json.dumps(line))
+
+
+def _check_method(request: Request, method: str) -> None:
+    if request.method != method and (request.method, method) != ("HEAD", "GET"):
+        raise RequestError(405, f"{request.path} accepts {method}, not {request.method}")
+
+
+def _reject_web_pages(request: Request) -> None:
+    """Raise 403 for a web page's request, which has another origin or its own host name.
+
+    Only for a server on the loopback address: other servers may have any host name.
+    """
+    host, origin = request.header("host"), request.header("origin")
+    if not _LOOPBACK_HEADER.fullmatch(host):
+        raise RequestError(403, f'host "{host}" is not allowed; use 127.0.0.1 or localhost')
+    if origin not in ("", f"http://{host}"):
+        raise RequestError(403, f'requests from web pages of "{origin}" are not allowed')
+
+
+def _response_to(error: Exception) -> Response:
+    if isinstance(error, InstanceError):
+        error = RequestError(400, str(error))
+    if not isinstance(error, RequestError):
+        logger.error("unexpected error in a prediction", exc_info=error)
+        error = _internal_error()
+    return error_response(error)
+
+
+def _internal_error() -> RequestError:
+    return RequestError(500, "internal error; see the server's log")

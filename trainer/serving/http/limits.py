@@ -1,0 +1,38 @@
+"""Limits of the prediction server."""
+
+from dataclasses import dataclass
+
+# Vertex AI's limit for a prediction request.
+MAX_BODY_BYTES = 1_500_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits that keep one client from exhausting the server.
+
+    Attributes:
+        body_bytes: of a request; a larger one gets 413.
+        read_bytes: up to this size a body that is too large is read, and the connection kept.
+        head_bytes: of a request's first line and headers, beside the first packet.
+        read_seconds: from a request's first byte to its last; then it gets 408.
+        idle_seconds: without a request; then the connection is closed.
+        write_seconds: in which a client must read a response.
+        linger_seconds: after a connection's last response, for the client to close it.
+        connections: at once; a further one replaces the one that has been idle for longest.
+        queued_requests, queued_bytes: that wait for the model; a further one gets 503.
+        queued_seconds: that a request may wait for the model; then it gets 504.
+        batch_instances: of the requests that are predicted in one call; one request may have more.
+    """
+
+    body_bytes: int = MAX_BODY_BYTES
+    read_bytes: int = 10 * MAX_BODY_BYTES
+    head_bytes: int = 65_536
+    read_seconds: float = 60.0
+    idle_seconds: float = 120.0
+    write_seconds: float = 60.0
+    linger_seconds: float = 5.0
+    connections: int = 500
+    queued_requests: int = 512
+    queued_bytes: int = 64_000_000
+    queued_seconds: float = 60.0
+    batch_instances: int = 128

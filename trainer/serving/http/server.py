@@ -1,0 +1,96 @@
+"""A server that completes every accepted request before it stops."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import Any
+
+from trainer.serving.http.connection import Connection
+from trainer.serving.http.limits import Limits
+from trainer.serving.http.messages import Request, Response
+
+_BACKLOG = 1024
+_SWEEP_SECONDS = 0.5
+# A connection that was idle for this long has no request in flight.
+_QUIET_SECONDS = 0.2
+_POLL_SECONDS = 0.02
+
+Respond = Callable[[Response], None]
+
+
+class Server:
+    """Connections at one address; `app.handle` responds to their requests, at once or later."""
+
+    def __init__(self, app: Any, limits: Limits):
+        self.connections: set[Connection] = set()
+        self.is_draining = False
+        self.date = b""
+        self.now = time.monotonic
+        self._app, self._limits = app, limits
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, listener: socket.socket) -> None:
+        """Accept connections of a bound socket."""
+        loop = asyncio.get_running_loop()
+        self._listener = listener
+        self._server = await loop.create_server(self._connect, sock=listener, backlog=_BACKLOG)
+        self._sweep()
+
+    async def drain(self, *, timeout_seconds: float) -> None:
+        """Stop listening, complete all requests, and return when every connection is idle."""
+        began = self.now()
+        self.is_draining = True
+        await self._stop_listening()
+        while self.now() < began + timeout_seconds and self._is_busy(began):
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def handle(self, request: Request, respond: Respond) -> None:
+        """Let the application respond to a request."""
+        self._app.handle(request, respond)
+
+    def count_refusal(self, status: int) -> None:
+        """Count a request that the application does not see."""
+        self._app.metrics.count("", status)
+
+    def admit(self, connection: Connection) -> None:
+        """Add a connection; beyond the limit it replaces an idle one, or is refused."""
+        self.connections.add(connection)
+        if len(self.connections) <= self._limits.connections:
+            return
+        idle = [one for one in self.connections if one is not connection and not one.is_busy]
+        if idle:
+            min(idle, key=lambda one: one.last_active).close()
+        else:
+            connection.refuse(503, f"all {self._limits.connections} connections are busy")
+
+    def _connect(self) -> Connection:
+        return Connection(self, self._limits)
+
+    def _sweep(self) -> None:
+        """Close connections whose time has passed, again and again."""
+        self.date = formatdate(usegmt=True).encode()
+        now = self.now()
+        for connection in [one for one in self.connections if one.deadline <= now]:
+            connection.expire()
+        asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _is_busy(self, began: float) -> bool:
+        quiet_since = self.now() - _QUIET_SECONDS
+        return began > quiet_since or any(
+            one.is_busy or one.last_active > quiet_since for one in self.connections
+        )
+
+    async def _stop_listening(self) -> None:
+        """Accept the connections in the backlog, which the kernel would reset; then close."""
+        loop = asyncio.get_running_loop()
+        assert self._server is not None
+        while True:
+            try:
+                accepted, _ = self._listener.accept()
+            except BlockingIOError:
+                break
+            accepted.setblocking(False)
+            await loop.connect_accepted_socket(self._connect, accepted)
+        self._server.close()

@@ -1,0 +1,204 @@
+"""Metrics as functions of how often each example is drawn, to resample a test split quickly.
+
+Whatever does not depend on the draw, above all the order of the scores, is computed once: 1,000
+draws of 100,000 examples take about a second (`python -m benchmarks.bootstrap`). Sums of products
+are those of np.einsum: BLAS would divide each of them over threads, which wait for each other.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainer.serving.class_metrics import LEAST_LIKELIHOOD, average_precision
+from trainer.serving.evaluate import LIKELY, LOWER_IS_BETTER
+from trainer.workloads.declarations.labels import Label, Multilabel, Regression
+
+# A metric of a draw: whole numbers [examples], how often each one is drawn; best uint8, which stay
+# in the processor's cache. NaN if it is not defined. Not for use by several threads.
+Statistic = Callable[[np.ndarray], float]
+Build = Callable[[np.ndarray, np.ndarray], Statistic]
+
+_TWO_CLASSES = 2
+
+
+def statistic(metric: str, predictions: np.ndarray, labels: np.ndarray, label: Label) -> Statistic:
+    """Return a metric of `comparable` as a function of a draw.
+
+    `predictions` are values [examples] for Regression, else probabilities [examples, labels];
+    `labels` are as Workload.parse returns them.
+    """
+    num_classes = 0 if predictions.ndim == 1 else predictions.shape[1]
+    return _builders(label, num_classes)[metric](predictions, labels)
+
+
+def comparable(label: Label, num_classes: int) -> tuple[str, ...]:
+    """Return the metrics by which models are compared; the first one is the default."""
+    return tuple(_builders(label, num_classes))
+
+
+def comparable_metrics() -> tuple[str, ...]:
+    """Return the metrics by which models of any label are compared."""
+    kinds = [_TWO_CLASS, _CLASSES, _SEVERAL, _NUMBER]
+    return tuple(dict.fromkeys(name for kind in kinds for name in kind))
+
+
+def gain(metric: str, candidate: Any, other: Any) -> Any:
+    """Return by how much a metric is better than another one: negative if it is worse."""
+    return other - candidate if metric in LOWER_IS_BETTER else candidate - other
+
+
+def _builders(label: Label, num_classes: int) -> dict[str, Build]:
+    if isinstance(label, Regression):
+        return _NUMBER
+    if isinstance(label, Multilabel):
+        return _SEVERAL
+    return _TWO_CLASS if num_classes == _TWO_CLASSES else _CLASSES
+
+
+def _mean(values: np.ndarray) -> Statistic:
+    exact = values.astype(np.float64)
+    return lambda counts: float(np.einsum("i,i", counts, exact) / counts.sum())
+
+
+def _accuracy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    return _mean(probabilities.argmax(axis=1) == labels)
+
+
+def _cross_entropy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    likelihoods = probabilities[np.arange(len(labels)), labels].astype(np.float64)
+    return _mean(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)))
+
+
+def _brier(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    return _mean((probabilities[:, 1].astype(np.float64) - labels) ** 2)
+
+
+def _area(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    return area_statistic(probabilities[:, 1], labels == 1)
+
+
+def area_statistic(scores: np.ndarray, is_true: np.ndarray) -> Statistic:
+    """Return the area under the ROC curve as a function of a draw; ties count half."""
+    positives, negatives = np.flatnonzero(is_true), np.flatnonzero(~is_true)
+    negatives = negatives[scores[negatives].argsort(kind="stable")]
+    ordered = scores[negatives]
+    below = ordered.searchsorted(scores[positives], side="left")
+    not_above = ordered.searchsorted(scores[positives], side="right")
+    has_ties = bool((below != not_above).any())
+    cumulated = np.zeros(len(negatives) + 1, np.int64)
+
+    def area(counts: np.ndarray) -> float:
+        np.cumsum(counts[negatives], out=cumulated[1:])
+        drawn = counts[positives]
+        pairs = int(drawn.sum()) * int(cumulated[-1])
+        if not pairs:
+            return float("nan")
+        wins = np.einsum("i,i", drawn, cumulated[below])
+        if has_ties:
+            wins = (wins + np.einsum("i,i", drawn, cumulated[not_above])) / 2
+        return float(wins / pairs)
+
+    return area
+
+
+def _precision(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    return average_precision(probabilities[:, 1], labels == 1)
+
+
+def _macro_f1(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    size, predicted = probabilities.shape[1], probabilities.argmax(axis=1)
+    hits = predicted == labels
+
+    def score(counts: np.ndarray) -> float:
+        both = np.bincount(predicted, counts, size) + np.bincount(labels, counts, size)
+        found = 2 * np.bincount(labels[hits], counts[hits], size)
+        return float((found[both > 0] / both[both > 0]).mean())
+
+    return score
+
+
+def _several_f1(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    predicted, truth = probabilities >= LIKELY, labels >= LIKELY
+    hits, both = (predicted & truth).astype(float), predicted.astype(float) + truth
+
+    def score(counts: np.ndarray) -> float:
+        found, of = (np.einsum("i,ij->j", counts, one) for one in (hits, both))
+        return float((2 * found / np.maximum(of, 1)).mean())
+
+    return score
+
+
+def _several_area(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    areas = [
+        area_statistic(scores, truth)
+        for scores, truth in zip(probabilities.T, (labels >= LIKELY).T, strict=True)
+        if 0 < truth.sum() < len(truth)
+    ]
+
+    def mean(counts: np.ndarray) -> float:
+        found = np.array([area(counts) for area in areas])
+        known = found[np.isfinite(found)]
+        return float(known.mean()) if len(known) else float("nan")
+
+    return mean
+
+
+def _several_accuracy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    return _mean(((probabilities >= LIKELY) == (labels >= LIKELY)).mean(axis=1))
+
+
+def _several_entropy(probabilities: np.ndarray, labels: np.ndarray) -> Statistic:
+    likelihoods = np.where(labels >= LIKELY, probabilities, 1 - probabilities).astype(np.float64)
+    return _mean(-np.log(np.maximum(likelihoods, LEAST_LIKELIHOOD)).mean(axis=1))
+
+
+def _absolute_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
+    return _mean(np.abs(_errors(predictions, labels)))
+
+
+def _square_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
+    return _mean(_errors(predictions, labels) ** 2)
+
+
+def _root_square_error(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
+    mean = _square_error(predictions, labels)
+    return lambda counts: float(np.sqrt(mean(counts)))
+
+
+def _determination(predictions: np.ndarray, labels: np.ndarray) -> Statistic:
+    truth = labels.astype(np.float64)
+    squares, error = _mean(truth**2), _square_error(predictions, labels)
+    mean = _mean(truth)
+
+    def value(counts: np.ndarray) -> float:
+        spread = squares(counts) - mean(counts) ** 2
+        return 1 - error(counts) / spread if spread > 0 else float("nan")
+
+    return value
+
+
+def _errors(predictions: np.ndarray, labels: np.ndarray) -> Any:
+    return predictions.astype(np.float64) - labels.astype(np.float64)
+
+
+_TWO_CLASS: dict[str, Build] = {
+    "auc": _area,
+    "accuracy": _accuracy,
+    "loss": _cross_entropy,
+    "pr_auc": _precision,
+    "brier": _brier,
+}
+_CLASSES: dict[str, Build] = {"accuracy": _accuracy, "loss": _cross_entropy, "f1": _macro_f1}
+_SEVERAL: dict[str, Build] = {
+    "f1": _several_f1,
+    "accuracy": _several_accuracy,
+    "auc": _several_area,
+    "loss": _several_entropy,
+}
+_NUMBER: dict[str, Build] = {
+    "rmse": _root_square_error,
+    "mae": _absolute_error,
+    "r2": _determination,
+    "loss": _square_error,
+}

@@ -1,0 +1,39 @@
+"""Calls of a SavedModel's signature with tensors from a request."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.errors import InstanceError
+
+
+def call_with_tensors(function: Any, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the outputs of a signature by name.
+
+    Raises:
+        InstanceError: the names, types or shapes are not those of its inputs, or it rejects values.
+    """
+    specs = function.structured_input_signature[1]
+    if set(columns) != set(specs):
+        raise InstanceError(f"the inputs are {', '.join(columns)}; send {', '.join(sorted(specs))}")
+    for name, spec in specs.items():
+        column = columns[name]
+        dtype = tf.as_dtype(column.dtype)
+        if dtype != spec.dtype or not spec.shape.is_compatible_with(column.shape):
+            raise InstanceError(
+                f"the input {name!r} is {dtype.name} {list(column.shape)}, expected"
+                f" {spec.dtype.name} {spec.shape.as_list() if spec.shape.rank is not None else '?'}"
+            )
+    try:
+        outputs = function(**{name: tf.constant(column) for name, column in columns.items()})
+    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError) as error:
+        raise InstanceError(f"the model rejects the instances: {_reason(error)}") from error
+    return {name: output.numpy() for name, output in outputs.items()}
+
+
+def _reason(error: tf.errors.OpError) -> str:
+    """Return an error's last line without node names; the first lines are a traceback."""
+    lines = [line.strip() for line in error.message.splitlines()]
+    return next((line for line in reversed(lines) if line and not line.startswith("[[")), "")

@@ -1,0 +1,140 @@
+"""The train step of a job, assembled from its model, objective, optimizer and schedule."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.training.job import Job
+from trainer.training.model.embeddings import LargeEmbedding, find_large
+from trainer.training.model.flat_model import FlatModel, build_model
+from trainer.training.model.objective import Objective
+from trainer.training.model.targets import zero_inputs
+from trainer.training.optimizers.compiled import (
+    CompiledOptimizer,
+    check_settings_of_compiled,
+    read_optimizer,
+)
+from trainer.training.optimizers.fused import make_linear_optimizer, make_optimizer
+from trainer.training.optimizers.schedule import KerasRate, Schedule
+from trainer.training.parameters import Parameters
+from trainer.training.pieces import LinearPart
+from trainer.training.step import StepPlan, TrainStep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembled:
+    """A train step with what it consists of."""
+
+    step: TrainStep
+    parameters: Parameters
+    objective: Objective
+    schedule: Schedule | KerasRate
+
+
+def assemble(
+    job: Job, *, devices: Sequence[str], num_parts: int = 1, num_counters: int = 0
+) -> Assembled:
+    """Build the model of a job and its train step.
+
+    Args:
+        job: The job.
+        devices: Devices of the weights.
+        num_parts: Number of parts that a batch is divided into, over all replicas.
+        num_counters: Number of counters of finished steps, one for each call in flight.
+
+    Raises:
+        ConfigError: The loss, the optimizer or a setting does not fit the model or the strategy.
+    """
+    config, recipe = job.config, job.config.recipe()
+    keras.utils.set_random_seed(config.seed)
+    keras_model = build_model(job.workload, config)
+    model = FlatModel(keras_model)
+    objective = Objective(
+        job.workload, model, batch_size=config.batch_size, label_smoothing=recipe.label_smoothing
+    )
+    objective.check_parts(num_parts=num_parts * config.micro_batches)
+    with tf.device(devices[0]):
+        compiled = read_optimizer(model) if keras_model.optimizer else None
+    model = FlatModel(keras_model, _find_embeddings(job, keras_model, compiled))
+    parameters = (
+        _compiled_parameters(job, model, compiled, devices=devices, num_counters=num_counters)
+        if compiled
+        else _recipe_parameters(job, model, devices=devices, num_counters=num_counters)
+    )
+    schedule = compiled.rate if compiled else job.schedule
+    plan = StepPlan(
+        batch_size=config.batch_size,
+        num_examples=job.train.num_examples,
+        seed=config.seed,
+        schedule=schedule,
+        clip_norm=0.0 if compiled else recipe.clip_norm,
+        clip=compiled.clip if compiled else None,
+        num_micro_batches=config.micro_batches,
+        is_compiled=config.jit,
+        steps_per_block=job.stream.steps_per_block if job.stream else 0,
+    )
+    step = TrainStep(job.workload, model, objective, parameters, plan)
+    return Assembled(step=step, parameters=parameters, objective=objective, schedule=schedule)
+
+
+def _find_embeddings(
+    job: Job, model: Any, compiled: CompiledOptimizer | None
+) -> tuple[LargeEmbedding, ...]:
+    """Return the embeddings of a Keras model that are trained by rows."""
+    if job.config.jit or (compiled and compiled.optimizer.needs_layers):
+        return ()
+    return find_large(model, lambda: zero_inputs(job.workload))
+
+
+def _recipe_parameters(
+    job: Job, model: FlatModel, *, devices: Sequence[str], num_counters: int
+) -> Parameters:
+    """Return the variables of a training with the optimizer of the model's recipe."""
+    recipe = job.config.recipe()
+    return Parameters(
+        model.read_weights(),
+        devices=devices,
+        state=model.read_state(),
+        optimizer=make_optimizer(recipe),
+        weight_decay=recipe.weight_decay,
+        decay_mask=model.decay_mask(),
+        average_decay=recipe.average_decay,
+        num_counters=num_counters,
+        embeddings=model.places(),
+        linear=LinearPart(
+            segments=model.segments(job.workload.linear_variables(model.keras)),
+            optimizer=make_linear_optimizer(recipe),
+            schedule=job.linear_schedule,
+        )
+        if recipe.linear_optimizer
+        else None,
+    )
+
+
+def _compiled_parameters(
+    job: Job,
+    model: FlatModel,
+    compiled: CompiledOptimizer,
+    *,
+    devices: Sequence[str],
+    num_counters: int,
+) -> Parameters:
+    """Return the variables of a training with the optimizer that the model is compiled with."""
+    check_settings_of_compiled(job.config, model.keras.optimizer)
+    return Parameters(
+        model.read_weights(),
+        devices=devices,
+        state=model.read_state(),
+        optimizer=compiled.optimizer,
+        weight_decay=compiled.weight_decay,
+        decay_mask=compiled.decay_mask,
+        average_decay=job.config.average_decay or 0.0,
+        average=compiled.average,
+        num_counters=num_counters,
+        embeddings=model.places(),
+        layers=model.keras.trainable_variables,
+        rate=compiled.rate.variable,
+    )

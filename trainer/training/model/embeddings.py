@@ -1,0 +1,182 @@
+"""Large embeddings, of which a step reads and updates only the rows that its examples name.
+
+They are no part of the flat vector: each is a variable of its own, on the parameter servers. A step
+fetches each row that its part of the batch needs once, and returns the gradient of those rows.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+logger = logging.getLogger(__name__)
+
+# A smaller embedding is not worth messages of its own: 1 MB of float32.
+_LEAST_WEIGHTS = 2**18
+
+Fetch = Callable[[int, tf.Tensor], tf.Tensor]
+"""Return the rows [n, size] of the embedding of a number, given their ids [n]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingPlace:
+    """The place of a large embedding, `num_rows` rows of `size` weights, in the flat vector."""
+
+    start: int
+    num_rows: int
+    size: int
+    ids_per_example: int
+
+    def most_rows(self, num_examples: int) -> int:
+        """Return the most rows that so many examples can need."""
+        return min(self.num_rows, self.ids_per_example * num_examples)
+
+
+class Contribution(NamedTuple):
+    """Sums that a part of a batch adds to a step.
+
+    `vector` is [gradient of the flat vector, change of the state, sums of the objective]; `rows`
+    is the gradient of each large embedding, in which an id may occur several times.
+    """
+
+    vector: tf.Tensor
+    rows: tuple[tf.IndexedSlices, ...] = ()
+
+
+def add(contributions: Sequence[Contribution]) -> Contribution:
+    """Return the sum of contributions."""
+    rows = zip(*(one.rows for one in contributions), strict=True)
+    return Contribution(tf.add_n([one.vector for one in contributions]), tuple(map(add_rows, rows)))
+
+
+def add_rows(slices: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
+    """Return the sum of some gradients of one embedding, with each id once."""
+    ids, positions = tf.unique(tf.concat([one.indices for one in slices], 0))
+    values = tf.concat([one.values for one in slices], 0)
+    values = tf.math.unsorted_segment_sum(values, positions, tf.size(ids))
+    return tf.IndexedSlices(values, ids)
+
+
+class Lookups:
+    """The rows that a call of a model looks up, in the order of the lookups."""
+
+    def __init__(self, fetch: Fetch, tape: tf.GradientTape):
+        self._fetch, self._tape = fetch, tape
+        self._found: list[tuple[int, tf.Tensor]] = []
+        self.rows: list[tf.Tensor] = []
+        """The rows [number of ids, size] of each lookup, to compute the gradient of."""
+
+    def __call__(self, number: int, ids: tf.Tensor) -> tf.Tensor:
+        """Return the row of each id, for an embedding given by its number."""
+        unique, positions = tf.unique(tf.reshape(ids, [-1]))
+        rows = self._fetch(number, unique)
+        self._tape.watch(rows)
+        self._found.append((number, unique))
+        self.rows.append(rows)
+        return tf.gather(rows, tf.reshape(positions, tf.shape(ids)))
+
+    def gradients(self, of_rows: Sequence[Any]) -> tuple[tf.IndexedSlices, ...]:
+        """Return the gradient of each embedding, given those of `rows`."""
+        slices: dict[int, list[tf.IndexedSlices]] = {}
+        for (number, ids), gradient in zip(self._found, of_rows, strict=True):
+            if isinstance(gradient, tf.IndexedSlices):
+                one = tf.IndexedSlices(gradient.values, tf.gather(ids, gradient.indices))
+            else:
+                one = tf.IndexedSlices(gradient, ids)
+            slices.setdefault(number, []).append(one)
+        return tuple(add_rows(slices[number]) for number in sorted(slices))
+
+
+@dataclass(frozen=True)
+class LargeEmbedding:
+    """A Keras embedding that is trained by rows, and the number of ids it gets of an example."""
+
+    layer: Any
+    ids_per_example: int
+
+
+@contextlib.contextmanager
+def replaced_lookups(layers: Sequence[Any], lookup: Fetch) -> Iterator[None]:
+    """Let these Keras embeddings look up their rows by a function of number and ids."""
+    for number, layer in enumerate(layers):
+        vars(layer)["call"] = _make_call(number, layer, lookup)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del vars(layer)["call"]
+
+
+def _make_call(number: int, layer: Any, lookup: Fetch) -> Callable[[tf.Tensor], tf.Tensor]:
+    def call(inputs: tf.Tensor) -> tf.Tensor:
+        ids = tf.cast(inputs, tf.int32)
+        # As Keras: an id below 0 counts from the end.
+        ids = tf.where(ids < 0, ids + layer.input_dim, ids)
+        rows = lookup(number, ids)
+        rows = tf.ensure_shape(rows, [*inputs.shape, layer.output_dim])
+        return tf.cast(rows, layer.compute_dtype)
+
+    return call
+
+
+def find_large(
+    model: Any, make_inputs: Callable[[], Any], *, least_weights: int = _LEAST_WEIGHTS
+) -> tuple[LargeEmbedding, ...]:
+    """Return the embeddings of a model that can be trained by rows, and are worth it.
+
+    `make_inputs` returns some inputs of the model, to find out how it uses its embeddings.
+    """
+    own_loss = type(model).compute_loss is not keras.Model.compute_loss
+    layers = [
+        layer
+        for layer in model._flatten_layers(include_self=False)
+        if _is_plain(layer) and layer.input_dim * layer.output_dim >= least_weights
+    ]
+    if own_loss or not layers:
+        return ()
+    chosen = tuple(_only_looked_up(model, layers, make_inputs()))
+    for one in chosen:
+        logger.info(
+            "%s: %d rows of %d weights, of which a step reads and updates those of its examples",
+            one.layer.name,
+            one.layer.input_dim,
+            one.layer.output_dim,
+        )
+    return chosen
+
+
+def _is_plain(layer: Any) -> bool:
+    return (
+        isinstance(layer, keras.layers.Embedding)
+        and type(layer).call is keras.layers.Embedding.call
+        and layer.built
+        and layer.trainable
+        and not (layer.lora_enabled or layer.quantization_mode)
+        and layer.embeddings_regularizer is None
+        and layer.embeddings_constraint is None
+    )
+
+
+def _only_looked_up(model: Any, layers: Sequence[Any], inputs: Any) -> list[LargeEmbedding]:
+    """Return the layers whose weights a call uses only through lookups, of any rows."""
+    num_ids = [0] * len(layers)
+
+    def lookup(number: int, ids: tf.Tensor) -> tf.Tensor:
+        num_ids[number] += int(tf.size(ids))
+        return tf.ones([*ids.shape, layers[number].output_dim])
+
+    variables = [layer.embeddings.value for layer in layers]
+    with tf.GradientTape() as tape, replaced_lookups(layers, lookup):
+        outputs = keras.tree.flatten(model(inputs))
+        total = tf.add_n([tf.reduce_sum(tf.cast(output, tf.float32)) for output in outputs])
+    gradients = tape.gradient(total, variables)
+    num_examples = len(outputs[0])
+    return [
+        LargeEmbedding(layer, -(-count // num_examples))
+        for layer, count, gradient in zip(layers, num_ids, gradients, strict=True)
+        if gradient is None and count
+    ]

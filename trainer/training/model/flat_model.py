@@ -1,0 +1,236 @@
+"""A Keras model as a pure function of two flat vectors: its weights and its state.
+
+On a parameter server every variable that a step reads or updates is an RPC of its own, which is
+what makes small models slow there. One flat vector of all weights is one RPC and one fused update.
+The state is what a model holds besides its trainable weights, such as the moving statistics of
+batch normalisation: a second vector. Large embeddings are no part of the vector that a step reads:
+see `trainer.training.model.embeddings`.
+"""
+
+import contextlib
+import itertools
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.config.train_config import TrainConfig
+from trainer.training.model.devices import has_bfloat16
+from trainer.training.model.embeddings import (
+    EmbeddingPlace,
+    Fetch,
+    LargeEmbedding,
+    replaced_lookups,
+)
+from trainer.workloads.base import Workload
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of a model: its inputs, its outputs in float32, and the variables after it."""
+
+    inputs: Any
+    outputs: Any
+    state: tf.Tensor
+    """The new state."""
+    penalties: list[tf.Tensor]
+    """The losses of regularizers and of `add_loss`."""
+    weights: list[tf.Tensor]
+    others: list[tf.Tensor]
+    """The values of the non-trainable variables."""
+
+
+class FlatModel:
+    """A Keras model that is called with flat vectors instead of its own variables.
+
+    Integer variables are excluded from the state. They are the counters of Keras' random number
+    generators (dropout); each call sets them from its `seed`.
+
+    The weights are those of all variables, or those without `embeddings`, the large ones of the
+    model, which are then looked up by a function. Methods say so where they mean the second.
+    """
+
+    def __init__(self, model: Any, embeddings: Sequence[LargeEmbedding] = ()):
+        self.keras, self._embeddings = model, embeddings
+        self._weights = model.trainable_variables
+        large = {id(one.layer.embeddings) for one in embeddings}
+        self._small = [variable for variable in self._weights if id(variable) not in large]
+        self._state = [
+            variable for variable in model.non_trainable_variables if _is_float(variable)
+        ]
+        self.size = sum(_sizes(self._weights))
+        self.small_size = sum(_sizes(self._small))
+        """The number of weights without embeddings."""
+        self.state_size = sum(_sizes(self._state))
+
+    def __call__(
+        self,
+        weights: tf.Tensor,
+        state: tf.Tensor,
+        inputs: Any,
+        *,
+        seed: tf.Tensor | None = None,
+        lookup: Fetch | None = None,
+    ) -> Call:
+        """Call the model, with weights without embeddings and a function that looks those up.
+
+        In training if there is a seed, two int32 numbers; else in inference.
+        """
+        is_training = seed is not None
+        values = self._all_values(weights)
+        layers = [one.layer for one in self._embeddings]
+        with replaced_lookups(layers, lookup) if lookup else contextlib.nullcontext():
+            outputs, others, penalties = self.keras.stateless_call(
+                values,
+                self._split_state(state, seed=seed if is_training else tf.zeros([2], tf.int32)),
+                inputs,
+                return_losses=True,
+                **({"training": is_training} if self.keras._call_has_training_arg else {}),
+            )
+        return Call(
+            inputs=inputs,
+            outputs=keras.tree.map_structure(_to_float32, outputs),
+            state=_concat([value for value in others if _is_float(value)]),
+            penalties=penalties,
+            weights=values,
+            others=others,
+        )
+
+    def split(self, weights: tf.Tensor) -> list[tf.Tensor]:
+        """Return each variable's part of a vector of the weights' size, in its own shape."""
+        return _split(weights, self._weights)
+
+    def split_small(self, weights: tf.Tensor) -> list[tf.Tensor]:
+        """Return each variable's part of a vector of the weights without embeddings."""
+        return _split(weights, self._small)
+
+    def join(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Return the vector that `split`, or `split_small`, would split into these values."""
+        return _concat(values)
+
+    def read_weights(self) -> tf.Tensor:
+        """Return the Keras model's weights."""
+        return _concat([variable.value for variable in self._weights])
+
+    def read_state(self) -> tf.Tensor:
+        """Return the Keras model's state."""
+        return _concat([variable.value for variable in self._state])
+
+    def write(self, weights: tf.Tensor, state: tf.Tensor) -> None:
+        """Set the variables of the Keras model."""
+        for flat, variables in ((weights, self._weights), (state, self._state)):
+            for variable, values in zip(variables, _split(flat, variables), strict=True):
+                variable.assign(values)
+
+    def weights_by_name(self, weights: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the weights in their own shapes, by Keras' names of the variables."""
+        names = [variable.path for variable in self._weights]
+        return dict(zip(names, self.split(weights), strict=True))
+
+    def decay_mask(self) -> tf.Tensor:
+        """Return 1 for each weight that decays, 0 for those of biases and normalisations."""
+        masks = [
+            tf.fill(variable.shape, float(len(variable.shape) > 1)) for variable in self._weights
+        ]
+        return _concat(masks)
+
+    def segments(self, chosen: Sequence[Any]) -> tuple[tuple[int, bool], ...]:
+        """Return (number of weights, is one of the `chosen` variables) for each variable."""
+        paths = {variable.path for variable in chosen}
+        is_chosen = [variable.path in paths for variable in self._weights]
+        return tuple(zip(_sizes(self._weights), is_chosen, strict=True))
+
+    def places(self) -> tuple[EmbeddingPlace, ...]:
+        """Return the places of the embeddings in a vector of all weights."""
+        starts = itertools.accumulate(_sizes(self._weights), initial=0)
+        start_of = dict(zip(map(id, self._weights), starts, strict=False))
+        return tuple(
+            EmbeddingPlace(
+                start=start_of[id(one.layer.embeddings)],
+                num_rows=one.layer.input_dim,
+                size=one.layer.output_dim,
+                ids_per_example=one.ids_per_example,
+            )
+            for one in self._embeddings
+        )
+
+    def _all_values(self, weights: tf.Tensor) -> list[tf.Tensor]:
+        """Return the values of all trainable variables; of embeddings, numbers never read."""
+        small = iter(_split(weights, self._small))
+        is_small = set(map(id, self._small))
+        return [
+            next(small) if id(variable) in is_small else tf.fill(variable.shape, math.nan)
+            for variable in self._weights
+        ]
+
+    def _split_state(self, state: tf.Tensor, *, seed: tf.Tensor) -> list[tf.Tensor]:
+        """Return the values of all non-trainable variables, in the model's order."""
+        values = iter(_split(state, self._state))
+        return [
+            next(values) if _is_float(variable) else _counter(variable, seed, index)
+            for index, variable in enumerate(self.keras.non_trainable_variables)
+        ]
+
+
+def build_model(workload: Workload, config: TrainConfig) -> Any:
+    """Return the Keras model to train."""
+    if config.mixed_precision and not has_bfloat16():
+        logger.warning("--mixed-precision: this machine has no bfloat16; computing in float32")
+        return _build(workload, config, "float32")
+    return _build(workload, config, "mixed_bfloat16" if config.mixed_precision else "float32")
+
+
+def build_served_model(workload: Workload, config: TrainConfig) -> Any:
+    """Return the Keras model to evaluate and export: the same weights, always in float32.
+
+    In bfloat16 a prediction would depend on which other instances are in the same request.
+    """
+    return _build(workload, config, "float32")
+
+
+def _build(workload: Workload, config: TrainConfig, policy: str) -> Any:
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        return workload.build_model(config.model)
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _sizes(variables: Sequence[Any]) -> list[int]:
+    return [math.prod(variable.shape) for variable in variables]
+
+
+def _split(flat: tf.Tensor, variables: Sequence[Any]) -> list[tf.Tensor]:
+    if not variables:
+        return []
+    parts = tf.split(flat, _sizes(variables))
+    return [
+        tf.reshape(part, variable.shape) for part, variable in zip(parts, variables, strict=True)
+    ]
+
+
+def _concat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    flat = [tf.reshape(tensor, [-1]) for tensor in tensors]
+    return tf.concat(flat, 0) if flat else tf.zeros([0])
+
+
+def _to_float32(output: tf.Tensor) -> tf.Tensor:
+    # A cast to the same type would return the tensor itself, but lose Keras' mask of it.
+    return output if output.dtype == tf.float32 else tf.cast(output, tf.float32)
+
+
+def _is_float(variable: Any) -> bool:
+    return bool(tf.as_dtype(variable.dtype).is_floating)
+
+
+def _counter(variable: Any, seed: tf.Tensor, index: int) -> tf.Tensor:
+    """Return the value of a random number generator's counter: distinct for each variable."""
+    value = tf.stack([seed[0] + index, seed[1]])
+    return tf.cast(tf.reshape(value, variable.shape), tf.as_dtype(variable.dtype))

@@ -1,0 +1,323 @@
+"""The loss and metrics of a model by Keras' own code, as sums that the parts of a batch add up to.
+
+A compiled model is taken at its word. A model that is not compiled gets the loss and metrics of its
+label's kind. Each part of a batch, on a device or a replica, contributes its share of the loss and
+the change of the metrics' variables; the sum of all contributions is that of the whole batch. Not
+every loss and metric is such a sum: `check_parts` finds out with random numbers.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from trainer.errors import ConfigError
+from trainer.serving.evaluate import metric_names
+from trainer.serving.outputs import check_output
+from trainer.suggest import did_you_mean
+from trainer.training.checkpoint import Criterion
+from trainer.training.model.flat_model import Call, FlatModel
+from trainer.training.model.targets import (
+    BY_LABEL,
+    NUM_SAMPLED,
+    Sample,
+    check_methods,
+    compile_by_label,
+    format_shapes,
+    loss_name,
+    losses_of,
+    make_targets,
+    no_number_error,
+    possible_targets,
+)
+from trainer.workloads.base import Workload
+
+logger = logging.getLogger(__name__)
+
+# Where the check cuts the sample: into unequal parts, so that their mean differs from their sum.
+_CUT = 4
+
+
+class Objective:
+    """The loss and metrics of a model.
+
+    `num_sums` is the length of a contribution: [the loss of the part, summed over its examples;
+    changes of the metrics' variables].
+    """
+
+    def __init__(
+        self, workload: Workload, model: FlatModel, *, batch_size: int, label_smoothing: float = 0.0
+    ):
+        self._workload, self._keras, self._batch_size = workload, model.keras, batch_size
+        self.is_own = model.keras.compiled and not hasattr(model.keras, BY_LABEL)
+        # Of our own losses only; evaluations are without.
+        self.is_smoothed = bool(label_smoothing) and not self.is_own
+        check_methods(model.keras)
+        sample = Sample(workload, model.keras)
+        check_output(sample.outputs, workload)
+        if not model.keras.compiled:
+            compile_by_label(model.keras, workload, sample, label_smoothing=label_smoothing)
+        self._is_sparse = self._build(sample)
+        self._first = [np.asarray(one.value) for one in model.keras.metrics_variables]
+        tracker = {id(variable) for variable in model.keras._loss_tracker.variables}
+        self._counted = [id(one) not in tracker for one in model.keras.metrics_variables]
+        sizes = [size.size for size, is_in in zip(self._first, self._counted, strict=True) if is_in]
+        self.num_sums = 1 + sum(sizes)
+        self._loss_kind, self._only_in_evaluation = "mean", frozenset[str]()
+        self._sample = sample
+
+    def check_parts(self, *, num_parts: int = 1) -> None:
+        """Find out how the loss and the metrics of a batch follow from those of `num_parts` parts.
+
+        Raises:
+            ConfigError: the loss of a batch does not follow from the losses of its parts.
+        """
+        if not self.is_own:
+            return
+        whole = self._measure(slice(None))
+        first, second = self._measure(slice(_CUT)), self._measure(slice(_CUT, None))
+        share = _CUT / NUM_SAMPLED
+        if np.allclose(whole[0], share * first[0] + (1 - share) * second[0], rtol=1e-4):
+            self._loss_kind = "mean"
+        else:
+            is_sum = np.allclose(whole[0], first[0] + second[0], rtol=1e-4)
+            self._loss_kind = "sum" if is_sum else "whole"
+        if self._loss_kind == "whole" and num_parts > 1:
+            raise ConfigError(
+                f"the loss {loss_name(self._keras)} of a batch is neither the mean nor the sum of"
+                f" the losses of its examples, so {num_parts} devices, replicas or micro-batches"
+                " cannot compute it in parts: use a loss with the reduction sum_over_batch_size, or"
+                " one device without --micro-batches"
+            )
+        merged = [one + two - at for one, two, at in zip(first[1], second[1], self._first)]  # noqa: B905
+        results = [self._results(values) for values in (whole[1], merged)]
+        odd = {name for name in results[0] if not _is_close(results[0], results[1], name)}
+        self._only_in_evaluation = frozenset(odd - {"loss"})
+        if self._only_in_evaluation:
+            logger.warning(
+                "metrics that do not add up over parts of the examples are measured only in"
+                " evaluation: %s",
+                ", ".join(sorted(self._only_in_evaluation)),
+            )
+
+    def metric_names(self) -> list[str]:
+        """Return the metrics of an evaluation: those of the label's kind, and of `compile()`."""
+        own = ["loss", *self._results(self._first)] if self.is_own else []
+        return list(dict.fromkeys([*metric_names(self._workload), *own]))
+
+    def criterion(self, setting: str) -> Criterion:
+        """Return the criterion for --best-metric: NAME, NAME:min or NAME:max.
+
+        Raises:
+            ConfigError: there is no such metric, or Keras does not know which values are good.
+        """
+        name, _, direction = setting.partition(":")
+        known: dict[str, bool | None] = dict(metric_names(self._workload))
+        for metric in self._keras.metrics:
+            for one in getattr(metric, "metrics", [metric]):
+                ways = {"up": False, "down": True}
+                known.setdefault(one.name, ways.get(getattr(one, "_direction", "")))
+        for one in self._results(self._first):
+            known.setdefault(one, next((known[end] for end in known if one.endswith(end)), None))
+        if name not in known or direction not in ("", "min", "max"):
+            raise ConfigError(
+                f"--best-metric: {setting!r} is not a metric of this model;"
+                f"{did_you_mean(name, known)} it has {', '.join(known)}"
+            )
+        is_lower_better = direction == "min" if direction else known[name]
+        if is_lower_better is None:
+            raise ConfigError(
+                f"--best-metric: Keras does not know whether a high or a low {name} is better; give"
+                f" {name}:max or {name}:min"
+            )
+        return Criterion(metric=name, is_lower_better=is_lower_better)
+
+    def contribute(
+        self, call: Call, labels: tf.Tensor, weights: Any, *, share: float
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return what a part, this share of the batch, adds to the loss and to the sums."""
+        scale = 1.0 if self._loss_kind == "sum" else share
+        penalties = [penalty * (share / scale) for penalty in call.penalties]
+        loss, states = self._compute_loss(call, labels, weights, penalties, self._first)
+        loss *= scale
+        states = self._update_metrics(call, labels, weights, states)
+        changes = [
+            tf.reshape(tf.cast(after - before, tf.float32), [-1])
+            for before, after, is_in in zip(self._first, states, self._counted, strict=True)
+            if is_in
+        ]
+        return loss, tf.concat([[loss * self._batch_size], *changes], 0)
+
+    def metrics(self, sums: np.ndarray, *, num_examples: int) -> dict[str, float]:
+        """Return the mean loss and the metrics of added contributions."""
+        values, position = [], 1
+        for before, is_in in zip(self._first, self._counted, strict=True):
+            size = before.size if is_in else 0
+            change = sums[position : position + size] if is_in else np.zeros(before.size)
+            values.append(before + change.reshape(before.shape).astype(before.dtype))
+            position += size
+        results = {
+            name: value
+            for name, value in self._results(values).items()
+            if name not in self._only_in_evaluation
+        }
+        return {"loss": float(sums[0]) / max(num_examples, 1), **results}
+
+    def first_states(self) -> list[tf.Tensor]:
+        """Return the start of an evaluation for `evaluate`: sum of losses, metrics' variables."""
+        return [tf.zeros([]), *map(tf.constant, self._first)]
+
+    def evaluate(
+        self, states: Sequence[tf.Tensor], call: Call, labels: tf.Tensor, weights: Any
+    ) -> list[tf.Tensor]:
+        """Return the states after the next examples of an evaluation."""
+        total, *metrics = states
+        num_examples = tf.cast(tf.shape(labels)[0], tf.float32)
+        penalty = tf.add_n(call.penalties) if call.penalties else 0.0
+        no_penalties = [tf.zeros([])]
+        loss, metrics = self._compute_loss(
+            call, labels, weights, no_penalties, metrics, is_training=False
+        )
+        each = self._batch_size if self._loss_kind == "sum" else num_examples
+        total += each * loss + num_examples * penalty
+        return [total, *self._update_metrics(call, labels, weights, metrics)]
+
+    def evaluated(self, states: Sequence[tf.Tensor], *, num_examples: int) -> dict[str, float]:
+        """Return the mean loss and the metrics of an evaluation."""
+        total, *metrics = states
+        results = self._results([value.numpy() for value in metrics])
+        return {"loss": float(total) / max(num_examples, 1), **results}
+
+    def _compute_loss(
+        self,
+        call: Call,
+        labels: tf.Tensor,
+        weights: Any,
+        penalties: Sequence[tf.Tensor],
+        states: Sequence[Any],
+        *,
+        is_training: bool = True,
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        # As Keras' trainer for JAX hands the penalties of a stateless call to `compute_loss`.
+        self._keras._losses_override = list(penalties)
+        try:
+            loss, (_, _, after) = self._keras.stateless_compute_loss(
+                call.weights,
+                call.others,
+                list(map(tf.convert_to_tensor, states)),
+                x=call.inputs,
+                y=self._targets(call.outputs, labels),
+                y_pred=call.outputs,
+                sample_weight=weights,
+                training=is_training,
+            )
+        finally:
+            self._keras._losses_override = []
+        return loss, list(after)
+
+    def _update_metrics(
+        self, call: Call, labels: tf.Tensor, weights: Any, states: Sequence[tf.Tensor]
+    ) -> list[tf.Tensor]:
+        variables = self._keras.metrics_variables
+        with keras.StatelessScope(list(zip(variables, states, strict=True))) as scope:
+            targets = self._targets(call.outputs, labels)
+            self._keras.compute_metrics(call.inputs, targets, call.outputs, weights)
+        return [scope.get_current_value(variable) for variable in variables]
+
+    def results(self, states: Sequence[Any]) -> dict[str, tf.Tensor]:
+        """Return the metrics, float32 [], for these values of their variables."""
+        variables = self._keras.metrics_variables
+        values = list(map(tf.convert_to_tensor, states))
+        with keras.StatelessScope(list(zip(variables, values, strict=True))):
+            # Read here: a result may be a variable itself.
+            found = {
+                name: tf.cast(keras.ops.convert_to_tensor(value), tf.float32)
+                for name, value in self._keras.get_metrics_result().items()
+            }
+        results: dict[str, tf.Tensor] = {}
+        for name, numbers in found.items():
+            if numbers.shape.rank:
+                several = tf.unstack(tf.reshape(numbers, [-1]))
+                results |= {f"{name}_{at}": one for at, one in enumerate(several)}
+            elif name != "loss":
+                results[name] = numbers
+        return results
+
+    def _results(self, states: Sequence[Any]) -> dict[str, float]:
+        return {name: float(value) for name, value in self.results(states).items()}
+
+    def _targets(self, outputs: Any, labels: tf.Tensor) -> Any:
+        return make_targets(self._workload, outputs, labels, is_sparse=self._is_sparse)
+
+    def _build(self, sample: Sample) -> bool:
+        """Create the variables of the metrics; return whether labels are class numbers, not 0/1.
+
+        Raises:
+            ConfigError: the loss or a metric does not fit the label or the output.
+        """
+        loss, error = self._keras._compile_loss, None
+        if any(
+            getattr(one, "reduction", "sum") in (None, "none") for one in losses_of(self._keras)
+        ):
+            raise no_number_error(self._keras)
+        for is_sparse in possible_targets(self._keras, self._workload):
+            targets = make_targets(
+                self._workload, sample.outputs, sample.labels, is_sparse=is_sparse
+            )
+            arguments = (sample.inputs, targets, sample.outputs, sample.weights)
+            try:
+                value = self._keras._compute_loss(*arguments, training=True)
+            except Exception as first:  # whatever a loss of the user's own raises
+                error = error or first
+                if loss is not None:
+                    loss.built = False
+                continue
+            if len(value.shape):
+                raise no_number_error(self._keras)
+            self._build_metrics(arguments, is_sparse=is_sparse)
+            return is_sparse
+        raise ConfigError(
+            f"the loss {loss_name(self._keras)} does not fit the label"
+            f" {self._workload.label.column!r} ({type(self._workload.label).__name__}) and the"
+            f" model's output {format_shapes(sample.outputs)}: {error}"
+        ) from error
+
+    def _build_metrics(self, arguments: tuple[Any, ...], *, is_sparse: bool) -> None:
+        try:
+            self._keras.compute_metrics(*arguments)
+        except Exception as error:
+            _, targets, outputs, _ = arguments
+            form = "class numbers" if is_sparse else "numbers"
+            raise ConfigError(
+                f"a metric of the model does not fit its labels, {form} {format_shapes(targets)},"
+                f" as the loss {loss_name(self._keras)} takes them, and its output"
+                f" {format_shapes(outputs)}: {error}; use one of that form, or another loss"
+            ) from error
+        self._keras.reset_metrics()
+
+    def _measure(self, rows: slice) -> tuple[float, list[Any]]:
+        """Return the loss and the metrics' variables after some rows of the sample."""
+        sample = self._sample
+        inputs, outputs = keras.tree.map_structure(
+            lambda column: column[rows], (sample.inputs, sample.random_outputs)
+        )
+        call = Call(
+            inputs=inputs,
+            outputs=outputs,
+            state=tf.zeros([0]),
+            penalties=[],
+            weights=[variable.value for variable in self._keras.trainable_variables],
+            others=[variable.value for variable in self._keras.non_trainable_variables],
+        )
+        weights = None if sample.weights is None else sample.weights[rows]
+        labels = sample.labels[rows]
+        loss, states = self._compute_loss(call, labels, weights, [tf.zeros([])], self._first)
+        states = self._update_metrics(call, labels, weights, states)
+        return float(loss), [np.asarray(state) for state in states]
+
+
+def _is_close(one: Mapping[str, float], other: Mapping[str, float], name: str) -> bool:
+    return bool(np.allclose(one[name], other[name], rtol=1e-3, atol=1e-6, equal_nan=True))

@@ -1,0 +1,1 @@
+"""Optimizers on the flat vector of weights, and learning rate schedules."""

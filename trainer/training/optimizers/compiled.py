@@ -1,0 +1,268 @@
+"""Compiled optimizers: Keras' own code on the pieces of the flat vector of weights.
+
+Most optimizers treat each weight by itself. They get a piece as one variable, whatever layers are
+in it. Those that look at whole layers (LAMB, Adafactor, Muon, or an optimizer of the user's own)
+get a copy of each layer in its shape, and pieces do not cut layers.
+
+Keras reads variables, then writes them. When several workers update a piece at once, each update is
+therefore in a critical section of the piece's parameter server.
+
+What depends on all weights at once is done outside: clipping on the worker, before the gradient is
+cut; weight decay and moving averages as for our own recipes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.distribute import distribute_lib
+
+from trainer.config.settings import flag_name
+from trainer.config.train_config import TrainConfig
+from trainer.errors import ConfigError
+from trainer.training.model.flat_model import FlatModel
+from trainer.training.optimizers.adam import Adam
+from trainer.training.optimizers.averages import Average
+from trainer.training.optimizers.base import Optimizer, Slots, Step
+from trainer.training.optimizers.fused import KerasSgd, PlainSgd, RmsProp
+from trainer.training.optimizers.locks import Lock
+from trainer.training.optimizers.schedule import KerasRate
+
+_ELEMENTWISE = (
+    *("SGD", "Adam", "AdamW", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Ftrl", "Lion", "Nadam"),
+    "ScheduleFreeAdamW",
+)
+_UNSUPPORTED = {
+    "LossScaleOptimizer": "float16 is not supported: use --mixed-precision, which is bfloat16",
+    "MultiOptimizer": "give one optimizer for all variables",
+}
+
+# Settings of the recipe's optimizer, without effect on a compiled one.
+_RECIPE_SETTINGS = (
+    *("optimizer", "momentum", "learning_rate", "warmup", "schedule_steps", "weight_decay"),
+    *("label_smoothing", "clip_norm", "linear_optimizer", "linear_learning_rate"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledOptimizer:
+    """A compiled optimizer, divided into what is done per piece and what for all weights."""
+
+    optimizer: Optimizer
+    rate: KerasRate
+    weight_decay: float
+    decay_mask: tf.Tensor
+    average: Average | None
+    clip: Callable[[list[tf.Tensor]], list[tf.Tensor]] | None
+
+
+def read_optimizer(model: FlatModel) -> CompiledOptimizer:
+    """Return the optimizer that a model is compiled with; call it on the first device.
+
+    Raises:
+        ConfigError: the optimizer cannot be divided over devices.
+    """
+    theirs, variables = model.keras.optimizer, model.keras.trainable_variables
+    name = type(theirs).__name__
+    if name in _UNSUPPORTED:
+        raise ConfigError(f"the optimizer {name} cannot be used: {_UNSUPPORTED[name]}")
+    has_clip = bool(theirs.clipnorm or theirs.clipvalue or theirs.global_clipnorm)
+    accumulates = bool(theirs.gradient_accumulation_steps)
+    if accumulates and theirs.global_clipnorm:
+        raise ConfigError(
+            f"the optimizer {name} has gradient_accumulation_steps and global_clipnorm, whose norm"
+            " would be that of one device's weights: use --micro-batches, or clipnorm"
+        )
+    is_known = type(theirs).__module__.startswith("keras.") and name in _ELEMENTWISE
+    has_constraint = any(variable.constraint is not None for variable in variables)
+    decays = [bool(theirs._use_weight_decay(variable.value)) for variable in variables]
+    has_gaps = bool(theirs.weight_decay) and not all(decays)
+    needs_layers = not is_known or has_constraint or (accumulates and (has_clip or has_gaps))
+    fused = None if needs_layers or accumulates else _fuse(theirs)
+    # A decay in the optimizer's own code is for its rhythm of updates and for layers of its choice.
+    has_own_decay = needs_layers or accumulates
+    return CompiledOptimizer(
+        optimizer=fused or KerasOptimizer(theirs, needs_layers=needs_layers, decays=decays),
+        rate=KerasRate(theirs),
+        weight_decay=0.0 if has_own_decay else float(theirs.weight_decay or 0),
+        decay_mask=model.join(
+            [
+                tf.fill(variable.shape, float(decay))
+                for variable, decay in zip(variables, decays, strict=True)
+            ]
+        ),
+        average=Average(
+            decay=theirs.ema_momentum,
+            is_keras=True,
+            overwrite_every=theirs.ema_overwrite_frequency or 0,
+        )
+        if theirs.use_ema
+        else None,
+        clip=theirs._clip_gradients if has_clip and not accumulates else None,
+    )
+
+
+def check_settings_of_compiled(config: TrainConfig, optimizer: Any) -> None:
+    """Raise ConfigError if a setting contradicts the optimizer that a model is compiled with."""
+    given = [name for name in _RECIPE_SETTINGS if getattr(config, name) is not None]
+    if config.schedule != "one_cycle":
+        given.append("schedule")
+    if given:
+        raise ConfigError(
+            f"{flag_name(given[0])}: the model is compiled with {type(optimizer).__name__}, which"
+            " decides this; set it there, by a keyword argument of the model's function, which is"
+            " a setting model.NAME"
+        )
+
+
+def _fuse(theirs: Any) -> Optimizer | None:
+    """Return the fused operation with the same result, if there is one."""
+    kind = type(theirs)
+    if kind in (keras.optimizers.Adam, keras.optimizers.AdamW) and not theirs.amsgrad:
+        return Adam(beta_1=theirs.beta_1, beta_2=theirs.beta_2, epsilon=theirs.epsilon)
+    if kind is keras.optimizers.RMSprop and not theirs.centered:
+        return RmsProp(momentum=theirs.momentum, rho=theirs.rho, epsilon=theirs.epsilon)
+    if kind is keras.optimizers.SGD:
+        momentum, is_nesterov = theirs.momentum, theirs.nesterov
+        return KerasSgd(momentum=momentum, is_nesterov=is_nesterov) if momentum else PlainSgd()
+    return None
+
+
+class KerasOptimizer(Optimizer):
+    """A Keras optimizer on a piece of the weights, or on the layers in it."""
+
+    def __init__(
+        self,
+        theirs: Any,
+        *,
+        needs_layers: bool,
+        decays: Sequence[bool],
+        layers: Sequence[tuple[int, Any]] = (),
+        is_shared: bool = False,
+    ):
+        self._theirs, self.needs_layers, self._decays = theirs, needs_layers, decays
+        self._layers, self._lock = layers, Lock(is_shared=is_shared)
+        self._copies: list[Any] = []
+        self._shadows: list[Any] = []
+
+    def for_piece(self, layers: Sequence[tuple[int, Any]], *, is_shared: bool) -> Optimizer:
+        """Return the optimizer of a piece of the weights; to be called on its device."""
+        return KerasOptimizer(
+            self._theirs,
+            needs_layers=self.needs_layers,
+            decays=self._decays,
+            layers=layers,
+            is_shared=is_shared,
+        )
+
+    def make_slots(self, weights: tf.Variable) -> dict[str, tf.Variable]:
+        """Create the slots of a vector of weights, by name; to be called on its device."""
+        if not self.needs_layers:
+            copy = self._add_copy(weights, decays=False)
+            prefix = f"{weights.name.replace(':', '_')}_"
+            return {
+                one.name.removeprefix(prefix) if prefix in one.name else f"slot_{number}": one.value
+                for number, one in enumerate(_slots(copy))
+            }
+        sizes = [int(np.prod(layer.shape)) for _, layer in self._layers]
+        values = tf.split(weights.read_value(), sizes)
+        slots: dict[str, tf.Variable] = {}
+        for (number, layer), flat in zip(self._layers, values, strict=True):
+            shadow = keras.Variable(tf.reshape(flat, layer.shape), name=layer.name)
+            shadow._path, shadow.constraint = layer.path, layer.constraint
+            copy = self._add_copy(shadow, decays=self._decays[number])
+            names = (f"layer_{number}/{index}" for index in range(len(_slots(copy))))
+            slots.update(zip(names, (one.value for one in _slots(copy)), strict=True))
+        return slots
+
+    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
+        """Apply the gradient of a step."""
+        del slots
+        self._lock.run(lambda: self._update(weights, gradient, step))
+
+    def apply_rows(
+        self, weights: tf.Variable, slots: Slots, rows: tf.IndexedSlices, step: Step
+    ) -> None:
+        """Apply the gradient of some rows, each given once.
+
+        Adagrad changes no others, but Keras' code would read them all.
+        """
+        if type(self._theirs) is not keras.optimizers.Adagrad:
+            super().apply_rows(weights, slots, rows, step)
+            return
+        [accumulator] = slots.values()
+        squares = tf.IndexedSlices(tf.square(rows.values), rows.indices)
+        with tf.control_dependencies([accumulator.scatter_add(squares)]):
+            sums = tf.gather(accumulator, rows.indices)
+        change = step.learning_rate * rows.values * tf.math.rsqrt(sums + self._theirs.epsilon)
+        weights.scatter_sub(tf.IndexedSlices(change, rows.indices))
+
+    def _update(self, weights: tf.Variable, gradient: tf.Tensor, step: Step) -> list[tf.Tensor]:
+        variables = self._shadows or [weights]
+        shapes = [variable.shape for variable in variables]
+        if self._shadows:
+            for shadow, value in zip(self._shadows, _cut(weights, shapes), strict=True):
+                shadow.value.assign(value)
+        gradients = _cut(gradient, shapes) if self._shadows else [gradient]
+        for copy, variable, part in zip(self._copies, variables, gradients, strict=True):
+            copy._iterations.assign(step.number - 1)
+            # Adafactor takes a callable for a schedule, which it uses as it is.
+            is_schedule = callable(self._theirs._learning_rate)
+            copy._learning_rate = (
+                (lambda: step.learning_rate) if is_schedule else step.learning_rate
+            )
+            _apply(copy, part, variable)
+        if self._shadows:
+            flat = [tf.reshape(shadow.value, [-1]) for shadow in self._shadows]
+            weights.assign(tf.concat(flat, 0))
+        return []
+
+    def _add_copy(self, variable: Any, *, decays: bool) -> Any:
+        copy = _copy(self._theirs)
+        copy.use_ema, copy.loss_scale_factor = False, None
+        copy._exclude_from_weight_decay_cache = {}
+        if not copy.gradient_accumulation_steps:
+            copy.clipnorm = copy.clipvalue = copy.global_clipnorm = None
+        if not self.needs_layers and not copy.gradient_accumulation_steps:
+            copy.weight_decay = None
+        copy.build([variable])
+        if self.needs_layers:
+            key = copy._var_key(variable)
+            copy._exclude_from_weight_decay_cache[key] = decays
+            self._shadows.append(variable)
+        self._copies.append(copy)
+        return copy
+
+
+def _slots(copy: Any) -> list[Any]:
+    """Return the variables of an optimizer besides its count of steps and learning rate."""
+    known = {id(copy._iterations), id(copy._learning_rate)}
+    return [variable for variable in copy.variables if id(variable) not in known]
+
+
+def _copy(theirs: Any) -> Any:
+    """Return a new optimizer with the same settings, but a number as its learning rate."""
+    rate, theirs._learning_rate = theirs._learning_rate, None
+    try:
+        config = theirs.get_config()
+    finally:
+        theirs._learning_rate = rate
+    return type(theirs).from_config({**config, "learning_rate": 0.5})
+
+
+def _apply(copy: Any, gradient: tf.Tensor, variable: Any) -> None:
+    # Calls for parameter servers are traced in the strategy's scope, where Keras' optimizers want
+    # to merge replicas. There are none.
+    distribute_lib._push_per_thread_mode(distribute_lib._get_default_replica_mode())
+    try:
+        copy.apply([gradient], [variable])
+    finally:
+        distribute_lib._pop_per_thread_mode()
+
+
+def _cut(flat: Any, shapes: Sequence[Any]) -> list[tf.Tensor]:
+    parts = tf.split(flat, [int(np.prod(shape)) for shape in shapes])
+    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -1,0 +1,1 @@
+"""Results that the chief writes: metrics, evaluations, profiles and the exported model."""

@@ -1,0 +1,210 @@
+"""Evaluation of weights in training, and the replica that evaluates every checkpoint."""
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from trainer.cluster.liveness import Watch, is_reachable
+from trainer.cluster.servers import read_end
+from trainer.cluster.tf_config import Cluster
+from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
+from trainer.examples.tables import CHUNK_SIZE, gather_rows
+from trainer.json_types import Json
+from trainer.runtime.tracing import traced
+from trainer.serving.evaluate import find_labelled, measure
+from trainer.serving.outputs import is_logits, main_output, probabilities
+from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints
+from trainer.training.facts import read_facts
+from trainer.training.job import Job
+from trainer.training.model.flat_model import FlatModel, build_served_model
+from trainer.training.model.objective import Objective
+from trainer.workloads.base import Workload
+from trainer.workloads.declarations.labels import Regression
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS = 1.0
+
+
+class EvalStep:
+    """Evaluation of weights on tables, of which only one needs to be in memory at a time."""
+
+    def __init__(
+        self, workload: Workload, model: FlatModel, objective: Objective, tables: Iterable[Any]
+    ):
+        self._workload, self._model, self._tables = workload, model, tables
+        self._objective, self._has_logits = objective, is_logits(model.keras)
+        self._run = traced(self._evaluate)
+        self._num_unlabelled = 0
+
+    def measure(self, weights: tf.Tensor, state: tf.Tensor) -> dict[str, float]:
+        """Return the metrics of the label's kind and, of a compiled model, its loss and metrics.
+
+        Examples without a label are left out; their number is logged once.
+
+        Raises:
+            InputError: no example has a label.
+        """
+        states, results = self._objective.first_states(), []
+        for table in self._labelled():
+            predictions, states = self._run(table, weights, state, states)
+            results.append((predictions.numpy(), table[1].numpy()))
+        predictions, labels = map(np.concatenate, zip(*results, strict=True))
+        metrics = measure(predictions, labels, self._workload)
+        own = self._objective.evaluated(states, num_examples=len(labels))
+        if self._objective.is_own:
+            return {**metrics, **own}
+        return {"loss": own["loss"], **metrics}
+
+    def _labelled(self) -> Iterator[Any]:
+        """Yield the tables without the examples that have no label."""
+        label, num_labelled, num_unlabelled = self._workload.label, 0, 0
+        for table in self._tables:
+            rows = np.flatnonzero(find_labelled(table[1].numpy(), label))
+            num_labelled += len(rows)
+            num_unlabelled += len(table[1]) - len(rows)
+            if len(rows):
+                yield table if len(rows) == len(table[1]) else gather_rows(table, rows)
+        if not num_labelled:
+            raise InputError(
+                f"no example of the eval split has the label {label.column!r}: give more examples,"
+                " or other ratios of the splits"
+            )
+        if num_unlabelled != self._num_unlabelled:
+            self._num_unlabelled = num_unlabelled
+            logger.warning("%d examples of the eval split have no label", num_unlabelled)
+
+    def _evaluate(
+        self, table: Any, weights: tf.Tensor, state: tf.Tensor, states: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Return predictions for `trainer.serving.evaluate`, and the objective's next states."""
+        num_examples = tf.shape(table[1])[0]
+        num_chunks = -(-num_examples // CHUNK_SIZE)
+        is_regression = isinstance(self._workload.label, Regression)
+        shape = [None] if is_regression else [None, len(self._workload.labels)]
+        chunks = tf.TensorArray(tf.float32, num_chunks, element_shape=shape, infer_shape=False)
+
+        def predict(number: tf.Tensor, chunks: tf.TensorArray, *states: tf.Tensor) -> Any:
+            start = number * CHUNK_SIZE
+            rows = tf.range(start, tf.minimum(start + CHUNK_SIZE, num_examples))
+            features, labels = gather_rows(table, rows)
+            example_weights = self._workload.example_weights(features, labels)
+            call = self._model(weights, state, self._workload.preprocess(features))
+            chunks = chunks.write(number, self._predictions(call.outputs))
+            after = self._objective.evaluate(states, call, labels, example_weights)
+            return number + 1, chunks, *after
+
+        _, chunks, *after = tf.while_loop(
+            lambda number, *_: number < num_chunks, predict, (tf.constant(0), chunks, *states)
+        )
+        return chunks.concat(), after
+
+    def _predictions(self, outputs: Any) -> tf.Tensor:
+        output = main_output(outputs, self._workload)
+        if isinstance(self._workload.label, Regression):
+            return tf.reshape(output, [-1])
+        return probabilities(output, self._workload, has_logits=self._has_logits)
+
+
+def served_values(snapshot: Snapshot) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the weights and state to evaluate and export: the moving averages, if there are."""
+    weights = snapshot.get("average", snapshot["weights"])
+    return weights, snapshot.get("average_state", snapshot["state"])
+
+
+def evaluate_checkpoints(job: Job, old_end: Json | None) -> int:
+    """Evaluate checkpoints as the `evaluator` replica until the job ends; return the exit code.
+
+    `old_end` is the end of job that was on file when this replica started. It may be that of an
+    earlier job, which the chief removes when it starts.
+    """
+    evaluator, chief = _Evaluator(job), _ChiefWatch(job.cluster)
+    deadline = time.monotonic() + job.config.start_timeout_seconds
+    while True:
+        lost = chief.find_lost()
+        end = read_end(job.folders.checkpoints)
+        evaluator.evaluate_new()
+        if end and (end != old_end or time.monotonic() > deadline):
+            logger.info("the job has ended: %s", end["message"])
+            return int(end["exit_code"])
+        if lost:
+            raise ReplicaLostError(f"{lost}, without announcing the end of the job")
+        if not chief.was_seen and time.monotonic() > deadline:
+            raise TrainerError(
+                f"waited {job.config.start_timeout_seconds} s for {job.cluster.chief_name}, and"
+                f" there is no checkpoint in {job.folders.checkpoints}"
+            )
+        job.stop.wait(_POLL_SECONDS)
+        if job.stop.is_set() and read_end(job.folders.checkpoints) in (None, old_end):
+            raise Preempted("stopped by SIGTERM")
+
+
+class _ChiefWatch:
+    """Liveness of the chief; unknown for a chief without other replicas, which has no port."""
+
+    def __init__(self, cluster: Cluster):
+        is_alone = len(cluster.replicas(*cluster.addresses)) < 2  # noqa: PLR2004
+        name = cluster.chief_name
+        self._address = {} if is_alone else {name: cluster.trainers()[name]}
+        self._watch: Watch | None = None
+
+    @property
+    def was_seen(self) -> bool:
+        """True once the chief was reachable, and if its liveness is unknown."""
+        return self._watch is not None or not self._address
+
+    def find_lost(self) -> str:
+        """Return since when the chief has been unreachable, or "" while it is not lost."""
+        if self._watch is None and all(map(is_reachable, self._address.values())):
+            self._watch = Watch(self._address)
+        return self._watch.find_lost() if self._watch else ""
+
+
+class _Evaluator:
+    """Evaluator of checkpoints, each once; its metrics are in logs/eval and evaluator.jsonl."""
+
+    def __init__(self, job: Job):
+        self._job = job
+        self._seen: set[tuple[int, float]] = set()
+        keras.utils.set_random_seed(job.config.seed)
+        model = FlatModel(build_served_model(job.workload, job.config))
+        objective = Objective(job.workload, model, batch_size=job.config.batch_size)
+        objective.check_parts()
+        self._step = EvalStep(job.workload, model, objective, job.eval_tables())
+
+    def evaluate_new(self) -> None:
+        """Evaluate the checkpoints that are new since the last call, the oldest first."""
+        for saved in list_checkpoints(self._job.folders.checkpoints):
+            if (saved.step, saved.time) in self._seen:
+                continue
+            self._seen.add((saved.step, saved.time))
+            if not self._job.config.fresh:  # else it may be one that the chief is about to delete
+                read_facts(
+                    self._job.folders.checkpoints,
+                    self._job.manifest.splits["train"],
+                    workload=self._job.workload,
+                )
+            try:
+                snapshot = saved.load()
+            except TrainerError:
+                logger.info("step %d was deleted before it could be evaluated", saved.step)
+                continue
+            self._write(saved, self._step.measure(*served_values(snapshot)))
+
+    def _write(self, saved: Saved, metrics: Mapping[str, float]) -> None:
+        log_dir = self._job.folders.logs
+        writer = tf.summary.create_file_writer(f"{log_dir}/eval")
+        with writer.as_default(step=saved.step):
+            for name, value in metrics.items():
+                tf.summary.scalar(name, value)
+        writer.close()
+        with tf.io.gfile.GFile(f"{log_dir}/evaluator.jsonl", "a") as file:
+            file.write(json.dumps({"step": saved.step, **metrics, "time": time.time()}) + "\n")
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        logger.info("step %d eval: %s", saved.step, shown)

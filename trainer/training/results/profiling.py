@@ -1,0 +1,96 @@
+"""`--profile-steps`: a trace of some steps for the profile plugin of TensorBoard."""
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterator
+
+import tensorflow as tf
+
+from trainer.errors import first_line
+from trainer.training.results.recorder import Totals
+
+logger = logging.getLogger(__name__)
+
+# Limits of the duration of a trace of workers.
+_MIN_SECONDS, _MAX_SECONDS = 0.5, 30.0
+_STOP_SECONDS = 10.0
+
+
+def profile_calls(
+    calls: Iterator[Totals],
+    *,
+    start: int,
+    steps: range,
+    log_dir: str,
+    workers: Collection[str] = (),
+) -> Iterator[Totals]:
+    """Yield the totals of a driver's calls; trace the calls of `steps`, counted from 1.
+
+    One call must end just before these steps and one with the last of them. The trace includes
+    what the caller does between calls, such as saving a checkpoint. `workers` are addresses of
+    TensorFlow servers to trace for the expected duration, because they do not count the steps.
+    """
+    step, trace, speed = start, None, _StepTimer()
+    try:
+        while True:
+            if trace is None and steps.start <= step + 1 < steps.stop:
+                trace = _Trace(log_dir, workers, seconds=speed.seconds(steps.stop - 1 - step))
+            with tf.profiler.experimental.Trace("train", step_num=step + 1, _r=1):
+                totals = next(calls, None)
+            if totals is None:
+                return
+            step += totals.steps
+            speed.add(totals.steps)
+            if trace and step + 1 >= steps.stop:
+                trace.stop(step)
+                trace = None
+            yield totals
+    finally:
+        if trace:
+            trace.stop(step)
+
+
+class _StepTimer:
+    """Estimate of the duration of steps; leaves out the first call, which traces the graph."""
+
+    def __init__(self) -> None:
+        self._start, self._num_steps = 0.0, 0
+
+    def add(self, num_steps: int) -> None:
+        if self._start:
+            self._num_steps += num_steps
+        else:
+            self._start = time.monotonic()
+
+    def seconds(self, num_steps: int) -> float:
+        per_step = (time.monotonic() - self._start) / self._num_steps if self._num_steps else 0.0
+        return min(max(per_step * num_steps, _MIN_SECONDS), _MAX_SECONDS)
+
+
+class _Trace:
+    """A running trace."""
+
+    def __init__(self, log_dir: str, workers: Collection[str], *, seconds: float):
+        self._log_dir, self._seconds = log_dir, seconds
+        tf.profiler.experimental.start(log_dir)
+        self._worker_thread = threading.Thread(
+            target=self._trace_workers, args=[workers], daemon=True
+        )
+        if workers:
+            self._worker_thread.start()
+
+    def stop(self, step: int) -> None:
+        """Write the trace, which ends with `step`."""
+        tf.profiler.experimental.stop()
+        if self._worker_thread.is_alive():
+            self._worker_thread.join(self._seconds + _STOP_SECONDS)
+        logger.info("a trace up to step %d is in %s/plugins/profile", step, self._log_dir)
+
+    def _trace_workers(self, workers: Collection[str]) -> None:
+        urls = ",".join(f"grpc://{address}" for address in workers)
+        duration_ms = round(1000 * self._seconds)
+        try:
+            tf.profiler.experimental.client.trace(urls, self._log_dir, duration_ms)
+        except tf.errors.OpError as error:
+            logger.warning("the workers could not be traced: %s", first_line(error))

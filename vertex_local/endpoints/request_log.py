@@ -1,0 +1,187 @@
+"""Log of an endpoint's predictions, Vertex AI's request-response logging.
+
+An endpoint whose `predictRequestResponseLoggingConfig` is enabled logs a sample of its requests.
+Vertex AI writes them to a BigQuery table. Here they are files, which the owner of the service can
+read, at most 64 MiB and 100,000 requests per endpoint (`log_files.py`), in
+ROOT/endpoints/E/requests/. A thread writes them; if it does not keep up, requests are dropped and
+counted, and no prediction waits. `log_pages.py` reads them.
+"""
+
+import json
+import logging
+import random
+import re
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from vertex_local.api.resource_names import ResourceName
+from vertex_local.api.service import Service
+from vertex_local.endpoints.log_files import LogWriter
+from vertex_local.errors import invalid_argument
+from vertex_local.json_types import Json
+from vertex_local.machine.clock import timestamp
+
+logger = logging.getLogger(__name__)
+
+CONFIG = "predictRequestResponseLoggingConfig"
+KEY = "requestLog"  # in Service.running
+FOLDER = "requests"
+TABLE = re.compile(r"bq://[^./\s]+(\.[^./\s]+){0,2}")
+
+MAX_QUEUED_BYTES = 32 * 1024 * 1024
+FLUSH_TIMEOUT_SECONDS = 5.0
+WARNING_INTERVAL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedRequest:
+    """Request that a prediction server responded to; `arrived` in seconds since 1970."""
+
+    endpoint: str
+    deployed_model_id: str
+    model_version_id: str
+    arrived: float
+    milliseconds: float
+    status: int
+    request: bytes
+    response: bytes
+
+
+class RequestLog:
+    """Logs of all endpoints, with the thread that writes them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._queue: list[LoggedRequest] = []
+        self._queued_bytes = 0
+        self._is_writing = False
+        self._dropped: Counter[str] = Counter()
+        self._warned_at = -WARNING_INTERVAL_SECONDS
+        self._writers: dict[str, LogWriter] = {}
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()  # guards all of the above
+
+    def put(self, one: LoggedRequest) -> None:
+        """Queue a request without waiting; drop it if too many bytes are queued."""
+        num_bytes = len(one.request) + len(one.response)
+        with self._changed:
+            if self._queued_bytes + num_bytes > MAX_QUEUED_BYTES:
+                self._drop(one.endpoint, "they arrive faster than they can be written")
+                return
+            self._queue.append(one)
+            self._queued_bytes += num_bytes
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="request-log", daemon=True)
+                self._thread.start()
+            elif len(self._queue) == 1:
+                self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Wait until everything queued is written, at most 5 s."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._queue and not self._is_writing, FLUSH_TIMEOUT_SECONDS
+            )
+
+    def num_dropped(self, endpoint: str) -> int:
+        """Return the number of requests dropped since the start of the service."""
+        with self._changed:
+            return self._dropped[endpoint]
+
+    def folder_of(self, endpoint: str) -> Path:
+        """Return the folder of an endpoint's log."""
+        return self._root / "endpoints" / ResourceName.from_name(endpoint).id / FOLDER
+
+    def forget(self, endpoint: str) -> None:
+        """Close the files of a deleted endpoint; its folder may then be removed."""
+        self.flush()
+        with self._changed:
+            writer = self._writers.pop(endpoint, None)
+            self._dropped.pop(endpoint, None)
+        if writer:
+            writer.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._queue)
+                queue, self._queue, self._queued_bytes = self._queue, [], 0
+                self._is_writing = True
+            for endpoint in {one.endpoint for one in queue}:
+                self._write(endpoint, [one for one in queue if one.endpoint == endpoint])
+
+    def _write(self, endpoint: str, requests: list[LoggedRequest]) -> None:
+        with self._changed:
+            writer = self._writers.setdefault(endpoint, LogWriter(self.folder_of(endpoint)))
+        try:
+            writer.write([_line(one) for one in requests])
+        except OSError as error:
+            with self._changed:
+                self._writers.pop(endpoint, None)
+                self._drop(endpoint, str(error), count=len(requests))
+
+    def _drop(self, endpoint: str, reason: str, *, count: int = 1) -> None:
+        self._dropped[endpoint] += count
+        if time.monotonic() - self._warned_at > WARNING_INTERVAL_SECONDS:
+            self._warned_at = time.monotonic()
+            number = self._dropped[endpoint]
+            logger.warning("%s: %d requests are not logged: %s", endpoint, number, reason)
+
+
+def log_of(service: Service) -> RequestLog:
+    """Return the log of a service."""
+    log = service.running.get(KEY) or service.running.setdefault(KEY, RequestLog(service.root))
+    assert isinstance(log, RequestLog)
+    return log
+
+
+def check_config(endpoint: Json) -> None:
+    """Check the logging configuration of an endpoint.
+
+    Raises:
+        ApiError: INVALID_ARGUMENT.
+    """
+    config = endpoint.get(CONFIG, {})
+    rate = config.get("samplingRate", 0.0)
+    is_number = isinstance(rate, int | float)  # the proto's JSON has "NaN" for no number
+    if config.get("enabled") and not (is_number and 0 < rate <= 1):
+        raise invalid_argument(
+            f"{CONFIG}.samplingRate is {rate}; it must be above 0 and at most 1, the share of the "
+            "requests to log."
+        )
+    table = config.get("bigqueryDestination", {}).get("outputUri", "")
+    if table and not TABLE.fullmatch(table):
+        raise invalid_argument(
+            f'{CONFIG}.bigqueryDestination.outputUri "{table}" is not valid; write bq://PROJECT, '
+            "bq://PROJECT.DATASET or bq://PROJECT.DATASET.TABLE."
+        )
+
+
+def sampling_rate(endpoint: Json) -> float:
+    """Return the share of requests that an endpoint logs; 0 if logging is disabled."""
+    config = endpoint.get(CONFIG, {})
+    return float(config.get("samplingRate", 0.0)) if config.get("enabled") else 0.0
+
+
+def is_sampled(rate: float) -> bool:
+    """Draw whether to log a request."""
+    return rate > 0 and random.random() < rate
+
+
+def _line(one: LoggedRequest) -> bytes:
+    fields = {
+        "time": timestamp(one.arrived, timespec="microseconds"),
+        "deployedModelId": one.deployed_model_id,
+        "modelVersionId": one.model_version_id,
+        "status": one.status,
+        "milliseconds": round(one.milliseconds, 3),
+        # As texts, which costs less than to parse them: most are never read.
+        "request": one.request.decode(errors="replace"),
+        "response": one.response.decode(errors="replace"),
+    }
+    return json.dumps(fields).encode() + b"\n"

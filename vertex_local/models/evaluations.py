@@ -1,0 +1,48 @@
+"""Model evaluations: metrics of a model version, imported by pipelines."""
+
+from vertex_local.api import protos
+from vertex_local.api.query.pages import list_page
+from vertex_local.api.routes import Call, Route
+from vertex_local.api.service import Service
+from vertex_local.json_types import Json
+from vertex_local.machine.clock import now
+from vertex_local.models import resource as models
+
+KIND = "evaluations"
+OUTPUT_ONLY_FIELDS = ("name", "createTime")
+
+
+def import_evaluation(service: Service, call: Call) -> Json:
+    """POST models/M@V/evaluations:import; without a version, it is of the default one."""
+    version = _version_name(service, call)
+    request = protos.parse("ImportModelEvaluationRequest", {**call.body, "parent": version})
+    given = request.get("modelEvaluation", {})
+    fields = {name: value for name, value in given.items() if name not in OUTPUT_ONLY_FIELDS}
+    name = f"{version}/{KIND}/{service.store.next_id()}"
+    evaluation = {"name": name, **fields, "createTime": now()}
+    service.store.insert(name, evaluation)
+    return evaluation
+
+
+def get(service: Service, call: Call) -> Json:
+    """GET models/M@V/evaluations/E."""
+    return service.store.get(f"{_version_name(service, call)}/{KIND}/{call.args['evaluation']}")
+
+
+def list_evaluations(service: Service, call: Call) -> Json:
+    """GET models/M@V/evaluations."""
+    page = list_page(service, call, KIND, parent=_version_name(service, call))
+    return {"modelEvaluations": page.pop(KIND), **page}
+
+
+def _version_name(service: Service, call: Call) -> str:
+    model = models.resolve(service, f"{call.parent}/models/{call.args['model']}")
+    return f"{model['name']}@{model['versionId']}"
+
+
+COLLECTION = f"projects/<project>/locations/<location>/models/<model>/{KIND}"
+ROUTES = [
+    Route("POST", f"{COLLECTION}:import", import_evaluation),
+    Route("GET", COLLECTION, list_evaluations),
+    Route("GET", f"{COLLECTION}/<evaluation>", get),
+]
