@@ -45,7 +45,9 @@ def start_run(
 
     def wants_cancel() -> bool:
         if not arguments.tears_down:
-            return is_created and _confirm_cancel(run, target=target, service=service)
+            # The service may have created the run although we have not read its response.
+            state = "continues" if is_created else "may have been created"
+            return _confirm_cancel(run, state=state, target=target, service=service)
         console.print("[yellow]interrupted: cancelling the run and tearing down[/]")
         return True
 
@@ -113,7 +115,9 @@ def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
     return GATED if is_gated or (is_deployment and not result.is_promoted) else OK
 
 
-def _confirm_cancel(run: str, *, target: Target, service: LocalService | None) -> bool:
+def _confirm_cancel(
+    run: str, *, state: str, target: Target, service: LocalService | None
+) -> bool:
     """Ask at a terminal whether to cancel an interrupted run; otherwise leave it running."""
     if sys.stdin.isatty():
         with contextlib.suppress(EOFError, KeyboardInterrupt):
@@ -122,5 +126,5 @@ def _confirm_cancel(run: str, *, target: Target, service: LocalService | None) -
     if service:
         service.keep()
     cancel = command(f"trainyard runs cancel {run}", target)
-    print(f"run {run} continues; {cancel} cancels it", file=sys.stderr)
+    print(f"run {run} {state}; {cancel} cancels it", file=sys.stderr)
     return False
