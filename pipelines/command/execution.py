@@ -115,9 +115,7 @@ def _exit_code(result: RunResult, *, is_deployment: bool) -> int:
     return GATED if is_gated or (is_deployment and not result.is_promoted) else OK
 
 
-def _confirm_cancel(
-    run: str, *, state: str, target: Target, service: LocalService | None
-) -> bool:
+def _confirm_cancel(run: str, *, state: str, target: Target, service: LocalService | None) -> bool:
     """Ask at a terminal whether to cancel an interrupted run; otherwise leave it running."""
     if sys.stdin.isatty():
         with contextlib.suppress(EOFError, KeyboardInterrupt):
