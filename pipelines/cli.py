@@ -7,27 +7,65 @@ import sys
 
 from components.errors import StepError
 from components.vertex.errors import VertexError
-from pipelines.command.clusters import add_cluster_commands
-from pipelines.command.endpoints import add_endpoints
-from pipelines.command.jobs import add_jobs
-from pipelines.command.jobs_submit import add_jobs_submit
-from pipelines.command.local_state import add_local_state_commands
-from pipelines.command.models import add_models
-from pipelines.command.packages import add_package_commands
 from pipelines.command.parser import Parser, ShowVersion
-from pipelines.command.predict import add_predict
-from pipelines.command.projects import add_project_commands
-from pipelines.command.report import add_report
-from pipelines.command.runs import add_runs
-from pipelines.command.schedules import add_schedule_commands
-from pipelines.command.submit import add_submit_commands
-from pipelines.command.vertex_setup import add_vertex_setup
+from pipelines.errors import RegistryError, ResourceError, ServiceError
 from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
-from pipelines.package.registry import RegistryError
-from pipelines.resources import ResourceError
-from pipelines.target.local_service import ServiceError
 from trainer.errors import ConfigError
 
+# Name, help, and the function of pipelines.command that adds the arguments: its module is imported
+# only when the command is used.
+COMMANDS = (
+    ("new", "projects:add_new", "write the folder of a workload from your data"),
+    (
+        "check",
+        "projects:add_check",
+        "try a workload of your own on some of its data, and name every mistake",
+    ),
+    ("run", "submit:add_run", "run the pipeline, wait for its end and tear it down"),
+    ("submit", "submit:add_submit", "start a pipeline run"),
+    ("runs", "runs:add_runs", "pipeline runs: list, show, diff, logs, cancel, resume, delete"),
+    ("report", "report:add_report", "write and open the report of a run, or of two"),
+    ("cluster", "clusters:add_cluster", "cluster files: explain, commands"),
+    ("jobs", "jobs:add_jobs", "training jobs: submit, list, show, logs, wait, cancel, delete"),
+    (
+        "models",
+        "models:add_models",
+        "models and their versions: list, show, history, upload, set-default, rollback, delete",
+    ),
+    (
+        "endpoints",
+        "endpoints:add_endpoints",
+        "prediction endpoints: list, predict, deploy, undeploy, log requests, watch, delete",
+    ),
+    ("predict", "predict:add_predict", "predict the rows of files, without an endpoint"),
+    (
+        "schedule",
+        "schedules:add_schedule",
+        "recurring pipeline runs: apply, list, pause, resume, run-now, delete",
+    ),
+    (
+        "compile",
+        "packages:add_compile",
+        "write a package for each workload: the pipeline with the workload's defaults",
+    ),
+    (
+        "upload",
+        "packages:add_upload",
+        "upload a package to an Artifact Registry repository of the KFP format",
+    ),
+    ("image", "packages:add_image", "print the name of this source's image"),
+    ("prune", "local_state:add_prune", "remove old runs of this machine"),
+    (
+        "environments",
+        "local_state:add_environments",
+        "list or remove the Python environments of steps that require packages",
+    ),
+    (
+        "vertex-setup",
+        "vertex_setup:add_vertex_setup",
+        "prepare a Google Cloud project: APIs, bucket, repositories, service account",
+    ),
+)
 EXAMPLES = """\
 examples:
   trainyard run mnist                          the whole pipeline on this machine
@@ -108,19 +146,9 @@ def _parser() -> argparse.ArgumentParser:
     text = "print the versions of Trainyard, Python, KFP, TensorFlow and Google's packages"
     parser.add_argument("--version", action=ShowVersion, nargs=0, help=text)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    add_project_commands(commands)
-    add_submit_commands(commands)
-    add_runs(commands)
-    add_report(commands)
-    add_cluster_commands(commands)
-    add_jobs_submit(add_jobs(commands))
-    add_models(commands)
-    add_endpoints(commands)
-    add_predict(commands)
-    add_schedule_commands(commands)
-    add_package_commands(commands)
-    add_local_state_commands(commands)
-    add_vertex_setup(commands)
+    for name, function, text in COMMANDS:
+        arguments = f"pipelines.command.{function}"
+        commands.add_parser(name, help=text, description=text, arguments=arguments)
     return parser
 
 

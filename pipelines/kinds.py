@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
-from pipelines.resources import ResourceError
+from pipelines.errors import ResourceError
 from trainer.json_types import Json
 
 POLL_SECONDS = 0.5

@@ -19,12 +19,9 @@ from components.model_version.registry import (
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
+from pipelines.errors import ResourceError
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
-
-
-class ResourceError(ValueError):
-    """The resource does not exist, or its state or an argument does not allow the action."""
 
 
 @dataclass(frozen=True)

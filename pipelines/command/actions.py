@@ -19,10 +19,9 @@ MIN_NAME_WIDTH, MIN_NOTE_WIDTH = 24, 11
 PIPE_WIDTH = 500  # wide enough to cut nothing when another program reads the output
 
 
-def group_of(commands: Any, name: str, help_text: str) -> Any:
-    """Add a command with actions, such as `trainyard models`; return its subparsers."""
-    group = commands.add_parser(name, help=help_text, description=help_text)
-    return group.add_subparsers(required=True, metavar="ACTION")
+def actions_of(parser: argparse.ArgumentParser) -> Any:
+    """Return the subparsers of a command with actions, such as `trainyard models`."""
+    return parser.add_subparsers(required=True, metavar="ACTION")
 
 
 def add_action(

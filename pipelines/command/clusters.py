@@ -13,6 +13,7 @@ from components.plan_training.explain import Training, explain
 from components.plan_training.prices import PRICES, read_prices
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
+from pipelines.command.actions import actions_of
 from pipelines.config.cluster_files import read_cluster_file
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.runs import FORMS, find_run
@@ -30,11 +31,9 @@ servers have no authentication: allow only these hosts to reach the ports.
 """
 
 
-def add_cluster_commands(commands_: Any) -> None:
-    """Add `cluster explain` and `cluster commands`."""
-    text = "cluster files: explain, commands"
-    group = commands_.add_parser("cluster", help=text, description=text)
-    actions = group.add_subparsers(required=True, metavar="ACTION")
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `cluster`."""
+    actions = actions_of(parser)
     _add_explain(actions)
     _add_commands(actions)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from components.endpoint.traffic import WHOLE
 from pipelines import resources
-from pipelines.command.actions import add_action, describe, group_of, print_json, print_table
+from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.models import add_machine
 from pipelines.command.target_options import api_of
 from pipelines.command.watch import add_watch
@@ -21,10 +21,9 @@ Requests predictions from an endpoint. A large file is sent in several requests.
 """
 
 
-def add_endpoints(commands: Any) -> None:
-    """Add the group `endpoints`."""
-    text = "prediction endpoints: list, predict, deploy, undeploy, log requests, watch, delete"
-    actions = group_of(commands, "endpoints", text)
+def add_endpoints(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `endpoints`."""
+    actions = actions_of(parser)
     text = "list all endpoints with the versions they serve and each version's share of the traffic"
     list_ = add_action(actions, "list", _list, text)
     list_.add_argument("--json", action="store_true", help="with the ids of deployed models")

@@ -3,14 +3,13 @@
 import argparse
 import math
 import sys
-from typing import Any
 
 from components.vertex.api import VertexApi
 from components.vertex.job_warnings import job_warnings
 from pipelines.command.actions import (
+    actions_of,
     add_action,
     add_cancel_and_delete,
-    group_of,
     print_json,
     print_table,
 )
@@ -26,10 +25,9 @@ from trainer.json_types import Json
 EXIT_CODES = exit_codes_text(OK, FAILED, TIMEOUT, INTERRUPTED)
 
 
-def add_jobs(commands: Any) -> Any:
-    """Add the group `jobs` without `submit`; return the group."""
-    text = "training jobs: submit, list, show, logs, wait, cancel, delete"
-    actions = group_of(commands, "jobs", text)
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `jobs`."""
+    actions = actions_of(parser)
     add_action(actions, "list", _list, "list all jobs, newest first")
     show = add_action(actions, "show", _show, "show a job and its replicas", "JOB_ID")
     show.add_argument("--json", action="store_true", help="as Vertex AI returns it")
@@ -42,7 +40,8 @@ def add_jobs(commands: Any) -> Any:
     add_timeout(wait, "stop waiting after this time, e.g. 90, 30m or 2h; default: never")
     text = "delete a job that has ended, and its log"
     add_cancel_and_delete(actions, JOB, "JOB_ID", delete_help=text)
-    return actions
+    text = "train a workload, without a pipeline"
+    actions.add_parser("submit", help=text, arguments="pipelines.command.jobs_submit:add_submit")
 
 
 def add_timeout(parser: argparse.ArgumentParser, text: str) -> None:

@@ -5,12 +5,11 @@ import dataclasses
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 from components.vertex.api import VertexApi, connect
-from pipelines.command.actions import add_action, describe, print_json
+from pipelines.command.actions import describe, print_json
 from pipelines.command.jobs import EXIT_CODES, add_timeout, print_job_outcome
-from pipelines.command.target_options import add_containers, service_of, target_of
+from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.run_config import RunConfig
 from pipelines.jobs.cluster_warnings import warn_of_local_limits
@@ -39,9 +38,9 @@ To upload the model of a job that succeeded: trainyard models upload JOB --name 
 """
 
 
-def add_jobs_submit(actions: Any) -> None:
-    """Add `jobs submit`."""
-    submit = add_action(actions, "submit", _submit, "train a workload, without a pipeline")
+def add_submit(submit: argparse.ArgumentParser) -> None:
+    """Add the arguments of `jobs submit`."""
+    add_target(submit)
     submit.usage = "trainyard jobs submit WORKLOAD [options] [-- FLAGS OF THE TRAINER]"
     describe(submit, DESCRIPTION)
     submit.add_argument("workload", metavar="WORKLOAD", help=FORMS)
@@ -71,7 +70,7 @@ def add_jobs_submit(actions: Any) -> None:
     ending.add_argument("--wait", action="store_true", help="wait until the job has ended")
     ending.add_argument("--follow", action="store_true", help="wait and print the job's log")
     ending.add_argument("--dry-run", action="store_true", help="only print the request, as JSON")
-    submit.set_defaults(flags=[])
+    submit.set_defaults(command=_submit, flags=[])
 
 
 def _submit(arguments: argparse.Namespace) -> int:

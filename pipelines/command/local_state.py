@@ -3,10 +3,9 @@
 import argparse
 import subprocess
 import sys
-from typing import Any
 
 from components.vertex.api import connect
-from pipelines.command.actions import print_table
+from pipelines.command.actions import describe, print_table
 from pipelines.command.parser import count, seconds
 from pipelines.command.target_options import add_target, service_of, target_of
 from pipelines.runs.removal.code import remove_snapshots, unused_snapshots
@@ -37,15 +36,9 @@ shared by all steps with the same requirements. See also `vertex-local environme
 """
 
 
-def add_local_state_commands(commands: Any) -> None:
-    """Add `prune` and `environments`."""
-    formatter = argparse.RawDescriptionHelpFormatter
-    prune_ = commands.add_parser(
-        "prune",
-        help="remove old runs of this machine",
-        description=PRUNE,
-        formatter_class=formatter,
-    )
+def add_prune(prune_: argparse.ArgumentParser) -> None:
+    """Add the arguments of `prune`."""
+    describe(prune_, PRUNE)
     prune_.add_argument(
         "--keep", type=count, default=10, metavar="N", help="keep the newest N runs; default: 10"
     )
@@ -60,12 +53,10 @@ def add_local_state_commands(commands: Any) -> None:
     add_target(prune_)
     prune_.set_defaults(command=_prune)
 
-    environments = commands.add_parser(
-        "environments",
-        help="list or remove the Python environments of steps that require packages",
-        description=ENVIRONMENTS,
-        formatter_class=formatter,
-    )
+
+def add_environments(environments: argparse.ArgumentParser) -> None:
+    """Add the arguments of `environments`."""
+    describe(environments, ENVIRONMENTS)
     actions = environments.add_subparsers(dest="action", required=True, metavar="list | clear")
     list_ = actions.add_parser("list", help="list them, last used first")
     list_.add_argument("--packages", action="store_true", help="show all installed packages")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from pipelines import resources
-from pipelines.command.actions import add_action, describe, group_of, print_json, print_table
+from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.target_options import api_of
 from pipelines.serving import releases
 from pipelines.serving.upload import upload
@@ -26,10 +26,9 @@ No pipeline has evaluated the model: compare its metrics before you deploy it.
 """
 
 
-def add_models(commands: Any) -> None:
-    """Add the group `models`."""
-    text = "models and their versions: list, show, history, upload, set-default, rollback, delete"
-    actions = group_of(commands, "models", text)
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `models`."""
+    actions = actions_of(parser)
     add_action(actions, "list", _list, "list all models with their versions")
     add_action(actions, "show", _show, "show a model, or MODEL@VERSION", "MODEL")
     _add_upload(actions)

@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from pipelines.config.built_in import RUNS
 from pipelines.other_pipelines import PIPELINES
@@ -33,10 +32,8 @@ code and its requirements.txt, whose packages must fit those of the image.
 """
 
 
-def add_package_commands(commands: Any) -> None:
-    """Add `compile`, `upload` and `image`."""
-    text = "write a package for each workload: the pipeline with the workload's defaults"
-    compile_ = commands.add_parser("compile", help=text, description=text)
+def add_compile(compile_: argparse.ArgumentParser) -> None:
+    """Add the arguments of `compile`."""
     compile_.add_argument(
         "workloads", nargs="*", metavar="WORKLOAD", help=f"{FORMS}; default: {', '.join(RUNS)}"
     )
@@ -56,10 +53,10 @@ def add_package_commands(commands: Any) -> None:
     )
     compile_.set_defaults(command=_compile)
 
-    text = "upload a package to an Artifact Registry repository of the KFP format"
-    upload = commands.add_parser(
-        "upload", help=text, description=f"{text}; submit accepts its address"
-    )
+
+def add_upload(upload: argparse.ArgumentParser) -> None:
+    """Add the arguments of `upload`."""
+    upload.description = f"{upload.description}; submit accepts its address"
     upload.add_argument("source", metavar="PACKAGE", help="a workload or a package file")
     upload.add_argument("--repository", required=True, metavar="URL", help=registry.FORM)
     upload.add_argument(
@@ -68,8 +65,10 @@ def add_package_commands(commands: Any) -> None:
     upload.add_argument("--image", help="container image, if the package names none yet")
     upload.set_defaults(command=_upload)
 
-    text = "print the name of this source's image"
-    image = commands.add_parser("image", help=text, description=IMAGE)
+
+def add_image(image: argparse.ArgumentParser) -> None:
+    """Add the arguments of `image`."""
+    image.description = IMAGE
     image.add_argument(
         "--repository",
         default=IMAGE_REPOSITORY,

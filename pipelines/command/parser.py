@@ -1,11 +1,10 @@
 """Argument parser with did-you-mean suggestions, argument types, and `--version`."""
 
 import argparse
-import platform
+import pkgutil
 import re
 import sys
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from trainer.suggest import did_you_mean
@@ -22,7 +21,27 @@ VERSIONED_PACKAGES = (
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser with did-you-mean suggestions; its subparsers are of this class, too."""
+    """Argument parser with did-you-mean suggestions; its subparsers are of this class, too.
+
+    Args:
+        arguments: `module:function`, imported and called with this parser when it is first used:
+            a command imports its own modules, and no others.
+        options: Those of argparse.
+    """
+
+    def __init__(self, *, arguments: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self._arguments = arguments
+
+    def parse_known_args(
+        self, args: Iterable[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse, after adding the parser's arguments; argparse calls it for subparsers as well."""
+        if self._arguments:
+            add_arguments = pkgutil.resolve_name(self._arguments)
+            self._arguments = ""
+            add_arguments(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message with a suggestion, and exit with 2."""
@@ -38,6 +57,8 @@ class ShowVersion(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         """Print the versions of Trainyard, Python and the main packages, a line each."""
+        import platform
+
         packages = (f"  {name} {_version(name)}" for name in VERSIONED_PACKAGES)
         lines = [f"{parser.prog} {_version('trainyard')}", f"  Python {platform.python_version()}"]
         sys.stdout.write("\n".join([*lines, *packages, ""]))
@@ -62,6 +83,8 @@ def count(text: str) -> int:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

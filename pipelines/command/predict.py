@@ -4,7 +4,6 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from components.batch_predict.options import FORMATS, PredictOptions
 from pipelines.command.actions import describe
@@ -32,9 +31,8 @@ Vertex AI the command creates a batchPredictionJob, prints its name and does not
 """
 
 
-def add_predict(commands: Any) -> None:
-    """Add `predict`."""
-    parser = commands.add_parser("predict", help="predict the rows of files, without an endpoint")
+def add_predict(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `predict`."""
     describe(parser, PREDICT)
     parser.add_argument("model", metavar="MODEL", help="MODEL, MODEL@VERSION, MODEL@ALIAS or ./DIR")
     parser.add_argument(

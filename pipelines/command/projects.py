@@ -3,7 +3,6 @@
 import argparse
 import subprocess
 import sys
-from typing import Any
 
 from pipelines.command.actions import describe
 from pipelines.exit_codes import OK, USAGE, exit_codes_text
@@ -38,15 +37,15 @@ and predictions. Each mistake is named with its file and line. Nothing is writte
 """
 
 
-def add_project_commands(commands: Any) -> None:
-    """Add `new` and `check`."""
-    text = "write the folder of a workload from your data"
-    new = commands.add_parser("new", help=text)
-    describe(new, NEW)
-    add_arguments(new)
-    new.set_defaults(command=_new)
-    text = "try a workload of your own on some of its data, and name every mistake"
-    parser = commands.add_parser("check", help=text)
+def add_new(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `new`."""
+    describe(parser, NEW)
+    add_arguments(parser)
+    parser.set_defaults(command=_new)
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `check`."""
     describe(parser, CHECK)
     parser.add_argument(
         "workload", metavar="WORKLOAD", help="a folder with a workload.py, or a package.module"

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from pipelines.command.actions import describe
 from pipelines.command.target_options import add_target, api_of, target_of
@@ -27,9 +26,8 @@ and the examples that only one of the models predicts correctly.
 """
 
 
-def add_report(commands: Any) -> None:
-    """Add `report`."""
-    parser = commands.add_parser("report", help="write and open the report of a run, or of two")
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `report`."""
     describe(parser, REPORT)
     parser.add_argument("runs", nargs="*", metavar="RUN", help="default: the newest run")
     parser.add_argument("--no-open", action="store_true", help="only print the path of the page")

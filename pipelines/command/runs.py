@@ -2,15 +2,14 @@
 
 import argparse
 import json
-from typing import Any
 
 from components.run_summary.summary import summarize
 from components.vertex.api import connect
 from pipelines.command.actions import (
+    actions_of,
     add_action,
     add_cancel_and_delete,
     describe,
-    group_of,
     print_json,
     print_table,
 )
@@ -61,10 +60,9 @@ With --wait, {EXIT_CODES}
 """
 
 
-def add_runs(commands: Any) -> None:
-    """Add the group `runs`."""
-    text = "pipeline runs: list, show, diff, logs, cancel, resume, delete"
-    actions = group_of(commands, "runs", text)
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `runs`."""
+    actions = actions_of(parser)
     list_ = add_action(actions, "list", _list, "list the newest runs with their outcome")
     describe(list_, LIST_HELP)
     list_.add_argument(

@@ -3,10 +3,9 @@
 import argparse
 import datetime
 from pathlib import Path
-from typing import Any
 
 from components.vertex.api import connect
-from pipelines.command.actions import add_action, describe, group_of, print_json
+from pipelines.command.actions import actions_of, add_action, describe, print_json
 from pipelines.command.execution import start_run
 from pipelines.command.target_options import api_of, service_of, target_of
 from pipelines.package.spec import Package
@@ -46,10 +45,9 @@ On this machine schedules run only while the service runs, for example as starte
 Runs missed in the meantime are skipped, or caught up if the file says catch_up: true."""
 
 
-def add_schedule_commands(commands: Any) -> None:
-    """Add the group `schedule`."""
-    text = "recurring pipeline runs: apply, list, pause, resume, run-now, delete"
-    actions = group_of(commands, "schedule", text)
+def add_schedule(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `schedule`."""
+    actions = actions_of(parser)
     apply = add_action(actions, "apply", _apply, "make the schedules match a folder's files")
     describe(apply, APPLY)
     apply.add_argument(

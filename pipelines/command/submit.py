@@ -9,12 +9,11 @@ import importlib
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from components.prepare_examples.raw_data.fetch import fetch
-from pipelines.command.actions import print_json
+from pipelines.command.actions import describe, print_json
 from pipelines.command.execution import start_run
 from pipelines.command.target_options import (
     add_containers,
@@ -69,22 +68,17 @@ With --wait, {EXIT_CODES}
 """
 
 
-def add_submit_commands(commands: Any) -> None:
-    """Add `run` and `submit`."""
-    formatter = argparse.RawDescriptionHelpFormatter
-    run = commands.add_parser(
-        "run",
-        help="run the pipeline, wait for its end and tear it down",
-        description=RUN_HELP,
-        formatter_class=formatter,
-    )
+def add_run(run: argparse.ArgumentParser) -> None:
+    """Add the arguments of `run`."""
+    describe(run, RUN_HELP)
     run.add_argument("source", metavar="WORKLOAD", help=FORMS)
     _add_options(run)
     run.set_defaults(command=_start, name="", wait=True, dry_run=False, tears_down=True)
 
-    submit = commands.add_parser(
-        "submit", help="start a pipeline run", description=SUBMIT_HELP, formatter_class=formatter
-    )
+
+def add_submit(submit: argparse.ArgumentParser) -> None:
+    """Add the arguments of `submit`."""
+    describe(submit, SUBMIT_HELP)
     submit.add_argument(
         "source",
         metavar="PACKAGE",

@@ -3,8 +3,8 @@
 import argparse
 import shlex
 import sys
-from typing import Any
 
+from pipelines.command.actions import describe
 from pipelines.exit_codes import FAILED
 from pipelines.vertex_setup import Setup, SetupError, environment_of, run_steps, steps_of
 
@@ -15,14 +15,9 @@ stay unchanged, so this can be repeated. See docs/vertex-setup.md.
 """
 
 
-def add_vertex_setup(commands: Any) -> None:
-    """Add `vertex-setup`."""
-    parser = commands.add_parser(
-        "vertex-setup",
-        help="prepare a Google Cloud project: APIs, bucket, repositories, service account",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_vertex_setup(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `vertex-setup`."""
+    describe(parser, DESCRIPTION)
     parser.add_argument("--project", required=True, help="id of the Google Cloud project")
     parser.add_argument("--bucket", required=True, help="bucket for the runs' files, without gs://")
     for name, text in (

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from components.vertex.api import VertexApi
+from pipelines.errors import ResourceError
 from pipelines.kinds import JOB, POLL_SECONDS, Kind
-from pipelines.resources import ResourceError
 from trainer.cluster.roles import ROLES
 from trainer.json_types import Json
 

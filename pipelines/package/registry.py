@@ -18,6 +18,7 @@ from components.vertex.retries import (
     error_of_response,
     retry,
 )
+from pipelines.errors import RegistryError
 from pipelines.package.spec import Package, read_package
 from trainer.errors import ConfigError
 
@@ -29,10 +30,6 @@ NAME = r"[a-z0-9][a-z0-9-]{3,127}"
 TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 VERSION_PREFIX = "sha256:"
 ADDRESS = re.compile(rf"(?P<repository>.+)/(?P<package>{NAME})/(?P<version>[^/]+)")
-
-
-class RegistryError(Exception):
-    """The repository refused a request or did not respond."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from components.vertex.api import VertexApi
 from components.vertex.task_details import leaf_tasks
+from pipelines.errors import ResourceError
 from pipelines.jobs.log import LogReader, follow_logs, message_of
 from pipelines.kinds import RUN
-from pipelines.resources import ResourceError, short_name
+from pipelines.resources import short_name
 from trainer.json_types import Json
 from trainer.suggest import did_you_mean
 

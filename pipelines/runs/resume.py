@@ -11,11 +11,11 @@ from components.labels import BILLING_LABEL, RUN_LABEL
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.task_details import leaf_tasks
+from pipelines.errors import ResourceError
 from pipelines.kinds import RUN
 from pipelines.package.image import default_image
 from pipelines.package.project_image import is_of_this_source
 from pipelines.package.spec import Package, own_image
-from pipelines.resources import ResourceError
 from pipelines.runs.submit import Submission
 from pipelines.runs.view import TRAINING_TASK, view_of
 from trainer import paths

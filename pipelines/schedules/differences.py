@@ -17,10 +17,9 @@ from components.prepare_examples.dates.patterns import has_dates
 from components.run_summary.settings import WEBHOOK, without_path
 from components.vertex.api import VertexApi
 from pipelines.config.run_config import RunConfig
-from pipelines.package.registry import RegistryError
+from pipelines.errors import RegistryError, ResourceError
 from pipelines.package.spec import check_images
 from pipelines.projects.runs import find_run
-from pipelines.resources import ResourceError
 from pipelines.runs.submit import (
     OWN_PARAMETERS,
     compile_package,

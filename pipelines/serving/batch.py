@@ -8,7 +8,8 @@ from components.labels import SUBMISSION_LABEL
 from components.model_version.registry import version_name
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
-from pipelines.resources import ResourceError, model_name
+from pipelines.errors import ResourceError
+from pipelines.resources import model_name
 from trainer import paths
 from trainer.json_types import Json
 

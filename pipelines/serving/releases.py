@@ -24,7 +24,8 @@ from components.model_version.registry import (
 from components.release.release import released
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
-from pipelines.resources import ResourceError, endpoint_of, model_name, short_name, version_called
+from pipelines.errors import ResourceError
+from pipelines.resources import endpoint_of, model_name, short_name, version_called
 from trainer.json_types import Json
 
 UNCHECKED = "its predictions were not checked: the version holds no golden.json"

@@ -14,11 +14,12 @@ from components.model_version.saved_model import DESCRIPTION, check_saved_model
 from components.model_version.upload import upload_version
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
+from pipelines.errors import ResourceError
 from pipelines.kinds import JOB
 from pipelines.package.image import default_image
 from pipelines.package.project_image import image_of
 from pipelines.package.spec import PULLABLE
-from pipelines.resources import ResourceError, short_name
+from pipelines.resources import short_name
 from trainer import paths
 from trainer.json_types import Json
 

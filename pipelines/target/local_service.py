@@ -14,6 +14,7 @@ import requests
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.retries import MAX_ATTEMPTS
+from pipelines.errors import ServiceError
 from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
 from trainer.json_types import Json
 
@@ -24,10 +25,6 @@ SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--while-used"]
 START_TIMEOUT_SECONDS = 30
 RESPONSE_TIMEOUT_SECONDS = 5
 REAP_TIMEOUT_SECONDS = 5
-
-
-class ServiceError(Exception):
-    """The service did not start, does not respond, or runs in another mode."""
 
 
 @contextlib.contextmanager

@@ -20,8 +20,9 @@ from typing import Any
 from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
+from pipelines.errors import ResourceError
 from pipelines.kinds import JOB, RUN
-from pipelines.resources import ResourceError, short_name
+from pipelines.resources import short_name
 from pipelines.runs.request import RUN_NAME
 from trainer.json_types import Json
 

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pipelines.errors import ResourceError
 from pipelines.kinds import JOB, RUN
-from pipelines.resources import ResourceError, Table, short_name
+from pipelines.resources import Table, short_name
 from pipelines.runs.removal.files import RunFiles
 from trainer.json_types import Json
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from pipelines.errors import ResourceError
 from pipelines.jobs.log import worker_pool_task
-from pipelines.resources import ResourceError
 from pipelines.target.places import LOCAL_PROJECT
 
 JOBS = f"/v1/projects/{LOCAL_PROJECT}/locations/us-central1/customJobs"

@@ -46,6 +46,15 @@ finally:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", [name for name, *_ in cli.COMMANDS])
+def test_every_command_has_a_help_text(capsys, name):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+
+    assert ended.value.code == 0
+    assert f"usage: trainyard {name} " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("line", "meant"),
     [

@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from components.vertex.resource_name import ResourceName
 from pipelines.cli import main
 from pipelines.command import predict
-from pipelines.resources import ResourceError
+from pipelines.errors import ResourceError
 from pipelines.serving import batch
 
 pytestmark = pytest.mark.fast

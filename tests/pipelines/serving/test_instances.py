@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from components.vertex.errors import VertexError
-from pipelines.resources import ResourceError
+from pipelines.errors import ResourceError
 from pipelines.serving import instances
 from pipelines.serving.instances import (
     MAX_REQUEST_BYTES,

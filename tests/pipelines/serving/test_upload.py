@@ -14,8 +14,8 @@ from components.model_version.upload import upload_version
 from components.plan_training.plan import serving_container
 from components.prepare_examples.raw_data.buckets import Object
 from components.vertex.api import EMULATOR_VARIABLE, connect
+from pipelines.errors import ResourceError
 from pipelines.package.image import default_image
-from pipelines.resources import ResourceError
 from pipelines.serving import upload as upload_module
 from pipelines.serving.upload import upload
 from pipelines.target.places import LOCAL_PROJECT

@@ -12,15 +12,10 @@ import pytest
 from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE, connect
+from pipelines.errors import ServiceError
 from pipelines.target import lease
 from pipelines.target.lease import Lease, LeaseError, service_pid, stop_service
-from pipelines.target.local_service import (
-    PRELOAD,
-    PRELOAD_VARIABLE,
-    LocalService,
-    ServiceError,
-    local_service,
-)
+from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE, LocalService, local_service
 from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT, STATE_DIR_VARIABLE
 from tests.support.processes.forks import EVERYTHING, Fork, forks_with
 from tests.support.processes.waiting import wait_until

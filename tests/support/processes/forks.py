@@ -37,6 +37,7 @@ EVERYTHING = (
     "vertex_local.server",
     "pipelines.cli",
     "pipelines.command.runs",
+    "pipelines.command.submit",
 )
 
 
