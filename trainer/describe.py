@@ -16,9 +16,10 @@ from typing import Any
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.json_types import Json
+from trainer.references import is_path
 from trainer.serving.evaluate import evaluated_names
 from trainer.workloads import Workload, load_workload
-from trainer.workloads.loading import is_path, package_digest
+from trainer.workloads.loading import package_digest
 
 EXIT_WRONG = 2
 

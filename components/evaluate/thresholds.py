@@ -12,7 +12,7 @@ from typing import Any
 
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.serving.evaluate import HIGHER_IS_BETTER, LOWER_IS_BETTER
+from trainer.serving.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
 from trainer.suggest import did_you_mean
 
 AT_LEAST, AT_MOST = "at_least", "at_most"

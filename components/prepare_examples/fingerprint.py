@@ -18,7 +18,8 @@ from components.prepare_examples.raw_data.buckets import find_objects
 from components.prepare_examples.raw_data.digests import cached_digests
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
-from components.prepare_examples.raw_data.sources import data_folder, source_of
+from components.prepare_examples.raw_data.folders import data_folder
+from components.prepare_examples.raw_data.sources import source_of
 from components.prepare_examples.statistics.drift import statistics_file
 from trainer import paths
 

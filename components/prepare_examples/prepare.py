@@ -29,7 +29,7 @@ from components.prepare_examples.publish import (
     local_path,
     published,
 )
-from components.prepare_examples.raw_data.sources import data_folder
+from components.prepare_examples.raw_data.folders import data_folder
 from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import step as table_step
 from trainer.json_types import Json

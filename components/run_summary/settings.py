@@ -5,8 +5,8 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
+from trainer import references
 from trainer.json_types import Json
-from trainer.workloads import loading
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
 THRESHOLDS = "thresholds"
@@ -46,12 +46,12 @@ def settings_of(job: Json) -> dict[str, Any]:
 def shown_workload(reference: Any) -> str:
     """Return a workload's name: `churn` for a snapshot's path `/…/code/churn-0123456789ab`."""
     text = str(reference)
-    return loading.workload_name(text) if loading.code_digest(text) else text
+    return references.workload_name(text) if references.code_digest(text) else text
 
 
 def project_digest(job: Json) -> str:
     """Return the digest of a user's code that a run uses; "" for a workload of this source."""
-    return loading.code_digest(str(parameters_of(job).get(WORKLOAD, "")))
+    return references.code_digest(str(parameters_of(job).get(WORKLOAD, "")))
 
 
 def parameters_of(job: Json) -> dict[str, Any]:

@@ -6,11 +6,6 @@ import sys
 from functools import partial
 from typing import Any
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from pipelines.command.target_options import add_target, api_of
 from pipelines.kinds import Kind
 from pipelines.resources import Table
@@ -72,6 +67,11 @@ def _delete(kind: Kind, arguments: argparse.Namespace) -> int:
 
 def print_table(table: Table, *, is_whole: bool = False) -> int:
     """Print rows under headings; fold long names and cut long notes, unless `is_whole`."""
+    from rich.cells import cell_len  # 0.05 s, which commands without a table save
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     rows = [table.headings, *table.rows]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     whole_width = sum(widths) + 2 * len(widths)  # with the padding of each column

@@ -11,7 +11,6 @@ from pipelines import resources
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.target_options import api_of
 from pipelines.serving import releases
-from pipelines.serving.upload import upload
 
 UPLOAD = """\
 Adds a version to a model, creating the model with its first version. The source is a job that
@@ -94,6 +93,8 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _upload(arguments: argparse.Namespace) -> int:
+    from pipelines.serving.upload import upload  # imports NumPy and YAML
+
     with api_of(arguments) as api:
         lines = upload(
             api,

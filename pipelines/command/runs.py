@@ -13,11 +13,8 @@ from pipelines.command.actions import (
     print_json,
     print_table,
 )
-from pipelines.command.execution import start_run
 from pipelines.command.parser import count
-from pipelines.command.submit import EXIT_CODES
 from pipelines.command.target_options import (
-    add_containers,
     add_target,
     api_of,
     service_of,
@@ -27,10 +24,8 @@ from pipelines.kinds import RUN
 from pipelines.runs.differences import compare, differences_json, differences_table
 from pipelines.runs.facts import newest_runs
 from pipelines.runs.log import run_log_lines
-from pipelines.runs.on_failure import add_on_failure, check_command
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import delete_run
-from pipelines.runs.resume import explain_resume, plan_resume
 from pipelines.runs.tables import aligned, run_lines, runs_table, tasks_table
 
 DEFAULT_LIMIT = 20
@@ -48,15 +43,6 @@ Shows the differences between two runs in settings, digests of data and code, an
 B minus A.
 
   trainyard runs diff mnist-20261121-093015 mnist-20261122-093015
-"""
-RESUME_HELP = f"""\
-Sends the request of a run again, with the same parameters, under a new name. The steps that
-succeeded come from the cache; training continues from its last checkpoint. A repeated `trainyard
-run` with the same settings does the same.
-
-  trainyard runs resume mnist-20261121-093015 --wait
-
-With --wait, {EXIT_CODES}
 """
 
 
@@ -90,12 +76,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     logs.add_argument("--task", metavar="TASK", help="only this task, e.g. evaluate")
     logs.add_argument("--follow", action="store_true", help="continue until the run ends")
     text = "continue a run that failed or was cancelled, as a new run RUN-r2"
-    resume = add_action(actions, "resume", _resume, text, "RUN")
-    describe(resume, RESUME_HELP)
-    resume.add_argument("--wait", action="store_true", help="wait until the run has ended")
-    add_on_failure(resume)
-    add_containers(resume)
-    resume.set_defaults(tears_down=False)
+    actions.add_parser("resume", help=text, arguments="pipelines.command.runs_resume:add_resume")
     text = (
         "delete a run that has ended; on this machine also its files, unless another run uses them"
     )
@@ -139,17 +120,6 @@ def _diff(arguments: argparse.Namespace) -> int:
     )
     print("\n".join(lines))
     return 0
-
-
-def _resume(arguments: argparse.Namespace) -> int:
-    check_command(arguments.on_failure, is_waiting=arguments.wait)
-    target = target_of(arguments, needs_bucket=False)
-    with service_of(arguments, target) as service:
-        api = connect(target.project, target.location)
-        runs_image = service is None or arguments.containers
-        submission = plan_resume(api, arguments.name, runs_image=runs_image)
-        print(explain_resume(api, arguments.name), flush=True)
-        return start_run(arguments, submission, target=target, service=service)
 
 
 def _logs(arguments: argparse.Namespace) -> int:

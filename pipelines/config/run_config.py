@@ -17,7 +17,7 @@ from trainer.config.settings import check_settings, same_setting, setting
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.workloads.loading import BUILT_IN, valid_name, workload_name
+from trainer.references import BUILT_IN, valid_name, workload_name
 
 # Also inside quotes in the filter of a request.
 DISPLAY_NAME = {

@@ -10,7 +10,8 @@ from pathlib import Path
 from pipelines.package.image import IMAGE_REPOSITORY, source_tag
 from pipelines.projects.project import REQUIREMENTS, Snapshot
 from trainer.errors import ConfigError
-from trainer.workloads.loading import IMAGE_DIR, SNAPSHOT
+from trainer.references import SNAPSHOT
+from trainer.workloads.loading import IMAGE_DIR
 
 # The snapshot at the end of a tag.
 IN_IMAGE = re.compile(rf":src-[0-9a-f]+(?:-gpu)?-(?P<snapshot>{SNAPSHOT.pattern})$")

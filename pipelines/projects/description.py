@@ -10,7 +10,7 @@ from pipelines.projects.project import Snapshot
 from pipelines.projects.run_file import place_of
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.workloads.loading import FILE
+from trainer.references import FILE
 
 # -P: a json.py in the current folder must not hide Python's own.
 COMMAND = [sys.executable, "-P", "-m", "trainer.describe"]

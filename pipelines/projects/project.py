@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer.errors import ConfigError
-from trainer.workloads.loading import BUILT_IN, FILE, VARIABLE, is_path, valid_name
+from trainer.references import BUILT_IN, FILE, VARIABLE, is_path, valid_name
 
 logger = logging.getLogger(__name__)
 

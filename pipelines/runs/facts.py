@@ -7,8 +7,6 @@ from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import Summary, summarize
 from components.vertex.api import VertexApi
-from pipelines.config.built_in import RUNS
-from pipelines.projects.runs import default_run
 
 NUM_THREADS = 8
 
@@ -40,6 +38,9 @@ def changed_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
     The defaults of a user's workload are those without a run.yaml.
     """
+    from pipelines.config.built_in import RUNS  # imports NumPy, which no list of runs needs
+    from pipelines.projects.runs import default_run
+
     name = str(settings.get("workload", ""))
     if name in RUNS:
         run = RUNS[name]()

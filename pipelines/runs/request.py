@@ -7,17 +7,20 @@ seconds of the SDK's imports.
 import copy
 import os
 import re
+from typing import TYPE_CHECKING
 
 from components.labels import RUN_LABEL
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi
-from pipelines.package.spec import Package
 from trainer.json_types import Json
+
+if TYPE_CHECKING:
+    from pipelines.package.spec import Package
 
 RUN_NAME = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
 def run_request(
-    package: Package,
+    package: "Package",
     *,
     run: str,
     pipeline_root: str,

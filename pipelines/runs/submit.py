@@ -29,7 +29,7 @@ from pipelines.vertex_checks import check_labels
 from trainer import paths
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.workloads.loading import SNAPSHOT, workload_name
+from trainer.references import SNAPSHOT, workload_name
 
 TYPES = {"NUMBER_DOUBLE": float, "NUMBER_INTEGER": int}
 PACKAGE_SUFFIXES = (".yaml", ".yml", ".json")

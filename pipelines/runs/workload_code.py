@@ -20,7 +20,7 @@ from pipelines.target.places import Target, make_state_dir
 from trainer import paths
 from trainer.errors import ConfigError
 from trainer.json_types import Json
-from trainer.workloads.loading import SNAPSHOT
+from trainer.references import SNAPSHOT
 
 logger = logging.getLogger(__name__)
 

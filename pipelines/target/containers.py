@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 from trainer.errors import ConfigError
-from trainer.workloads.loading import SNAPSHOT
+from trainer.references import SNAPSHOT
 
 INSPECT_TIMEOUT_SECONDS = 60
 

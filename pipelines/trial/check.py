@@ -22,7 +22,7 @@ from pipelines.trial.findings import NOT_TRIED, OK, WRONG, Finding
 from pipelines.trial.places import with_colons
 from trainer import paths
 from trainer.errors import ConfigError
-from trainer.workloads.loading import BUILT_IN, FILE
+from trainer.references import BUILT_IN, FILE
 
 # -P: a json.py in the current folder must not hide Python's own.
 COMMAND = [sys.executable, "-P", "-m", "pipelines.trial"]

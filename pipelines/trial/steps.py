@@ -15,7 +15,7 @@ from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
-from components.prepare_examples.raw_data.sources import data_folder
+from components.prepare_examples.raw_data.folders import data_folder
 from pipelines.trial.findings import NOT_TRIED, OK, WRONG, Finding, ProblemsError
 from pipelines.trial.images import sample_images
 from pipelines.trial.places import Places, explain

@@ -26,3 +26,48 @@ def test_nothing_heavy_is_imported_before_it_is_needed(module):
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+PARSE = """
+import sys
+from pipelines.cli import parse
+try:
+    parse(sys.argv[1:])
+finally:
+    print(*sys.modules)
+"""
+SLOW_TO_START = {
+    *HEAVY,
+    "numpy",
+    "pyarrow",
+    "yaml",
+    "kfp",
+    "google.auth",
+    "google.protobuf",
+    "rich",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "without"),
+    [
+        ("--help", {"requests", "pipelines.command.models", "pipelines.target"}),
+        ("modles list", {"requests", "pipelines.command.models", "pipelines.target"}),
+        ("models list", {"pipelines.command.runs", "pipelines.serving.upload"}),
+        ("models rollback m", {"pipelines.command.runs", "pipelines.serving.upload"}),
+        ("runs list", {"pipelines.command.models", "pipelines.command.submit"}),
+        ("runs cancel r", {"pipelines.command.models", "pipelines.command.submit"}),
+        ("jobs list", {"pipelines.command.models", "pipelines.command.jobs_submit"}),
+        ("endpoints list", {"pipelines.command.runs", "pipelines.command.predict"}),
+    ],
+)
+def test_a_light_command_imports_only_what_it_needs(line, without):
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE, *line.split()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    assert (SLOW_TO_START | without).isdisjoint(done.stdout.split())

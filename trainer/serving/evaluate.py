@@ -12,11 +12,10 @@ from trainer.serving.class_metrics import (
     measure_classes,
     measure_probabilities,
 )
+from trainer.serving.directions import LOWER_IS_BETTER
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
-LOWER_IS_BETTER = frozenset({"loss", "mae", "rmse", "brier", "calibration_error"})
-HIGHER_IS_BETTER = frozenset({"accuracy", "auc", "pr_auc", "f1", "r2"})
 LIKELY = 0.5
 _BINARY = 2
 _NUM_DECILES = 10

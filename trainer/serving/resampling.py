@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from trainer.serving.class_metrics import LEAST_LIKELIHOOD, average_precision
-from trainer.serving.evaluate import LIKELY, LOWER_IS_BETTER
+from trainer.serving.directions import LOWER_IS_BETTER
+from trainer.serving.evaluate import LIKELY
 from trainer.workloads.declarations.labels import Label, Multilabel, Regression
 
 # A metric of a draw: whole numbers [examples], how often each one is drawn; best uint8, which stay

@@ -3,6 +3,7 @@
 Importing this package imports neither TensorFlow nor Keras.
 """
 
+from trainer.references import BUILT_IN
 from trainer.workloads.base import Features, Recipe, Workload
 from trainer.workloads.declarations.features import (
     Category,
@@ -23,7 +24,7 @@ from trainer.workloads.declarations.sources import (
 )
 from trainer.workloads.encoding.images import flip, shift
 from trainer.workloads.image_folder import ImageFolder
-from trainer.workloads.loading import BUILT_IN, WorkloadError, load_workload
+from trainer.workloads.loading import WorkloadError, load_workload
 from trainer.workloads.models.combining import combine
 from trainer.workloads.records import Records, Values
 from trainer.workloads.table import Table

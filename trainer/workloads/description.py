@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.json_types import Json
+from trainer.references import BUILT_IN
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations import features, labels
 from trainer.workloads.declared import DeclaredWorkload
 from trainer.workloads.image_folder import ImageFolder
-from trainer.workloads.loading import BUILT_IN, load_workload
+from trainer.workloads.loading import load_workload
 from trainer.workloads.records import Records, Values
 from trainer.workloads.table import Table
 

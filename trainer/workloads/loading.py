@@ -20,25 +20,28 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trainer.references import (
+    BUILT_IN,
+    FILE,
+    SNAPSHOT,
+    VARIABLE,
+    VERSIONED,
+    is_module,
+    is_path,
+    module_name,
+    workload_file,
+    workload_name,
+)
 from trainer.suggest import did_you_mean
 from trainer.workloads.base import Workload
 
-BUILT_IN = ("cifar10", "mnist", "taxi")
 ENTRY_POINTS = "trainyard.workloads"
-FILE = "workload.py"
-VARIABLE = "workload"
 # Where an image has the folders of workloads, by the names of their snapshots.
 IMAGE_DIR = "/opt/trainyard/workloads"
 IMAGE_DIR_VARIABLE = "TRAINYARD_WORKLOADS"
-# A snapshot of a folder's code: its name and a digest of its content.
-SNAPSHOT = re.compile(r"(?P<name>[a-z][a-z0-9-]*)-(?P<digest>[0-9a-f]{12})")
-# An installed module or an entry point with a digest of its package, for cache keys only.
-_VERSIONED = re.compile(r"(?P<name>[^/@]+)@(?P<digest>[0-9a-f]{12})")
-MAX_NAME = 63
 
 _PREFIX = "trainyard_workload_"
 _NOT_WORDS = re.compile(r"\W")
-_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 
 class WorkloadError(ValueError):
@@ -56,7 +59,7 @@ def load_workload(reference: str) -> Workload:
     Raises:
         WorkloadError: there is no such workload, or its file fails; the message has the line.
     """
-    if versioned := _VERSIONED.fullmatch(reference):
+    if versioned := VERSIONED.fullmatch(reference):
         reference = versioned["name"]
     if reference in BUILT_IN:
         return _load_module(f"trainer.workloads.{reference}", reference, name=reference)
@@ -69,7 +72,7 @@ def load_workload(reference: str) -> Workload:
     if reference in found:
         return _load_entry_point(found[reference], reference)
     if is_module(reference):
-        return _load_module(reference, reference, name=_module_name(reference))
+        return _load_module(reference, reference, name=module_name(reference))
     raise _unknown(reference, found)
 
 
@@ -79,41 +82,6 @@ def _unknown(reference: str, entry_points: Iterable[str]) -> WorkloadError:
         f"{reference!r} is not a workload;{did_you_mean(reference, names)} allowed are"
         f" {', '.join(names)}, the path of a folder with a {FILE}, and a package.module"
     )
-
-
-def is_path(reference: str) -> bool:
-    """Return whether a reference is a path: it looks like one, or is a folder."""
-    if reference in BUILT_IN:
-        return False
-    looks_so = "/" in reference or os.sep in reference or reference.startswith(".")
-    return looks_so or reference.endswith(".py") or (bool(reference) and Path(reference).is_dir())
-
-
-def is_module(reference: str) -> bool:
-    """Return whether a reference is a dotted module, such as `package.module`."""
-    return _MODULE.fullmatch(reference) is not None
-
-
-def workload_name(reference: str) -> str:
-    """Return the name of a reference's workload, without loading it: that of a path's folder.
-
-    The digest of a snapshot is no part of it.
-    """
-    if versioned := _VERSIONED.fullmatch(reference):
-        reference = versioned["name"]
-    if is_path(reference):
-        file = _workload_file(Path(reference))
-        reference = file.parent.name if file.name == FILE else file.stem
-    elif not SNAPSHOT.fullmatch(reference):
-        return _module_name(reference)
-    found = SNAPSHOT.fullmatch(reference)
-    return found["name"] if found else valid_name(reference)
-
-
-def code_digest(reference: str) -> str:
-    """Return the digest of a user's code in a reference, "" if it has none."""
-    found = SNAPSHOT.fullmatch(Path(reference).name) or _VERSIONED.fullmatch(reference)
-    return found["digest"] if found else ""
 
 
 def package_digest(reference: str) -> str:
@@ -133,29 +101,8 @@ def package_digest(reference: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def valid_name(text: str) -> str:
-    """Return a name made of a folder's: lower-case letters, digits and hyphens, a letter first.
-
-    It is allowed everywhere: in names of runs, in labels, tags of images and paths.
-    """
-    name = re.sub(r"[^a-z0-9]+", "-", text.lower(), flags=re.ASCII).strip("-")
-    name = name if name[:1].isalpha() else f"w-{name}".rstrip("-")
-    return name[:MAX_NAME].rstrip("-")
-
-
-def _module_name(reference: str) -> str:
-    """Return `churn` for `teams.churn` and `teams.churn.workload`."""
-    parts = reference.split(".")
-    return parts[-2] if parts[-1] == VARIABLE and len(parts) > 1 else parts[-1]
-
-
-def _workload_file(path: Path) -> Path:
-    absolute = path.expanduser().absolute()
-    return absolute if absolute.suffix == ".py" else absolute / FILE
-
-
 def _load_path(path: Path, reference: str) -> Workload:
-    file = _workload_file(path)
+    file = workload_file(path)
     if not file.is_file():
         raise WorkloadError(_describe_missing(file, reference))
     folder = file.parent

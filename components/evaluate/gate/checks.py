@@ -9,7 +9,7 @@ from components.evaluate.gate.gain import Gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.thresholds import Check, format_metric
 from components.model_version.companions import COMPANIONS
-from trainer.serving.evaluate import LOWER_IS_BETTER
+from trainer.serving.directions import LOWER_IS_BETTER
 
 # Share of the champion's metric that a model may be worse by without `min_gain`: trainings that
 # differ only in their seed differ by as much.

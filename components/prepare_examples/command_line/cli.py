@@ -17,7 +17,7 @@ from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.publish import local_path
-from components.prepare_examples.raw_data.sources import check_data_dir
+from components.prepare_examples.raw_data.folders import check_data_dir
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from trainer.errors import ConfigError
 

@@ -3,10 +3,10 @@
 import argparse
 
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.raw_data.sources import CACHE_DIR
+from components.prepare_examples.raw_data.folders import CACHE_DIR
 from components.prepare_examples.tfrecords.shards import DEFAULT_NUM_SHARDS
 from trainer.config.flags import add_flags
-from trainer.workloads.loading import BUILT_IN
+from trainer.references import BUILT_IN
 
 DESCRIPTION = f"""\
 Turn a workload's raw data into sharded TFRecords of tf.train.Example, with Apache Beam.

@@ -10,7 +10,7 @@ from components.vertex.api import VertexApi
 from pipelines.kinds import JOB, RUN
 from pipelines.projects.project import CODE_DIR, NEW_PREFIX
 from pipelines.resources import short_name
-from trainer.workloads.loading import SNAPSHOT
+from trainer.references import SNAPSHOT
 
 # `trainyard submit` takes a snapshot before the service has a record of the run.
 JUST_TAKEN_SECONDS = 3600

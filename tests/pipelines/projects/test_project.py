@@ -8,7 +8,7 @@ import pytest
 from pipelines.projects import project as projects
 from pipelines.projects.project import Project, code_files, project_of, take_snapshot
 from trainer.errors import ConfigError
-from trainer.workloads.loading import SNAPSHOT, valid_name, workload_name
+from trainer.references import SNAPSHOT, valid_name, workload_name
 
 pytestmark = pytest.mark.fast
 

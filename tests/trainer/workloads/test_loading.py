@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.workloads.loading import WorkloadError, is_path, load_workload, workload_name
+from trainer.references import is_path, workload_name
+from trainer.workloads.loading import WorkloadError, load_workload
 
 pytestmark = pytest.mark.fast
 

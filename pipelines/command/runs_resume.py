@@ -1,0 +1,43 @@
+"""`trainyard runs resume`: continue a run that has ended, as a new run."""
+
+import argparse
+
+from components.vertex.api import connect
+from pipelines.command.actions import describe
+from pipelines.command.execution import start_run
+from pipelines.command.submit import EXIT_CODES
+from pipelines.command.target_options import add_containers, add_target, service_of, target_of
+from pipelines.runs.on_failure import add_on_failure, check_command
+from pipelines.runs.resume import explain_resume, plan_resume
+
+RESUME_HELP = f"""\
+Sends the request of a run again, with the same parameters, under a new name. The steps that
+succeeded come from the cache; training continues from its last checkpoint. A repeated `trainyard
+run` with the same settings does the same.
+
+  trainyard runs resume mnist-20261121-093015 --wait
+
+With --wait, {EXIT_CODES}
+"""
+
+
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `runs resume`."""
+    describe(parser, RESUME_HELP)
+    parser.add_argument("name", metavar="RUN")
+    add_target(parser)
+    parser.add_argument("--wait", action="store_true", help="wait until the run has ended")
+    add_on_failure(parser)
+    add_containers(parser)
+    parser.set_defaults(command=_resume, tears_down=False)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    check_command(arguments.on_failure, is_waiting=arguments.wait)
+    target = target_of(arguments, needs_bucket=False)
+    with service_of(arguments, target) as service:
+        api = connect(target.project, target.location)
+        runs_image = service is None or arguments.containers
+        submission = plan_resume(api, arguments.name, runs_image=runs_image)
+        print(explain_resume(api, arguments.name), flush=True)
+        return start_run(arguments, submission, target=target, service=service)

@@ -1,0 +1,76 @@
+"""References to workloads: names, modules, paths and snapshots, without loading them.
+
+Not in `workloads`, whose modules import NumPy: commands that only show names start without it.
+"""
+
+import os
+import re
+from pathlib import Path
+
+BUILT_IN = ("cifar10", "mnist", "taxi")
+FILE = "workload.py"
+VARIABLE = "workload"
+# A snapshot of a folder's code: its name and a digest of its content.
+SNAPSHOT = re.compile(r"(?P<name>[a-z][a-z0-9-]*)-(?P<digest>[0-9a-f]{12})")
+# An installed module or an entry point with a digest of its package, for cache keys only.
+VERSIONED = re.compile(r"(?P<name>[^/@]+)@(?P<digest>[0-9a-f]{12})")
+MAX_NAME = 63
+
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+
+
+def is_path(reference: str) -> bool:
+    """Return whether a reference is a path: it looks like one, or is a folder."""
+    if reference in BUILT_IN:
+        return False
+    looks_so = "/" in reference or os.sep in reference or reference.startswith(".")
+    return looks_so or reference.endswith(".py") or (bool(reference) and Path(reference).is_dir())
+
+
+def is_module(reference: str) -> bool:
+    """Return whether a reference is a dotted module, such as `package.module`."""
+    return _MODULE.fullmatch(reference) is not None
+
+
+def workload_name(reference: str) -> str:
+    """Return the name of a reference's workload, without loading it: that of a path's folder.
+
+    The digest of a snapshot is no part of it.
+    """
+    if versioned := VERSIONED.fullmatch(reference):
+        reference = versioned["name"]
+    if is_path(reference):
+        file = workload_file(Path(reference))
+        reference = file.parent.name if file.name == FILE else file.stem
+    elif not SNAPSHOT.fullmatch(reference):
+        return module_name(reference)
+    found = SNAPSHOT.fullmatch(reference)
+    return found["name"] if found else valid_name(reference)
+
+
+def code_digest(reference: str) -> str:
+    """Return the digest of a user's code in a reference, "" if it has none."""
+    found = SNAPSHOT.fullmatch(Path(reference).name) or VERSIONED.fullmatch(reference)
+    return found["digest"] if found else ""
+
+
+def valid_name(text: str) -> str:
+    """Return a name made of a folder's: lower-case letters, digits and hyphens, a letter first.
+
+    It is allowed everywhere: in names of runs, in labels, tags of images and paths.
+    """
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower(), flags=re.ASCII).strip("-")
+    name = name if name[:1].isalpha() else f"w-{name}".rstrip("-")
+    return name[:MAX_NAME].rstrip("-")
+
+
+def module_name(reference: str) -> str:
+    """Return `churn` for `teams.churn` and `teams.churn.workload`."""
+    parts = reference.split(".")
+    return parts[-2] if parts[-1] == VARIABLE and len(parts) > 1 else parts[-1]
+
+
+def workload_file(path: Path) -> Path:
+    """Return the file of a path, which is that of the file or of its folder."""
+    absolute = path.expanduser().absolute()
+    return absolute if absolute.suffix == ".py" else absolute / FILE
