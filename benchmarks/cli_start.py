@@ -1,0 +1,92 @@
+"""Time of light commands of `trainyard`, against the import of the SDK.
+
+A script that does the same with the SDK imports it before its first request. The commands are
+timed from their start to their end, in turns with the import; all but --help send requests to a
+service on this machine. `models rollback` moves the traffic of an endpoint between two versions
+that are deployed to it, forth and back. Their server is tests/support/servers/tiny_server.py.
+
+python -m benchmarks.cli_start [--rounds 5]
+"""
+
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.clusters import report, scratch
+from components.model_version.registry import set_default
+from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.vertex.resource_name import ResourceName
+from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
+
+SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
+TRAINYARD = [sys.executable, "-m", "pipelines.cli"]
+COMMANDS = ("--help", "models list", "runs list", "models rollback tiny")
+IMPORT_SDK = [sys.executable, "-c", "import google.cloud.aiplatform"]
+TIMEOUT_SECONDS = 120
+
+
+def main() -> None:
+    """Print the median seconds of each command and of the import, as a JSON line each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
+    num_rounds = parser.parse_args().rounds
+    calls = {text: [*TRAINYARD, *text.split()] for text in COMMANDS} | {"": IMPORT_SDK}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    with scratch() as folder, _service(folder / "vertex"):
+        _deploy_two_versions(connect(LOCAL_PROJECT, DEFAULT_LOCATION), folder / "model")
+        for _ in range(num_rounds + 1):
+            for name, call in calls.items():
+                seconds[name].append(_seconds(call))
+    medians = {name: statistics.median(times[1:]) for name, times in seconds.items()}
+    for text in COMMANDS:
+        sys.stderr.write(f"{text}: {[round(one, 3) for one in seconds[text][1:]]}\n")
+        name = f"trainyard {text}"
+        report(name, ours=medians[text], theirs=medians[""], unit="s", lower_is_better=True)
+
+
+@contextlib.contextmanager
+def _service(root: Path) -> Iterator[None]:
+    """Run a service, and name it in the environment as `trainyard` expects."""
+    root.mkdir()
+    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
+    process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        os.environ[EMULATOR_VARIABLE] = url.removeprefix("http://")
+        yield
+    finally:
+        process.terminate()
+        process.wait(TIMEOUT_SECONDS)
+
+
+def _deploy_two_versions(api: VertexApi, folder: Path) -> None:
+    """Upload two versions of a model, make each the default in turn, and deploy both."""
+    folder.mkdir()
+    container = {"imageUri": "none", "command": ["python", str(SERVER)], "args": ["classes"]}
+    model = {"displayName": "tiny", "containerSpec": container, "artifactUri": str(folder)}
+    parent = {}
+    for _ in range(2):
+        operation = api.post(f"{api.parent}/models:upload", {"model": model, **parent})
+        found = api.wait(operation, timeout_seconds=TIMEOUT_SECONDS)
+        parent = {"parentModel": found["model"]}
+        version = ResourceName.from_name(found["model"]).with_version(found["modelVersionId"])
+        set_default(api, version)
+        deploy = ["endpoints", "deploy", str(version)]
+        subprocess.run([*TRAINYARD, *deploy], check=True, capture_output=True)
+
+
+def _seconds(call: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(call, check=True, capture_output=True, timeout=TIMEOUT_SECONDS)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
