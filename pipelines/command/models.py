@@ -10,7 +10,6 @@ from typing import Any
 from pipelines import resources
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.target_options import api_of
-from pipelines.serving import releases
 
 UPLOAD = """\
 Adds a version to a model, creating the model with its first version. The source is a job that
@@ -115,6 +114,8 @@ def _set_default(arguments: argparse.Namespace) -> int:
 
 
 def _rollback(arguments: argparse.Namespace) -> int:
+    from pipelines.serving import releases
+
     with api_of(arguments) as api:
         lines = releases.roll_back(
             api, arguments.name, machine=arguments.machine, reason=arguments.reason
