@@ -6,7 +6,7 @@ from pathlib import Path
 
 from components.vertex.api import connect
 from pipelines.command.actions import actions_of, add_action, describe, print_json
-from pipelines.command.execution import start_run
+from pipelines.command.running.execution import start_run
 from pipelines.command.target_options import api_of, service_of, target_of
 from pipelines.package.spec import Package
 from pipelines.resources import when

@@ -51,14 +51,17 @@ SLOW_TO_START = {
 @pytest.mark.parametrize(
     ("line", "without"),
     [
-        ("--help", {"requests", "pipelines.command.models", "pipelines.target"}),
-        ("modles list", {"requests", "pipelines.command.models", "pipelines.target"}),
-        ("models list", {"pipelines.command.runs", "pipelines.serving.upload"}),
-        ("models rollback m", {"pipelines.command.runs", "pipelines.serving.upload"}),
-        ("runs list", {"pipelines.command.models", "pipelines.command.submit"}),
-        ("runs cancel r", {"pipelines.command.models", "pipelines.command.submit"}),
-        ("jobs list", {"pipelines.command.models", "pipelines.command.jobs_submit"}),
-        ("endpoints list", {"pipelines.command.runs", "pipelines.command.predict"}),
+        ("--help", {"requests", "pipelines.command.serving.models", "pipelines.target"}),
+        ("modles list", {"requests", "pipelines.command.serving.models", "pipelines.target"}),
+        ("models list", {"pipelines.command.running.runs", "pipelines.serving.upload"}),
+        ("models rollback m", {"pipelines.command.running.runs", "pipelines.serving.upload"}),
+        ("runs list", {"pipelines.command.serving.models", "pipelines.command.running.submit"}),
+        ("runs cancel r", {"pipelines.command.serving.models", "pipelines.command.running.submit"}),
+        (
+            "jobs list",
+            {"pipelines.command.serving.models", "pipelines.command.training.jobs_submit"},
+        ),
+        ("endpoints list", {"pipelines.command.running.runs", "pipelines.command.serving.predict"}),
     ],
 )
 def test_a_light_command_imports_only_what_it_needs(line, without):

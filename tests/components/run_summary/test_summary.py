@@ -9,7 +9,7 @@ from rich.console import Console
 
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import as_ended, summarize
-from pipelines.command.execution import print_outcome
+from pipelines.command.running.execution import print_outcome
 from pipelines.projects.runs import find_run
 from pipelines.runs.ending import print_result
 from pipelines.runs.execute import RunResult

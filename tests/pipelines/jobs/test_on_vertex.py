@@ -14,7 +14,8 @@ import requests
 from components.labels import SUBMISSION_LABEL
 from components.vertex.api import VertexApi
 from pipelines import cli
-from pipelines.command import jobs_submit, target_options
+from pipelines.command import target_options
+from pipelines.command.training import jobs_submit
 
 pytestmark = pytest.mark.fast
 

@@ -7,7 +7,7 @@ from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE
 from pipelines.cli import main
-from pipelines.command import execution
+from pipelines.command.running import execution
 from pipelines.config.built_in import mnist
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import with_settings

@@ -9,7 +9,7 @@ from google.protobuf import json_format
 
 from components.vertex.resource_name import ResourceName
 from pipelines.cli import main
-from pipelines.command import predict
+from pipelines.command.serving import predict
 from pipelines.errors import ResourceError
 from pipelines.serving import batch
 

@@ -36,8 +36,8 @@ EVERYTHING = (
     "google.cloud.aiplatform_v1.types",
     "vertex_local.server",
     "pipelines.cli",
-    "pipelines.command.runs",
-    "pipelines.command.submit",
+    "pipelines.command.running.runs",
+    "pipelines.command.running.submit",
 )
 
 

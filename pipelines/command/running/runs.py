@@ -76,7 +76,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     logs.add_argument("--task", metavar="TASK", help="only this task, e.g. evaluate")
     logs.add_argument("--follow", action="store_true", help="continue until the run ends")
     text = "continue a run that failed or was cancelled, as a new run RUN-r2"
-    actions.add_parser("resume", help=text, arguments="pipelines.command.runs_resume:add_resume")
+    actions.add_parser("resume", help=text, arguments="pipelines.command.running.resume:add_resume")
     text = (
         "delete a run that has ended; on this machine also its files, unless another run uses them"
     )

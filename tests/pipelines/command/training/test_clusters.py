@@ -14,7 +14,7 @@ from components.plan_training.explain import batch_parts
 from components.plan_training.prices import cluster_cost, read_prices
 from components.plan_training.spellings.tf_config import commands, placeholder_hosts, tf_configs
 from pipelines.cli import main
-from pipelines.command.clusters import PRICES
+from pipelines.command.training.clusters import PRICES
 from trainer.cluster.tf_config import choose_strategy, parse_tf_config
 from trainer.errors import ClusterError
 

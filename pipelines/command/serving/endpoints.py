@@ -7,9 +7,9 @@ from typing import Any
 from components.endpoint.traffic import WHOLE
 from pipelines import resources
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
-from pipelines.command.models import add_machine
+from pipelines.command.serving.models import add_machine
+from pipelines.command.serving.watch import add_watch
 from pipelines.command.target_options import api_of
-from pipelines.command.watch import add_watch
 from pipelines.serving import instances, releases
 
 PREDICT = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components.batch_predict.options import FORMATS, PredictOptions
 from pipelines.command.actions import describe
-from pipelines.command.models import add_machine
+from pipelines.command.serving.models import add_machine
 from pipelines.command.target_options import add_target, api_of
 from pipelines.exit_codes import FAILED, OK, USAGE, exit_codes_text
 from pipelines.serving import batch

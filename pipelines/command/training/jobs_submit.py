@@ -8,8 +8,8 @@ from pathlib import Path
 
 from components.vertex.api import VertexApi, connect
 from pipelines.command.actions import describe, print_json
-from pipelines.command.jobs import EXIT_CODES, add_timeout, print_job_outcome
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
+from pipelines.command.training.jobs import EXIT_CODES, add_timeout, print_job_outcome
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.run_config import RunConfig
 from pipelines.jobs.cluster_warnings import warn_of_local_limits

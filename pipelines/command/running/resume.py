@@ -4,8 +4,8 @@ import argparse
 
 from components.vertex.api import connect
 from pipelines.command.actions import describe
-from pipelines.command.execution import start_run
-from pipelines.command.submit import EXIT_CODES
+from pipelines.command.running.execution import start_run
+from pipelines.command.running.submit import EXIT_CODES
 from pipelines.command.target_options import add_containers, add_target, service_of, target_of
 from pipelines.runs.on_failure import add_on_failure, check_command
 from pipelines.runs.resume import explain_resume, plan_resume

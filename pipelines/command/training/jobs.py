@@ -41,7 +41,9 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     text = "delete a job that has ended, and its log"
     add_cancel_and_delete(actions, JOB, "JOB_ID", delete_help=text)
     text = "train a workload, without a pipeline"
-    actions.add_parser("submit", help=text, arguments="pipelines.command.jobs_submit:add_submit")
+    actions.add_parser(
+        "submit", help=text, arguments="pipelines.command.training.jobs_submit:add_submit"
+    )
 
 
 def add_timeout(parser: argparse.ArgumentParser, text: str) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from components.prepare_examples.raw_data.fetch import fetch
 from pipelines.command.actions import describe, print_json
-from pipelines.command.execution import start_run
+from pipelines.command.running.execution import start_run
 from pipelines.command.target_options import (
     add_containers,
     add_target,

@@ -1,0 +1,1 @@
+"""Commands of models, endpoints and predictions."""
