@@ -296,7 +296,9 @@ def test_interrupted_run_is_cancelled_only_after_a_yes_at_a_terminal(
     monkeypatch.setattr("builtins.input", lambda _: answer)
 
     target = local_target(tmp_path)
-    assert execution._confirm_cancel("r-1", target=target, service=None) is expected
+    assert (
+        execution._confirm_cancel("r-1", state="continues", target=target, service=None) is expected
+    )
 
 
 @pytest.mark.parametrize(
