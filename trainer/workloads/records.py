@@ -14,6 +14,7 @@ from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
+from trainer.workloads.encoding.tokens import decode_text
 
 DTYPES = ("float32", "int64", "string")
 
@@ -130,8 +131,11 @@ class Records(DeclaredWorkload):
         """Return the workload with the classes of these examples."""
         if not self._learns_classes:
             return self
-        found = np.unique(features[self.label.column])
-        return replace(self, learnt={"classes": [one.decode() for one in found.tolist() if one]})
+        name = self.label.column
+        found = np.unique(features[name]).tolist()
+        return replace(
+            self, learnt={"classes": [decode_text(one, feature=name) for one in found if one]}
+        )
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload with the classes of the train split; None without them."""

@@ -21,7 +21,7 @@ from components.run_report.page import render
 from components.run_summary.summary import summarize
 from tests.support.data.run_records import job
 from tests.trainer.workloads.test_table import adapted, make_example
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, InputError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving.evaluate import measure_values, score, score_deciles
 from trainer.workloads import (
@@ -133,6 +133,17 @@ def write_examples(folder: Path, rows) -> None:
     splits = {"train": split, "test": split}
     manifest = {"workload": "t", "compression": "GZIP", "splits": splits}
     (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_a_text_that_is_not_utf_8_is_named_with_its_record(tmp_path):
+    found = Evaluated(tmp_path, Regression("y"))
+    rows = rows_of(Regression("y"))
+    rows[3]["note"] = b"caf\xe9"
+    write_examples(tmp_path / "others", rows)
+
+    expected = r"test-.*, record 3 \(the first is 0\): note is b'caf\\xe9', which is not UTF-8"
+    with pytest.raises(InputError, match=expected):
+        read_held_out(str(tmp_path / "others"), load_predictor(str(found.model_dir)))
 
 
 @pytest.fixture(scope="module")
