@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainer.json_types import Json
-from trainer.workloads.base import Features, Recipe, check_fields
+from trainer.workloads.base import Features, Recipe, check_fields, is_example
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
@@ -201,7 +201,12 @@ class Records(DeclaredWorkload):
         }
 
     def parse_instance(self, instance: Any) -> Features:
-        """Return the features of an object; those with a default may be absent or null."""
+        """Return the features of an object, or of a serialized tf.train.Example.
+
+        Those with a default may be absent or null.
+        """
+        if is_example(instance, self.features):
+            return {name: values[0] for name, values in self.parse_examples([instance]).items()}
         check_fields(instance, self.features)
         return {name: _parse(name, one, instance.get(name)) for name, one in self.features.items()}
 
