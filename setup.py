@@ -52,7 +52,7 @@ setup(
             "pytest-timeout",
             "pytest-xdist",
             "ruff",
-            "setuptools>=77,<81",
+            "setuptools>=77",
             "types-psutil",
             "types-PyYAML",
             "types-requests",
