@@ -255,7 +255,7 @@ def test_a_server_repeats_the_golden_predictions_in_every_form(kind, request):
     predictor = load_predictor(str(evaluated.model_dir))
     workload = read_description(json.loads((evaluated.model_dir / "workload.json").read_text()))
     forms = wire_requests(workload, golden["instances"])
-    assert set(forms) == {"object", "nulls", "keyed"}
+    assert set(forms) == {"object", "nulls", "keyed", "example"}
     for instances in forms.values():
         online = json.loads(json.dumps(predictor.predict(instances)))
         assert check_parity(online, golden["predictions"], golden["labels"]) < 1e-5
