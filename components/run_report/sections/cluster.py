@@ -5,8 +5,8 @@ from html import escape
 
 from components.charts.axis import Axis, round_axis
 from components.charts.plot import Series, line_chart
+from components.pages.html import section
 from components.run_report.content import Content, TrainingCost
-from components.run_report.html import section
 from components.run_report.sections.learning import speed_chart
 from components.run_summary.usage import MEBIBYTE, Usage, Values, maximum, mean, shorten
 

@@ -226,9 +226,11 @@ def test_the_gate_names_directions(regression):
 
 def test_the_report_draws_predicted_against_actual_and_residuals(regression):
     page = regression.report
-    dots = page.partition('class="dots" d="')[2].partition('"')[0]
-    assert dots.count("h0") == NUM_ROWS - 1
-    assert page.count('class="bar"') == 10
+    dots = page.partition('class="points" d="')[2].partition('"')[0]
+    assert dots.count("M") == NUM_ROWS - 1
+    assert page.count('class="box"') == 10
+    for text in ("Predicted against actual", "Residuals by tenth", "least prediction"):
+        assert text in page
     assert "CHF &amp; more" in page
     assert "left out, without a label" in page
     assert "Confusion" not in page
