@@ -15,7 +15,7 @@ setup(
     ],
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["pipelines*", "components*", "trainer*", "vertex_local*"]),
-    package_data={"": ["*.html", "*.css", "*.js"]},
+    package_data={"": ["*.html", "*.css", "*.js", "*.yaml"]},
     install_requires=[
         "apache-beam[gcp]==2.77.0",
         "cronsim",
@@ -52,7 +52,7 @@ setup(
             "pytest-timeout",
             "pytest-xdist",
             "ruff",
-            "setuptools>=77,<81",
+            "setuptools>=77",
             "types-psutil",
             "types-PyYAML",
             "types-requests",

@@ -26,7 +26,9 @@ def load_yaml(text: str) -> Any:
 
 
 def load_with_lines(text: str) -> tuple[Any, dict[tuple[str, ...], int]]:
-    """Parse a text with one document; return it, and the line of each key by its path.
+    """Parse a text with one document; return it, and the line of each key and item by its path.
+
+    The key of an item is its index, as text.
 
     Raises:
         YamlError: It is not YAML, has aliases, has several documents, or has a key twice.
@@ -38,6 +40,9 @@ def load_with_lines(text: str) -> tuple[Any, dict[tuple[str, ...], int]]:
 
 
 def _find_lines(node: Any, path: tuple[str, ...], lines: dict[tuple[str, ...], int]) -> None:
+    for number, item in enumerate(node.value if isinstance(node, yaml.SequenceNode) else ()):
+        lines[(*path, str(number))] = item.start_mark.line + 1
+        _find_lines(item, (*path, str(number)), lines)
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         name, line = (*path, str(key.value)), key.start_mark.line + 1
         if name in lines:

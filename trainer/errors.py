@@ -30,6 +30,16 @@ class InputError(TrainerError):
     """The examples folder is incomplete, damaged or does not fit the workload."""
 
 
+class TextError(InputError):
+    """A text of an example that is not UTF-8."""
+
+    def __init__(self, feature: str, value: bytes):
+        super().__init__(
+            f"{feature} is {value!r:.60}, which is not UTF-8 text; prepare the examples again"
+        )
+        self.feature, self.value = feature, value
+
+
 class InstanceError(ValueError):
     """An invalid prediction instance; the message has its index."""
 

@@ -17,6 +17,7 @@ from trainer.cluster.liveness import Monitor, WorkerMonitor
 from trainer.cluster.servers import announce_end, clear_end, connect, end_stuck_process
 from trainer.cluster.watchdog import Watchdog, end_on_stall
 from trainer.errors import EXIT_RESTART, DivergedError, Preempted, ReplicaLostError
+from trainer.examples.bad_records import RECORD_ERRORS
 from trainer.examples.tables import table_dataset
 from trainer.strategies.asynchronous import (
     CALLS_PER_WORKER,
@@ -102,6 +103,9 @@ def train_asynchronously(job: Job) -> None:
                 _train_on_workers(job, strategy, servers, workers)
         except tf.errors.DataLossError as error:
             raise job.decoder.explain(job.train.shards, error) from error
+        except RECORD_ERRORS as error:
+            # A worker has read the record, or the graph of a step has rejected its values.
+            raise job.decoder.find_bad_record(job.train.shards) or error from error
         finally:
             workers.close()
 

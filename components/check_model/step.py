@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import requests
 
+from components.check_model.example import as_example
 from components.check_model.load import NUM_CLIENTS, check_latency
 from components.check_model.server import local_session, serving
 from components.errors import StepError
@@ -102,6 +103,7 @@ def wire_requests(workload: Workload, instances: list[Any]) -> dict[str, list[An
     rows = [workload.parse_instance(instance) for instance in instances]
     forms = [workload.wire_forms({name: value[()] for name, value in row.items()}) for row in rows]
     found = {name: [form[name] for form in forms] for name in forms[0]}
+    found["example"] = [as_example(row) for row in rows]
     first = next(iter(found.values()))
     if all(isinstance(instance, dict) for instance in first):
         found["keyed"] = [{**instance, KEY: index} for index, instance in enumerate(first)]

@@ -47,6 +47,8 @@ def evaluation_content(
         "labels": evaluation.labels,
         "num_examples": evaluation.num_examples,
         "num_unlabelled": held_out.num_unlabelled,
+        "num_mistakes": held_out.num_mistakes,
+        "unit": getattr(held_out.label, "unit", ""),
         "metrics": evaluation.metrics,
         "champion": {
             "version": champion_version,

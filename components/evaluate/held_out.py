@@ -108,7 +108,8 @@ def read_held_out(
         columns: Names of the features to keep of all examples.
 
     Raises:
-        trainer.errors.InputError: The examples are missing, damaged or another workload's.
+        trainer.errors.InputError: The examples are missing, damaged or another workload's, or a
+            text is not UTF-8.
         StepError: No example has a label.
     """
     # These import TensorFlow.
@@ -143,6 +144,10 @@ def read_held_out(
     sizes = error_sizes(predictions, labels, workload.label)
     mistakes = find_largest(sizes, NUM_SHOWN)
     labelled = (features for features, _ in _labelled(chunks, workload.label))
+    rows = _rows(labelled, {*golden, *mistakes})
+    with decoder.explaining_errors(checked.shards):
+        for row in rows.values():
+            workload.format_instance(row)
     return HeldOut(
         label=workload.label,
         names=workload.labels,
@@ -150,7 +155,7 @@ def read_held_out(
         predictions=predictions,
         golden=golden,
         mistakes=mistakes,
-        rows=_rows(labelled, {*golden, *mistakes}),
+        rows=rows,
         format_instance=workload.format_instance,
         num_mistakes=int((sizes > 0).sum()),
         num_unlabelled=checked.num_examples - len(labels),

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 NUM_CLASSES = 2
 NUM_POINTS = 100
-SIDE = 240
 
 
 @dataclass(frozen=True)
@@ -49,18 +48,3 @@ def log_roc(artifact: "ClassificationMetrics", curve: RocCurve | None) -> None:
     """Write the curve to the artifact's metadata, which Vertex AI's page of the run shows."""
     if curve is not None:
         artifact.log_roc_curve(curve.false_positive, curve.true_positive, curve.thresholds)
-
-
-def draw_roc(curve: RocCurve | None) -> str:
-    """Return the section of the report with the curve as SVG; "" without a curve."""
-    if curve is None:
-        return ""
-    points = " ".join(
-        f"{SIDE * x:.1f},{SIDE * (1 - y):.1f}"
-        for x, y in zip(curve.false_positive, curve.true_positive, strict=True)
-    )
-    return (
-        "<h2>ROC curve</h2><p>Horizontal: false positive rate. Vertical: true positive rate.</p>"
-        f'<svg class="roc" viewBox="0 0 {SIDE} {SIDE}" width="{SIDE}" role="img" '
-        f'aria-label="ROC curve"><path d="M0 {SIDE}L{SIDE} 0"/><polyline points="{points}"/></svg>'
-    )

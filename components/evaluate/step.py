@@ -125,8 +125,7 @@ def evaluate_model(
     _write(golden_path, json.dumps(golden))
     write_golden(model_dir, golden)
     write_data_facts(model_dir, examples_dir)
-    page = render_report(workload.name, evaluation, judgement, held_out=held_out, roc=roc)
-    _write(report_path, page)
+    _write(report_path, render_report(workload.name, content, judgement))
     logger.info("%s: %s", judgement.verdict, "; ".join(judgement.reasons))
     return judgement
 

@@ -12,7 +12,8 @@ from components.plan_training.spellings.yaml_file import read_yaml
 from trainer.errors import ClusterError
 
 _SECONDS_PER_HOUR = 3600
-PRICES = Path(__file__).resolve().parents[2] / "configs" / "prices.yaml"
+# Among the code, so that it is in the image: the exit task of a run on Vertex AI reads it, too.
+PRICES = Path(__file__).with_name("prices.yaml")
 Price = tuple[float, float]
 
 
@@ -65,7 +66,7 @@ def cluster_cost(shape: Shape, table: PriceTable) -> Cost:
 
 
 def read_prices(path: Path) -> PriceTable:
-    """Return the table of a file (configs/prices.yaml).
+    """Return the table of a file such as PRICES.
 
     Raises:
         ClusterError: a field is missing or wrong.

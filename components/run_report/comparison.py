@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from components.pages.evaluation.curves import curve_charts
+from components.pages.evaluation.errors import gallery
+from components.pages.html import number, section, signed, table
+from components.pages.page import fill
 from components.run_report.content import Content
-from components.run_report.html import number, section, signed, table
-from components.run_report.page import fill
-from components.run_report.sections.curves import curve_charts
 from components.run_report.sections.data import changes_of_data
-from components.run_report.sections.errors import gallery
 from components.run_report.sections.learning import learning_chart, metric_names
 from components.run_report.sides import changed_sides, count_sides
 

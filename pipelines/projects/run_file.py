@@ -63,19 +63,23 @@ def try_run_file(config: RunConfig, path: Path) -> tuple[RunConfig, list[ConfigE
     return config, errors + wrong
 
 
-def place_of(setting: str, value: Any, path: Path) -> str:
+def place_of(setting: str, value: Any, path: Path, *, item: int | None = None) -> str:
     """Return `FILE, line N: ` if a run.yaml gives a setting this value, else "".
 
     Args:
         setting: of the trainer, as `batch_size`, or one with its group, as `model.units`.
         value: the run's value, which --set may have given.
         path: the run.yaml.
+        item: index of the item of the value that is meant, if it is a list.
     """
     key = setting if "." in setting else f"train.{setting}"
     group, _, name = key.partition(".")
     values, lines = _load(path)
     given = values.get(group, {}).get(name)
-    return f"{path}, line {lines[group, name]}: " if _text(given) == _text(value) else ""
+    if _text(given) != _text(value):
+        return ""
+    line = lines[group, name]
+    return f"{path}, line {line if item is None else lines.get((group, name, str(item)), line)}: "
 
 
 _PATH_KEYS = tuple(("prepare", name) for name in PATHS)

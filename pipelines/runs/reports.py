@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from components.labels import RUN_LABEL
+from components.pages.page import write_page
 from components.run_report.comparison import render_comparison
 from components.run_report.content import Content, read_content
-from components.run_report.page import REPORT_FILE, render, write_page
+from components.run_report.page import REPORT_FILE, render
 from components.run_summary.summary import summarize
 from components.vertex.api import VertexApi
 from components.vertex.job_warnings import replicas_of_jobs

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from components.evaluate.gate.options import GateOptions
 from components.prepare_examples.options import PrepareOptions
 from pipelines.trial.steps import Trial
 
@@ -19,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--train", default="{}", help="settings of the trainer, a JSON object")
     parser.add_argument("--prepare", default="{}", help="settings of preparing, a JSON object")
     parser.add_argument("--thresholds", default="{}", help="of metrics, a JSON object")
+    parser.add_argument("--gate", default="{}", help="settings of the gate, a JSON object")
     parser.add_argument("--data-dir", default="", help="folder of the workload's downloaded data")
     arguments = parser.parse_args(argv)
     # What the user's code prints goes to stderr, also what it does so below Python.
@@ -32,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             train=train,
             options=options,
             thresholds=json.loads(arguments.thresholds),
+            gate=GateOptions.from_json(arguments.gate),
             folder=Path(folder),
             data_dir=arguments.data_dir,
         )

@@ -108,6 +108,7 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
         *(*COMMAND, str(snapshot.folder) if snapshot else config.workload),
         *("--train", json.dumps(config.train), "--prepare", json.dumps(options)),
         *("--thresholds", json.dumps(config.thresholds)),
+        *("--gate", json.dumps(config.gate)),
         *(("--data-dir", f"{checked.data_root}/{config.name}") if checked.data_root else ()),
     ]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -143,7 +144,7 @@ def _try_code(checked: _Checked) -> Iterator[Finding]:
 def _with_place_in_run_file(
     finding: Finding, config: RunConfig, snapshot: Snapshot | None
 ) -> Finding:
-    """Return the finding with the line of run.yaml of each setting or threshold that it names."""
+    """Return the finding with the line of run.yaml of each setting or other entry that it names."""
     path = snapshot.project.run_file if snapshot else None
 
     def place(problem: str) -> str:
@@ -151,6 +152,9 @@ def _with_place_in_run_file(
         metric = re.match(r"thresholds\.([^:\s]+)", problem)
         if metric and path and metric[1] in config.thresholds:
             return place_of(metric[0], config.thresholds[metric[1]], path) + problem
+        for number, text in enumerate(config.gate.get("slices", ())):
+            if path and problem.startswith(f"gate.slices has {text!r}"):
+                return place_of("gate.slices", config.gate["slices"], path, item=number) + problem
         if not flag or not path:
             return problem
         name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")

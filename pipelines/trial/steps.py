@@ -1,5 +1,6 @@
 """The steps of a check that run the user's code, in a process of their own."""
 
+import dataclasses
 import json
 import threading
 import time
@@ -7,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from components.evaluate.gate.options import GateOptions
+from components.evaluate.gate.rivals import find_rules
 from components.evaluate.thresholds import check_metrics, read_limits
 from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.declarations import IMAGE_FOLDER, TABLE, kind_of
@@ -45,6 +48,7 @@ class Trial:
         train: settings of the trainer.
         options: settings of preparing.
         thresholds: of metrics, by name.
+        gate: settings of the gate.
         folder: an empty folder.
         data_dir: of the data that the workload's source downloads; default: as preparing has it.
     """
@@ -57,9 +61,11 @@ class Trial:
         options: PrepareOptions,
         folder: Path,
         thresholds: Json | None = None,
+        gate: GateOptions | None = None,
         data_dir: str = "",
     ):
         self._data_dir, self._thresholds = data_dir, thresholds or {}
+        self._gate = gate or GateOptions()
         self._reference, self._train, self._options = reference, train, options
         self._examples, self._output = folder / "examples", folder / "out"
         self._examples.mkdir()
@@ -76,6 +82,7 @@ class Trial:
             "declaration": (self._declare, ()),
             "data": (self._read, ("declaration",)),
             "model": (self._build, ("declaration",)),
+            **({"slices": (self._cut, ("declaration",))} if self._gate.slices else {}),
             **({"thresholds": (self._judge, ("model",))} if self._thresholds else {}),
             "training": (self._fit, ("model",)),
             "predictions": (self._predict, ("training",)),
@@ -192,6 +199,19 @@ class Trial:
         if problems:
             raise ProblemsError(*problems)
         return f"of {', '.join(self._thresholds)}"
+
+    def _cut(self) -> str:
+        assert self._workload is not None
+        self._open_devices()
+        problems = []
+        for rule in self._gate.slices:
+            try:
+                find_rules(self._workload, dataclasses.replace(self._gate, slices=(rule,)))
+            except ConfigError as error:
+                problems.append(str(error))
+        if problems:
+            raise ProblemsError(*problems)
+        return ", ".join(self._gate.slices)
 
     def _open_devices(self) -> None:
         """Import TensorFlow and set up its devices, before any operation."""

@@ -7,10 +7,12 @@ from typing import Any
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from trainer.errors import InputError, first_line
+from trainer.errors import InputError, TextError, first_line
 from trainer.examples.manifest import Shard
 
 _BATCH_SIZE = 1024
+# TensorFlow's message may quote the record; if that is not UTF-8, the error becomes another one.
+RECORD_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
 
 
 def find_bad_record(
@@ -31,6 +33,17 @@ def find_bad_record(
     return None
 
 
+def find_text(shards: Iterable[Shard], compression: str, error: TextError) -> InputError:
+    """Return an error for the first record with this text."""
+    for shard in shards:
+        records = tf.data.TFRecordDataset(shard.path, compression_type=compression)
+        for number, record in enumerate(records.take(shard.num_examples).as_numpy_iterator()):
+            feature = tf.train.Example.FromString(record).features.feature[error.feature]
+            if error.value in feature.bytes_list.value:
+                return InputError(f"{shard.path}, record {number} (the first is 0): {error}")
+    return error
+
+
 def _first_bad(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> int:
     """Return the place of the first record that `decode` rejects, if it rejects these records."""
     return bisect_left(
@@ -40,17 +53,15 @@ def _first_bad(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> int:
     )
 
 
-def _decode_error(
-    decode: Callable[[tf.Tensor], Any], records: tf.Tensor
-) -> tf.errors.OpError | None:
+def _decode_error(decode: Callable[[tf.Tensor], Any], records: tf.Tensor) -> Exception | None:
     try:
         decode(records)
-    except tf.errors.InvalidArgumentError as error:
+    except RECORD_ERRORS as error:
         return error
     return None
 
 
-def _describe(record: bytes, error: tf.errors.OpError) -> str:
+def _describe(record: bytes, error: Exception) -> str:
     try:
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
@@ -58,7 +69,8 @@ def _describe(record: bytes, error: tf.errors.OpError) -> str:
     if not features:
         return f"its {len(record)} bytes are a tf.train.Example without features"
     found = ", ".join(f"{name}: {_shape(features[name])}" for name in sorted(features))
-    reason = first_line(error)
+    is_quoted = isinstance(error, UnicodeDecodeError)
+    reason = "it cannot be parsed" if is_quoted else first_line(error)
     return f"{reason.partition(', value:')[0]} (it holds {found})"
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.errors import InputError, first_line
-from trainer.examples.bad_records import find_bad_record
+from trainer.errors import InputError, TextError, first_line
+from trainer.examples.bad_records import RECORD_ERRORS, find_bad_record, find_text
 from trainer.examples.manifest import Shard, Split, find_damage
 from trainer.runtime.tracing import plain, traced
 from trainer.workloads.base import Workload
@@ -25,7 +25,7 @@ from trainer.workloads.declarations.labels import Multilabel, Regression
 CHUNK_SIZE = 1024
 _TO_THE_END = -1
 # Raised by TensorFlow when a file is damaged or has changed.
-_FILE_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
+_FILE_ERRORS = (tf.errors.DataLossError, tf.errors.NotFoundError, *RECORD_ERRORS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,22 +121,26 @@ class Decoder:
 
     @contextlib.contextmanager
     def explaining_errors(self, shards: Iterable[Shard]) -> Iterator[None]:
-        """Raise TensorFlow's errors about these files as InputErrors."""
+        """Raise errors about these files as InputErrors that name the file and record."""
+        shards = list(shards)
         try:
             yield
+        except TextError as error:
+            raise find_text(shards, self.compression, error) from error
         except _FILE_ERRORS as error:
             raise self.explain(shards, error) from error
 
+    def find_bad_record(self, shards: Iterable[Shard]) -> InputError | None:
+        """Return an error for the first record that cannot be decoded; None if there is none."""
+        return find_bad_record(shards, self.compression, self.decode)
+
     def explain(self, shards: Iterable[Shard], error: Exception) -> InputError:
         """Return the InputError for these files, of a single record if one is found."""
-        shards = list(shards)
+        shards, is_quoted = list(shards), isinstance(error, UnicodeDecodeError)
+        reason = "a record cannot be parsed" if is_quoted else first_line(error)
         paths = ", ".join(dict.fromkeys(shard.path for shard in shards))
-        unknown = InputError(f"cannot read the examples of {paths}: {first_line(error)}")
-        return (
-            find_damage(shards, self.compression)
-            or find_bad_record(shards, self.compression, self.decode)
-            or unknown
-        )
+        unknown = InputError(f"cannot read the examples of {paths}: {reason}")
+        return find_damage(shards, self.compression) or self.find_bad_record(shards) or unknown
 
 
 class SplitChunks:

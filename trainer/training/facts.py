@@ -11,7 +11,7 @@ import tensorflow as tf
 from trainer.config.model_settings import setting_flag
 from trainer.errors import InputError
 from trainer.examples.manifest import Split, read_statistics
-from trainer.examples.tables import read_table
+from trainer.examples.tables import Decoder
 from trainer.training.checkpoint import list_checkpoints
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.model_settings import as_text
@@ -26,6 +26,9 @@ def find_facts(workload: Workload, split: Split, *, compression: str) -> Workloa
 
     They come from statistics.json if it suffices, otherwise from the split's examples: from every
     n-th one if the split is large.
+
+    Raises:
+        InputError: a record is unreadable, or has a text that is not UTF-8; names both.
     """
     if not workload.learns:
         return workload
@@ -35,8 +38,10 @@ def find_facts(workload: Workload, split: Split, *, compression: str) -> Workloa
     if adapted is not None:
         return adapted
     every = -(-split.num_examples // _MOST_EXAMPLES)
-    features, _ = read_table(split, workload, compression=compression, raw=True, every=every)
-    return workload.adapt({name: column.numpy() for name, column in features.items()})
+    decoder = Decoder(workload=workload, compression=compression, is_raw=True, every=every)
+    features, _ = decoder.read_split(split)
+    with decoder.explaining_errors(split.shards):
+        return workload.adapt({name: column.numpy() for name, column in features.items()})
 
 
 def write_facts(directory: str, workload: Workload, split: Split) -> None:

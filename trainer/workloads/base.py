@@ -1,6 +1,8 @@
 """The interface of workloads."""
 
 import abc
+import base64
+import binascii
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.errors import InstanceError
+from trainer.errors import InstanceError, first_line
 from trainer.json_types import Json
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.model_settings import ModelSetting, parse_settings
@@ -138,6 +140,28 @@ class Workload(abc.ABC):
     def parse_instance(self, instance: Any) -> Features:
         """Return the raw features of an instance as arrays; ValueError if it is invalid."""
 
+    def parse_examples(self, instances: Sequence[Any]) -> Features:
+        """Return the raw features of instances that `is_example` as batches.
+
+        Raises:
+            ValueError: one is no serialized tf.train.Example of this workload.
+        """
+        import tensorflow as tf
+
+        wanted = f"a tf.train.Example of {self.name}"
+        try:
+            records = [base64.b64decode(one["b64"], validate=True) for one in instances]
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise ValueError(f"its 'b64' is not base64, of {wanted}: {error}") from error
+        try:
+            features, _ = self.parse(tf.constant(records, tf.string))
+        except UnicodeDecodeError as error:  # TensorFlow's message quotes the record
+            raise ValueError(f"its 'b64' is not {wanted}") from error
+        except tf.errors.InvalidArgumentError as error:
+            reason = first_line(error).partition(", value:")[0]
+            raise ValueError(f"its 'b64' is not {wanted}: {reason}") from error
+        return {name: features[name].numpy() for name in self.input_specs()}
+
     def parse_instances(self, instances: Sequence[Any]) -> Features:
         """Return the raw features of instances as batches; InstanceError names an invalid one."""
         rows = []
@@ -224,6 +248,14 @@ class Workload(abc.ABC):
         """
         del noise
         return features
+
+
+def is_example(instance: Any, fields: Iterable[str]) -> bool:
+    """Return whether an instance is a serialized tf.train.Example, not an object of these fields.
+
+    It is {"b64": …}, as in TensorFlow Serving's REST API.
+    """
+    return isinstance(instance, dict) and set(instance) == {"b64"} and "b64" not in fields
 
 
 def check_fields(instance: Any, allowed: Iterable[str]) -> None:

@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from trainer.json_types import Json
-from trainer.workloads.base import Features, Recipe, check_fields
+from trainer.workloads.base import Features, Recipe, check_fields, is_example
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.declarations.sources import Source
 from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
+from trainer.workloads.encoding.tokens import decode_text
 
 DTYPES = ("float32", "int64", "string")
 
@@ -130,8 +131,11 @@ class Records(DeclaredWorkload):
         """Return the workload with the classes of these examples."""
         if not self._learns_classes:
             return self
-        found = np.unique(features[self.label.column])
-        return replace(self, learnt={"classes": [one.decode() for one in found.tolist() if one]})
+        name = self.label.column
+        found = np.unique(features[name]).tolist()
+        return replace(
+            self, learnt={"classes": [decode_text(one, feature=name) for one in found if one]}
+        )
 
     def adapt_to_statistics(self, statistics: Json) -> Self | None:
         """Return the workload with the classes of the train split; None without them."""
@@ -197,7 +201,12 @@ class Records(DeclaredWorkload):
         }
 
     def parse_instance(self, instance: Any) -> Features:
-        """Return the features of an object; those with a default may be absent or null."""
+        """Return the features of an object, or of a serialized tf.train.Example.
+
+        Those with a default may be absent or null.
+        """
+        if is_example(instance, self.features):
+            return {name: values[0] for name, values in self.parse_examples([instance]).items()}
         check_fields(instance, self.features)
         return {name: _parse(name, one, instance.get(name)) for name, one in self.features.items()}
 

@@ -1,5 +1,6 @@
 """Tables: rows of numbers, categories, texts and moments in time."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
@@ -9,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainer.json_types import Json
-from trainer.workloads.base import Features, Recipe, check_fields
+from trainer.workloads.base import Features, Recipe, check_fields, is_example
 from trainer.workloads.declarations.crosses import check_crosses, parse_crosses, parse_sizes
 from trainer.workloads.declarations.features import Feature
 from trainer.workloads.declarations.labels import Regression
@@ -306,13 +307,22 @@ class Table(DeclaredWorkload):
         return {feature.name: tensor_spec(feature) for feature in self.used}
 
     def parse_instance(self, instance: Any) -> Features:
-        """Return the features of an object; an absent or null feature is missing."""
-        check_fields(instance, [feature.name for feature in self.used])
+        """Return the features of an object, or of a serialized tf.train.Example.
+
+        An absent or null feature is missing.
+        """
+        names = [feature.name for feature in self.used]
+        if is_example(instance, names):
+            return {name: values[0] for name, values in self.parse_examples([instance]).items()}
+        check_fields(instance, names)
         return {one.name: parse_value(one, instance.get(one.name)) for one in self.used}
 
     def parse_instances(self, instances: Sequence[Any]) -> Features:
         """Return the features of objects: column by column, unless one may be invalid."""
         names = {feature.name for feature in self.used} | {"key"}
+        if all(is_example(one, names) for one in instances):
+            with contextlib.suppress(ValueError):
+                return self.parse_examples(instances)
         if not all(type(one) is dict and one.keys() <= names for one in instances):
             return super().parse_instances(instances)
         try:

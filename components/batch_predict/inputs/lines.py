@@ -2,7 +2,7 @@
 
 import gzip
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -11,9 +11,10 @@ import numpy as np
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.tables.files import damaged, gzip_errors
 from trainer.json_types import Json
-from trainer.serving import strict_json
+from trainer.serving.http.bodies import parse_json, parse_many
 
 CHUNK_BYTES = 4 << 20
+BLOCK_ROWS = 64  # in a batch with a bad row, the rows that are parsed together
 GZIP = b"\x1f\x8b"
 
 
@@ -60,23 +61,66 @@ def read_lines(part: Json, predictor: Any) -> Iterator[Batch]:
 
 
 def _parsed(path: str, lines: list[tuple[int, bytes]], predictor: Any) -> Batch:
-    """Return the batch of numbered lines."""
+    """Return the batch of numbered lines, parsed together; with a bad one, in smaller blocks."""
     workload = getattr(predictor, "workload", None)
+    try:
+        instances = parse_many([line for _, line in lines])
+        features = workload.parse_instances(instances) if workload else None
+    except (ValueError, OverflowError):
+        if len(lines) <= BLOCK_ROWS:
+            return _parsed_one_by_one(path, lines, workload)
+        blocks = range(0, len(lines), BLOCK_ROWS)
+        return _joined([_parsed(path, lines[at : at + BLOCK_ROWS], predictor) for at in blocks])
+    return Batch(
+        path=path,
+        rows=[row for row, _ in lines],
+        keys=[_key(instance) for instance in instances],
+        features=features,
+        instances=[] if workload else instances,
+    )
+
+
+def _parsed_one_by_one(path: str, lines: list[tuple[int, bytes]], workload: Any) -> Batch:
     rows, keys, parsed, errors = [], [], [], []
     for row, line in lines:
         try:
-            instance = strict_json.parse(line)
+            instance = parse_json(line)
             parsed.append(workload.parse_instance(instance) if workload else instance)
         except (ValueError, OverflowError) as error:
             errors.append({"row": row, "reason": str(error)})
             continue
         rows.append(row)
-        keys.append(instance.get("key") if isinstance(instance, dict) else None)
+        keys.append(_key(instance))
     if workload is None:
         return Batch(path=path, rows=rows, keys=keys, instances=parsed, errors=errors)
     names = parsed[0] if parsed else {}
     features = {name: np.stack([one[name] for one in parsed]) for name in names}
     return Batch(path=path, rows=rows, keys=keys, features=features, errors=errors)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    full = [batch for batch in batches if batch.rows]
+    first = full[0] if full else batches[0]
+    features = first.features and {
+        name: np.concatenate([batch.features[name] for batch in full if batch.features])
+        for name in first.features
+    }
+    return Batch(
+        path=first.path,
+        rows=_chained(batch.rows for batch in batches),
+        keys=_chained(batch.keys for batch in batches),
+        features=features,
+        instances=_chained(batch.instances for batch in batches),
+        errors=_chained(batch.errors for batch in batches),
+    )
+
+
+def _chained(lists: Iterable[list[Any]]) -> list[Any]:
+    return list(itertools.chain.from_iterable(lists))
+
+
+def _key(instance: Any) -> Any:
+    return instance.get("key") if isinstance(instance, dict) else None
 
 
 def _numbered(file: IO[bytes], part: Json) -> Iterator[tuple[int, bytes]]:

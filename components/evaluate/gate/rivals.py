@@ -12,7 +12,7 @@ from components.evaluate.gate.baseline import MAX_ROWS, fit_linear, has_columns
 from components.evaluate.gate.champion import NotComparableError, load_champion
 from components.evaluate.gate.comparison import CHAMPION
 from components.evaluate.gate.options import LINEAR, GateOptions
-from components.evaluate.gate.slice_rules import Rule, check_features
+from components.evaluate.gate.slice_rules import Rule, check_features, cut
 from trainer.errors import ConfigError, InputError
 from trainer.serving.evaluate import find_labelled
 from trainer.workloads.base import Workload
@@ -56,7 +56,8 @@ def find_rules(workload: Workload, options: GateOptions) -> list[Rule]:
     """Return the rules of the slices.
 
     Raises:
-        ConfigError: a rule reads a feature that the model does not get, or a list.
+        ConfigError: a rule reads a feature that the model does not get, or a list, or compares a
+            number with a text.
     """
     specs, rules = workload.input_specs(), options.rules
     check_features(rules, list(specs), owner=workload.name)
@@ -67,6 +68,12 @@ def find_rules(workload: Workload, options: GateOptions) -> list[Rule]:
                     f"gate.slices has {rule.text!r}, but {name!r} has several values in each"
                     " example; give a feature with a single value"
                 )
+        # Of no examples: a comparison that is not possible fails before anything is predicted.
+        cut(
+            rule,
+            {name: np.empty(0, specs[name].dtype.as_numpy_dtype) for name in rule.features},
+            {},
+        )
     return rules
 
 

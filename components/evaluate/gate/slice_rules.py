@@ -100,12 +100,16 @@ def cut(rule: Rule, columns: Columns, missing: Mapping[str, Any]) -> dict[str, M
         missing: The number that stands for a missing value, of features of whole numbers.
 
     Raises:
-        ConfigError: a number is compared with a text.
+        ConfigError: a number is compared with a text, or a text is compared as a number.
     """
     found: dict[str, Mask] = {"": np.ones(len(next(iter(columns.values()))), bool)}
     for part in rule.parts:
         column = columns[part.feature]
-        pieces = _pieces(part, column, is_missing(column, missing.get(part.feature)))
+        absent = is_missing(column, missing.get(part.feature))
+        try:
+            pieces = _pieces(part, column, absent)
+        except ConfigError as error:
+            raise ConfigError(f"gate.slices has {rule.text!r}, but {error}") from error
         found = {
             " & ".join(filter(None, [outer, inner])): whole & piece
             for outer, whole in found.items()
@@ -144,16 +148,18 @@ def _pieces(part: Part, column: NDArray[Any], absent: Mask) -> dict[str, Mask]:
     if part.kind == "missing":
         return {"": absent}
     if part.kind == "buckets":
+        if column.dtype.kind == "O":
+            raise ConfigError(f"{part.feature} is a text, which has no buckets")
         return _buckets(column, [float(one) for one in part.arguments], absent)
     if part.kind == "values":
         return _values(column, absent)
     [value] = part.arguments
     number = _number(value)
     if column.dtype.kind != "O" and number is None:
-        raise ConfigError(f"gate.slices: {part.feature} is a number, {value!r} is not")
+        raise ConfigError(f"{part.feature} is a number, {value!r} is not")
     compared: Any = value if column.dtype.kind == "O" else number
     if column.dtype.kind == "O" and part.kind not in ("=", "!="):
-        raise ConfigError(f"gate.slices: {part.feature} is a text, which has only = and !=")
+        raise ConfigError(f"{part.feature} is a text, which has only = and !=")
     return {"": np.asarray(_COMPARE[part.kind](column, compared)) & ~absent}
 
 

@@ -2,8 +2,8 @@
 
 from html import escape
 
+from components.pages.html import details, number, section, table
 from components.run_report.content import Content
-from components.run_report.html import details, number, section, table
 from components.run_summary.summary import GATE_FAILED, Summary
 
 DIGEST_DIGITS = 16

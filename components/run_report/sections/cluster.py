@@ -5,8 +5,8 @@ from html import escape
 
 from components.charts.axis import Axis, round_axis
 from components.charts.plot import Series, line_chart
+from components.pages.html import section
 from components.run_report.content import Content, TrainingCost
-from components.run_report.html import section
 from components.run_report.sections.learning import speed_chart
 from components.run_summary.usage import MEBIBYTE, Usage, Values, maximum, mean, shorten
 
@@ -67,6 +67,6 @@ def _cost(cost: TrainingCost | None) -> str:
     return (
         f"<p>On Vertex AI this training, {cost.hours * 3600:,.0f} s, costs about"
         f" <b>${cost.dollars:.3g}</b>: {escape(kind)} prices of {escape(cost.region)},"
-        f" {escape(cost.date)} (<code>configs/prices.yaml</code>), without its start and the other"
-        " steps. On this machine it costs nothing.</p>"
+        f" {escape(cost.date)} (<code>components/plan_training/prices.yaml</code>), without its"
+        " start and the other steps. On this machine it costs nothing.</p>"
     )

@@ -4,9 +4,9 @@ from html import escape
 
 from components.charts.axis import Axis, round_axis
 from components.charts.bars import bar
+from components.pages.html import details, listed, number, section, table
 from components.prepare_examples.statistics.drift import THRESHOLDS, Drift, measure_drift
 from components.run_report.content import Content
-from components.run_report.html import details, listed, number, section, table
 from trainer.json_types import Json
 
 MAX_FEATURES = 12

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from components.charts.axis import round_axis
 from components.charts.plot import Point, Series, line_chart, thinned
+from components.pages.html import section
 from components.run_report.content import Content, numbers
-from components.run_report.html import section
 from trainer.json_types import Json
 
 SPLITS = ("train", "eval")

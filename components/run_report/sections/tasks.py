@@ -1,8 +1,8 @@
 """Section on the tasks of the pipeline."""
 
+from components.pages.html import section
 from components.run_report.content import Content
 from components.run_report.graph import draw_graph
-from components.run_report.html import section
 
 
 def tasks_section(content: Content) -> str:

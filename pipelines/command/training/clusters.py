@@ -52,7 +52,10 @@ def _add_explain(actions: Any) -> None:
         "--examples-dir", type=Path, help="prepared examples whose files are counted"
     )
     parser.add_argument(
-        "--prices", type=Path, default=PRICES, help="price table; default: configs/prices.yaml"
+        "--prices",
+        type=Path,
+        default=PRICES,
+        help="price table; default: components/plan_training/prices.yaml",
     )
     parser.set_defaults(command=_explain)
 

@@ -1,10 +1,14 @@
 """Ranges of lines, for any number of parts."""
 
 import gzip
+import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from components.batch_predict.inputs.lines import cut_lines, read_lines
+from components.batch_predict.inputs.lines import BLOCK_ROWS, cut_lines, read_lines
+from trainer.errors import InstanceError
 
 pytestmark = pytest.mark.fast
 
@@ -45,3 +49,54 @@ def test_a_gzipped_file_is_one_part(tmp_path):
 
     assert len(parts) == 1
     assert values_of(parts) == list(map(int, LINES))
+
+
+class Numbers:
+    """A workload of one number, {"x": 0 to 199}; counts the instances that are parsed alone."""
+
+    def __init__(self):
+        self.alone = 0
+
+    def parse_instance(self, instance):
+        self.alone += 1
+        if not 0 <= instance["x"] < 200:
+            raise ValueError(f"x is {instance['x']}")
+        return {"x": np.asarray(instance["x"], np.float32)}
+
+    def parse_instances(self, instances):
+        values = [instance["x"] for instance in instances]
+        if not all(0 <= value < 200 for value in values):
+            raise InstanceError("one is bad")
+        return {"x": np.asarray(values, np.float32)}
+
+
+@pytest.mark.parametrize(
+    "bad", [{}, {70: {"x": 500}}, {0: "{", 199: {"x": -1}}, {key: {"x": 200} for key in range(200)}]
+)
+def test_only_the_lines_around_a_bad_one_are_parsed_alone(tmp_path, bad):
+    path = tmp_path / "rows.jsonl"
+    content = [bad.get(number, {"x": number, "key": f"k:{number}"}) for number in range(200)]
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in content]
+    path.write_text("\n".join(lines))
+    predictor = SimpleNamespace(workload=Numbers())
+
+    [batch] = read_lines(cut_lines(str(path), 1)[0], predictor)
+
+    good = [number for number in range(200) if number not in bad]
+    assert batch.rows == [number + 1 for number in good]
+    assert batch.keys == [f"k:{number}" for number in good]
+    assert (batch.features or {"x": np.zeros(0)})["x"].tolist() == good
+    assert [error["row"] for error in batch.errors] == [number + 1 for number in sorted(bad)]
+    num_blocks = len({number // BLOCK_ROWS for number in bad})
+    assert predictor.workload.alone <= num_blocks * BLOCK_ROWS
+
+
+@pytest.mark.parametrize("text", ['{"x": 1, "x": 2}', '{"x": NaN}', '{"x": "\\ud800"}', "\xff"])
+def test_a_line_is_strict_json(tmp_path, text):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"y": "12:30"}\n' + text.encode("latin-1") + b"\n[3]")
+
+    [batch] = read_lines(cut_lines(str(path), 1)[0], Predictor())
+
+    assert batch.instances == [{"y": "12:30"}, [3]]
+    assert [error["row"] for error in batch.errors] == [2]

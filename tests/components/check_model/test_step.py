@@ -1,5 +1,6 @@
 """Check of a model in its own prediction server, in every wire form."""
 
+import base64
 import json
 import time
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from components.errors import StepError
 from tests.support.data.untrained import export_untrained
 from tests.support.processes.forks import EVERYTHING, forks_with
 from tests.support.servers.http_server import Handler, serving
+from trainer.errors import InstanceError
 from trainer.workloads import (
     Category,
     ImageFolder,
@@ -179,21 +181,25 @@ def test_large_batches_fit_into_a_request():
         (
             "mnist",
             {"image": IMAGES[1].tolist()},
-            {"object", "rows", "flat", "base64", "png", "keyed"},
+            {"object", "rows", "flat", "base64", "png", "keyed", "example"},
         ),
         (
             "cifar10",
             {"image": np.full((32, 32, 3), 9, np.uint8).tolist()},
-            {"object", "rows", "flat", "base64", "png", "keyed"},
+            {"object", "rows", "flat", "base64", "png", "keyed", "example"},
         ),
-        ("taxi", {"trip_miles": 2.5, "company": "Blue, Inc."}, {"object", "nulls", "keyed"}),
+        (
+            "taxi",
+            {"trip_miles": 2.5, "company": "Blue, Inc."},
+            {"object", "nulls", "keyed", "example"},
+        ),
         (
             Table(
                 [Number("sizes", length=2), Category("tags", separator=";"), Text("note")],
                 label=Regression("y"),
             ),
             {"sizes": [1.0, None], "tags": ["a", "b"], "note": "été"},
-            {"object", "nulls", "keyed"},
+            {"object", "nulls", "keyed", "example"},
         ),
         (
             Records(
@@ -202,12 +208,12 @@ def test_large_batches_fit_into_a_request():
                 model=len,
             ),
             {"x": [1.5, 0.0, -1.0], "name": {"b64": "/w=="}},
-            {"object", "keyed"},
+            {"object", "keyed", "example"},
         ),
         (
             ImageFolder((2, 3)),
             {"image": np.arange(18).reshape(2, 3, 3).tolist()},
-            {"object", "rows", "flat", "base64", "png", "keyed"},
+            {"object", "rows", "flat", "base64", "png", "keyed", "example"},
         ),
     ],
     ids=["mnist", "cifar10", "taxi", "table", "records", "images"],
@@ -226,8 +232,16 @@ def test_all_forms_of_an_instance_mean_the_same(workload, instance, forms):
     for [one] in found.values():
         for name, value in loaded.parse_instance(one).items():
             np.testing.assert_array_equal(value, expected[name])
+    batch = loaded.parse_instances(found["example"] * 3)
+    assert {len(column) for column in batch.values()} == {3}
     bad = bad_instances(found["object"][0])
     assert set(bad) == {UNKNOWN_FIELD, *found["object"][0]}
     for field, one in bad.items():
         with pytest.raises(ValueError, match=field):
             loaded.parse_instance(one)
+    for broken in (b"\xff" * 4000, b"\n\x03abc" * 1000):
+        sent = {"b64": base64.b64encode(broken).decode()}
+        with pytest.raises(
+            InstanceError, match=r"instance 1: .*b64|instance 1: image has 4000 bytes"
+        ):
+            loaded.parse_instances([found["example"][0], sent])

@@ -21,7 +21,7 @@ from components.run_report.page import render
 from components.run_summary.summary import summarize
 from tests.support.data.run_records import job
 from tests.trainer.workloads.test_table import adapted, make_example
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, InputError
 from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.serving.evaluate import measure_values, score, score_deciles
 from trainer.workloads import (
@@ -135,6 +135,17 @@ def write_examples(folder: Path, rows) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
+def test_a_text_that_is_not_utf_8_is_named_with_its_record(tmp_path):
+    found = Evaluated(tmp_path, Regression("y"))
+    rows = rows_of(Regression("y"))
+    rows[3]["note"] = b"caf\xe9"
+    write_examples(tmp_path / "others", rows)
+
+    expected = r"test-.*, record 3 \(the first is 0\): note is b'caf\\xe9', which is not UTF-8"
+    with pytest.raises(InputError, match=expected):
+        read_held_out(str(tmp_path / "others"), load_predictor(str(found.model_dir)))
+
+
 @pytest.fixture(scope="module")
 def regression(tmp_path_factory) -> Evaluated:
     thresholds = '{"rmse": {"at_most": 1e6}, "r2": 2}'
@@ -215,9 +226,11 @@ def test_the_gate_names_directions(regression):
 
 def test_the_report_draws_predicted_against_actual_and_residuals(regression):
     page = regression.report
-    dots = page.partition('class="dots" d="')[2].partition('"')[0]
-    assert dots.count("h0") == NUM_ROWS - 1
-    assert page.count('class="bar"') == 10
+    dots = page.partition('class="points" d="')[2].partition('"')[0]
+    assert dots.count("M") == NUM_ROWS - 1
+    assert page.count('class="box"') == 10
+    for text in ("Predicted against actual", "Residuals by tenth", "least prediction"):
+        assert text in page
     assert "CHF &amp; more" in page
     assert "left out, without a label" in page
     assert "Confusion" not in page
@@ -244,7 +257,7 @@ def test_a_server_repeats_the_golden_predictions_in_every_form(kind, request):
     predictor = load_predictor(str(evaluated.model_dir))
     workload = read_description(json.loads((evaluated.model_dir / "workload.json").read_text()))
     forms = wire_requests(workload, golden["instances"])
-    assert set(forms) == {"object", "nulls", "keyed"}
+    assert set(forms) == {"object", "nulls", "keyed", "example"}
     for instances in forms.values():
         online = json.loads(json.dumps(predictor.predict(instances)))
         assert check_parity(online, golden["predictions"], golden["labels"]) < 1e-5

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from components.plan_training.prices import PRICES
 from pipelines.cli import main
 from pipelines.package.image import SOURCE_ROOT, SOURCES, default_image, source_digest
 from tests.support.processes.docker_command import docker
@@ -71,6 +72,12 @@ def test_image_build_context_equals_the_digests_sources() -> None:
     copied = re.findall(r"^COPY (.+) \S+$", (SOURCE_ROOT / "Dockerfile").read_text(), re.M)
     assert sorted(let_through) == sorted(" ".join(copied).split())
     assert sorted(["Dockerfile", *let_through]) == sorted(SOURCES)
+
+
+def test_the_price_table_is_in_the_image() -> None:
+    # The exit task of a run on Vertex AI estimates the cost of the training from it.
+    assert PRICES.is_file()
+    assert PRICES.relative_to(SOURCE_ROOT).parts[0] in SOURCES
 
 
 def test_command_prints_the_name(capsys: pytest.CaptureFixture[str]) -> None:

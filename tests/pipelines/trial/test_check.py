@@ -70,6 +70,7 @@ def test_a_workload_of_this_repository_is_refused(capsys):
 
 def test_the_code_of_the_trial_is_given_the_settings(folder, monkeypatch):
     text = "prepare: {files: [a.csv]}\ntrain: {epochs: 3}\nthresholds: {auc: 0.5}\n"
+    text += "gate: {slices: [age]}\n"
     (folder / "run.yaml").write_text(text)
     show = "import sys, json; print(json.dumps({'name': 'x', 'problems': sys.argv[2:]}))"
     monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", show])
@@ -77,6 +78,20 @@ def test_the_code_of_the_trial_is_given_the_settings(folder, monkeypatch):
     assert json.loads(given[1]) == {"epochs": 3}
     assert [name.rpartition("/")[2] for name in json.loads(given[3])["files"]] == ["a.csv"]
     assert json.loads(given[5]) == {"auc": 0.5}
+    assert json.loads(given[7]) == {"slices": ["age"]}
+
+
+def test_a_slice_is_named_with_its_line(folder, monkeypatch):
+    (folder / "run.yaml").write_text("gate:\n  slices:\n    - age\n    - plam = 'a'\n")
+    wrong = "gate.slices has \"plam = 'a'\", but own has no feature 'plam'"
+    say_it = f"print({Finding(name='slices', problems=(wrong,)).to_json()!r})"
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", say_it])
+    assert list(checks.check("own"))[-1].problems == (f"own/run.yaml:4: {wrong}",)
+
+    (folder / "run.yaml").write_text("train: {epochs: 3}\ngate:\n  slices: [age, 'age >']\n")
+    [found, *_] = checks.check("own")
+    [problem] = found.problems
+    assert problem.startswith("own/run.yaml:3: gate.slices has 'age >', which is not a slice")
 
 
 def test_a_threshold_is_named_with_its_line(folder, monkeypatch):

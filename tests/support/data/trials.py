@@ -11,14 +11,19 @@ TIMEOUT_SECONDS = 90
 
 
 def try_folder(
-    folder: Path, data: Path, *, thresholds: Json | None = None, **train: object
+    folder: Path,
+    data: Path,
+    *,
+    thresholds: Json | None = None,
+    gate: Json | None = None,
+    **train: object,
 ) -> dict[str, Finding]:
     """Try a workload's folder with data; return the findings by name."""
     log = folder.parent / "log"
     log.unlink(missing_ok=True)
     words = ["python", "-m", "pipelines.trial", str(folder), "--train", json.dumps(train)]
     words += ["--prepare", json.dumps({"files": [str(data)]})]
-    words += ["--thresholds", json.dumps(thresholds or {})]
+    words += ["--thresholds", json.dumps(thresholds or {}), "--gate", json.dumps(gate or {})]
     fork = forks_with(*EVERYTHING).start(words, log_path=log)
     assert fork.wait(TIMEOUT_SECONDS) == 0, log.read_text()
     lines = [line for line in log.read_text().splitlines() if line.startswith('{"name"')]

@@ -7,7 +7,7 @@ import pytest
 
 from trainer.errors import InputError
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.workloads import load_workload
+from trainer.workloads import Binary, Category, Table, Text, load_workload
 
 import_tensorflow()
 
@@ -15,6 +15,7 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
 from trainer.examples.tables import Decoder, SplitChunks, read_table, whole  # noqa: E402
+from trainer.training.facts import find_facts  # noqa: E402
 
 pytestmark = pytest.mark.timeout(60)
 SHARD = "train-00001-of-00003.tfrecord.gz"
@@ -103,11 +104,17 @@ BAD_RECORDS = {
     "another label": (image_example(label=12), "a label is not below 10.*label: 12"),
     "nothing": (b"", "its 0 bytes are a tf.train.Example without features"),
     "a text": (b"1,2,3\n", "its 6 bytes are not a tf.train.Example"),
+    # TensorFlow's message quotes the record and cannot be decoded.
+    "not UTF-8": (b"\xff\xfe\x80" * 20, "its 60 bytes are not a tf.train.Example"),
 }
 
 
 @pytest.mark.parametrize(
-    ("read", "kind"), [*((read_whole, kind) for kind in BAD_RECORDS), (read_chunks, "short")]
+    ("read", "kind"),
+    [
+        *((read_whole, kind) for kind in BAD_RECORDS),
+        *((read_chunks, kind) for kind in ("short", "not UTF-8")),
+    ],
 )
 def test_a_record_without_an_image_of_this_size_is_named(foreign, read, kind):
     record, reason = BAD_RECORDS[kind]
@@ -116,6 +123,29 @@ def test_a_record_without_an_image_of_this_size_is_named(foreign, read, kind):
     expected = rf"test-1\.tfrecord, record 1200 \(the first is 0\): .*{reason}"
     with pytest.raises(InputError, match=expected):
         read(split, decoder)
+
+
+def text_example(text):
+    example = tf.train.Example()
+    example.features.feature["plan"].bytes_list.value.append(text)
+    example.features.feature["left"].int64_list.value.append(1)
+    return example.SerializeToString()
+
+
+@pytest.mark.parametrize("feature", [Category("plan", min_count=1), Text("plan")])
+def test_a_text_that_is_not_utf_8_is_named(tmp_path, feature):
+    path = tmp_path / "train.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for text in (b"caf\xc3\xa9", b"caf\xe9", b"tea"):
+            writer.write(text_example(text))
+    shard = Shard(path=str(path), num_examples=3, sha256="")
+    split = Split(name="train", num_examples=3, shards=(shard,))
+    table = Table([feature], label=Binary("left"), name="own")
+    expected = (
+        r"train\.tfrecord, record 1 \(the first is 0\): plan is b'caf\\xe9', which is not UTF-8"
+    )
+    with pytest.raises(InputError, match=expected):
+        find_facts(table, split, compression="")
 
 
 def test_colour_images_of_another_size_are_refused(foreign):

@@ -1,11 +1,13 @@
 """Parameter-server clusters of real processes: a whole run, and the loss of each role."""
 
+import hashlib
 import json
 import shutil
 import signal
 
 import pytest
 
+from components.prepare_examples.tfrecords.records import frame_row, record_file
 from tests.support.data.evaluation import evaluate
 from trainer.errors import EXIT_RESTART
 from trainer.training.checkpoint import list_checkpoints
@@ -103,6 +105,26 @@ def test_a_file_damaged_during_streaming_is_named(start_cluster, flags, examples
     codes = {name: replica.wait(30) for name, replica in replicas.items()}
     assert set(codes.values()) == {1}, replicas["chief/0"].log
     assert f"{shard.name} is damaged from record " in replicas["chief/0"].log
+    assert "Traceback" not in replicas["chief/0"].log
+
+
+def test_a_broken_record_is_named(start_cluster, flags, examples_dir, tmp_path):
+    folder = shutil.copytree(examples_dir, tmp_path / "examples")
+    shard = folder / "train-00001-of-00003.tfrecord.gz"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    [entry] = [one for one in manifest["splits"]["train"]["shards"] if one["file"] == shard.name]
+    # As many records as before; none of them is an Example, and their bytes are no text.
+    with record_file(shard, compression="GZIP") as file:
+        file.write(frame_row(b"\xff\xfe\x80" * 20) * entry["num_examples"])
+    entry["sha256"] = hashlib.sha256(shard.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    more = ["--examples-dir", folder, "--cache", "memory", "--steps", 100]
+    replicas = start_cluster(*flags, *more, num_workers=1)
+
+    codes = {name: replica.wait(60) for name, replica in replicas.items()}
+    assert set(codes.values()) == {1}, replicas["chief/0"].log
+    assert f"{shard.name}, record 0 (the first is 0): its 60 bytes" in replicas["chief/0"].log
     assert "Traceback" not in replicas["chief/0"].log
 
 

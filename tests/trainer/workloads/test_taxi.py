@@ -159,7 +159,7 @@ def facts_of_examples(split):
 def test_facts_come_from_statistics_and_equal_those_of_the_examples(prepared_split, monkeypatch):
     split = prepared_split(digits=1)
     expected = facts_of_examples(split)
-    monkeypatch.setattr("trainer.training.facts.read_table", lambda *_, **__: pytest.fail("read"))
+    monkeypatch.setattr("trainer.training.facts.Decoder", lambda *_, **__: pytest.fail("read"))
     found = find_facts(TAXI, split, compression="GZIP").learnt
     assert found.boundaries == expected.boundaries
     assert found.vocabularies == expected.vocabularies

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from trainer.workloads.base import Features, Workload, check_fields
+from trainer.workloads.base import Features, Workload, check_fields, is_example
 from trainer.workloads.encoding.image_files import encode_png
 
 _WHITE = 255
+_BASE64_PADDING = 2
 
 
 class ImageWorkload(Workload):
@@ -56,14 +57,26 @@ class ImageWorkload(Workload):
     def parse_instance(self, instance: Any) -> Features:
         """Return the features of {"image": …} or an image: nested rows, a flat list, or {"b64": …}.
 
-        The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file.
+        The base64 text encodes raw pixels, or a PNG, JPEG, GIF or BMP file; that of an instance
+        without the field `image` may also be a serialized tf.train.Example.
         """
+        if is_example(instance, ()) and self._may_be_example(instance["b64"]):
+            return {"image": self.parse_examples([instance])["image"][0]}
         if not isinstance(instance, dict) or set(instance) == {"b64"}:
             return {"image": parse_image(instance, self.shape, self.decode_file)}
         check_fields(instance, ["image"])
         if "image" not in instance:
             raise ValueError("the field 'image' is missing")
         return {"image": parse_image(instance["image"], self.shape, self.decode_file)}
+
+    def _may_be_example(self, text: Any) -> bool:
+        """Return whether a base64 text is that of an Example, unlike pixels and image files.
+
+        An Example has more bytes than its pixels, and its first one is 0x0a, which no file has.
+        """
+        if not isinstance(text, str) or text[:1] != "C":
+            return False
+        return len(text) * 3 // 4 > math.prod(self.shape) + _BASE64_PADDING
 
     def decode_file(self, data: bytes) -> np.ndarray:
         """Return the pixels of an image file; ValueError if it is none, or has another size."""

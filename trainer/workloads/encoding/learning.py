@@ -18,7 +18,7 @@ from trainer.workloads.encoding.lookups import (
     make_vocabulary,
 )
 from trainer.workloads.encoding.moments import NO_TIME
-from trainer.workloads.encoding.tokens import split_tokens
+from trainer.workloads.encoding.tokens import decode_text, split_tokens
 
 _LOW_PERCENTILE, _HIGH_PERCENTILE = 1, 99
 
@@ -193,10 +193,12 @@ class ColumnsSource:
         """Return how often each value occurs, at least of the `most` most frequent ones."""
         del most
         found = self.distribution(name)
-        terms = [term.decode() for term in found.values]
+        terms = [decode_text(term, feature=name) for term in found.values]
         return dict(zip(terms, found.counts, strict=True))
 
     def tokens(self, name: str) -> Mapping[str, int]:
         """Return how often each token of a text occurs."""
         texts = self._columns[name].tolist()
-        return Counter(token for text in texts for token in split_tokens(text.decode()))
+        return Counter(
+            token for text in texts for token in split_tokens(decode_text(text, feature=name))
+        )

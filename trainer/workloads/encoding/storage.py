@@ -9,6 +9,7 @@ from trainer.workloads.base import Features
 from trainer.workloads.declarations.features import Category, Feature, Number, TimePart, Timestamp
 from trainer.workloads.encoding.columns import missing_integer
 from trainer.workloads.encoding.moments import parse_time
+from trainer.workloads.encoding.tokens import decode_text
 
 
 def is_float(feature: Feature) -> bool:
@@ -171,4 +172,4 @@ def _format_one(feature: Feature, value: Any) -> Any:
         return float(value) if np.isfinite(value) else None
     if is_integer(feature):
         return int(value) if value != missing_value(feature) else None
-    return value.decode() if value else None
+    return decode_text(value, feature=feature.name) if value else None

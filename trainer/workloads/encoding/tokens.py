@@ -6,8 +6,18 @@ without punctuation, split at white space; but letters outside ASCII become lowe
 
 from typing import Any
 
+from trainer.errors import TextError
+
 PUNCTUATION = "!\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~'"
 _PATTERN = "[" + "".join(f"\\{sign}" for sign in PUNCTUATION) + "]"
+
+
+def decode_text(value: bytes, *, feature: str) -> str:
+    """Return the text of a value of a feature; TextError if it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise TextError(feature, value) from error
 
 
 def split_tokens(text: str) -> list[str]:

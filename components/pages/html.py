@@ -44,6 +44,26 @@ def listed(items: Iterable[str]) -> str:
     return f"<ul>{found}</ul>" if found else ""
 
 
+def verdict(words: str, *, is_good: bool) -> str:
+    """Return the result of a page in words."""
+    return f'<p class="verdict {"good" if is_good else "bad"}">{escape(words)}</p>'
+
+
+def tiles(values: Iterable[tuple[str, str, str]]) -> str:
+    """Return tiles; each has a value, its name and a note."""
+    found = "".join(
+        f'<div class="tile"><b>{escape(value)}</b>{escape(name)}<small>{escape(note)}</small></div>'
+        for value, name, note in values
+    )
+    return f'<div class="tiles">{found}</div>'
+
+
+def percent(share: Any) -> str:
+    """Return a share in percent; `n/a` for null."""
+    is_known = isinstance(share, int | float) and math.isfinite(share)
+    return f"{share:.1%}" if is_known else "n/a"
+
+
 def number(value: Any) -> str:
     """Return a number with four decimals, fewer if it is large; `n/a` for null."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):

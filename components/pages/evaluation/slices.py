@@ -6,16 +6,15 @@ from itertools import groupby
 
 from components.charts.axis import Axis, round_axis
 from components.charts.bars import bar
-from components.run_report.content import Content
-from components.run_report.html import details, number, section, signed, table
+from components.pages.html import details, number, section, signed, table
 from trainer.json_types import Json
 
 MAX_OPEN = 24
 
 
-def slices_section(content: Content) -> str:
+def slices_section(evaluation: Json) -> str:
     """Return a table for each feature; many tables are closed at first, except with a failure."""
-    found = content.evaluation.get("slices") or []
+    found = evaluation.get("slices") or []
     if not found:
         return ""
     has_champion = any(one.get("champion") is not None for one in found)

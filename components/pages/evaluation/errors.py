@@ -8,24 +8,44 @@ from typing import Any
 
 from components.charts.axis import round_axis
 from components.charts.plot import box_chart, point_chart
-from components.run_report.content import Content
-from components.run_report.html import number, section, table
+from components.pages.html import details, number, percent, section, table
 from components.value_text import shown_value
 from trainer.json_types import Json
 
 MAX_MATRIX = 15
 MAX_PAIRS = 15
+MAX_WHOLE_MATRIX = 100  # 10,000 cells, half a megabyte
+LABEL_COLUMNS = {
+    "label": "label",
+    "share": "share of the examples",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "auc": "AUC",
+}
+SHARES = ("share", "precision", "recall")
+DECILE_COLUMNS = {
+    "low": "least prediction",
+    "high": "largest prediction",
+    "predicted": "mean prediction",
+    "actual": "mean actual",
+    "residual": "mean residual",
+    "mae": "MAE",
+}
 IMAGE_PREFIX = "data:image/png;base64,"
 
 
-def confusion_section(content: Content) -> str:
+def confusion_section(evaluation: Json) -> str:
     """Return the matrix and the scores by class; of many classes, the pairs most often confused."""
-    labels = [str(label) for label in content.evaluation.get("labels", [])]
-    confusion = content.evaluation.get("confusion") or []
+    labels = [str(label) for label in evaluation.get("labels", [])]
+    confusion = evaluation.get("confusion") or []
     if not confusion:
         return ""
     if len(labels) > MAX_MATRIX:
-        return section("Classes most often confused", _pairs(labels, confusion))
+        more = [details("Recall and precision by class", _classes(labels, confusion))]
+        if len(labels) <= MAX_WHOLE_MATRIX:
+            more.append(details("Confusion matrix", _matrix(labels, confusion)))
+        return section("Classes most often confused", _pairs(labels, confusion), *more)
     return section(
         "Confusion matrix",
         _matrix(labels, confusion),
@@ -34,36 +54,57 @@ def confusion_section(content: Content) -> str:
     )
 
 
-def residual_section(content: Content) -> str:
+def residual_section(evaluation: Json) -> str:
     """Return predicted against actual values, and residuals by decile."""
-    curves = content.evaluation.get("curves", {})
+    curves = evaluation.get("curves", {})
     points, deciles = curves.get("points", {}), curves.get("residuals") or []
     charts = [_against(points), _residuals(deciles)]
     body = f'<div class="charts">{"".join(charts)}</div>' if any(charts) else ""
+    unit = evaluation.get("unit")
     return section(
         "Predictions and residuals",
         body,
-        note="A residual is the actual value minus the predicted one. Of each tenth of the"
+        _decile_table(deciles) if body else "",
+        note=f"A residual is the actual value minus the predicted one{f', in {unit}' * bool(unit)}."
+        " Of each tenth of the"
         " examples, by predicted value: the line holds 80 % of the residuals, the box 50 %, the"
         " dash is the median.",
     )
 
 
-def label_section(content: Content) -> str:
+def label_section(evaluation: Json) -> str:
     """Return a row for each label of an example that has several."""
-    rows = content.evaluation.get("by_label") or []
+    rows = evaluation.get("by_label") or []
     if not rows:
         return ""
-    names = list(rows[0])
-    cells = [[number(row.get(name)) for name in names] for row in rows]
-    return section("By label", table([name.replace("_", " ") for name in names], cells))
+    names = [name for name in LABEL_COLUMNS if name in rows[0]]
+    cells = [
+        [(percent if name in SHARES else number)(row.get(name)) for name in names] for row in rows
+    ]
+    return section(
+        "By label",
+        table([LABEL_COLUMNS[name] for name in names], cells, css="numbers"),
+        note="A label is predicted from probability 0.5 on.",
+    )
 
 
-def mistakes_section(content: Content) -> str:
+def mistakes_section(evaluation: Json) -> str:
     """Return the surest mistakes, or the largest errors, as pictures or as fields."""
-    mistakes = content.evaluation.get("mistakes") or []
-    title = "Largest errors" if _is_number(content.evaluation) else "Surest mistakes"
-    return section(title, gallery(mistakes))
+    mistakes = evaluation.get("mistakes") or []
+    title = "Largest errors" if _is_number(evaluation) else "Surest mistakes"
+    if evaluation.get("num_mistakes") == 0:
+        return section(title, "<p>No mistakes.</p>")
+    return section(title, gallery(mistakes), note=_count(evaluation, len(mistakes)))
+
+
+def _count(evaluation: Json, num_shown: int) -> str:
+    if _is_number(evaluation):
+        return f"The {num_shown} predictions farthest from the actual value."
+    num_wrong = evaluation.get("num_mistakes")
+    if num_wrong is None:
+        return ""
+    shown = f"the {num_shown} most confident are" if num_shown < num_wrong else "all are"
+    return f"{num_wrong:,} in total; {shown} shown, in order of confidence."
 
 
 def gallery(mistakes: Sequence[Json]) -> str:
@@ -173,6 +214,17 @@ def _residuals(deciles: Sequence[Json]) -> str:
         y=round_axis([v for box in boxes for v in box], title="residual", has_zero=True),
         text="Residuals",
     )
+
+
+def _decile_table(deciles: Sequence[Json]) -> str:
+    if not deciles:
+        return ""
+    rows = [
+        (str(at), number(row["num_examples"]), *(number(row.get(name)) for name in DECILE_COLUMNS))
+        for at, row in enumerate(deciles, start=1)
+    ]
+    head = ("tenth", "examples", *DECILE_COLUMNS.values())
+    return details("Residuals by tenth", table(head, rows, css="numbers"))
 
 
 def _is_number(evaluation: Json) -> bool:

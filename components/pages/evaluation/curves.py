@@ -5,18 +5,17 @@ from typing import Any
 
 from components.charts.axis import Axis
 from components.charts.plot import Point, Series, line_chart, thinned
-from components.run_report.content import Content
-from components.run_report.html import section
+from components.pages.html import section
 from trainer.json_types import Json
 
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def curves_section(content: Content) -> str:
+def curves_section(evaluation: Json) -> str:
     """Return the section, "" for other kinds of labels."""
-    charts = curve_charts({"": content.evaluation})
+    charts = curve_charts({"": evaluation})
     body = f'<div class="charts">{charts}</div>' if charts else ""
-    labels = [str(label) for label in content.evaluation.get("labels", [])]
+    labels = [str(label) for label in evaluation.get("labels", [])]
     about = f"Of the class {labels[-1]}." if labels else ""
     return section("Curves", body, note=about)
 
