@@ -8,6 +8,7 @@ order. https://www.rfc-editor.org/rfc/rfc9112#name-pipelining
 """
 
 import asyncio
+import socket
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         """Register the connection."""
         self.transport = transport
+        # asyncio sets it only if the listening socket names the protocol. Without it a response
+        # waits for the client's acknowledgement of the one before, which may take 40 ms.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._touch(self._limits.idle_seconds)
         self._server.admit(self)
 

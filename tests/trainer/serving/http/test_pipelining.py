@@ -142,6 +142,15 @@ def test_requests_that_waited_too_long_get_504_in_their_places():
     assert [status for status, _ in responses(received)] == [200, 504, 200, 504]
 
 
+def test_a_response_does_not_wait_for_the_acknowledgement_of_the_one_before():
+    with running(Limits()) as server, server.connect() as connection:
+        wait_until(lambda: server.server.connections)
+        (one,) = server.server.connections
+        accepted = one.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        connection.sendall(LIVE)
+
+
 def test_more_requests_than_the_limit_wait_for_those_before_them():
     model = Recorded()
     model.proceed.clear()
