@@ -2,7 +2,8 @@
 
 `wrk` (a Debian package) sends requests of one instance on one core. The service and the prediction
 server share another core, so that the ratio has the whole cost of the service. The rates through
-the endpoint and of the server alone are measured in turns. The server is `instant_server.py`, or
+the endpoint and of the server alone are measured in turns. The server is `instant_server.py`, which
+takes 16 pipelined requests as the project's own does (other servers take one: `--pipelined 1`), or
 that of an exported model with `--model FOLDER --body FILE`.
 """
 
@@ -40,7 +41,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--turns", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--work-microseconds", type=int, default=100, help="of instant_server")
-    parser.add_argument("--pipelined", type=int, default=1, help="of instant_server")
+    parser.add_argument("--pipelined", type=int, default=16, help="of instant_server")
     parser.add_argument("--logging", type=float, default=0.0, help="share of logged requests")
     parser.add_argument("--model", type=Path, help="folder of an exported model")
     parser.add_argument("--python", default="python", help="interpreter of its server")
@@ -51,6 +52,7 @@ def main() -> None:
         predict = _deploy(url, folder, arguments)
         requests.post(predict, data=body, timeout=TIMEOUT_SECONDS).raise_for_status()
         direct, server_pids = _direct(folder)
+        server = arguments.model or f"an instant server, {arguments.pipelined} pipelined"
         for clients in arguments.clients:
             command = ["wrk", "-t1", f"-c{clients}", f"-d{arguments.seconds}s", "--latency"]
             command += ["-s", str(_script(folder, body))]
@@ -60,7 +62,7 @@ def main() -> None:
                 alone, used_alone = _measure(command, direct, server_pids)
                 rates.append((through, alone, used, used_alone))
             through, alone, used, used_alone = map(statistics.median, zip(*rates, strict=True))
-            name = f"through an endpoint, {clients} clients"
+            name = f"through an endpoint, {server}, {clients} clients"
             report(f"predictions {name}", ours=through, theirs=alone, unit="1/s")
             # Less disturbed by other programs than the rate.
             cpu = {"ours": used, "theirs": used_alone, "unit": "µs", "lower_is_better": True}

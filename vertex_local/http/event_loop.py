@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +57,6 @@ class EventLoop:
 
     def _run(self) -> None:
         next_tick = 0.0
-        # Do not preempt a process on this core that is about to send more: wake up once for all.
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         while True:
             events = self._epoll.poll(TICK_SECONDS)
             self.now = time.monotonic()

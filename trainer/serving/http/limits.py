@@ -18,6 +18,7 @@ class Limits:
         idle_seconds: without a request; then the connection is closed.
         write_seconds: in which a client must read a response.
         linger_seconds: after a connection's last response, for the client to close it.
+        pipelined_requests: of one connection that are handled at once; responses tell it.
         connections: at once; a further one replaces the one that has been idle for longest.
         queued_requests, queued_bytes: that wait for the model; a further one gets 503.
         queued_seconds: that a request may wait for the model; then it gets 504.
@@ -31,6 +32,7 @@ class Limits:
     idle_seconds: float = 120.0
     write_seconds: float = 60.0
     linger_seconds: float = 5.0
+    pipelined_requests: int = 16
     connections: int = 500
     queued_requests: int = 512
     queued_bytes: int = 64_000_000

@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 
 JSON = "application/json"
+# The number of requests of one connection that are handled at once, for a proxy that pipelines.
+PIPELINED = "X-Pipelined-Requests"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -54,17 +56,17 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
     num_instances: int = 0
 
-    def encode(self, *, date: bytes, closes: bool, has_body: bool = True) -> bytes:
+    def encode(
+        self, *, date: bytes, num_pipelined: int, closes: bool, has_body: bool = True
+    ) -> bytes:
         """Return the response as sent; `has_body` is False for the request method HEAD."""
-        lines = [
-            f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
-            f"Content-Type: {self.content_type}",
-            f"Content-Length: {len(self.body)}",
-            *(f"{name}: {value}" for name, value in self.headers.items()),
-            *(["Connection: close"] if closes else []),
-            "Date: ",
-        ]
-        head = "\r\n".join(lines).encode("latin-1")
+        start = (
+            f"HTTP/1.1 {self.status} {_REASONS[self.status]}\r\nContent-Type: {self.content_type}"
+            f"\r\nContent-Length: {len(self.body)}\r\n{PIPELINED}: {num_pipelined}\r\n"
+        )
+        others = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        close = "Connection: close\r\n" if closes else ""
+        head = f"{start}{others}{close}Date: ".encode("latin-1")
         return b"".join([head, date, b"\r\n\r\n", self.body if has_body else b""])
 
 
