@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -30,6 +29,7 @@ from pipelines.runs.facts import newest_runs  # noqa: E402
 from pipelines.runs.request import create_run, run_request  # noqa: E402
 from pipelines.schedules import differences as schedules  # noqa: E402
 from pipelines.serving.instances import Instance, predict  # noqa: E402
+from tests.support.processes.forks import EVERYTHING, forks_with  # noqa: E402
 from tests.support.servers.recorder import PARENT, recording  # noqa: E402
 from tests.support.servers.sdk_requests import (  # noqa: E402
     ACCOUNT,
@@ -182,8 +182,10 @@ def test_request_equals_the_sdks(server, golden, monkeypatch, name):
 def test_the_golden_requests_are_what_the_installed_sdk_sends(golden, tmp_path):
     path = tmp_path / "requests.json"
 
-    subprocess.run([sys.executable, __file__, path], check=True, timeout=180)
+    words = ["python", "-m", "tests.pipelines.test_requests", str(path)]
+    program = forks_with(*EVERYTHING).start(words, log_path=tmp_path / "log")
 
+    assert program.wait(180) == 0, program.output
     assert json.loads(path.read_text()) == golden, UPDATE
 
 

@@ -1,22 +1,27 @@
 """Programs as forks of a process that has imported their modules, which takes seconds.
 
-`python -m tests.support.processes.forks MODULE…` imports, then reads requests from stdin, one JSON
-object a line, and responds to each. A fork starts as a new process does
-(`vertex_local/processes/forking.py`).
+`python -m tests.support.processes.forks MODULE…` imports, then accepts connections at the socket
+that is its stdin, and responds to their requests, one JSON object a line. A fork starts as a new
+process does (`vertex_local/processes/forking.py`).
 """
 
 import atexit
 import ctypes
+import errno
 import functools
 import gc
 import importlib
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +30,9 @@ from tests.support.processes.spares import PADDING, padded, run_program
 from vertex_local.processes.forking import Baseline, ForkSpec, fork, run_to_end
 
 CLONE_NEWNET = 0x40000000
+START_TIMEOUT_SECONDS = 120
+IDLE_SECONDS = 1
+GREETING = b"\n"
 # Imports of commands, services, steps and replicas, which take ten seconds.
 EVERYTHING = (
     "tensorflow",
@@ -42,28 +50,11 @@ EVERYTHING = (
 
 
 class Forks:
-    """Client of a process that forks on request."""
+    """Client of a process that forks on request; the workers of a test session share it."""
 
     def __init__(self, *modules: str) -> None:
-        # Tests find the processes that a run has left by this variable.
-        env = {name: os.environ[name] for name in os.environ if name != "TRAINYARD_DIR"}
-        self._process = subprocess.Popen(
-            **padded(
-                [
-                    *WITH_DEFAULT_SIGINT,
-                    sys.executable,
-                    "-m",
-                    "tests.support.processes.forks",
-                    *modules,
-                ],
-                {**env, "TF_CONFIG": ""},
-            ),
-            cwd=Path(__file__).parents[3],
-            stdin=subprocess.PIPE,  # ends with this process, and all forks with it
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._connection = _connect(modules)
+        self._responses = self._connection.makefile("rb")
         atexit.register(self.close)
 
     def start(
@@ -91,21 +82,72 @@ class Forks:
 
     def ask(self, request: dict[str, Any]) -> Any:
         """Return the response to a request; only the first waits for the imports."""
-        self._process.stdin.write(json.dumps(request).encode() + b"\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        self._connection.sendall(json.dumps(request).encode() + b"\n")
+        return json.loads(self._responses.readline())
 
     def close(self) -> None:
-        """End the process, and every fork that still runs."""
-        self._process.stdin.close()
-        self._process.wait(60)
-        self._process.stdout.close()
+        """End every fork that still runs."""
+        self._responses.close()
+        self._connection.close()
 
 
 @functools.cache
 def forks_with(*modules: str) -> Forks:
     """Return this test process's client for these modules, which must start no thread."""
     return Forks(*modules)
+
+
+def _connect(modules: tuple[str, ...]) -> socket.socket:
+    """Connect to the session's process with these modules; start it if there is none.
+
+    Only one process can bind the name, which is free again once that process has ended.
+    """
+    session = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    address = f"\0trainyard-forks-{session}-{zlib.crc32(repr(modules).encode())}"
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        with socket.socket(socket.AF_UNIX) as listener:
+            if _is_bound(listener, address):
+                listener.listen()
+                _start_server(modules, listener)
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(address)
+            if connection.recv(len(GREETING)):
+                return connection
+        except ConnectionError:
+            pass  # it does not listen yet, or ends just now
+        connection.close()
+        time.sleep(0.02)
+    raise TimeoutError(f"no process that forks within {START_TIMEOUT_SECONDS} s")
+
+
+def _is_bound(listener: socket.socket, address: str) -> bool:
+    """Bind a socket to an address; return False if another socket has it."""
+    try:
+        listener.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return False
+        raise
+    return True
+
+
+def _start_server(modules: tuple[str, ...], listener: socket.socket) -> None:
+    # Tests find the processes that a run has left by this variable.
+    env = {name: os.environ[name] for name in os.environ if name != "TRAINYARD_DIR"}
+    process = subprocess.Popen(
+        **padded(
+            [*WITH_DEFAULT_SIGINT, sys.executable, "-m", "tests.support.processes.forks", *modules],
+            {**env, "TF_CONFIG": ""},
+        ),
+        cwd=Path(__file__).parents[3],
+        stdin=listener,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    process.returncode = 0  # not this process's to wait for: others may use it for longer
 
 
 class Fork:
@@ -162,19 +204,54 @@ class Fork:
 
 
 def serve(search_path: list[str]) -> None:
-    """Serve requests until stdin ends."""
-    running: set[int] = set()
-    for line in iter(sys.stdin.buffer.readline, b""):
+    """Serve the requests of all clients until none is left."""
+    listener = socket.socket(fileno=sys.stdin.fileno())
+    clients: dict[socket.socket, Client] = {}
+    while ready := select.select([listener, *clients], [], [], None if clients else IDLE_SECONDS)[
+        0
+    ]:
+        for one in ready:
+            if one is listener:
+                connection, _ = listener.accept()
+                clients[connection] = Client(connection)
+            elif not clients[one].respond(search_path):
+                clients.pop(one).end()
+
+
+class Client:
+    """A test process, and its forks that run."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._requests = connection.makefile("rb")
+        self._running: set[int] = set()
+        self._send(GREETING)
+
+    def respond(self, search_path: list[str]) -> bool:
+        """Respond to the next request; return whether there was one."""
+        line = self._requests.readline()
+        if not line.endswith(b"\n"):
+            return False
         request = json.loads(line)
         if "pid" in request:
             response = _exit_code(request["pid"])
-            running -= {request["pid"]} if response is not None else set()
+            self._running -= {request["pid"]} if response is not None else set()
         else:
-            running.add(response := _fork(request, search_path))
-        sys.stdout.write(f"{json.dumps(response)}\n")
-        sys.stdout.flush()
-    for pid in running:
-        os.killpg(pid, signal.SIGKILL)
+            self._running.add(response := _fork(request, search_path))
+        self._send(json.dumps(response).encode() + b"\n")
+        return True
+
+    def _send(self, content: bytes) -> None:
+        with suppress(ConnectionError):  # it has ended, as its next request will tell
+            self._connection.sendall(content)
+
+    def end(self) -> None:
+        """Kill the forks that still run."""
+        self._requests.close()
+        self._connection.close()
+        for pid in self._running:
+            os.killpg(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def _exit_code(pid: int) -> int | None:

@@ -24,6 +24,7 @@ PADDING = "PADDING_OF_ENVIRONMENT"
 NUM_PADDING_BYTES = 32_000
 MAX_REQUEST_BYTES = 200_000
 MAX_FDS = 8
+TRIAL = "pipelines.trial"  # what `trainyard check` starts
 # The program that starts another, and that one.
 STARTED_BY = {
     "pipelines.cli": "vertex_local.cli",
@@ -45,7 +46,7 @@ def run_program(words: list[str], *, search_path: list[str]) -> None:
     sys.path[:] = search_path
     sys.modules.pop(words[2], None)  # runpy warns of a module that is to run and was imported
     _restore_popen()
-    module = STARTED_BY.get(words[2])
+    module = TRIAL if words[2:4] == ["pipelines.cli", "check"] else STARTED_BY.get(words[2])
     if module and (words[2] == "pipelines.cli" or "--preload" in words):
         _Spare(module, search_path).patch_popen()
     Program.of(words).run()
@@ -91,7 +92,7 @@ class _Spare:
         subprocess.Popen._execute_child = execute
 
     def _can_be(self, words: Any) -> bool:
-        if not isinstance(words, list) or words[:3] != [sys.executable, "-m", self._module]:
+        if not isinstance(words, list) or _without_flag(words)[:2] != ["-m", self._module]:
             return False
         preloaded = words[5:] if self._module == "vertex_local.processes.warm_process" else []
         return all(name in sys.modules for name in preloaded)
@@ -100,18 +101,28 @@ class _Spare:
         fds = [given["p2cread"], given["c2pwrite"]]
         standard = [fd if fd >= 0 else number for number, fd in enumerate(fds)]
         kept = given["pass_fds"]
+        errors = [given["errwrite"]] if given["errwrite"] >= 0 else []
         request = {
-            "words": ["python", *map(str, given["args"][1:])],
+            "words": ["python", *map(str, _without_flag(given["args"]))],
             "env": dict(os.environ if given["env"] is None else given["env"]),
             "cwd": os.fspath(given["cwd"] or os.getcwd()),
             "kept": kept,
+            "has_errors": bool(errors),
         }
-        socket.send_fds(self._requests, [json.dumps(request).encode()], [*standard, *kept])
+        fds = [*standard, *errors, *kept]
+        socket.send_fds(self._requests, [json.dumps(request).encode()], fds)
         self._requests.close()
         popen.pid = self.pid
         popen._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
         popen._close_pipe_fds(*(given[name] for name in pipes))
+
+
+def _without_flag(words: list[Any]) -> list[Any]:
+    """Return the arguments of this interpreter without `-P`; none of another program."""
+    if words[0] != sys.executable:
+        return []
+    return words[2:] if words[1:2] == ["-P"] else words[1:]
 
 
 def _restore_popen() -> None:
@@ -126,14 +137,22 @@ def _await_request(requests: socket.socket, search_path: list[str]) -> None:
     requests.close()
     request = json.loads(message)
     stdin, output, *kept = fds
+    errors = kept.pop(0) if request["has_errors"] else None
     new_names = {str(old): str(new) for old, new in zip(request["kept"], kept, strict=True)}
     words = [new_names.get(word, word) for word in request["words"]]
+
+    def run() -> None:
+        if errors is not None:
+            os.dup2(errors, sys.stderr.fileno())
+            os.close(errors)
+        run_program(words, search_path=search_path)
+
     raise Forked(
         ForkSpec(
-            run=lambda: run_program(words, search_path=search_path),
+            run=run,
             stdin=stdin,
             output=output,
-            kept=tuple(kept),
+            kept=(*kept, *([] if errors is None else [errors])),
             env=request["env"],
             cwd=request["cwd"],
         ),

@@ -136,6 +136,7 @@ def place(tmp_path_factory, wheels):
     with pytest.MonkeyPatch.context() as patch:
         for name in PIP_VARIABLES:
             patch.delenv(name, raising=False)
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # as in many images
         patch.setenv("PIP_CONFIG_FILE", os.devnull)
         patch.setenv("PIP_NO_INDEX", "1")
         patch.setenv("PIP_NO_WARN_CONFLICTS", "0")  # 3 s for the requirements of all installed
@@ -233,6 +234,7 @@ def test_concurrent_steps_with_equal_requirements_build_once(runs, place):
     assert len(found) == 4
     assert len({one["prefix"] for one in found}) == 4, "each has a layer of its own"
     assert num_built(runs) == before + 1
+    assert all(list(one.rglob("pip/__pycache__")) for one in environments(place)), "compiled once"
 
 
 def test_no_installer_in_a_step_changes_the_service_or_the_next_step(runs):
