@@ -39,6 +39,7 @@ EVERYTHING = (
     "apache_beam",
     "components.prepare_examples.prepare",
     "trainer.loop",
+    "tensorboard.summary",  # TensorFlow imports it when it first writes a summary
     "kfp.local",
     "kfp.dsl.executor_main",
     "google.cloud.aiplatform_v1.types",

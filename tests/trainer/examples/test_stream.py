@@ -1,5 +1,6 @@
 """Examples that do not fit in memory: a stream in blocks, with each example once per epoch."""
 
+import copy
 import json
 import shutil
 import threading
@@ -20,7 +21,13 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.examples.manifest import Shard, Split, checked_split, read_manifest  # noqa: E402
 from trainer.examples.stream import BlockTables, Stream, plan_blocks  # noqa: E402
-from trainer.examples.tables import Decoder, SplitChunks, batch_rows, read_table  # noqa: E402
+from trainer.examples.tables import (  # noqa: E402
+    Decoder,
+    SplitChunks,
+    batch_rows,
+    measure_example,
+    read_table,
+)
 from trainer.loop import train_synchronously  # noqa: E402
 from trainer.training.job import check_batch_size, make_job  # noqa: E402
 
@@ -133,6 +140,25 @@ def test_blocks_depend_only_on_flags_and_examples(examples_dir, cache, gigabytes
     )
     assert plan_blocks(config, split, DECODER) == steps
     assert plan_blocks(config, split, DECODER, most_steps=3) == min(3, steps)
+
+
+def of_unknown_size(features):
+    image = tf.raw_ops.PlaceholderWithDefault(input=features["image"], shape=[None] * 3)
+    return {"image": image}
+
+
+def as_texts(features):
+    return {"text": tf.fill(tf.shape(features["image"])[:1], "three")}
+
+
+@pytest.mark.parametrize(
+    ("encode", "size"), [(of_unknown_size, 28 * 28 + 8), (as_texts, 24 + 5 + 8)]
+)
+def test_examples_are_measured_if_shapes_do_not_tell_their_size(examples_dir, encode, size):
+    split = read_manifest(str(examples_dir), workload="mnist").splits["train"]
+    workload = copy.copy(load_workload("mnist"))
+    vars(workload)["encode"] = encode
+    assert measure_example(split, Decoder(workload=workload, compression="GZIP")) == size
 
 
 def prepare(examples_dir, out, **settings):

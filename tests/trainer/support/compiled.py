@@ -28,7 +28,7 @@ def dense(inputs):
 def embed(inputs):
     """Return a vector for each of 49 pixels, by place and shade: a large embedding."""
     shades = keras.ops.cast(layers.Flatten()(inputs[:, ::4, ::4]) * 255, "int32")
-    return layers.Embedding(49 * 256, 64, "zeros")(shades + 256 * keras.ops.arange(49))
+    return layers.Embedding(49 * 256, 24, "zeros")(shades + 256 * keras.ops.arange(49))
 
 
 def embedded(inputs):

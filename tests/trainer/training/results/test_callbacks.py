@@ -1,6 +1,7 @@
 """Keras callbacks of a workload, and the checkpoints of a compiled optimizer, in whole jobs."""
 
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -116,13 +117,18 @@ def test_settings_that_cannot_be_are_named_before_training(  # noqa: PLR0917
 )
 def test_a_resumed_compiled_job_ends_with_the_same_bits(examples_dir, tmp_path, optimizer):
     folder = write_workload(tmp_path, optimizer=optimizer)
-    ends = []
-    for name, steps in (("whole", [24]), ("halves", [8, 24])):
-        for count in steps:
-            train(folder, examples_dir, tmp_path / name, steps=count, num_devices=2)
-        ends.append(list_checkpoints(str(tmp_path / name / "checkpoints"))[-1].load())
-    whole, halves = ends
-    assert set(whole) == set(halves)
-    assert len(whole) > 4
-    for name, value in whole.items():
-        np.testing.assert_array_equal(value, halves[name], err_msg=name)
+    settings = {"steps": 24, "checkpoint_every_steps": 8, "keep_checkpoints": 3, "num_devices": 2}
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    train(folder, examples_dir, whole, **settings)
+    # As it was after 8 steps.
+    later = shutil.ignore_patterns("step-*16", "step-*24")
+    shutil.copytree(whole / "checkpoints", resumed / "checkpoints", ignore=later)
+    _, lines = train(folder, examples_dir, resumed, **settings)
+    assert [line["step"] for line in lines["train"]] == [16, 24]
+    expected, found = (
+        list_checkpoints(str(out / "checkpoints"))[-1].load() for out in (whole, resumed)
+    )
+    assert set(expected) == set(found)
+    assert len(expected) > 4
+    for name, value in expected.items():
+        np.testing.assert_array_equal(value, found[name], err_msg=name)
