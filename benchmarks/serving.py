@@ -26,7 +26,7 @@ import requests
 
 from benchmarks.clusters import report, scratch
 
-SERVER = Path(__file__).parents[1] / "tests" / "support" / "tiny_server.py"
+SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
 PARENT = "v1/projects/local/locations/us-central1"
 REQUEST: Any = {"instances": [21]}
 NUM_CLIENTS, NUM_TIMED, NUM_STUCK, NUM_HALF_OPEN = 4, 200, 40, 1200

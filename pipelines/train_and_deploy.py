@@ -36,18 +36,18 @@ from google_cloud_pipeline_components.v1.endpoint import ModelDeployOp
 from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import dsl
 
-from components.check_model.component import check_model
+from components import IMAGE
 from components.endpoint.component import ensure_endpoint
 from components.evaluate.component import evaluate
-from components.image import IMAGE
-from components.labels import CANDIDATE, CHALLENGER, MODEL_LABEL, STATE_LABEL
 from components.model_version.component import find_champion, find_version, record_evaluation
 from components.new_data.component import compare_data, fingerprint_input
 from components.new_data.trigger import NOTHING_NEW, TRAIN
 from components.plan_training.component import plan_training
 from components.prepare_examples.component import prepare_examples
+from components.release.check_model.component import check_model
 from components.release.component import predict, promote, serve_known
 from components.teardown.component import teardown
+from components.vertex.labels import CANDIDATE, CHALLENGER, MODEL_LABEL, STATE_LABEL
 
 LOCATION = {"project": PROJECT_ID_PLACEHOLDER, "location": LOCATION_PLACEHOLDER}
 RUN = dsl.PIPELINE_JOB_NAME_PLACEHOLDER  # not a parameter: all runs of a schedule share those

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trainer import Json
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 from trainer.references import is_path
 from trainer.serving.evaluate import evaluated_names
 from trainer.workloads import Workload, load_workload

@@ -1,7 +1,9 @@
-"""Errors whose messages are shown to the user."""
+"""Errors whose messages are shown to the user, and suggestions for them."""
 
+import difflib
 import re
 import signal
+from collections.abc import Iterable
 
 # Exit code of a replica if the job only needs to be started again. It is that of a process ended by
 # SIGTERM, which Kubernetes' training operators treat as a reason to restart, too.
@@ -60,3 +62,16 @@ def first_line(error: Exception) -> str:
     """Return an error of TensorFlow as one line, without names of graph nodes."""
     lines = str(error).splitlines() or [type(error).__name__]
     return _GRAPH_NOISE.sub("", lines[0]).strip()
+
+
+def did_you_mean(given: object, allowed: Iterable[str]) -> str:
+    """Return ` did you mean 'workers'?` for the allowed name nearest to `given`, or ""."""
+    if not isinstance(given, str):
+        return ""
+    names = {_normalize(name): name for name in allowed}
+    close = difflib.get_close_matches(_normalize(given), names, n=1, cutoff=0.7)
+    return f" did you mean {names[close[0]]!r}?" if close else ""
+
+
+def _normalize(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")

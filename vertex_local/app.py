@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import BaseConverter, Map, MapAdapter, Rule
 from werkzeug.wrappers import Request, Response
 
-from vertex_local import console
+from vertex_local import Json, console
 from vertex_local.api.idempotency import HEADER, IdempotencyKeys
 from vertex_local.api.routes import Call, Message, RawRoute, Route
 from vertex_local.api.service import Service
@@ -19,7 +19,6 @@ from vertex_local.api.unimplemented import Unimplemented
 from vertex_local.errors import ApiError, aborted, invalid_argument, of_exception
 from vertex_local.http import strict_json
 from vertex_local.http.plain_requests import LOCAL_HOST
-from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import errno
 import logging
 import sqlite3
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 
 logger = logging.getLogger(__name__)
 

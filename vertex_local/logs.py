@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import invalid_argument
 from vertex_local.jobs import resource as jobs
-from vertex_local.json_types import Json
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes.log_times import LineTimes
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kfp import dsl
 from kfp.dsl import Artifact, Output
 
-from components.image import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)

@@ -5,10 +5,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from components.json_object import parse_object
+from components.text.json_object import parse_object
 from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError
-from trainer.suggest import did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 
 FORMATS = ("jsonl", "parquet")
 BYTES_PER_MB = 1_000_000

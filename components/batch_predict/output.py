@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from components.batch_predict.inputs.batch import Batch
-from trainer.json_types import Json
+from trainer import Json
 
 NUM_SHOWN = 3  # errors that a message names
 

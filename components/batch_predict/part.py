@@ -15,8 +15,8 @@ from components.batch_predict.inputs.records import read_records
 from components.batch_predict.inputs.tables import read_table
 from components.batch_predict.output import PartFiles
 from components.prepare_examples.errors import DataError
+from trainer import Json
 from trainer.errors import InstanceError, TrainerError
-from trainer.json_types import Json
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 

@@ -15,10 +15,9 @@ from components.batch_predict.part import PartOptions, load_model, predict_part
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.publish import check_replaceable, local_path, published
-from trainer import paths
+from components.prepare_examples.output.publish import check_replaceable, local_path, published
+from trainer import Json, paths
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 
 SUMMARY = "summary.json"
 OWN_FILE = re.compile(

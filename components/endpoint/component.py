@@ -3,7 +3,7 @@
 from google_cloud_pipeline_components.types.artifact_types import VertexEndpoint
 from kfp import dsl
 
-from components.image import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)

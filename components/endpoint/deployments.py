@@ -16,7 +16,7 @@ from components.vertex.api import VertexApi
 from components.vertex.creations import deploy_model
 from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

@@ -2,10 +2,10 @@
 
 import logging
 
-from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi
 from components.vertex.creations import create_endpoint
-from trainer.json_types import Json
+from components.vertex.labels import RUN_LABEL
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

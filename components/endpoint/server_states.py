@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
-from trainer.json_types import Json
+from trainer import Json
 
 
 def server_states(api: VertexApi, endpoint: str) -> dict[str, Json]:

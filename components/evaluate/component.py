@@ -6,7 +6,7 @@ from google_cloud_pipeline_components.types.artifact_types import UnmanagedConta
 from kfp import dsl
 from kfp.dsl import HTML, Artifact, ClassificationMetrics, Dataset, Input, Metrics, Output
 
-from components.image import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)

@@ -13,7 +13,7 @@ from components.evaluate.held_out import HeldOut
 from components.evaluate.pictures import image_uri
 from components.evaluate.roc import RocCurve
 from components.evaluate.thresholds import Check
-from trainer.json_types import Json
+from trainer import Json
 from trainer.serving.class_metrics import calibration
 from trainer.serving.evaluate import Evaluation, score
 from trainer.workloads.base import Workload

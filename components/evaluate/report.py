@@ -4,7 +4,7 @@ from components.evaluate.thresholds import Judgement, format_metric
 from components.pages.evaluation.sections import checks, evaluation_sections
 from components.pages.html import tiles, verdict
 from components.pages.page import fill
-from trainer.json_types import Json
+from trainer import Json
 
 PERCENT_METRICS = frozenset({"accuracy"})
 

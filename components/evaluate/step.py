@@ -27,8 +27,8 @@ from components.evaluate.thresholds import (
 from components.model_version.golden import write_golden
 from components.new_data.companions import write_data_facts
 from components.vertex.resource_name import ResourceName
+from trainer import Json
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 from trainer.runtime import tensorflow_logs
 from trainer.serving.evaluate import Evaluation, Row, evaluated_names, score
 from trainer.serving.resampling import comparable

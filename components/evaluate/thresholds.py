@@ -10,10 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.errors import ConfigError
-from trainer.json_types import Json
+from trainer import Json
+from trainer.errors import ConfigError, did_you_mean
 from trainer.serving.directions import HIGHER_IS_BETTER, LOWER_IS_BETTER
-from trainer.suggest import did_you_mean
 
 AT_LEAST, AT_MOST = "at_least", "at_most"
 DIRECTIONS = (AT_LEAST, AT_MOST)

@@ -3,7 +3,7 @@
 import json
 
 from components.model_version.companions import GOLDEN_FILE, read_companion, write_companion
-from trainer.json_types import Json
+from trainer import Json
 
 
 def write_golden(model_dir: str, golden: Json) -> None:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from components.labels import PROMOTED, RUN_LABEL, STATE_LABEL
-from trainer.json_types import Json
+from components.vertex.labels import PROMOTED, RUN_LABEL, STATE_LABEL
+from trainer import Json
 
 PREFIX = "trainyard_default_"
 BY_HAND, ROLLBACK, UPLOADED = "set-default", "rollback", "uploaded"

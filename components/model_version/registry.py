@@ -2,11 +2,11 @@
 
 import logging
 
-from components.labels import CANDIDATE, CHALLENGER, PROMOTED, STATE_LABEL
 from components.model_version.history import BY_HAND, with_event
 from components.vertex.api import VertexApi
+from components.vertex.labels import CANDIDATE, CHALLENGER, PROMOTED, STATE_LABEL
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,6 @@
 import hashlib
 from pathlib import Path
 
-from components.labels import MODEL_LABEL
 from components.model_version.companions import COMPANIONS
 from components.model_version.registry import (
     DEFAULT,
@@ -13,6 +12,7 @@ from components.model_version.registry import (
     with_alias,
 )
 from components.vertex.api import VertexApi
+from components.vertex.labels import MODEL_LABEL
 
 DIGEST_DIGITS = 32
 

@@ -13,7 +13,7 @@ from components.plan_training.plan import serving_container
 from components.vertex.api import VertexApi
 from components.vertex.creations import upload_model
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
+from trainer import Json
 
 
 def upload_version(

@@ -5,7 +5,7 @@ https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.mod
 
 from typing import Any
 
-from trainer.json_types import Json
+from trainer import Json
 
 SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/{}_metrics_1.0.0.yaml"
 # Vertex AI's names of the metrics that it knows.

@@ -16,7 +16,7 @@ from components.prepare_examples.statistics.drift import (
     measure_drift,
     read_baseline,
 )
-from trainer.json_types import Json
+from trainer import Json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,11 @@
 import datetime
 from dataclasses import dataclass
 
-from components.labels import SCHEDULE_LABEL
 from components.vertex.api import VertexApi
+from components.vertex.labels import SCHEDULE_LABEL
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import leaf_tasks, outputs_by_task, task_views
-from trainer.json_types import Json
+from trainer import Json
 
 TRAINING_TASK, INPUT_TASK = "train", "fingerprint-input"
 MAX_RUNS = 100  # that are looked at, newest first

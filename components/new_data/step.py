@@ -8,8 +8,8 @@ from components.new_data.news import look_for_news
 from components.new_data.trigger import Trigger
 from components.prepare_examples.dates.patterns import duration
 from components.prepare_examples.dates.resolve import resolved_text, run_moment
-from components.prepare_examples.fingerprint import read_input
 from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.raw_data.fingerprint import read_input
 from components.vertex.api import connect
 
 logger = logging.getLogger(__name__)

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.json_object import parse_object
+from components.text.json_object import parse_object
 from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError
-from trainer.suggest import did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 
 # Verdicts on the data of a run: train, compare the new examples first, or end the run.
 TRAIN, COMPARE, NOTHING_NEW = "train", "compare", "nothing new"

@@ -5,7 +5,7 @@ from pathlib import Path
 from string import Template
 
 TEMPLATE = Path(__file__).with_name("page.html")
-CHARTS = Path(__file__).parents[1] / "charts" / "charts.css"
+CHARTS = Path(__file__).with_name("charts") / "charts.css"
 
 
 def fill(title: str, body: str, *, about: str = "") -> str:

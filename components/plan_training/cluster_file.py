@@ -18,8 +18,8 @@ from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import legacy, short, tf_config, vertex
 from components.plan_training.spellings.yaml_file import read_yaml
+from trainer import Json
 from trainer.errors import ClusterError
-from trainer.json_types import Json
 
 
 @dataclass(frozen=True, kw_only=True)

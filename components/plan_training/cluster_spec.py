@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.json_object import parse_object
 from components.plan_training.checks import check_shape
 from components.plan_training.findings import Findings
 from components.plan_training.shape import Shape
 from components.plan_training.spellings import short
-from trainer.json_types import Json
+from components.text.json_object import parse_object
+from trainer import Json
 
 
 @dataclass(frozen=True, kw_only=True)

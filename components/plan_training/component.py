@@ -5,7 +5,7 @@ from typing import NamedTuple
 from google_cloud_pipeline_components.types.artifact_types import UnmanagedContainerModel
 from kfp import dsl
 
-from components.image import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -31,9 +31,9 @@ def plan_training(
     import logging
 
     from components.errors import errors_in_one_line
-    from components.json_object import parse_object
     from components.plan_training.cluster_spec import ClusterSpec
     from components.plan_training.plan import plan_training, serving_container
+    from components.text.json_object import parse_object
 
     with errors_in_one_line():
         plan = plan_training(

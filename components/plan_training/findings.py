@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from trainer.errors import ClusterError
-from trainer.suggest import did_you_mean
+from trainer.errors import ClusterError, did_you_mean
 
 T = TypeVar("T")
 _SECONDS = re.compile(r"(\d+)(\.0+)?s")

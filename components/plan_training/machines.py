@@ -5,7 +5,7 @@ https://cloud.google.com/vertex-ai/docs/training/configure-compute
 
 from dataclasses import dataclass
 
-from trainer.suggest import did_you_mean
+from trainer.errors import did_you_mean
 
 # vCPUs by family; a machine type is FAMILY-VCPUS.
 FAMILIES = {

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from components.plan_training.cluster_spec import ClusterSpec
 from components.plan_training.machines import Machine
 from components.plan_training.spellings.pools import COMMAND
+from trainer import Json
 from trainer.cluster.roles import ROLES
 from trainer.config.model_settings import is_model_setting, setting_flag
-from trainer.json_types import Json
 from trainer.workloads.declarations.model_settings import as_text
 
 SERVING_PORT = 8080

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from components.json_object import parse_object
 from components.prepare_examples.dates.patterns import check_pattern
 from components.prepare_examples.raw_data.bigquery import check_dates, check_query
 from components.prepare_examples.statistics.drift import THRESHOLDS
@@ -18,10 +17,10 @@ from components.prepare_examples.tfrecords.shards import (
     check_ratios,
     plan_num_shards,
 )
+from components.text.json_object import parse_object
 from trainer import paths
 from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError
-from trainer.suggest import did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")

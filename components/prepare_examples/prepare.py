@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from components.prepare_examples import quarantine
 from components.prepare_examples.beam.runner_flags import checked_flags
 from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.declarations import (
@@ -23,7 +22,8 @@ from components.prepare_examples.existing_records import step as record_step
 from components.prepare_examples.images import folder_step
 from components.prepare_examples.images import step as image_step
 from components.prepare_examples.options import PREVIOUS, PrepareOptions
-from components.prepare_examples.publish import (
+from components.prepare_examples.output import quarantine
+from components.prepare_examples.output.publish import (
     MANIFEST,
     check_replaceable,
     local_path,
@@ -32,7 +32,7 @@ from components.prepare_examples.publish import (
 from components.prepare_examples.raw_data.folders import data_folder
 from components.prepare_examples.statistics.report import FILE as REPORT
 from components.prepare_examples.tables import step as table_step
-from trainer.json_types import Json
+from trainer import Json
 
 STEPS: dict[str, Any] = {
     TABLE: table_step,

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.endpoint.deployments import find_deployed
+from components.endpoint.predict.online_prediction import request_predictions
+from components.endpoint.predict.parity import check_parity
 from components.endpoint.request_log import is_logging, read_logged
 from components.endpoint.server_states import server_states
 from components.errors import StepError
-from components.predict.online_prediction import request_predictions
-from components.predict.parity import check_parity
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

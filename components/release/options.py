@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from components.json_object import parse_object
+from components.text.json_object import parse_object
 from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError
-from trainer.suggest import did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 
 MAX_REPLAY = 10_000
 A_DAY_SECONDS = 86_400

@@ -19,15 +19,15 @@ from components.endpoint.deployments import (
     undeploy_version,
 )
 from components.endpoint.ensure import ensure_endpoint, find_endpoint
+from components.endpoint.predict.step import check_version, predict_golden
 from components.endpoint.request_log import set_request_log
 from components.endpoint.traffic import WHOLE, all_to, with_share
-from components.predict.step import check_version, predict_golden
 from components.release.canary import watch
 from components.release.options import ReleaseOptions
 from components.release.replay import replay_logged
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
+from trainer import Json
 
 if TYPE_CHECKING:
     from kfp.dsl import Metrics

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from components.check_model.server import serving
 from components.endpoint.deployments import traffic_of, version_of
+from components.endpoint.predict.parity import differences
 from components.endpoint.request_log import is_logging, read_logged
 from components.errors import StepError
-from components.predict.parity import differences
+from components.release.check_model.server import serving
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

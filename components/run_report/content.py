@@ -16,8 +16,8 @@ from components.run_summary.settings import parameters_of
 from components.run_summary.summary import Summary
 from components.run_summary.usage import Usage, usages_of
 from components.vertex.task_details import leaf_tasks, outputs_by_task
+from trainer import Json
 from trainer.errors import TrainerError
-from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

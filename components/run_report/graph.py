@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from components.vertex.task_details import details_by_name, leaf_tasks, task_views
-from trainer.json_types import Json
+from trainer import Json
 
 ROW, LANE, TOP = 24, 13, 8
 WIDTH, NAME_WIDTH, BAR_WIDTH = 380, 124, 110

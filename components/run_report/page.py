@@ -13,7 +13,7 @@ from components.run_report.sections.learning import learning_section
 from components.run_report.sections.tasks import tasks_section
 from components.run_report.sections.verdict import verdict_section
 from components.run_summary.summary import Summary
-from trainer.json_types import Json
+from trainer import Json
 
 REPORT_FILE = "report.html"
 SECTIONS = (

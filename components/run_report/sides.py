@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from components.run_report.content import Content
-from trainer.json_types import Json
+from trainer import Json
 
 NO_ANSWERS = "unknown: an evaluation does not have the predictions of all examples"
 OTHER_EXAMPLES = "not comparable: the runs have different test examples"

@@ -5,8 +5,7 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from trainer import references
-from trainer.json_types import Json
+from trainer import Json, references
 
 # Parameters that are JSON objects of settings: `train.epochs` is a key of `train`.
 THRESHOLDS = "thresholds"

@@ -6,7 +6,6 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from components.labels import SCHEDULE_LABEL
 from components.new_data.trigger import NOTHING_NEW
 from components.run_summary.settings import (
     code_digest,
@@ -15,10 +14,10 @@ from components.run_summary.settings import (
     settings_of,
     shown_workload,
 )
+from components.vertex.labels import SCHEDULE_LABEL
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import TaskView, leaf_tasks, outputs_by_task, task_views
-from trainer import paths
-from trainer.json_types import Json
+from trainer import Json, paths
 
 SUMMARY_FILE = "summary.json"
 STATE_PREFIX = "PIPELINE_STATE_"

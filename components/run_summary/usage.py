@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.json_types import Json
+from trainer import Json
 
 BARS = "▁▂▃▄▅▆▇█"
 MEBIBYTE = 1024 * 1024

@@ -14,7 +14,7 @@ from components.teardown.teardown import tear_down
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.job_warnings import replicas_of_jobs
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from components.endpoint.ensure import find_endpoint
-from components.labels import BILLING_LABEL, RUN_LABEL
 from components.model_version.registry import list_versions
 from components.release.options import ReleaseOptions
 from components.vertex.api import VertexApi
+from components.vertex.labels import BILLING_LABEL, RUN_LABEL
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import SERVED_BEFORE, details_by_name, outputs_of
-from trainer.json_types import Json
+from trainer import Json
 
 # Names of tasks in the compiled pipeline.
 TRAIN, UPLOAD, ENDPOINT = "custom-training-job", "model-upload", "ensure-endpoint"

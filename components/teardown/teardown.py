@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from components.endpoint.deployments import find_deployed, undeploy_idle, undeploy_version
 from components.errors import StepError
-from components.labels import RUN_LABEL
 from components.model_version.history import promoted_by
 from components.model_version.registry import (
     DEFAULT,
@@ -23,8 +22,9 @@ from components.model_version.registry import (
 from components.teardown.run_resources import RunResources
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
+from components.vertex.labels import RUN_LABEL
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from components.vertex.retries import (
     is_refused,
     retry,
 )
-from trainer.json_types import Json
+from trainer import Json
 
 EMULATOR_VARIABLE = "VERTEX_EMULATOR_HOST"
 REQUEST_TIMEOUT_SECONDS = 30.0

@@ -5,10 +5,10 @@ import re
 import secrets
 import uuid
 
-from components.labels import SUBMISSION_LABEL
 from components.vertex.api import VertexApi, finished
 from components.vertex.errors import VertexError
-from trainer.json_types import Json
+from components.vertex.labels import SUBMISSION_LABEL
+from trainer import Json
 
 DEPLOY_TIMEOUT_SECONDS = 1800
 MAX_READABLE = 48  # characters of the display name in a model's id, which may have 63

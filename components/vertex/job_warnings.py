@@ -6,7 +6,7 @@ from http import HTTPStatus
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.resource_name import ResourceName
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

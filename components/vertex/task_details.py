@@ -3,7 +3,7 @@
 import datetime
 from dataclasses import dataclass
 
-from trainer.json_types import Json
+from trainer import Json
 
 # Metadata key of the endpoint artifact of `ensure_endpoint`; its value is `yes` or `no`.
 SERVED_BEFORE = "servedBefore"

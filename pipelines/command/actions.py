@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from pipelines.command.target_options import add_target, api_of
-from pipelines.kinds import Kind
-from pipelines.resources import Table
+from pipelines.resources.kinds import Kind
+from pipelines.resources.table import Table
 
 MIN_NAME_WIDTH, MIN_NOTE_WIDTH = 24, 11
 PIPE_WIDTH = 500  # wide enough to cut nothing when another program reads the output

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
-from trainer.suggest import did_you_mean
+from trainer.errors import did_you_mean
 
 WRONG_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<allowed>.*)\)")
 WRONG_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[^ =]+)")

@@ -6,13 +6,13 @@ import sys
 
 from pipelines.command.actions import describe
 from pipelines.exit_codes import OK, USAGE, exit_codes_text
-from pipelines.starter.arguments import add_arguments
+from pipelines.projects.starter.arguments import add_arguments
+from pipelines.projects.trial.check import check
+from pipelines.projects.trial.findings import NOT_TRIED, WRONG, Finding
 from pipelines.target.places import default_state_dir, local_target
-from pipelines.trial.check import check
-from pipelines.trial.findings import NOT_TRIED, WRONG, Finding
 
 # It imports pyarrow or TensorFlow, and -P: a json.py in this folder must not hide Python's own.
-NEW_COMMAND = [sys.executable, "-P", "-m", "pipelines.starter"]
+NEW_COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.starter"]
 NEW_TIMEOUT_SECONDS = 1_800
 NEW = f"""\
 Writes a folder with a workload.py, a run.yaml, a schedule and a test from your data. Types,

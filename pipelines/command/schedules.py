@@ -9,12 +9,12 @@ from pipelines.command.actions import actions_of, add_action, describe, print_js
 from pipelines.command.running.execution import start_run
 from pipelines.command.target_options import api_of, service_of, target_of
 from pipelines.package.spec import Package
-from pipelines.resources import when
+from pipelines.resources.names import when
 from pipelines.runs.execute import new_run_name
 from pipelines.runs.facts import newest_runs
 from pipelines.runs.on_failure import add_on_failure, check_command
+from pipelines.runs.output.tables import schedule_facts, schedule_lines
 from pipelines.runs.submit import Submission
-from pipelines.runs.tables import schedule_facts, schedule_lines
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import Change
 from pipelines.schedules.file import read_schedules

@@ -7,16 +7,16 @@ from typing import Any
 
 from components.evaluate.gate.options import GateOptions
 from components.evaluate.thresholds import read_limits
-from components.json_object import parse_object
 from components.new_data.trigger import Trigger
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.options import PrepareOptions
 from components.release.options import ReleaseOptions
-from pipelines.vertex_checks import check_labels
+from components.text.json_object import parse_object
+from pipelines.config.vertex_checks import check_labels
+from trainer import Json
 from trainer.config.settings import check_settings, same_setting, setting
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 from trainer.references import BUILT_IN, valid_name, workload_name
 
 # Also inside quotes in the filter of a request.

@@ -15,8 +15,7 @@ from pipelines.config.run_config import PLANNED_FLAGS, RunConfig
 from pipelines.config.values import read_value
 from trainer.config.settings import find_setting
 from trainer.config.train_config import TrainConfig
-from trainer.errors import ConfigError
-from trainer.suggest import did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 
 GROUPS = ("cluster", "train", "thresholds", "gate", "prepare", "trigger", "release", "labels")
 # Keys of these groups may have any name.

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from components.yaml_text import YamlError, check_yaml, explain
+from components.text.yaml_text import YamlError, check_yaml, explain
 
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 

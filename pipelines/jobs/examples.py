@@ -11,7 +11,7 @@ from pathlib import Path
 
 from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.publish import MANIFEST
+from components.prepare_examples.output.publish import MANIFEST
 from components.prepare_examples.raw_data.sources import source_of
 from pipelines.config.run_config import RunConfig
 from pipelines.target.places import Target

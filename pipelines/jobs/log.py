@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from components.vertex.api import VertexApi
 from pipelines.errors import ResourceError
-from pipelines.kinds import JOB, POLL_SECONDS, Kind
+from pipelines.resources.kinds import JOB, POLL_SECONDS, Kind
+from trainer import Json
 from trainer.cluster.roles import ROLES
-from trainer.json_types import Json
 
 
 class LogReader:

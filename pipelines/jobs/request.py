@@ -9,17 +9,17 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from components.labels import SUBMISSION_LABEL
 from components.plan_training.plan import plan_training
 from components.plan_training.spellings.vertex import camel_case
 from components.vertex.api import VertexApi
+from components.vertex.labels import SUBMISSION_LABEL
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import MODEL_GROUP, trainer_flags
+from trainer import Json
 from trainer.config.flags import add_flags
 from trainer.config.model_settings import split_model_flags
 from trainer.config.train_config import TrainConfig
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 
 # Read by vertex_local (vertex_local/jobs/cores.py).
 PIN_VARIABLE = "VERTEX_LOCAL_PIN_REPLICAS"

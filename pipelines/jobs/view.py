@@ -7,10 +7,11 @@ from components.run_summary.usage import MEBIBYTE, maximum, mean, sparkline, usa
 from components.vertex.api import VertexApi
 from components.vertex.job_warnings import job_warnings, replicas_of
 from pipelines.jobs.log import last_line
-from pipelines.kinds import JOB
-from pipelines.resources import Table, short_name, when
+from pipelines.resources.kinds import JOB
+from pipelines.resources.names import short_name, when
+from pipelines.resources.table import Table
+from trainer import Json
 from trainer.cluster.roles import ROLES
-from trainer.json_types import Json
 
 _MOMENTS = (("created", "createTime"), ("started", "startTime"), ("ended", "endTime"))
 

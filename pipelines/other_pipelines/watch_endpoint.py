@@ -6,8 +6,8 @@ from google_cloud_pipeline_components._placeholders import (
 )
 from kfp import dsl
 
+from components.endpoint.watch.component import watch_endpoint
 from components.teardown.component import teardown
-from components.watch_endpoint.component import watch_endpoint
 
 
 @dsl.pipeline(

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from components.image import IMAGE
+from components import IMAGE
 from pipelines.config.run_config import RunConfig
 from pipelines.other_pipelines import PIPELINES
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.yaml_text import YamlError, load_documents
+from components.text.yaml_text import YamlError, load_documents
 from pipelines.package.image import IMAGE_REPOSITORY
-from trainer.errors import ConfigError
-from trainer.json_types import Json
-from trainer.suggest import did_you_mean
+from trainer import Json
+from trainer.errors import ConfigError, did_you_mean
 
 KINDS: dict[str, tuple[type, ...]] = {
     "STRING": (str,),

@@ -8,8 +8,8 @@ import sys
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import Snapshot
 from pipelines.projects.run_file import place_of
+from trainer import Json
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 from trainer.references import FILE
 
 # -P: a json.py in the current folder must not hide Python's own.

@@ -8,7 +8,7 @@ from typing import Any
 from components.plan_training.cluster_file import parse_cluster
 from components.plan_training.cluster_spec import ClusterSpec
 from components.prepare_examples.options import PREVIOUS
-from components.yaml_text import YamlError, load_with_lines
+from components.text.yaml_text import YamlError, load_with_lines
 from pipelines.config.cluster_files import cluster_error, read_cluster
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import GROUPS, MODEL_GROUP, try_texts

@@ -7,9 +7,8 @@ from pipelines.config.built_in import RUNS
 from pipelines.config.run_config import RunConfig
 from pipelines.projects.project import project_of
 from pipelines.projects.run_file import with_run_file
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, did_you_mean
 from trainer.references import FILE, is_module, valid_name, workload_name
-from trainer.suggest import did_you_mean
 from trainer.workloads.loading import ENTRY_POINTS
 
 FORMS = f"{', '.join(RUNS)}, a folder with a {FILE}, a package.module"

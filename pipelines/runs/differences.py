@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.run_summary.summary import Summary
-from pipelines.resources import Table
-from pipelines.runs.tables import shown
-from trainer.json_types import Json
+from pipelines.resources.table import Table
+from pipelines.runs.output.tables import shown
+from trainer import Json
 
 MAX_CELL_WIDTH = 20
 DIGEST_DIGITS = 12

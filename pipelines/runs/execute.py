@@ -12,20 +12,20 @@ from types import FrameType
 from rich.console import Console
 
 from components.errors import StepError
-from components.labels import RUN_LABEL
 from components.run_report.page import write_report
 from components.run_summary.summary import Summary, summarize
 from components.teardown.teardown import teardown
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.job_warnings import replicas_of_jobs
+from components.vertex.labels import RUN_LABEL
 from components.vertex.task_details import leaf_tasks
-from pipelines.kinds import RUN
-from pipelines.runs.display import display_for
+from pipelines.resources.kinds import RUN
+from pipelines.runs.output.display import display_for
 from pipelines.runs.submit import Submission
 from pipelines.runs.view import RunView, TrainingLog, follow, view_of
 from pipelines.target.places import Target, make_state_dir
-from trainer.json_types import Json
+from trainer import Json
 
 logger = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from components.labels import SCHEDULE_LABEL
 from components.run_summary.settings import settings_of
 from components.run_summary.summary import Summary, summarize
 from components.vertex.api import VertexApi
+from components.vertex.labels import SCHEDULE_LABEL
 
 NUM_THREADS = 8
 

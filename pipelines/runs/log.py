@@ -6,10 +6,10 @@ from components.vertex.api import VertexApi
 from components.vertex.task_details import leaf_tasks
 from pipelines.errors import ResourceError
 from pipelines.jobs.log import LogReader, follow_logs, message_of
-from pipelines.kinds import RUN
-from pipelines.resources import short_name
-from trainer.json_types import Json
-from trainer.suggest import did_you_mean
+from pipelines.resources.kinds import RUN
+from pipelines.resources.names import short_name
+from trainer import Json
+from trainer.errors import did_you_mean
 
 
 def run_log_lines(

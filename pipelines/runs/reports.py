@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from components.labels import RUN_LABEL
 from components.pages.page import write_page
 from components.run_report.comparison import render_comparison
 from components.run_report.content import Content, read_content
@@ -10,7 +9,8 @@ from components.run_report.page import REPORT_FILE, render
 from components.run_summary.summary import summarize
 from components.vertex.api import VertexApi
 from components.vertex.job_warnings import replicas_of_jobs
-from pipelines.kinds import RUN
+from components.vertex.labels import RUN_LABEL
+from pipelines.resources.kinds import RUN
 from pipelines.runs.differences import compare
 from pipelines.runs.facts import newest_runs
 from pipelines.target.places import Target

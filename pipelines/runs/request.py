@@ -9,9 +9,9 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from components.labels import RUN_LABEL
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi
-from trainer.json_types import Json
+from components.vertex.labels import RUN_LABEL
+from trainer import Json
 
 if TYPE_CHECKING:
     from pipelines.package.spec import Package

@@ -7,19 +7,18 @@ step that plans the job, with its output folder, is cached.
 import re
 from pathlib import Path
 
-from components.labels import BILLING_LABEL, RUN_LABEL
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
+from components.vertex.labels import BILLING_LABEL, RUN_LABEL
 from components.vertex.task_details import leaf_tasks
 from pipelines.errors import ResourceError
-from pipelines.kinds import RUN
 from pipelines.package.image import default_image
 from pipelines.package.project_image import is_of_this_source
 from pipelines.package.spec import Package, own_image
+from pipelines.resources.kinds import RUN
 from pipelines.runs.submit import Submission
 from pipelines.runs.view import TRAINING_TASK, view_of
-from trainer import paths
-from trainer.json_types import Json
+from trainer import Json, paths
 
 PLAN_TASK = "plan-training"
 # Set by clients; all other fields of a PipelineJob are set by the service.

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.yaml_text import YamlError
+from components.text.yaml_text import YamlError
 from pipelines.config.cluster_files import read_cluster
 from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import with_settings
 from pipelines.config.values import read_value
+from pipelines.config.vertex_checks import check_labels
 from pipelines.package.compile import compile_pipeline
 from pipelines.package.project_image import image_of
 from pipelines.package.registry import FORM, download, is_address
@@ -25,10 +26,8 @@ from pipelines.package.spec import (
 from pipelines.projects.runs import find_run, is_reference, unknown_workload
 from pipelines.runs.request import RUN_NAME, run_request
 from pipelines.target.places import Target
-from pipelines.vertex_checks import check_labels
-from trainer import paths
+from trainer import Json, paths
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 from trainer.references import SNAPSHOT, workload_name
 
 TYPES = {"NUMBER_DOUBLE": float, "NUMBER_INTEGER": int}

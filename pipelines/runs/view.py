@@ -6,15 +6,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.job_warnings import job_warnings
+from components.vertex.labels import RUN_LABEL
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import TaskView, outputs_by_task, task_views
 from pipelines.jobs.log import LogReader, message_of
-from pipelines.kinds import RUN
-from trainer.json_types import Json
+from pipelines.resources.kinds import RUN
+from trainer import Json
 from trainer.runtime.progress import Progress, parse_progress
 
 logger = logging.getLogger(__name__)

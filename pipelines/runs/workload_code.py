@@ -17,9 +17,8 @@ from pipelines.projects.requirements import check_requirements
 from pipelines.projects.run_file import place_of
 from pipelines.projects.runs import find_run
 from pipelines.target.places import Target, make_state_dir
-from trainer import paths
+from trainer import Json, paths
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 from trainer.references import SNAPSHOT
 
 logger = logging.getLogger(__name__)

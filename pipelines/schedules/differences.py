@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.labels import RUN_LABEL, SCHEDULE_LABEL
 from components.model_version.registry import LRO_TIMEOUT_SECONDS
 from components.prepare_examples.dates.patterns import has_dates
 from components.run_summary.settings import WEBHOOK, without_path
 from components.vertex.api import VertexApi
+from components.vertex.labels import RUN_LABEL, SCHEDULE_LABEL
 from pipelines.config.run_config import RunConfig
 from pipelines.errors import RegistryError, ResourceError
 from pipelines.package.spec import check_images
@@ -31,10 +31,8 @@ from pipelines.runs.submit import (
 from pipelines.runs.workload_code import with_code
 from pipelines.schedules.file import ScheduleFile
 from pipelines.target.places import Target
-from trainer import paths
-from trainer.errors import ConfigError
-from trainer.json_types import Json
-from trainer.suggest import did_you_mean
+from trainer import Json, paths
+from trainer.errors import ConfigError, did_you_mean
 
 # A Schedule has no labels of its own, so its runs carry them: SCHEDULE_LABEL marks a schedule of
 # ours, DIGEST_LABEL is the digest of its run request.

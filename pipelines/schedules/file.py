@@ -11,12 +11,11 @@ from typing import Any
 from cronsim import CronSim, CronSimError
 
 from components.new_data.trigger import Trigger
-from components.yaml_text import YamlError, load_yaml
+from components.text.yaml_text import YamlError, load_yaml
 from pipelines.package.registry import is_address
 from pipelines.projects.runs import FORMS, is_reference, unknown_workload
-from trainer.errors import ConfigError
-from trainer.json_types import Json
-from trainer.suggest import did_you_mean
+from trainer import Json
+from trainer.errors import ConfigError, did_you_mean
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 NUM_CRON_FIELDS = 5

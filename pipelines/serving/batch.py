@@ -4,14 +4,13 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.labels import SUBMISSION_LABEL
 from components.model_version.registry import version_name
 from components.vertex.api import VertexApi
+from components.vertex.labels import SUBMISSION_LABEL
 from components.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
-from pipelines.resources import model_name
-from trainer import paths
-from trainer.json_types import Json
+from pipelines.resources.names import model_name
+from trainer import Json, paths
 
 NOUN = "batchPredictionJobs"
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from components.predict.online_prediction import request_predictions
+from components.endpoint.predict.online_prediction import request_predictions
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from pipelines.errors import ResourceError
-from pipelines.resources import Table, endpoint_of
+from pipelines.resources.names import endpoint_of
+from pipelines.resources.table import Table
 
 # Vertex AI's limit is 1,500,000 bytes; the difference is for the JSON around the instances.
 MAX_REQUEST_BYTES = 1_400_000

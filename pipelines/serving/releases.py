@@ -25,8 +25,8 @@ from components.release.release import released
 from components.vertex.api import VertexApi
 from components.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
-from pipelines.resources import endpoint_of, model_name, short_name, version_called
-from trainer.json_types import Json
+from pipelines.resources.names import endpoint_of, model_name, short_name, version_called
+from trainer import Json
 
 UNCHECKED = "its predictions were not checked: the version holds no golden.json"
 BY_HAND = "by-hand"  # run label of an endpoint that no run created

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import StepError
-from components.labels import MODEL_LABEL
 from components.model_version.same_model import model_digest
 from components.model_version.saved_model import DESCRIPTION, check_saved_model
 from components.model_version.upload import upload_version
 from components.vertex.api import VertexApi
+from components.vertex.labels import MODEL_LABEL
 from components.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
-from pipelines.kinds import JOB
 from pipelines.package.image import default_image
 from pipelines.package.project_image import image_of
 from pipelines.package.spec import PULLABLE
-from pipelines.resources import short_name
-from trainer import paths
-from trainer.json_types import Json
+from pipelines.resources.kinds import JOB
+from pipelines.resources.names import short_name
+from trainer import Json, paths
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]{0,127}", re.ASCII)
 # Model.version_aliases of Vertex AI's REST API.

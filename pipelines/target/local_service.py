@@ -16,7 +16,7 @@ from components.vertex.errors import VertexError
 from components.vertex.retries import MAX_ATTEMPTS
 from pipelines.errors import ServiceError
 from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
-from trainer.json_types import Json
+from trainer import Json
 
 # Slow imports of steps, replicas and prediction servers; the environment may have another list.
 PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"

@@ -11,7 +11,7 @@ HEAVY = ("tensorflow", "keras", "apache_beam", "google.cloud.aiplatform")
 @pytest.mark.parametrize(
     "module",
     [
-        "components.predict.step",
+        "components.endpoint.predict.step",
         "components.prepare_examples.command_line.cli",
         "components.prepare_examples.raw_data.fetch",
         "components.prepare_examples.images.beam_pipeline",

@@ -8,7 +8,6 @@ import pytest
 
 from components.endpoint.deployments import undeploy_idle
 from components.endpoint.ensure import ensure_endpoint
-from components.labels import BILLING_LABEL, CANDIDATE, CHALLENGER, RUN_LABEL, STATE_LABEL
 from components.model_version.champion import Champion, find_champion
 from components.model_version.component import record_evaluation
 from components.model_version.history import history_of
@@ -25,6 +24,7 @@ from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from components.vertex.errors import VertexError
 from components.vertex.job_warnings import replicas_of
+from components.vertex.labels import BILLING_LABEL, CANDIDATE, CHALLENGER, RUN_LABEL, STATE_LABEL
 from components.vertex.resource_name import ResourceName
 from vertex_local.api.database.store import Store
 

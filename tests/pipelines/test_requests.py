@@ -13,18 +13,19 @@ sys.path.insert(0, str(FOLDER.parents[1]))  # this is also run as a script
 
 from components.endpoint import deployments  # noqa: E402
 from components.endpoint.ensure import ensure_endpoint  # noqa: E402
-from components.labels import SUBMISSION_LABEL  # noqa: E402
 from components.model_version import registry  # noqa: E402
 from components.plan_training.cluster_spec import ClusterSpec  # noqa: E402
 from components.vertex.api import EMULATOR_VARIABLE, connect  # noqa: E402
+from components.vertex.labels import SUBMISSION_LABEL  # noqa: E402
 from components.vertex.resource_name import ResourceName  # noqa: E402
-from pipelines import resources  # noqa: E402
 from pipelines.config.built_in import mnist  # noqa: E402
 from pipelines.jobs.log import job_log_lines, last_line  # noqa: E402
 from pipelines.jobs.request import create_job, job_request  # noqa: E402
 from pipelines.jobs.view import jobs_table  # noqa: E402
-from pipelines.kinds import JOB, RUN  # noqa: E402
 from pipelines.package.spec import read_package  # noqa: E402
+from pipelines.resources.endpoints import delete_endpoint, list_endpoints  # noqa: E402
+from pipelines.resources.kinds import JOB, RUN  # noqa: E402
+from pipelines.resources.models import delete_model, get_model, models_table  # noqa: E402
 from pipelines.runs.facts import newest_runs  # noqa: E402
 from pipelines.runs.request import create_run, run_request  # noqa: E402
 from pipelines.schedules import differences as schedules  # noqa: E402
@@ -123,20 +124,16 @@ OURS = {
         api, {"name": f"{PARENT}/schedules/4"}, catch_up=True
     ),
     "schedule_delete": lambda api: schedules.delete(api, {"name": f"{PARENT}/schedules/4"}),
-    "models_list": resources.models_table,
+    "models_list": models_table,
     "models_named": lambda api: registry.find_model(api, "mnist"),
-    "model_get": lambda api: resources.get_model(api, "mnist@2"),
+    "model_get": lambda api: get_model(api, "mnist@2"),
     "model_versions": lambda api: registry.list_versions(api, MODEL),
     "model_alias": lambda api: registry.add_alias(
         api, ResourceName.from_name(f"{MODEL}@2"), "default"
     ),
-    "model_delete": lambda api: resources.delete_model(
-        api, "mnist", confirm_all=lambda count: True
-    ),
-    "version_delete": lambda api: resources.delete_model(
-        api, "mnist@2", confirm_all=lambda count: False
-    ),
-    "endpoints_list": resources.list_endpoints,
+    "model_delete": lambda api: delete_model(api, "mnist", confirm_all=lambda count: True),
+    "version_delete": lambda api: delete_model(api, "mnist@2", confirm_all=lambda count: False),
+    "endpoints_list": list_endpoints,
     "endpoints_named": lambda api: ensure_endpoint(api, "mnist", run="run-1"),
     "endpoint_create": lambda api: api.wait(
         api.post(
@@ -145,9 +142,9 @@ OURS = {
         ),
         timeout_seconds=10,
     ),
-    "endpoint_get": lambda api: resources.delete_endpoint(api, "mnist"),
+    "endpoint_get": lambda api: delete_endpoint(api, "mnist"),
     "undeploy": lambda api: deployments.undeploy(api, ENDPOINT, deployed_id="3", split={}),
-    "endpoint_delete": lambda api: resources.delete_endpoint(api, "mnist"),
+    "endpoint_delete": lambda api: delete_endpoint(api, "mnist"),
     "predict": lambda api: predict(api, "mnist", instances()),
     "job_log": lambda api: list(job_log_lines(api, "7")),
     "replica_log": lambda api: list(job_log_lines(api, "7", replica="worker/1")),

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from components.vertex.api import VertexApi, connect
-from pipelines.kinds import JOB
+from pipelines.resources.kinds import JOB
 from tests.conftest import write_mnist
 from tests.support.processes.forks import EVERYTHING, Fork, forks_with
 from tests.whole_runs.test_whole_run import PRELOAD, Home

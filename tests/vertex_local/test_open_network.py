@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from components.labels import RUN_LABEL
 from components.vertex.api import EMULATOR_VARIABLE, connect
+from components.vertex.labels import RUN_LABEL
 from pipelines.cli import main
 from pipelines.runs.view import TrainingLog
 from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT

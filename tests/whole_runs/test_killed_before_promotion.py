@@ -12,10 +12,10 @@ from google_cloud_pipeline_components.v1.model import ModelUploadOp
 from kfp import dsl
 
 from components.endpoint.component import ensure_endpoint
-from components.labels import CANDIDATE, STATE_LABEL
 from components.model_version.component import find_version
 from components.release.component import predict, promote
 from components.teardown.component import teardown
+from components.vertex.labels import CANDIDATE, STATE_LABEL
 from tests.support.servers.service import RunningService, running_service
 from tests.vertex_local.pipelines.test_interrupted import ended, kill_everything, kill_runner
 from tests.vertex_local.pipelines.test_pipelines import SERVER_SCRIPT, STEP, WHERE, Runs

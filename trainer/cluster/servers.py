@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Set
 
 import tensorflow as tf
 
+from trainer import Json
 from trainer.cluster.late_workers import connect_without
 from trainer.cluster.liveness import Watch, end_process, is_reachable, wait_until_reachable
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import dump_stacks
 from trainer.errors import EXIT_RESTART, Preempted, ReplicaLostError, TrainerError, first_line
-from trainer.json_types import Json
 from trainer.runtime.tensorflow_logs import quiet_native_logs
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainer.errors import ConfigError
-from trainer.suggest import did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 
 _NONE = type(None)
 

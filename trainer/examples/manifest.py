@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer import Json
 from trainer.errors import InputError, first_line
-from trainer.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from trainer import Json
 from trainer.errors import InstanceError, first_line
-from trainer.json_types import Json
 from trainer.workloads.declarations.labels import Label
 from trainer.workloads.declarations.model_settings import ModelSetting, parse_settings
 from trainer.workloads.declarations.sources import Source

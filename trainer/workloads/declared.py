@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.base import Features, Recipe, Workload
 from trainer.workloads.declarations.class_weights import (
     BALANCED,

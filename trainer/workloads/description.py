@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.json_types import Json
+from trainer import Json
 from trainer.references import BUILT_IN
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations import features, labels

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.base import Features, Recipe
 from trainer.workloads.declarations.labels import Binary, Classes, Label
 from trainer.workloads.declarations.sources import Source

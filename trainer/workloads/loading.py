@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trainer.errors import did_you_mean
 from trainer.references import (
     BUILT_IN,
     FILE,
@@ -32,7 +33,6 @@ from trainer.references import (
     workload_file,
     workload_name,
 )
-from trainer.suggest import did_you_mean
 from trainer.workloads.base import Workload
 
 ENTRY_POINTS = "trainyard.workloads"

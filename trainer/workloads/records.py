@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.base import Features, Recipe, check_fields, is_example
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.declarations.sources import Source

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.base import Features, Recipe, check_fields, is_example
 from trainer.workloads.declarations.crosses import check_crosses, parse_crosses, parse_sizes
 from trainer.workloads.declarations.features import Feature

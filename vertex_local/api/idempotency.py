@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from vertex_local import Json
 from vertex_local.api.database.store import Store
 from vertex_local.errors import ApiError, aborted
-from vertex_local.json_types import Json
 
 HEADER = "Idempotency-Key"
 MAX_KEY_CHARACTERS = 255

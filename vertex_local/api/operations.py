@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import failed_precondition, invalid_argument, of_exception, rpc_status
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 
 logger = logging.getLogger(__name__)

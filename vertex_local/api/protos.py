@@ -3,8 +3,8 @@
 import logging
 import threading
 
+from vertex_local import Json
 from vertex_local.errors import ApiError, invalid_argument
-from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from vertex_local import Json
 from vertex_local.api.service import Service
-from vertex_local.json_types import Json
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.api import operations
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.errors import failed_precondition, rpc_status
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 from vertex_local.processes import group as processes
 from vertex_local.processes.supervisor import INTERRUPTED

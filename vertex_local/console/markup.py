@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from html import escape
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.machine.clock import moment_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86400

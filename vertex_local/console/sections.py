@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 
+from vertex_local import Json
 from vertex_local.api.database import model_record as registry
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
@@ -20,7 +21,6 @@ from vertex_local.console.markup import (
 )
 from vertex_local.endpoints import deployments, log_files, request_log
 from vertex_local.jobs import resource as jobs
-from vertex_local.json_types import Json
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.processes import group as processes
 from vertex_local.processes.usage.curve import read_curves

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.api.routes import Message
 from vertex_local.endpoints import server_requests
 from vertex_local.endpoints.server_process import (
@@ -28,7 +29,6 @@ from vertex_local.errors import (
     resource_exhausted,
     unavailable,
 )
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import timestamp
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch

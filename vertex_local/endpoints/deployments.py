@@ -3,6 +3,7 @@
 import re
 import threading
 
+from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
@@ -17,7 +18,6 @@ from vertex_local.errors import (
     cancelled,
     invalid_argument,
 )
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 

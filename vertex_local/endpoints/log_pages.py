@@ -20,13 +20,13 @@ import json
 import re
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.endpoints import log_files
 from vertex_local.endpoints.log_files import Position
 from vertex_local.endpoints.request_log import log_of
 from vertex_local.errors import invalid_argument
-from vertex_local.json_types import Json
 
 DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 100, 1000
 MAX_PAGE_BYTES = 16 * 1024 * 1024

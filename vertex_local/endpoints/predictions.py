@@ -6,6 +6,7 @@ import threading
 import time
 from http import HTTPStatus
 
+from vertex_local import Json
 from vertex_local.api.routes import Message
 from vertex_local.api.service import Service
 from vertex_local.endpoints import deployments, request_log, server_requests, traffic
@@ -13,7 +14,6 @@ from vertex_local.endpoints.deployed_model import ServingProcess
 from vertex_local.endpoints.server_requests import NotAnsweredError
 from vertex_local.errors import failed_precondition, resource_exhausted, unavailable
 from vertex_local.http.server import MAX_PREDICTIONS
-from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
 from vertex_local.endpoints.log_files import LogWriter
 from vertex_local.errors import invalid_argument
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import timestamp
 
 logger = logging.getLogger(__name__)

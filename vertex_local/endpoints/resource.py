@@ -4,6 +4,7 @@ import re
 import shutil
 import threading
 
+from vertex_local import Json
 from vertex_local.api import operations, protos
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.resource_names import ResourceName
@@ -16,7 +17,6 @@ from vertex_local.errors import (
     invalid_argument,
     not_found,
 )
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 

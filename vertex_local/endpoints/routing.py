@@ -6,11 +6,11 @@ from bisect import bisect
 from dataclasses import dataclass
 from itertools import accumulate
 
+from vertex_local import Json
 from vertex_local.api.database.store import Store
 from vertex_local.endpoints.deployments import key_of
 from vertex_local.endpoints.predictions import source_of
 from vertex_local.endpoints.request_log import sampling_rate
-from vertex_local.json_types import Json
 
 
 @dataclass(frozen=True, slots=True)

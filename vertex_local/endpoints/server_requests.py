@@ -3,10 +3,10 @@
 import http.client
 import json
 
+from vertex_local import Json
 from vertex_local.api.routes import Message
 from vertex_local.errors import ApiError, internal, invalid_argument
 from vertex_local.http import strict_json
-from vertex_local.json_types import Json
 from vertex_local.machine.ports import LOOPBACK
 
 MAX_MESSAGE_CHARACTERS = 4000

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.errors import failed_precondition
-from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import LOOPBACK
 from vertex_local.processes import group as processes

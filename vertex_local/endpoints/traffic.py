@@ -2,8 +2,8 @@
 
 import random
 
+from vertex_local import Json
 from vertex_local.errors import failed_precondition, invalid_argument
-from vertex_local.json_types import Json
 
 Split = dict[str, int]
 

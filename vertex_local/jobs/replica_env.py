@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from vertex_local import Json
 from vertex_local.errors import invalid_argument
 from vertex_local.jobs import cores as cpus
 from vertex_local.jobs.worker_pools import ROLES, WorkerPool, worker_pools
-from vertex_local.json_types import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import LOOPBACK

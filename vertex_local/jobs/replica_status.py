@@ -5,12 +5,12 @@ An addition to Vertex AI's API, which returns 404 here; a client then has the jo
 
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind
 from vertex_local.api.service import Service
 from vertex_local.jobs.replica_env import task_name
 from vertex_local.jobs.worker_pools import ROLES
-from vertex_local.json_types import Json
 from vertex_local.machine import linux
 from vertex_local.machine.files import last_lines
 from vertex_local.processes import group as processes

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.run_lifecycle import RunKind
@@ -9,7 +10,6 @@ from vertex_local.api.service import Service
 from vertex_local.errors import RPC_CODES, invalid_argument
 from vertex_local.jobs import replica_status
 from vertex_local.jobs.replica_env import JobPlan, contained_specs, plan_job, process_specs
-from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.machine.ports import POOL
 from vertex_local.processes import group as processes

@@ -3,8 +3,8 @@
 import logging
 from dataclasses import dataclass
 
+from vertex_local import Json
 from vertex_local.errors import invalid_argument
-from vertex_local.json_types import Json
 
 logger = logging.getLogger(__name__)
 

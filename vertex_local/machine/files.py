@@ -9,7 +9,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 
 ATTEMPTS = 10
 ATTEMPT_SECONDS = 0.02

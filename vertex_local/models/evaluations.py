@@ -1,10 +1,10 @@
 """Model evaluations: metrics of a model version, imported by pipelines."""
 
+from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 from vertex_local.models import resource as models
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.api import operations, protos
 from vertex_local.api.database import model_record as registry
 from vertex_local.api.query.pages import list_page, list_versions_page
@@ -13,7 +14,6 @@ from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
 from vertex_local.errors import already_exists, failed_precondition, invalid_argument
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 from vertex_local.models import artifacts
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kfp.dsl import component_factory
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.kfp_local import conditions

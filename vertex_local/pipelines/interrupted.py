@@ -11,9 +11,9 @@ import threading
 import time
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.api.service import Service
 from vertex_local.jobs import resource as jobs
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import timestamp
 from vertex_local.pipelines import journal
 from vertex_local.pipelines import spec as pipeline_spec

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.errors import rpc_status
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 
 FILE_NAME = "events.jsonl"

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
-from vertex_local.json_types import Json
 
 PLACEHOLDER = re.compile(r"\{\{\$\.[a-z_]+\}\}")
 INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']*)'\]\}\}")

@@ -6,7 +6,7 @@ succeeded from the journal.
 
 from collections import Counter
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.pipelines.journal import INTERRUPTION
 
 SUCCESS_STATES = ("SUCCEEDED", "SKIPPED")

@@ -8,13 +8,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.api import protos
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.routes import Call
 from vertex_local.api.run_lifecycle import RunKind, Start
 from vertex_local.api.service import Service
 from vertex_local.errors import already_exists, invalid_argument, rpc_status
-from vertex_local.json_types import Json
 from vertex_local.pipelines import interrupted, journal
 from vertex_local.pipelines import spec as pipeline_spec
 from vertex_local.pipelines.interrupted import BILLING_LABEL

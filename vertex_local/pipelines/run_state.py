@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import journal
 from vertex_local.pipelines.journal import Journal

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
-from vertex_local.json_types import Json
 from vertex_local.machine.docker_engine import Engine
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines import spec as pipeline_spec

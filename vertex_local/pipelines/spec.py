@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.errors import ApiError, invalid_argument
-from vertex_local.json_types import Json
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.machine.docker import Container
 from vertex_local.processes import group as processes
 from vertex_local.processes.launch import Launch

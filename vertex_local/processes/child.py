@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux
 from vertex_local.machine.clock import now

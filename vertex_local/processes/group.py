@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux
 from vertex_local.machine.docker import Container

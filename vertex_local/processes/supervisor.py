@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.machine import docker as containers
 from vertex_local.machine import linux, private_network
 from vertex_local.machine.docker import Container

@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.api import operations, protos
 from vertex_local.api.query.pages import list_page
 from vertex_local.api.routes import Call, Route
 from vertex_local.api.service import Service
 from vertex_local.api.update_mask import update_mask
 from vertex_local.errors import ApiError, failed_precondition, invalid_argument
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.schedules import timing

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
+from vertex_local import Json
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, already_exists
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import moment_of
 from vertex_local.pipelines import resource as pipelines
 from vertex_local.schedules import timing

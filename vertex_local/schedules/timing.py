@@ -7,7 +7,7 @@ from clients: every run up to that time is started, however late, one after the 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.machine.clock import moment_of, timestamp
 from vertex_local.schedules.cron import Cron
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainer.json_types import Json
+from trainer import Json
 
 BATCH_ROWS = 1024
 

@@ -9,8 +9,8 @@ from typing import IO, Any, cast
 import numpy as np
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
-from components.prepare_examples.tables.files import damaged, gzip_errors
-from trainer.json_types import Json
+from components.prepare_examples.tables.reading.files import damaged, gzip_errors
+from trainer import Json
 from trainer.serving.http.bodies import parse_json, parse_many
 
 CHUNK_BYTES = 4 << 20

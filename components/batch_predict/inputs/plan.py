@@ -8,9 +8,9 @@ from components.batch_predict.inputs.lines import cut_lines
 from components.batch_predict.inputs.tables import plan_tables, schema_for_predictions
 from components.batch_predict.options import PredictOptions
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.publish import local_path
+from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.files import find_files
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.table import Table
 
 LINES, RECORDS, TABLES = "JSON lines", "TFRecords", "tables"

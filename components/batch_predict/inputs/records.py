@@ -7,8 +7,8 @@ from typing import Any
 
 from components.batch_predict.inputs.batch import BATCH_ROWS, Batch
 from components.prepare_examples.errors import DataError
+from trainer import Json
 from trainer.errors import first_line
-from trainer.json_types import Json
 
 KEY = "key"
 NUM_PARSERS = 2  # batches that are parsed at once, in order

@@ -12,14 +12,14 @@ from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
-from components.prepare_examples.tables.files import open_table
 from components.prepare_examples.tables.plan import Part, plan_table
-from components.prepare_examples.tables.read import blocks
+from components.prepare_examples.tables.reading.files import open_table
+from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.table_schema import TIME, TableSchema
 from components.prepare_examples.tables.write import plain_value
-from trainer.json_types import Json
-from trainer.suggest import did_you_mean
+from trainer import Json
+from trainer.errors import did_you_mean
 from trainer.workloads.declarations.labels import Binary
 from trainer.workloads.table import Table
 

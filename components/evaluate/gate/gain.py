@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.json_types import Json
+from trainer import Json
 from trainer.serving.resampling import Statistic, gain
 
 NUM_DRAWS = 1000

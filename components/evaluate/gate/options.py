@@ -5,11 +5,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from components.evaluate.gate.slice_rules import Rule, parse_rule
-from components.json_object import parse_object
+from components.text.json_object import parse_object
 from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, did_you_mean
 from trainer.serving.resampling import comparable_metrics
-from trainer.suggest import did_you_mean
 
 NO_BASELINE, CONSTANT, LINEAR = "none", "constant", "linear"
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.errors import ConfigError
-from trainer.suggest import did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 
 Mask = NDArray[np.bool_]
 Columns = Mapping[str, NDArray[Any]]

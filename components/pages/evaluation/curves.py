@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from components.charts.axis import Axis
-from components.charts.plot import Point, Series, line_chart, thinned
+from components.pages.charts.axis import Axis
+from components.pages.charts.plot import Point, Series, line_chart, thinned
 from components.pages.html import section
-from trainer.json_types import Json
+from trainer import Json
 
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from components.charts.axis import round_axis
-from components.charts.plot import box_chart, point_chart
+from components.pages.charts.axis import round_axis
+from components.pages.charts.plot import box_chart, point_chart
 from components.pages.html import details, number, percent, section, table
-from components.value_text import shown_value
-from trainer.json_types import Json
+from components.text.value_text import shown_value
+from trainer import Json
 
 MAX_MATRIX = 15
 MAX_PAIRS = 15

@@ -3,7 +3,7 @@
 from html import escape
 
 from components.pages.html import number, section, signed
-from trainer.json_types import Json
+from trainer import Json
 
 
 def metrics_section(evaluation: Json, metrics: Json) -> str:

@@ -12,7 +12,7 @@ from components.pages.evaluation.errors import (
 )
 from components.pages.evaluation.metrics import metrics_section
 from components.pages.evaluation.slices import slices_section
-from trainer.json_types import Json
+from trainer import Json
 
 SECTIONS = (
     slices_section,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from components.charts.axis import Axis, round_axis
-from components.charts.bars import bar
+from components.pages.charts.axis import Axis, round_axis
+from components.pages.charts.bars import bar
 from components.pages.html import details, number, section, signed, table
-from trainer.json_types import Json
+from trainer import Json
 
 MAX_OPEN = 24
 

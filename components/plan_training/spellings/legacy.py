@@ -22,9 +22,9 @@ from components.plan_training.spellings.pools import (
     single_image,
     strategy_args,
 )
+from trainer import Json
 from trainer.cluster.roles import ROLES
-from trainer.json_types import Json
-from trainer.suggest import did_you_mean
+from trainer.errors import did_you_mean
 
 KEYS = ("trainingInput",)
 IGNORED = ("jobId", "labels", "predictionInput")

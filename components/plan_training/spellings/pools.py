@@ -3,8 +3,8 @@
 from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import COUNT_KEYS, ReplicaPool, Shape
+from trainer import Json
 from trainer.cluster import roles
-from trainer.json_types import Json
 
 COMMAND = ["python", "-m", "trainer.task"]
 STRATEGY_FLAG = "--strategy"

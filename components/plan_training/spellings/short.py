@@ -6,7 +6,7 @@ from typing import Any
 from components.plan_training.findings import Findings, Section, unknown_key
 from components.plan_training.machines import Accelerator, Machine
 from components.plan_training.shape import COUNT_KEYS, DEFAULTS, KEYS, Shape
-from trainer.json_types import Json
+from trainer import Json
 
 _ALWAYS_WRITTEN = ("strategy", "machine", "timeout_seconds")
 

@@ -9,10 +9,10 @@ from components.plan_training.findings import Findings, Section
 from components.plan_training.machines import Machine
 from components.plan_training.shape import COUNT_KEYS, DEFAULTS, ReplicaPool, Shape
 from components.plan_training.spellings.pools import COMMAND, shape_fields
+from trainer import Json
 from trainer.cluster.roles import CLUSTER_ROLES
 from trainer.cluster.tf_config import COUNT_NAMES, Cluster, parse_tf_config
 from trainer.errors import ClusterError
-from trainer.json_types import Json
 
 DEFAULT_PORT = 2222
 KEYS = ("cluster", "task")

@@ -16,8 +16,8 @@ from components.plan_training.spellings.pools import (
     single_image,
     strategy_args,
 )
+from trainer import Json
 from trainer.cluster.roles import ROLES
-from trainer.json_types import Json
 
 KEYS = ("workerPoolSpecs", "scheduling")
 IGNORED = (

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from components.yaml_text import YamlError, check_yaml, explain
+from components.text.yaml_text import YamlError, check_yaml, explain
 from trainer.errors import ClusterError
 
 MAX_BYTES = 100_000

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from components.prepare_examples.errors import DataError
-from trainer.json_types import Json
+from trainer import Json
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from components.prepare_examples.errors import DataError
 from trainer import paths
-from trainer.suggest import did_you_mean
+from trainer.errors import did_you_mean
 
 RUNNERS = ("DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner", "PortableRunner")
 DATAFLOW = "DataflowRunner"

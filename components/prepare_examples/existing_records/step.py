@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from components.prepare_examples import quarantine
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records.read import sample_of
@@ -13,15 +12,20 @@ from components.prepare_examples.existing_records.record_schema import RecordSch
 from components.prepare_examples.existing_records.write import RecordOptions, write_part
 from components.prepare_examples.images.folder_step import ALLOWED
 from components.prepare_examples.images.folders import GIVEN
-from components.prepare_examples.manifest import finish_dataset, splits_of_entries, statistics_of
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.publish import local_path
+from components.prepare_examples.output import quarantine
+from components.prepare_examples.output.manifest import (
+    finish_dataset,
+    splits_of_entries,
+    statistics_of,
+)
+from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, sha256_of
 from components.prepare_examples.tables.beam_pipeline import finish
 from components.prepare_examples.tables.checks import check_label
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads import Workload
 
 Part = tuple[list[int], list[tuple[str, str]]]

@@ -32,7 +32,7 @@ from components.prepare_examples.tables.table_schema import MAX_CLASSES
 from components.prepare_examples.tfrecords.row_splits import split_numbers
 from components.prepare_examples.tfrecords.shards import SPLITS
 from components.prepare_examples.tfrecords.split_files import SplitFiles, open_splits
-from trainer.json_types import Json
+from trainer import Json
 
 HASH_BYTES = 8
 

@@ -16,7 +16,7 @@ from typing import Any
 from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.formats import batches_of, num_channels, row_bytes
-from components.prepare_examples.publish import MANIFEST
+from components.prepare_examples.output.publish import MANIFEST
 from components.prepare_examples.raw_data.files import sha256_of
 from components.prepare_examples.statistics.drift import STATISTICS
 from components.prepare_examples.statistics.image_schema import image_facets, image_schema
@@ -25,7 +25,7 @@ from components.prepare_examples.statistics.schema import write_schema
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import record_file
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, Shard
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.declarations.sources import ImageFormat
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
 from components.prepare_examples.tfrecords.records import COMPRESSION_LEVEL, compressor
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.encoding.image_files import decode_image
 
 MAX_BATCH = 64

@@ -22,7 +22,7 @@ from components.prepare_examples.statistics.duplicates import KeyCounts, merge_k
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, Shard
-from trainer.json_types import Json
+from trainer import Json
 
 LISTING = ".files.partial"
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from components.prepare_examples import quarantine
 from components.prepare_examples.beam.options import num_processes, run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.file_batches import FolderOptions
 from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
 from components.prepare_examples.images.folders import ImageFolder, read_folder
 from components.prepare_examples.images.processes import forked
-from components.prepare_examples.manifest import finish_dataset
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.publish import local_path
+from components.prepare_examples.output import quarantine
+from components.prepare_examples.output.manifest import finish_dataset
+from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.archives import is_archive, unpack
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files, find_folder
@@ -27,7 +27,7 @@ from components.prepare_examples.tfrecords.shards import (
     limit_splits,
     plan_shards,
 )
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.base import Workload
 
 ALLOWED = (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.tfrecords.shards import SPLITS
-from trainer.suggest import did_you_mean
+from trainer.errors import did_you_mean
 from trainer.workloads import Binary, Classes, Label
 from trainer.workloads.encoding.image_files import SUFFIXES
 

@@ -18,7 +18,7 @@ from components.prepare_examples.tfrecords.shards import (
     limit_splits,
     plan_shards,
 )
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.base import Workload
 from trainer.workloads.declarations.sources import ImageFormat, Source
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from components.prepare_examples.errors import DataError
 from trainer import paths
+from trainer.errors import did_you_mean
 from trainer.references import workload_name
-from trainer.suggest import did_you_mean
 
 CACHE_DIR = ".trainyard/cache"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.schema import domains
-from trainer.json_types import Json
+from trainer import Json
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from components.prepare_examples.statistics import anomalies, drift, report, schema
-from trainer.json_types import Json
+from trainer import Json
 
 
 def describe_examples(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.statistics.anomalies import WARNING, Anomaly
-from trainer.json_types import Json
+from trainer import Json
 
 STATISTICS = "statistics.json"
 # PSI, by the convention of credit scoring: below 0.1 no shift, above 0.25 a marked one.

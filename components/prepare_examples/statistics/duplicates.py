@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from components.prepare_examples.tfrecords.row_splits import hash_rows
-from trainer.json_types import Json
+from trainer import Json
 
 MAX_KEYS = 1 << 20
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from components.prepare_examples.statistics.schema import to_facets
-from trainer.json_types import Json
+from trainer import Json
 
 if TYPE_CHECKING:
     from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2

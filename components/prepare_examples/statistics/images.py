@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.tfrecords.image_encoder import Batch
-from trainer.json_types import Json
+from trainer import Json
 
 MAX_RUN = 256
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from components.prepare_examples.statistics.numbers import Numbers
 from components.prepare_examples.statistics.texts import Strings
 from components.prepare_examples.statistics.words import Words
-from trainer.json_types import Json
+from trainer import Json
 
 
 @dataclass

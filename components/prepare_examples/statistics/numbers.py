@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trainer.json_types import Json
+from trainer import Json
 
 MAX_BINS = 4096
 MAX_PENDING = 8 * MAX_BINS

@@ -7,7 +7,7 @@ from string import Template
 
 from components.prepare_examples.statistics.anomalies import Anomaly
 from components.prepare_examples.statistics.drift import Drift
-from trainer.json_types import Json
+from trainer import Json
 
 FILE = "report.html"
 WIDTH, HEIGHT, NUM_BARS = 260, 90, 20

@@ -39,7 +39,7 @@ from components.prepare_examples.statistics.lists import Lists
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES, Numbers
 from components.prepare_examples.statistics.texts import Strings
 from components.prepare_examples.statistics.words import Words
-from trainer.json_types import Json
+from trainer import Json
 
 Statistic = Numbers | Strings | Words | Lists
 

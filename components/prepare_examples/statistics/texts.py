@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES
-from trainer.json_types import Json
+from trainer import Json
 
 MAX_STRINGS = 20_000
 

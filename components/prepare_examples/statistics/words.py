@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.prepare_examples.statistics.numbers import NUM_TOP_VALUES
-from trainer.json_types import Json
+from trainer import Json
 
 # The signs that keras.layers.TextVectorization strips by default.
 PUNCTUATION = r"[!\"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~\']"

@@ -10,7 +10,7 @@ from components.prepare_examples.statistics.states import from_state, merge_stat
 from components.prepare_examples.tables.plan import Part
 from components.prepare_examples.tables.write import TableOptions, write_part
 from components.prepare_examples.tfrecords.shards import SPLITS
-from trainer.json_types import Json
+from trainer import Json
 
 
 def write_table(

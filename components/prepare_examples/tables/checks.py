@@ -9,7 +9,7 @@ from components.prepare_examples.tables.table_schema import (
     MULTILABEL,
     LabelColumn,
 )
-from trainer.json_types import Json
+from trainer import Json
 
 
 def check_splits(splits: Json, key: Sequence[str]) -> None:

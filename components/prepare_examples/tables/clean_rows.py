@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.prepare_examples.quarantine import BadRows
+from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.table_schema import (
     FLOAT,

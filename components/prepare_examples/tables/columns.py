@@ -20,7 +20,7 @@ from components.prepare_examples.tables.table_schema import (
 )
 from components.prepare_examples.tfrecords.row_splits import hash_rows, split_numbers
 from components.prepare_examples.tfrecords.table_encoder import encode_rows
-from trainer.suggest import did_you_mean
+from trainer.errors import did_you_mean
 
 # Names of the column of row numbers that pandas writes before a table's own columns.
 INDEX_NAMES = {"", "unnamed:_0", "__index_level_0__"}

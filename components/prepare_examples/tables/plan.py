@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from components.prepare_examples.tables.files import (
+from components.prepare_examples.tables.reading.files import (
     Scan,
     TableFile,
     count_gzip_rows,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from components.prepare_examples.quarantine import BadRows
+from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import PART, TableSchema
 
 NUMBER_PATTERN = rb"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 
 from components.prepare_examples.tables.plan import Part
-from components.prepare_examples.tables.read import blocks
+from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.table_schema import CLASSES, TableSchema
 from components.prepare_examples.tables.values.labels import is_whole
 

@@ -4,12 +4,16 @@ import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from components.prepare_examples import quarantine
 from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.manifest import finish_dataset, splits_of_entries, statistics_of
 from components.prepare_examples.options import PrepareOptions
-from components.prepare_examples.publish import local_path
+from components.prepare_examples.output import quarantine
+from components.prepare_examples.output.manifest import (
+    finish_dataset,
+    splits_of_entries,
+    statistics_of,
+)
+from components.prepare_examples.output.publish import local_path
 from components.prepare_examples.raw_data.bigquery import fetch_rows, query_of
 from components.prepare_examples.raw_data.fetch import fetch
 from components.prepare_examples.raw_data.files import find_files
@@ -17,9 +21,9 @@ from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.beam_pipeline import write_table
 from components.prepare_examples.tables.checks import check_label, check_splits
 from components.prepare_examples.tables.declared import schema_of
-from components.prepare_examples.tables.files import TableFile, digest_of, open_table
 from components.prepare_examples.tables.period import period_of
 from components.prepare_examples.tables.plan import TablePlan, plan_table
+from components.prepare_examples.tables.reading.files import TableFile, digest_of, open_table
 from components.prepare_examples.tables.sampling import with_kind_of_classes
 from components.prepare_examples.tables.table_schema import (
     TIME,
@@ -27,7 +31,7 @@ from components.prepare_examples.tables.table_schema import (
 )
 from components.prepare_examples.tables.write import TableOptions
 from components.prepare_examples.tfrecords.shards import COMPRESSIONS
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.base import Workload
 
 logger = logging.getLogger(__name__)

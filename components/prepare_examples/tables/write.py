@@ -20,12 +20,12 @@ from components.prepare_examples.statistics.duplicates import KeyCounts
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.period import Period, within
 from components.prepare_examples.tables.plan import Part
-from components.prepare_examples.tables.read import blocks
+from components.prepare_examples.tables.reading.segments import blocks
 from components.prepare_examples.tables.rows import Block
 from components.prepare_examples.tables.table_schema import BINARY, TableSchema
 from components.prepare_examples.tfrecords.shards import SPLITS
 from components.prepare_examples.tfrecords.split_files import SplitFiles, open_splits, partial_path
-from trainer.json_types import Json
+from trainer import Json
 
 MAX_LABELS = 100
 

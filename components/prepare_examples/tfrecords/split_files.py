@@ -12,7 +12,7 @@ from components.prepare_examples.statistics.states import Statistic
 from components.prepare_examples.tfrecords.records import RecordFile, record_file
 from components.prepare_examples.tfrecords.shards import SPLITS, shard_file
 from components.prepare_examples.tfrecords.table_encoder import frame_records
-from trainer.json_types import Json
+from trainer import Json
 
 
 @dataclass

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
-from components.charts.axis import Axis, round_axis
-from components.charts.plot import Series, line_chart
+from components.pages.charts.axis import Axis, round_axis
+from components.pages.charts.plot import Series, line_chart
 from components.pages.html import section
 from components.run_report.content import Content, TrainingCost
 from components.run_report.sections.learning import speed_chart

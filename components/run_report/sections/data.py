@@ -2,12 +2,12 @@
 
 from html import escape
 
-from components.charts.axis import Axis, round_axis
-from components.charts.bars import bar
+from components.pages.charts.axis import Axis, round_axis
+from components.pages.charts.bars import bar
 from components.pages.html import details, listed, number, section, table
 from components.prepare_examples.statistics.drift import THRESHOLDS, Drift, measure_drift
 from components.run_report.content import Content
-from trainer.json_types import Json
+from trainer import Json
 
 MAX_FEATURES = 12
 

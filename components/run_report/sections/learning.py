@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from components.charts.axis import round_axis
-from components.charts.plot import Point, Series, line_chart, thinned
+from components.pages.charts.axis import round_axis
+from components.pages.charts.plot import Point, Series, line_chart, thinned
 from components.pages.html import section
 from components.run_report.content import Content, numbers
-from trainer.json_types import Json
+from trainer import Json
 
 SPLITS = ("train", "eval")
 SPEED = "examples_per_second"

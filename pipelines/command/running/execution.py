@@ -9,10 +9,10 @@ from rich.console import Console
 from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
 from components.vertex.api import connect
 from pipelines.exit_codes import FAILED, GATED, INTERRUPTED, OK
-from pipelines.runs.ending import NUM_DRIFT_SHOWN, print_result
 from pipelines.runs.execute import RunResult, show_to_end, torn_down, write_result
-from pipelines.runs.hints import after_failure, command, log_command, stop_command
 from pipelines.runs.on_failure import check_command, run_command
+from pipelines.runs.output.ending import NUM_DRIFT_SHOWN, print_result
+from pipelines.runs.output.hints import after_failure, command, log_command, stop_command
 from pipelines.runs.request import console_url, create_run
 from pipelines.runs.submit import Submission
 from pipelines.target.local_service import LocalService

@@ -20,13 +20,13 @@ from pipelines.command.target_options import (
     service_of,
     target_of,
 )
-from pipelines.kinds import RUN
+from pipelines.resources.kinds import RUN
 from pipelines.runs.differences import compare, differences_json, differences_table
 from pipelines.runs.facts import newest_runs
 from pipelines.runs.log import run_log_lines
+from pipelines.runs.output.tables import aligned, run_lines, runs_table, tasks_table
 from pipelines.runs.removal.files import RunFiles
 from pipelines.runs.removal.prune import delete_run
-from pipelines.runs.tables import aligned, run_lines, runs_table, tasks_table
 
 DEFAULT_LIMIT = 20
 LIST_HELP = """\

@@ -5,11 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from components.endpoint.traffic import WHOLE
-from pipelines import resources
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.serving.models import add_machine
 from pipelines.command.serving.watch import add_watch
 from pipelines.command.target_options import api_of
+from pipelines.resources.endpoints import (
+    delete_endpoint,
+    endpoints_table,
+    list_endpoints,
+    log_requests,
+)
 from pipelines.serving import instances, releases
 
 PREDICT = """\
@@ -117,10 +122,10 @@ def _percentage(text: str) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        found = resources.list_endpoints(api)
+        found = list_endpoints(api)
     if arguments.json:
         return print_json(found)
-    return print_table(resources.endpoints_table(found))
+    return print_table(endpoints_table(found))
 
 
 def _predict(arguments: argparse.Namespace) -> int:
@@ -161,12 +166,12 @@ def _undeploy(arguments: argparse.Namespace) -> int:
 def _log_requests(arguments: argparse.Namespace) -> int:
     rate, table = arguments.rate, arguments.table
     with api_of(arguments) as api:
-        endpoint = resources.log_requests(api, arguments.name, rate=rate, table=table)
+        endpoint = log_requests(api, arguments.name, rate=rate, table=table)
     print(f"{endpoint} logs {rate:.4g} of its requests" if rate else f"{endpoint} logs no requests")
     return 0
 
 
 def _delete(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        print(f"deleted {resources.delete_endpoint(api, arguments.name)}")
+        print(f"deleted {delete_endpoint(api, arguments.name)}")
     return 0

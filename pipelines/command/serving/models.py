@@ -7,9 +7,16 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from pipelines import resources
 from pipelines.command.actions import actions_of, add_action, describe, print_json, print_table
 from pipelines.command.target_options import api_of
+from pipelines.resources.models import (
+    delete_model,
+    get_model,
+    history_table,
+    model_history,
+    models_table,
+    set_default_version,
+)
 
 UPLOAD = """\
 Adds a version to a model, creating the model with its first version. The source is a job that
@@ -83,12 +90,12 @@ def _add_upload(actions: Any) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        return print_table(resources.models_table(api))
+        return print_table(models_table(api))
 
 
 def _show(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        return print_json(resources.get_model(api, arguments.name))
+        return print_json(get_model(api, arguments.name))
 
 
 def _upload(arguments: argparse.Namespace) -> int:
@@ -109,7 +116,7 @@ def _upload(arguments: argparse.Namespace) -> int:
 
 def _set_default(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        print(f"the default is {resources.set_default_version(api, arguments.name)}")
+        print(f"the default is {set_default_version(api, arguments.name)}")
     return 0
 
 
@@ -126,16 +133,16 @@ def _rollback(arguments: argparse.Namespace) -> int:
 
 def _history(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
-        periods = resources.model_history(api, arguments.name)
+        periods = model_history(api, arguments.name)
     if arguments.json:
         return print_json([asdict(one) for one in periods])
-    return print_table(resources.history_table(periods))
+    return print_table(history_table(periods))
 
 
 def _delete(arguments: argparse.Namespace) -> int:
     with api_of(arguments) as api:
         confirm_all = partial(_confirm_all, arguments)
-        print(f"deleted {resources.delete_model(api, arguments.name, confirm_all=confirm_all)}")
+        print(f"deleted {delete_model(api, arguments.name, confirm_all=confirm_all)}")
     return 0
 
 

@@ -11,7 +11,7 @@ from pipelines.command.target_options import api_of
 from pipelines.exit_codes import FAILED, GATED, OK, USAGE, exit_codes_text
 
 # A model's workload may be code of the user, and -P: see `trainyard new`.
-WATCH_COMMAND = [sys.executable, "-P", "-m", "components.watch_endpoint"]
+WATCH_COMMAND = [sys.executable, "-P", "-m", "components.endpoint.watch"]
 WATCH_TIMEOUT_SECONDS = 600
 WATCH = f"""\
 Compares the last logged requests of an endpoint with the data that its model has learnt from (skew)

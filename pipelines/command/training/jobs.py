@@ -18,9 +18,9 @@ from pipelines.command.target_options import api_of
 from pipelines.exit_codes import FAILED, INTERRUPTED, OK, TIMEOUT, exit_codes_text
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.view import job_summary, jobs_table, replicas_table, usage_table
-from pipelines.kinds import JOB
-from pipelines.resources import short_name
-from trainer.json_types import Json
+from pipelines.resources.kinds import JOB
+from pipelines.resources.names import short_name
+from trainer import Json
 
 EXIT_CODES = exit_codes_text(OK, FAILED, TIMEOUT, INTERRUPTED)
 

@@ -16,12 +16,12 @@ from pipelines.jobs.cluster_warnings import warn_of_local_limits
 from pipelines.jobs.examples import examples_of
 from pipelines.jobs.log import job_log_lines
 from pipelines.jobs.request import create_job, job_request, with_flags
-from pipelines.kinds import JOB
 from pipelines.package.project_image import image_of
 from pipelines.projects.runs import FORMS, find_run
-from pipelines.resources import short_name
+from pipelines.resources.kinds import JOB
+from pipelines.resources.names import short_name
 from pipelines.runs.execute import new_run_name
-from pipelines.runs.hints import command, stop_command
+from pipelines.runs.output.hints import command, stop_command
 from pipelines.runs.workload_code import with_code
 
 DESCRIPTION = f"""\

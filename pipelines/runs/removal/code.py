@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from components.vertex.api import VertexApi
-from pipelines.kinds import JOB, RUN
 from pipelines.projects.project import CODE_DIR, NEW_PREFIX
-from pipelines.resources import short_name
+from pipelines.resources.kinds import JOB, RUN
+from pipelines.resources.names import short_name
 from trainer.references import SNAPSHOT
 
 # `trainyard submit` takes a snapshot before the service has a record of the run.

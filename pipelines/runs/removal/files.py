@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.labels import RUN_LABEL
 from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
+from components.vertex.labels import RUN_LABEL
 from pipelines.errors import ResourceError
-from pipelines.kinds import JOB, RUN
-from pipelines.resources import short_name
+from pipelines.resources.kinds import JOB, RUN
+from pipelines.resources.names import short_name
 from pipelines.runs.request import RUN_NAME
-from trainer.json_types import Json
+from trainer import Json
 
 PACKAGE_FILE = "pipeline.yaml"
 LATEST = "latest"

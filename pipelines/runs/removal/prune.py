@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pipelines.errors import ResourceError
-from pipelines.kinds import JOB, RUN
-from pipelines.resources import Table, short_name
+from pipelines.resources.kinds import JOB, RUN
+from pipelines.resources.names import short_name
+from pipelines.resources.table import Table
 from pipelines.runs.removal.files import RunFiles
-from trainer.json_types import Json
+from trainer import Json
 
 # `trainyard run` creates the folder before the service has a record of the run.
 JUST_STARTED_SECONDS = 3600

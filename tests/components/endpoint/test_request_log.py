@@ -4,6 +4,7 @@ import datetime
 
 import pytest
 
+from components.endpoint.predict.online_prediction import request_predictions
 from components.endpoint.request_log import (
     CONFIG,
     LoggedRequest,
@@ -13,7 +14,6 @@ from components.endpoint.request_log import (
     set_request_log,
     table_of,
 )
-from components.predict.online_prediction import request_predictions
 from components.vertex.api import EMULATOR_VARIABLE, connect
 from components.vertex.errors import VertexError
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
-from components.check_model.step import wire_requests
+from components.endpoint.predict.parity import check_parity
+from components.endpoint.predict.table import format_table
 from components.errors import StepError
 from components.evaluate.held_out import error_sizes, golden_groups, read_held_out
 from components.evaluate.step import evaluate_model
-from components.predict.parity import check_parity
-from components.predict.table import format_table
+from components.release.check_model.step import wire_requests
 from components.run_report.content import Content
 from components.run_report.page import render
 from components.run_summary.summary import summarize

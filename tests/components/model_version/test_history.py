@@ -1,6 +1,5 @@
 import pytest
 
-from components.labels import CANDIDATE, PROMOTED, RUN_LABEL, STATE_LABEL
 from components.model_version.history import (
     BY_HAND,
     MAX_EVENTS,
@@ -11,6 +10,7 @@ from components.model_version.history import (
     rolled_back,
     with_event,
 )
+from components.vertex.labels import CANDIDATE, PROMOTED, RUN_LABEL, STATE_LABEL
 
 pytestmark = pytest.mark.fast
 

@@ -9,10 +9,10 @@ from kfp.dsl import Metrics
 
 from components.endpoint.deployments import deploy, find_deployed, undeploy_idle
 from components.endpoint.ensure import ensure_endpoint
+from components.endpoint.predict.online_prediction import request_predictions
 from components.endpoint.request_log import LoggedRequest
 from components.errors import StepError
 from components.model_version.registry import set_default
-from components.predict.online_prediction import request_predictions
 from components.release import canary, release, replay
 from components.release.options import ReleaseOptions
 from components.release.release import put_in_service

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import pytest
 import requests
 
-from components.labels import SUBMISSION_LABEL
 from components.vertex.api import VertexApi
+from components.vertex.labels import SUBMISSION_LABEL
 from pipelines import cli
 from pipelines.command import target_options
 from pipelines.command.training import jobs_submit
@@ -98,7 +98,7 @@ def trainyard(vertex, monkeypatch, tmp_path, capsys):
     for module in (target_options, jobs_submit):
         monkeypatch.setattr(module, "connect", connect)
     monkeypatch.setattr("pipelines.jobs.log.POLL_SECONDS", 0.01)
-    monkeypatch.setattr("pipelines.kinds.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("pipelines.resources.kinds.POLL_SECONDS", 0.01)
 
     def run(*arguments):
         where = ["--on", "vertex", "--project", "p", "--state-dir", str(tmp_path)]

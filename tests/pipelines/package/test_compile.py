@@ -8,7 +8,7 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-from components.image import IMAGE
+from components import IMAGE
 from components.teardown import run_resources
 from components.vertex.task_details import leaf_tasks
 from pipelines.cli import main

@@ -6,7 +6,7 @@ import pytest
 
 from components.run_summary.summary import summarize
 from pipelines.runs.differences import compare, differences_json, differences_table
-from pipelines.runs.tables import aligned
+from pipelines.runs.output.tables import aligned
 from tests.support.data.run_records import LONG_NAME, promoted
 
 pytestmark = pytest.mark.fast

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from kfp import compiler, dsl
 
-from components.labels import RUN_LABEL
+from components.vertex.labels import RUN_LABEL
 from pipelines.package.image import default_image
 from tests.support.servers.service import PARENT, PRELOAD_KFP, running_service
 

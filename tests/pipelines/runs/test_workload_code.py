@@ -17,7 +17,7 @@ from components.run_summary.summary import summarize
 from pipelines.cli import main
 from pipelines.package.image import default_image
 from pipelines.projects import description
-from pipelines.runs.tables import run_lines, settings_text
+from pipelines.runs.output.tables import run_lines, settings_text
 from trainer.describe import _described as described
 
 pytestmark = pytest.mark.timeout(120)

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from components.endpoint.deployments import moved_traffic
-from components.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
 from components.model_version.companions import GOLDEN_FILE
 from components.model_version.golden import write_golden
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
 from components.vertex.errors import VertexError
+from components.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
 from components.vertex.resource_name import ResourceName
 from tests.support.servers.models import aliases
 from tests.support.servers.service import container_spec

@@ -5,11 +5,11 @@ import queue
 
 import pytest
 
+from components.endpoint.watch.step import VERDICT_LABEL
 from components.vertex.api import EMULATOR_VARIABLE, connect
-from components.watch_endpoint.step import VERDICT_LABEL
 from pipelines.cli import main
 from pipelines.target.places import DEFAULT_LOCATION, LOCAL_PROJECT
-from tests.components.watch_endpoint.test_watch import WORKLOAD, rows, statistics_of
+from tests.components.endpoint.watch.test_watch import WORKLOAD, rows, statistics_of
 from tests.support.servers.http_server import Handler, serving
 from tests.support.servers.service import PRELOAD_KFP, container_spec, running_service
 from trainer.workloads.description import describe

@@ -3,7 +3,7 @@
 import json
 
 from pipelines.package.spec import Package, read_package
-from trainer.json_types import Json
+from trainer import Json
 
 DEFINITIONS = {
     "project": {"parameterType": "STRING"},

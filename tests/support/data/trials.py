@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from pipelines.trial.findings import Finding
+from pipelines.projects.trial.findings import Finding
 from tests.support.processes.forks import EVERYTHING, forks_with
-from trainer.json_types import Json
+from trainer import Json
 
 TIMEOUT_SECONDS = 90
 
@@ -21,7 +21,7 @@ def try_folder(
     """Try a workload's folder with data; return the findings by name."""
     log = folder.parent / "log"
     log.unlink(missing_ok=True)
-    words = ["python", "-m", "pipelines.trial", str(folder), "--train", json.dumps(train)]
+    words = ["python", "-m", "pipelines.projects.trial", str(folder), "--train", json.dumps(train)]
     words += ["--prepare", json.dumps({"files": [str(data)]})]
     words += ["--thresholds", json.dumps(thresholds or {}), "--gate", json.dumps(gate or {})]
     fork = forks_with(*EVERYTHING).start(words, log_path=log)

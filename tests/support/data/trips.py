@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer.json_types import Json
+from trainer import Json
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 

@@ -24,7 +24,7 @@ PADDING = "PADDING_OF_ENVIRONMENT"
 NUM_PADDING_BYTES = 32_000
 MAX_REQUEST_BYTES = 200_000
 MAX_FDS = 8
-TRIAL = "pipelines.trial"  # what `trainyard check` starts
+TRIAL = "pipelines.projects.trial"  # what `trainyard check` starts
 # The program that starts another, and that one.
 STARTED_BY = {
     "pipelines.cli": "vertex_local.cli",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kfp.dsl import Artifact, Metrics, Model
 
-from components.check_model.component import check_model
+from components.release.check_model.component import check_model
 
 if __name__ == "__main__":
     model, golden = Model(uri=sys.argv[1]), Artifact(uri=sys.argv[2])

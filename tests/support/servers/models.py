@@ -1,7 +1,7 @@
 """Versions of the only model of a service."""
 
 from components.vertex.api import VertexApi
-from trainer.json_types import Json
+from trainer import Json
 
 
 def versions(api: VertexApi) -> dict[str, Json]:

@@ -69,7 +69,7 @@ def test_a_relative_path_and_a_single_file_are_workloads(write, monkeypatch):
 
 def test_helpers_of_a_folder_are_imported_in_both_ways_and_ours_are_not_hidden(write):
     text = "from . import helpers as mine\nimport helpers\nfrom . import trainer as theirs\n"
-    text += "import trainer.workloads\nimport components.labels\nfrom .components import parts\n"
+    text += "import trainer.workloads\nimport components.errors\nfrom .components import parts\n"
     text += WORKLOAD.format(model="mine.ONE, helpers.ONE, theirs.TWO, parts.THREE")
     folder = write(
         workload=text, helpers="ONE = 1", trainer="TWO = 2", components__parts="THREE = 3"

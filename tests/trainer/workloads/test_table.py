@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.prepare_examples.quarantine import BadRows
+from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.declared import column_of
 from components.prepare_examples.tables.values.times import parse_times
 from trainer.errors import ConfigError

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from kfp.dsl import ClassificationMetrics, Metrics
 
+from components.endpoint.predict.parity import check_parity
 from components.evaluate.held_out import read_held_out
 from components.evaluate.step import evaluate_model
-from components.predict.parity import check_parity
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
 from tests.support.data.trips import write_trips

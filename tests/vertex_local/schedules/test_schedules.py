@@ -15,10 +15,10 @@ from google.cloud.aiplatform_v1 import types
 from google.protobuf import json_format
 from kfp import compiler, dsl
 
-from components.labels import CANDIDATE, STATE_LABEL
 from components.model_version.registry import list_versions
 from components.teardown.teardown import teardown
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
+from components.vertex.labels import CANDIDATE, STATE_LABEL
 from pipelines.schedules import differences as schedules
 from pipelines.schedules.differences import plan_schedule
 from pipelines.schedules.file import ScheduleFile

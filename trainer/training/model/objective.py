@@ -14,10 +14,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, did_you_mean
 from trainer.serving.evaluate import metric_names
 from trainer.serving.outputs import check_output
-from trainer.suggest import did_you_mean
 from trainer.training.checkpoint import Criterion
 from trainer.training.model.flat_model import Call, FlatModel
 from trainer.training.model.targets import (

@@ -10,12 +10,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from trainer import Json
 from trainer.cluster.liveness import Watch, is_reachable
 from trainer.cluster.servers import read_end
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import InputError, Preempted, ReplicaLostError, TrainerError
 from trainer.examples.tables import CHUNK_SIZE, gather_rows
-from trainer.json_types import Json
 from trainer.runtime.tracing import traced
 from trainer.serving.evaluate import find_labelled, measure
 from trainer.serving.outputs import is_logits, main_output, probabilities

@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.errors import ConfigError
-from trainer.suggest import did_you_mean
+from trainer.errors import ConfigError, did_you_mean
 from trainer.workloads.declarations.labels import Binary, Classes, ClassWeights, Label
 
 BALANCED = "balanced"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from trainer.suggest import did_you_mean
+from trainer.errors import did_you_mean
 
 # Each has a weight per class, and the optimizer's state for it: some 200 MB in all.
 MOST_COMBINATIONS = 5_000_000

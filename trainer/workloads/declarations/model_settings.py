@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainer.suggest import did_you_mean
+from trainer.errors import did_you_mean
 
 # Keyword arguments of a model that are not settings: they are given by the workload.
 GIVEN = ("labels", "facts")

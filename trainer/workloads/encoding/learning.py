@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads.base import Features
 from trainer.workloads.declarations.features import Category, Feature, Number, Text, Timestamp
 from trainer.workloads.declarations.labels import Classes, Label, Multilabel, Regression

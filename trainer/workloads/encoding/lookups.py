@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer.json_types import Json
+from trainer import Json
 
 MISSING, UNKNOWN = 0, 1  # other categories are numbered from 2
 

@@ -5,8 +5,8 @@ Pure functions, called within the store's transactions.
 
 import re
 
+from vertex_local import Json
 from vertex_local.errors import failed_precondition, invalid_argument, not_found
-from vertex_local.json_types import Json
 
 DEFAULT_ALIAS = "default"
 # Model.version_aliases: "The format is [a-z][a-zA-Z0-9-]{0,126}[a-z0-9]".

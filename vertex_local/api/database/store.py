@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from vertex_local import Json
 from vertex_local.api.database import opening
 from vertex_local.api.database.reserve import Reserve
 from vertex_local.api.query import select
 from vertex_local.api.query.fields import labels_of, row_of
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import already_exists, not_found
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import now
 
 Resources = list[Json]

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Any
 
+from vertex_local import Json
 from vertex_local.api.database import model_record as registry
 from vertex_local.api.resource_names import ResourceName
-from vertex_local.json_types import Json
 from vertex_local.machine.clock import timestamp
 
 VERSIONS = "versions"

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
+from vertex_local import Json
 from vertex_local.api.query import select
 from vertex_local.api.query.fields import VERSIONS, snake_case
 from vertex_local.api.query.select import Query
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
 from vertex_local.errors import ApiError, invalid_argument
-from vertex_local.json_types import Json
 
 MAX_PAGE_SIZE = 1000
 MAX_POSITION = 2**63 - 1

@@ -6,12 +6,12 @@ Resources may be large, so only those of the page are read.
 import sqlite3
 from dataclasses import dataclass
 
+from vertex_local import Json
 from vertex_local.api.query import fields
 from vertex_local.api.query.fields import COLUMNS, TIMES, fields_of, snake_case
 from vertex_local.api.query.grammar import Joined, Node, Not, Restriction, parse
 from vertex_local.api.resource_names import ResourceName
 from vertex_local.errors import ApiError, invalid_argument
-from vertex_local.json_types import Json
 
 COLUMN_LIST = ", ".join(f'"{column}"' for column in COLUMNS)
 SCHEMA = f"""

@@ -8,8 +8,8 @@ import requests
 import tenacity
 from urllib3.exceptions import NewConnectionError
 
+from vertex_local import Json
 from vertex_local.api.idempotency import HEADER
-from vertex_local.json_types import Json
 
 REQUEST_TIMEOUT_SECONDS = 60.0
 MAX_ATTEMPTS = 8

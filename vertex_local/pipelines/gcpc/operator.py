@@ -13,7 +13,7 @@ from pathlib import Path
 
 import requests
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.pipelines.gcpc import client
 from vertex_local.pipelines.gcpc import requests as gcpc_requests
 from vertex_local.pipelines.gcpc.requests import GcpcError, Launch, Request

@@ -16,8 +16,8 @@ from google_cloud_pipeline_components.container.v1.gcp_launcher.utils import (
     json_util,
 )
 
+from vertex_local import Json
 from vertex_local.api.query.fields import snake_case
-from vertex_local.json_types import Json
 
 LAUNCHER_PREFIX = "google_cloud_pipeline_components."
 MODEL_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/models/[^/]+")

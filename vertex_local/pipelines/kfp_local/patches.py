@@ -38,8 +38,8 @@ from kfp.local import (
 from kfp.local.orchestrator import enhanced_dag_orchestrator, orchestrator_utils, task_executor
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from vertex_local import Json
 from vertex_local.errors import rpc_status
-from vertex_local.json_types import Json
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.kfp_local import task_groups
 from vertex_local.pipelines.kfp_local.compatibility import replace

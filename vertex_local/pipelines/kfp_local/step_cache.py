@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.pipelines.run_state import as_list
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from kfp.local.orchestrator import enhanced_dag_orchestrator
 from kfp.local.status import Status
 from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType
 
-from vertex_local.json_types import Json
+from vertex_local import Json
 from vertex_local.pipelines import placeholders
 from vertex_local.pipelines.run_state import PipelineRun, as_list
 

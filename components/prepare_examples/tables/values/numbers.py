@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from components.prepare_examples.quarantine import BadRows
+from components.prepare_examples.output.quarantine import BadRows
 from components.prepare_examples.tables.table_schema import Column
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)

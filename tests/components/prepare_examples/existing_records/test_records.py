@@ -12,7 +12,7 @@ from components.prepare_examples.dates.resolve import resolve, run_moment
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.existing_records import step
 from components.prepare_examples.options import PrepareOptions
-from trainer.json_types import Json
+from trainer import Json
 from trainer.workloads import Binary, Classes, Multilabel, Regression
 
 FEATURES = {

@@ -17,13 +17,13 @@ import tensorflow as tf
 from PIL import Image
 
 from components.prepare_examples.errors import DataError
-from components.prepare_examples.fingerprint import fingerprint
 from components.prepare_examples.images import file_batches, folder_pipeline, folder_step
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import explain, prepare
 from components.prepare_examples.raw_data import progress
+from components.prepare_examples.raw_data.fingerprint import fingerprint
+from trainer import Json
 from trainer.errors import ConfigError
-from trainer.json_types import Json
 from trainer.workloads.encoding.image_files import decode_image
 
 SIZE = (6, 8)

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
-from trainer.json_types import Json
+from trainer import Json
 
 NUM_ROWS = 120
 WORDS = ("good", "bad", "Fine,", "GOOD!")

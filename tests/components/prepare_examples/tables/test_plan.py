@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from components.prepare_examples import publish
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images import idx_images
 from components.prepare_examples.images.beam_pipeline import merge_entries, write_manifest
 from components.prepare_examples.images.idx import open_idx
+from components.prepare_examples.output import publish
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.shards import Rows, limit_splits, plan_shards
 from trainer import paths

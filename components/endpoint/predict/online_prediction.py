@@ -1,0 +1,38 @@
+"""Online prediction: requests to an endpoint, with their latency."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from components.vertex.api import PREDICT_TIMEOUT_SECONDS, VertexApi
+from trainer import Json
+
+
+@dataclass(frozen=True)
+class PredictResponse:
+    """Response of an endpoint; `milliseconds` is from request to parsed JSON, with retries."""
+
+    predictions: list[Json]
+    milliseconds: float
+    model_version: str
+
+
+def request_predictions(api: VertexApi, endpoint: str, instances: Sequence[Any]) -> PredictResponse:
+    """Send instances to an endpoint (`projects/…/endpoints/ID`).
+
+    Raises:
+        VertexError: The endpoint refused the request, or stayed unavailable.
+    """
+    started = time.perf_counter()
+    body = api.post(
+        f"{endpoint}:predict",
+        {"instances": list(instances)},
+        timeout_seconds=PREDICT_TIMEOUT_SECONDS,
+    )
+    seconds = time.perf_counter() - started
+    return PredictResponse(
+        predictions=list(body.get("predictions", [])),
+        milliseconds=seconds * 1000,
+        model_version=str(body.get("modelVersionId", "")),
+    )

@@ -1,0 +1,77 @@
+"""Comparison of online with offline predictions."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from components.errors import StepError
+from components.text.value_text import shown_value
+
+TOLERANCE = 1e-5
+
+
+def check_parity(online: Sequence[Any], offline: Sequence[Any], labels: Sequence[Any]) -> float:
+    """Return the largest difference between a number online and offline.
+
+    Predictions are any JSON. Texts, whole numbers and the lengths of lists must be the same; other
+    numbers may differ by 1e-5, relative to the number where it is above 1. Further fields online,
+    such as the key of an instance, are ignored.
+
+    Args:
+        online: Predictions of the endpoint.
+        offline: The golden predictions, in the same order.
+        labels: True labels, for the message.
+
+    Raises:
+        StepError: The number of predictions or something in them differs; names the first, or the
+            number with the largest difference.
+    """
+    if len(online) != len(offline):
+        raise StepError(
+            f"the endpoint returned {len(online)} predictions for {len(offline)} instances"
+        )
+    worst, message = 0.0, ""
+    for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
+        place = f"instance {index} (true label {shown_value(labels[index])})"
+        for name, difference, numbers in differences(ours, golden, place=place):
+            if difference > worst:
+                worst = difference
+                message = (
+                    f"{place}: {name} is {numbers}; the difference {worst:.3g} exceeds "
+                    f"{TOLERANCE:g}"
+                )
+    if worst > TOLERANCE:
+        raise StepError(message)
+    return worst
+
+
+def differences(
+    online: Any, offline: Any, *, place: str, name: str = "the prediction"
+) -> Iterator[tuple[str, float, str]]:
+    """Yield the name, the relative difference and both values of each number; nan is infinite.
+
+    Raises:
+        StepError: Something else differs.
+    """
+    if isinstance(offline, dict) and isinstance(online, dict):
+        if missing := sorted(set(offline) - set(online)):
+            raise StepError(f"{place}: {missing[0]!r} is only in the prediction offline")
+        for field, value in offline.items():
+            yield from differences(online[field], value, place=place, name=field)
+    elif isinstance(offline, list) and isinstance(online, list):
+        if len(online) != len(offline):
+            raise StepError(
+                f"{place}: {name} has {len(online)} values online, {len(offline)} offline"
+            )
+        for index, (ours, golden) in enumerate(zip(online, offline, strict=True)):
+            yield from differences(ours, golden, place=place, name=f"{name}[{index}]")
+    elif isinstance(offline, float) and _is_number(online):
+        difference = abs(online - offline) / max(1.0, abs(offline))
+        shown = f"{online:.7g} online and {offline:.7g} offline"
+        yield name, math.inf if math.isnan(difference) else difference, shown
+    elif online != offline or isinstance(online, bool) != isinstance(offline, bool):
+        raise StepError(f"{place}: {name} is {online!r:.200} online, {offline!r:.200} offline")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

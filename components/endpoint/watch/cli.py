@@ -1,0 +1,81 @@
+"""Command line of watch_endpoint: a table of features with distance, limit and verdict."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from components.endpoint.watch.options import WatchOptions
+from components.endpoint.watch.step import ALERT, Watch, watch
+from components.errors import StepError
+from components.vertex.api import connect
+from components.vertex.errors import VertexError
+from trainer.errors import ConfigError
+
+FAILED, USAGE, CHANGED = 1, 2, 3
+WIDTH = 200
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Watch an endpoint; return the exit code: 0 nothing has changed, 3 a feature has."""
+    arguments = _parser().parse_args(argv)
+    try:
+        thresholds = dict(map(_threshold, arguments.threshold))
+        given = {} if arguments.last is None else {"last": arguments.last}
+        options = WatchOptions(thresholds=thresholds, **given)
+        api = connect(arguments.project, arguments.location)
+        found = watch(api, arguments.endpoint, options)
+    except ConfigError as error:
+        return _fail(error, USAGE)
+    except (StepError, VertexError, OSError) as error:
+        return _fail(error, FAILED)
+    if arguments.json:
+        print(found.to_json(), end="")
+    else:
+        _show(found)
+    return CHANGED if found.verdict == ALERT else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m components.endpoint.watch")
+    for name in ("project", "location", "endpoint"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--last", type=int)
+    parser.add_argument("--threshold", action="append", default=[], metavar="DISTANCE=VALUE")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+def _threshold(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ConfigError(
+            f"--threshold is {text!r}; write DISTANCE=VALUE, such as psi=0.2"
+        ) from None
+
+
+def _show(found: Watch) -> None:
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    if found.findings:
+        table = Table("FEATURE", "AGAINST", "DISTANCE", "LIMIT", "VERDICT", "CHANGE", box=None)
+        for one in found.findings:
+            distance = f"{one.distance} {one.value:.3f}"
+            row = (one.feature, one.against, distance, f"{one.limit:.3g}", one.verdict, one.words)
+            table.add_row(*map(Text, row))
+        console.print(table)
+    for note in found.notes:
+        print(f"note: {note}")
+    when = f"{found.num_instances:,} instances, {found.first} to {found.last}"
+    print(f"{found.endpoint}: {found.verdict} ({when})")
+    if found.verdict == ALERT:
+        print(found.words)
+
+
+def _fail(error: Exception, code: int) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return code

@@ -1,0 +1,142 @@
+"""Comparison of the statistics of two sets of instances: distances, limits and words."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from components.endpoint.watch.instances import PIXELS, PREDICTION
+from components.prepare_examples.statistics.drift import (
+    Drift,
+    distances,
+    drift_of,
+    shares_of,
+)
+from trainer import Json
+
+TRAINING, BEFORE = "training", "before"
+NUM_DRAWS = 1000
+SEED = 20261122
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The comparison of one feature.
+
+    Attributes:
+        feature: its name.
+        against: TRAINING or BEFORE, the requests before these.
+        distance: the one of its distances that is largest in relation to its limit.
+        value: that distance.
+        limit: the threshold, or what chance explains if that is more.
+        words: the value whose share changed most.
+    """
+
+    feature: str
+    against: str
+    distance: str
+    value: float
+    limit: float
+    words: str
+
+    @property
+    def is_ok(self) -> bool:
+        """True if the distance is within its limit."""
+        return self.value <= self.limit
+
+    @property
+    def verdict(self) -> str:
+        """The result in one word: ok, skew (from the training data) or drift (over time)."""
+        if self.is_ok:
+            return "ok"
+        return "skew" if self.against == TRAINING else "drift"
+
+    def to_json(self) -> Json:
+        """Return a plain dict."""
+        return {**asdict(self), "verdict": self.verdict}
+
+
+def compare(
+    before: Json, after: Json, *, against: str, thresholds: Mapping[str, float]
+) -> list[Finding]:
+    """Return a finding for each feature of two splits' statistics, the largest distance first.
+
+    A distance is beyond its limit if it exceeds the threshold and also what two samples of these
+    sizes from the same distribution differ by: few requests differ from many examples by chance.
+    Predictions are compared with each other only: the classes that a model predicts need not have
+    the shares of the true ones.
+    """
+    found = []
+    for name, feature in after["features"].items():
+        other = before["features"].get(name)
+        is_comparable = other is not None and other["type"] == feature["type"]
+        if is_comparable and not (name == PREDICTION and against == TRAINING):
+            found.append(_of_feature(name, other, feature, against, thresholds))
+    if PIXELS in before and PIXELS in after:
+        found += _of_pixels(before[PIXELS], after[PIXELS], against, thresholds[PIXELS])
+    return sorted(found, key=lambda one: (-one.value / one.limit, one.feature))
+
+
+def _of_feature(
+    name: str, before: Json, after: Json, against: str, thresholds: Mapping[str, float]
+) -> Finding:
+    shares = shares_of(before, after)
+    drift: Drift = drift_of(name, shares)
+    p, q = (np.array([share[at] for share in shares]) for at in (1, 2))
+    chance = distances_by_chance(p, q, sizes=(_size(before), _size(after)))
+    limits = {measure: max(thresholds[measure], chance[measure]) for measure in chance}
+    worst = max(limits, key=lambda measure: getattr(drift, measure) / limits[measure])
+    return Finding(
+        feature=name,
+        against=against,
+        distance=worst,
+        value=getattr(drift, worst),
+        limit=limits[worst],
+        words=drift.words.removeprefix(f"{name}: "),
+    )
+
+
+def distances_by_chance(
+    before: np.ndarray, after: np.ndarray, *, sizes: tuple[int, int]
+) -> dict[str, float]:
+    """Return the distances that 1 of 1,000 pairs of samples of one distribution exceeds.
+
+    The distribution is that of both samples together; `before` and `after` are shares of values.
+    """
+    num_before, num_after = sizes
+    pooled = (num_before * before + num_after * after) / (num_before + num_after)
+    pooled /= pooled.sum()
+    random = np.random.default_rng(SEED)
+    draws = [random.multinomial(size, pooled, NUM_DRAWS) / size for size in sizes]
+    return {name: float(found.max()) for name, found in distances(*draws).items()}
+
+
+def _size(feature: Json) -> int:
+    return max(int(feature["num_present"] + feature["num_missing"]), 1)
+
+
+def _of_pixels(before: Json, after: Json, against: str, limit: float) -> list[Finding]:
+    """Return a finding for each channel.
+
+    Its distance is the change of the mean, in standard deviations, or of the logarithm of the
+    standard deviation, whichever is larger.
+    """
+    found = []
+    for channel, (mean, std) in enumerate(zip(before["mean"], before["std"], strict=True)):
+        new_mean, new_std = after["mean"][channel], after["std"][channel]
+        scale = max(std, 1.0)
+        change = max(abs(new_mean - mean) / scale, abs(math.log(max(new_std, 1.0) / scale)))
+        words = f"mean {mean:.1f} → {new_mean:.1f}, deviation {std:.1f} → {new_std:.1f}"
+        name = "image" if len(before["mean"]) == 1 else f"image, channel {channel}"
+        found.append(
+            Finding(
+                feature=name,
+                against=against,
+                distance=PIXELS,
+                value=change,
+                limit=limit,
+                words=words,
+            )
+        )
+    return found

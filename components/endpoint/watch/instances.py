@@ -1,0 +1,105 @@
+"""Statistics of logged instances, by the code that describes the examples."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from components.errors import StepError
+from components.prepare_examples.declarations import table_fields
+from components.prepare_examples.statistics.images import ImageStatistics
+from components.prepare_examples.statistics.states import new_statistic
+from components.prepare_examples.tables.declared import column_of
+from components.prepare_examples.tables.table_schema import FLOAT, TEXT, TIME, WORDS, Column
+from trainer import Json
+from trainer.workloads import Table, Workload
+from trainer.workloads.declarations.labels import Multilabel, Regression
+from trainer.workloads.encoding.images import ImageWorkload
+
+PREDICTION, PIXELS = "prediction", "pixels"
+_ARROW = {FLOAT: pa.float64(), TEXT: pa.string(), WORDS: pa.string()}
+_GREY = 2  # dimensions of an image without channels
+
+
+def check_watchable(workload: Workload) -> None:
+    """Raise StepError for a workload whose requests have no statistics."""
+    if not isinstance(workload, Table | ImageWorkload):
+        raise StepError(
+            f"{workload.name} has neither a table nor images, so its requests cannot be compared"
+            " with its examples"
+        )
+
+
+def describe(
+    instances: Sequence[Any], predictions: Sequence[Any], workload: Workload
+) -> tuple[Json, int]:
+    """Return the statistics of instances, as those of a split, and the number of unreadable ones.
+
+    They have the features that a request may have, and the feature `prediction`. Moments in time
+    are left out: each is later than those before.
+    """
+    parsed, rows, kept = [], [], []
+    for instance, prediction in zip(instances, predictions, strict=True):
+        try:
+            features = workload.parse_instance(instance)
+        except (ValueError, OverflowError):
+            continue
+        parsed.append(features)
+        rows.append(instance)
+        kept.append(prediction)
+    made = _of_images if isinstance(workload, ImageWorkload) else _of_rows
+    split = made(parsed, rows, workload) if parsed else {"features": {}}
+    split["features"] |= _of_predictions(kept, workload)
+    return {"num_examples": len(parsed), **split}, len(instances) - len(parsed)
+
+
+def _of_rows(parsed: Sequence[Json], rows: Sequence[Json], workload: Any) -> Json:
+    stacked = {name: np.stack([features[name] for features in parsed]) for name in parsed[0]}
+    plain = [
+        workload.format_instance({name: values[at] for name, values in stacked.items()})
+        for at in range(len(parsed))
+    ]
+    used = {feature.name for feature in workload.used}
+    found: Json = {}
+    for feature in table_fields(workload)["features"]:
+        column = column_of(feature)
+        if feature.name not in used or column.kind == TIME:
+            continue
+        # A number as it was sent: format_instance rounds it to float32.
+        values = rows if column.kind == FLOAT else plain
+        array = pa.array([one.get(feature.name) for one in values], _type_of(column))
+        statistic = new_statistic(column.kind, is_list=column.is_list, num_listed=column.num_listed)
+        statistic.add(array)
+        found[feature.name] = statistic.summary()
+    return {"features": found}
+
+
+def _type_of(column: Column) -> Any:
+    kind = _ARROW.get(column.kind, pa.int64())
+    return pa.list_(kind) if column.is_list else kind
+
+
+def _of_images(parsed: Sequence[Json], rows: Sequence[Any], workload: Any) -> Json:
+    del rows
+    images = np.stack([features["image"] for features in parsed])
+    num_channels = 1 if len(workload.shape) == _GREY else workload.shape[2]
+    pixels = images.reshape(len(images), -1, num_channels).transpose(0, 2, 1)
+    statistics = ImageStatistics(num_channels)
+    statistics.add((np.ascontiguousarray(pixels), np.zeros(len(images), np.int64)))
+    return {"features": {}, PIXELS: statistics.summary()[PIXELS]}
+
+
+def _of_predictions(predictions: Sequence[Any], workload: Workload) -> Json:
+    """Return the statistics of the predicted classes or numbers; {} if a hook has changed them."""
+    if isinstance(workload.label, Multilabel):
+        return {}
+    is_number = isinstance(workload.label, Regression)
+    name, kind = ("value", FLOAT) if is_number else ("label", TEXT)
+    values = [one.get(name) if isinstance(one, dict) else None for one in predictions]
+    allowed = (int, float) if is_number else str
+    if not values or not all(isinstance(value, allowed) for value in values):
+        return {}
+    statistic = new_statistic(kind)
+    statistic.add(pa.array(values, _ARROW[kind]))
+    return {PREDICTION: statistic.summary()}

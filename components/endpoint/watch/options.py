@@ -1,0 +1,57 @@
+"""Settings of watch_endpoint, checked before any request is read."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from components.prepare_examples.statistics.drift import THRESHOLDS
+from components.text.json_object import parse_object
+from trainer.config.settings import check_settings, setting
+from trainer.errors import ConfigError, did_you_mean
+
+PIXELS = "pixels"
+LIMITS = {**THRESHOLDS, PIXELS: 0.25}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """All settings of watch_endpoint."""
+
+    last: int = setting(
+        "number of requests to compare with the training data and with as many before them",
+        default=1000,
+        at_least=1,
+    )
+    min_instances: int = setting(
+        "number of instances below which nothing is compared", default=100, at_least=1
+    )
+    thresholds: Mapping[str, float] = setting(
+        "distances above which a feature has changed, if chance does not explain them; pixels is"
+        " the change of an image's mean, or of the logarithm of the standard deviation, in standard"
+        " deviations. Those left out keep their defaults",
+        factory=lambda: LIMITS,
+        choices=tuple(LIMITS),
+        above=0,
+        metavar="DISTANCES",
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        object.__setattr__(self, "thresholds", {**LIMITS, **self.thresholds})
+
+    @classmethod
+    def from_json(cls, text: str) -> "WatchOptions":
+        """Return the options of a pipeline's step from its parameter, a JSON object.
+
+        Raises:
+            ConfigError: it is not a JSON object, a key is unknown, or a value is not allowed.
+        """
+        values: Mapping[str, Any] = parse_object(text or "{}", name="options")
+        allowed = [field.name for field in dataclasses.fields(cls)]
+        for key in values:
+            if key not in allowed:
+                raise ConfigError(
+                    f"options has no {key!r};{did_you_mean(key, allowed)} allowed are"
+                    f" {', '.join(allowed)}"
+                )
+        return cls(**values)

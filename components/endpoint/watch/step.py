@@ -1,0 +1,201 @@
+"""The step: compares an endpoint's logged requests with the training data and earlier requests."""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from components.endpoint.deployments import traffic_of, version_of
+from components.endpoint.ensure import find_endpoint
+from components.endpoint.request_log import LoggedRequest, is_logging, read_logged
+from components.endpoint.watch.comparison import BEFORE, TRAINING, Finding, compare
+from components.endpoint.watch.instances import check_watchable, describe
+from components.endpoint.watch.options import WatchOptions
+from components.errors import StepError
+from components.model_version.companions import STATISTICS_FILE, read_companion
+from components.model_version.saved_model import DESCRIPTION
+from components.vertex.api import VertexApi
+from trainer import Json
+from trainer.workloads import Workload
+from trainer.workloads.description import read_description
+
+logger = logging.getLogger(__name__)
+
+OK, ALERT, TOO_FEW = "ok", "alert", "too-few"
+VERDICT_LABEL = "trainyard_watch"  # of an endpoint: the result of its last watch, for the console
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """Result of a watch.
+
+    Attributes:
+        endpoint: display name.
+        version: resource name of the model version with most of the traffic.
+        verdict: OK, ALERT, or TOO_FEW if there are too few instances to compare.
+        num_instances: in the compared requests.
+        first, last: times of the first and the last of these requests, RFC 3339.
+        findings: of each feature, the largest distance first, skew before drift.
+        notes: what could not be compared.
+    """
+
+    endpoint: str
+    version: str
+    verdict: str
+    num_instances: int
+    first: str = ""
+    last: str = ""
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> list[Finding]:
+        """The findings beyond their limits."""
+        return [one for one in self.findings if not one.is_ok]
+
+    @property
+    def words(self) -> str:
+        """The result in words."""
+        if self.verdict == TOO_FEW:
+            return "; ".join(self.notes)
+        if self.verdict == OK:
+            return f"{self.num_instances:,} instances are like the training data and those before"
+        return "; ".join(
+            f"{one.verdict} of {one.feature}: {one.distance} {one.value:.3f} > {one.limit:.3g}"
+            f" ({one.words})"
+            for one in self.changed
+        )
+
+    def to_json(self) -> str:
+        """Return the content of the result's artifact."""
+        return (
+            json.dumps(
+                {
+                    "endpoint": self.endpoint,
+                    "version": self.version,
+                    "verdict": self.verdict,
+                    "words": self.words,
+                    "num_instances": self.num_instances,
+                    "first": self.first,
+                    "last": self.last,
+                    "findings": [one.to_json() for one in self.findings],
+                    "notes": list(self.notes),
+                },
+                indent=2,
+            )
+            + "\n"
+        )
+
+
+def watch(api: VertexApi, endpoint_name: str, options: WatchOptions | None = None) -> Watch:
+    """Compare the last requests of an endpoint with the training data and those before them.
+
+    Args:
+        api: Project and location.
+        endpoint_name: Display name.
+        options: Number of requests and thresholds.
+
+    Raises:
+        StepError: there is no such endpoint, it serves nothing or logs no requests, or its
+            requests have no statistics.
+    """
+    options = options or WatchOptions()
+    endpoint = find_endpoint(api, endpoint_name)
+    if endpoint is None:
+        raise StepError(f"there is no endpoint {endpoint_name!r}")
+    if not is_logging(endpoint):
+        raise StepError(f"{endpoint_name} logs no requests, so there is nothing to compare")
+    version = served_version(endpoint)
+    model = api.get(version)
+    logged = [one for one in read_logged(api, endpoint["name"], last=2 * options.last) if one.is_ok]
+    workload = read_workload(model.get("artifactUri", ""))
+    check_watchable(workload)
+    return _judged(
+        logged, model, workload, options, endpoint=endpoint["displayName"], version=version
+    )
+
+
+def _judged(
+    logged: Sequence[LoggedRequest],
+    model: Json,
+    workload: Workload,
+    options: WatchOptions,
+    *,
+    endpoint: str,
+    version: str,
+) -> Watch:
+    """Return the result for logged requests, newest first."""
+    window, before = logged[: options.last], logged[options.last :]
+    now, num_unreadable = _statistics(window, workload)
+    size = now["num_examples"]
+    notes = [f"{num_unreadable:,} instances are unreadable"] if num_unreadable else []
+    facts = {
+        "endpoint": endpoint,
+        "version": version,
+        "num_instances": size,
+        "first": window[-1].time if window else "",
+        "last": window[0].time if window else "",
+    }
+    if size < options.min_instances:
+        few = f"{size:,} instances are logged, of at least {options.min_instances:,} to compare"
+        return Watch(verdict=TOO_FEW, notes=(few, *notes), **facts)
+    found: list[Finding] = []
+    content = read_companion(model.get("artifactUri", ""), STATISTICS_FILE)
+    if content is None:
+        notes.append(f"{version} has no {STATISTICS_FILE} of its training data")
+    else:
+        train = json.loads(content)["splits"]["train"]
+        found += compare(train, now, against=TRAINING, thresholds=options.thresholds)
+    earlier, _ = _statistics(before, workload)
+    if earlier["num_examples"] >= options.min_instances:
+        found += compare(earlier, now, against=BEFORE, thresholds=options.thresholds)
+    else:
+        notes.append("too few earlier instances to compare with")
+    verdict = OK if all(one.is_ok for one in found) else ALERT
+    return Watch(verdict=verdict, findings=tuple(found), notes=tuple(notes), **facts)
+
+
+def served_version(endpoint: Json) -> str:
+    """Return the resource name of the version with most of an endpoint's traffic.
+
+    Raises:
+        StepError: no model is deployed.
+    """
+    deployed, split = endpoint.get("deployedModels", []), traffic_of(endpoint)
+    if not deployed:
+        raise StepError(f"no model is deployed to {endpoint['displayName']}")
+    busiest = max(deployed, key=lambda one: split.get(one["id"], 0))
+    return version_of(busiest).name
+
+
+def read_workload(model_uri: str) -> Workload:
+    """Return the workload of a model from the description beside it.
+
+    Raises:
+        StepError: another program has exported the model.
+    """
+    content = read_companion(model_uri, DESCRIPTION)
+    if content is None:
+        raise StepError(
+            f"the model in {model_uri or 'no folder'} has no {DESCRIPTION}: it was exported by"
+            " another program, and the types of its requests are unknown"
+        )
+    return read_description(json.loads(content))
+
+
+def record(api: VertexApi, result: Watch) -> None:
+    """Label the endpoint with the result, which lists and the console show."""
+    endpoint = find_endpoint(api, result.endpoint)
+    if endpoint is None:
+        return
+    names = {one.verdict for one in result.changed}
+    text = "-and-".join(sorted(names)) if names else result.verdict
+    labels = {**endpoint.get("labels", {}), VERDICT_LABEL: text}
+    api.patch(f"{endpoint['name']}?updateMask=labels", {"labels": labels})
+
+
+def _statistics(logged: Sequence[LoggedRequest], workload: Workload) -> tuple[Json, int]:
+    whole = [one for one in logged if len(one.instances) == len(one.predictions)]
+    instances = [instance for one in whole for instance in one.instances]
+    predictions = [prediction for one in whole for prediction in one.predictions]
+    return describe(instances, predictions, workload)

@@ -1,0 +1,1 @@
+"""Output of `prepare_examples`: the folder, its manifest, and quarantined rows."""

@@ -1,0 +1,91 @@
+"""Quarantined rows: the reason for each, their numbers by column, and the limit on their share."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from components.prepare_examples.errors import DataError
+from trainer import Json
+
+NUM_COLUMNS, NUM_ROWS = 3, 3  # shown in an error
+
+
+@dataclass
+class BadRows:
+    """The rows of a block to quarantine, each with the column and reason found first."""
+
+    reasons: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def add(self, rows: NDArray[np.int64], column: str, describe: Callable[[int], str]) -> None:
+        """Add rows with a bad value in a column."""
+        for row in rows.tolist():
+            self.reasons.setdefault(row, (column, describe(row)))
+
+
+def manifest_entry(result: Json) -> Json:
+    """Return the manifest's entry: the number of rows by column, and the side files."""
+    return {"by_column": result["tally"]["quarantined"], "files": result["quarantine"]}
+
+
+def by_column(counts: Mapping[str, int]) -> str:
+    """Return the number of rows of each column as a text, the largest first."""
+    return ", ".join(f"{_shown(name)} {count:,}" for name, count in _ranked(counts))
+
+
+def check_share(result: Json, folder: Path, *, max_share: float, what: str = "rows") -> None:
+    """Check that at most a share of all rows is quarantined.
+
+    Args:
+        result: the merged result of all parts.
+        folder: the folder of their side files.
+        max_share: 0 allows no row, 1 all.
+        what: the name of rows.
+
+    Raises:
+        DataError: names the worst columns with reasons, values and rows.
+    """
+    tally = result["tally"]
+    num_bad = sum(tally["quarantined"].values())
+    if num_bad <= max_share * tally["read"]:
+        return
+    worst = _ranked(tally["quarantined"])[:NUM_COLUMNS]
+    seen = _first_rows([folder / entry["file"] for entry in result["quarantine"]], dict(worst))
+    columns = "; ".join(f"{_shown(name)} {count:,} ({seen[name]})" for name, count in worst)
+    raise DataError(
+        f"{num_bad:,} of {tally['read']:,} {what} ({num_bad / tally['read']:.1%}) are bad, and "
+        f"max_quarantine is {max_share:.1%}: {columns}; correct the files, or raise "
+        f"max_quarantine to continue without these {what}"
+    )
+
+
+def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _shown(column: str) -> str:
+    return column or "number of fields"
+
+
+def _first_rows(files: list[Path], counts: dict[str, int]) -> dict[str, str]:
+    """Return the first rows of each column as a text: file, row and reason, with the value."""
+    found: dict[str, list[str]] = {name: [] for name in counts}
+    named: dict[str, str] = {}
+    num_left = sum(min(count, NUM_ROWS) for count in counts.values())
+    for file in files:
+        with file.open(encoding="utf-8") as lines:
+            for line in lines:
+                entry = json.loads(line)
+                rows = found.get(entry["column"])
+                if rows is not None and len(rows) < NUM_ROWS:
+                    path = "" if named.get(entry["column"]) == entry["file"] else entry["file"]
+                    named[entry["column"]] = entry["file"]
+                    place = f"row {entry['row']}:" if "row" in entry else ""
+                    rows.append(" ".join(filter(None, [path, place, entry["reason"]])))
+                    num_left -= 1
+                if not num_left:
+                    break
+    return {name: "; ".join(rows) for name, rows in found.items()}

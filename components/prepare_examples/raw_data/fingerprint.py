@@ -1,0 +1,158 @@
+"""Fingerprints of raw data, used as cache keys of prepared examples."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from glob import escape, glob
+from pathlib import Path
+from typing import Any
+
+from components.prepare_examples.declarations import declared, is_table
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.output.publish import local_path
+from components.prepare_examples.raw_data.bigquery import table_modified
+from components.prepare_examples.raw_data.buckets import find_objects
+from components.prepare_examples.raw_data.digests import cached_digests
+from components.prepare_examples.raw_data.fetch import fetch
+from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.raw_data.folders import data_folder
+from components.prepare_examples.raw_data.sources import source_of
+from components.prepare_examples.statistics.drift import statistics_file
+from trainer import paths
+
+logger = logging.getLogger(__name__)
+
+Facts = list[Any]
+MAX_LISTED = 1000  # files by name; of more, only the fingerprint is compared
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputData:
+    """Raw data of a run.
+
+    Attributes:
+        fingerprint: a text that changes when any input of `prepare` changes.
+        files: name, size, and digest or generation of each raw file; of BigQuery, the table with
+            the time of its last change.
+    """
+
+    fingerprint: str
+    files: Facts
+
+    @property
+    def listed(self) -> Facts | None:
+        """The files, None if they are too many to be listed."""
+        return self.files if len(self.files) <= MAX_LISTED else None
+
+    def to_json(self, options: PrepareOptions) -> str:
+        """Return the content of `input.json`, with the options' days of rows."""
+        content = {
+            "fingerprint": self.fingerprint,
+            "num_files": len(self.files),
+            "files": self.listed,
+            "dates": list(options.dates),
+        }
+        return json.dumps(content, indent=1) + "\n"
+
+
+def fingerprint(
+    workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
+) -> str:
+    """Return the fingerprint of `read_input`."""
+    return read_input(workload, data_dir=data_dir, options=options).fingerprint
+
+
+def read_input(
+    workload: str, *, data_dir: str | Path = "", options: PrepareOptions | None = None
+) -> InputData:
+    """Return the raw data of a run, whose fingerprint changes when any input of `prepare` changes.
+
+    It covers names, sizes and SHA-256 of local files, generations of objects in a bucket, the time
+    of the last change of BigQuery's table, and the pinned SHA-256 of a workload's own files (files
+    with other checksums are never used).
+
+    Raises:
+        DataError: a pattern matches nothing, or a file is missing; names it.
+        OSError: Cloud Storage or BigQuery cannot be reached, or refuses.
+    """
+    options = options or PrepareOptions()
+    folder = local_path(data_folder(workload, data_dir))
+    facts = {
+        "raw": _raw_facts(workload, folder, options),
+        "schema": _file_facts([escape(options.schema)], folder) if options.schema else [],
+        "baseline": _file_facts([escape(_baseline(options))], folder) if options.baseline else [],
+    }
+    digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    logger.info("input %s: %d files or tables", digest, sum(map(len, facts.values())))
+    return InputData(fingerprint=f"sha256:{digest}", files=facts["raw"])
+
+
+def check_unchanged(
+    before: str, workload: str, *, data_dir: str | Path, options: PrepareOptions
+) -> InputData:
+    """Check that the input has not changed since the step's cache key was computed; return it.
+
+    Raises:
+        DataError: it has, so the examples would be cached under the wrong key.
+    """
+    found = read_input(workload, data_dir=data_dir, options=options)
+    if before and before != found.fingerprint:
+        raise DataError(
+            "the input changed while the examples were prepared; run again when no program "
+            "writes to it"
+        )
+    return found
+
+
+def _raw_facts(workload: str, folder: Path, options: PrepareOptions) -> Facts:
+    if options.source == "bigquery" and is_table(workload):
+        return [table_modified(declared(workload), options.project)]
+    if options.files:
+        return _file_facts(options.files, folder)
+    source = source_of(workload)
+    if options.trust_files:
+        fetched = fetch(
+            workload, folder, trust_files=True
+        )  # unpacks archives, and checks that all files exist
+        return _file_facts([escape(str(path)) for path in fetched.values()], folder)
+    return [[file.name, file.sha256] for file in source.files]
+
+
+def _file_facts(patterns: Sequence[str], folder: Path) -> Facts:
+    """Return name, size, and digest or generation of each file that the patterns match."""
+    local = [str(local_path(pattern)) for pattern in patterns]  # fails for an unmounted bucket
+    if not any(map(paths.is_in_bucket, patterns)):
+        files = _all_files(local)
+        digests = cached_digests(files, folder=folder)
+        return [[str(path), *digests[path]] for path in files]
+    facts: Facts = []
+    for pattern in patterns:
+        if not paths.is_in_bucket(pattern):
+            facts += _file_facts([pattern], folder)
+            continue
+        found = find_objects(pattern)
+        if not found:
+            raise DataError(f"{pattern} matches no file")
+        facts += [list(item) for item in found]
+    return sorted(facts)
+
+
+def _all_files(patterns: Sequence[str]) -> list[Path]:
+    """Return the files that the patterns match, and those in the folders that they match."""
+    found: list[Path] = []
+    for pattern in patterns:
+        folders = [Path(path) for path in sorted(glob(pattern)) if Path(path).is_dir()]
+        for folder in folders:
+            found += [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        if not folders:
+            found += map(Path, find_files([pattern]))
+    return sorted(set(found))
+
+
+def _baseline(options: PrepareOptions) -> str:
+    if paths.is_in_bucket(options.baseline):
+        return str(statistics_file(local_path(options.baseline)))
+    return str(statistics_file(options.baseline))

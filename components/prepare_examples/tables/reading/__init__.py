@@ -1,0 +1,1 @@
+"""Reading of tables: CSV, Parquet, and the parts of files that workers read."""

@@ -1,0 +1,135 @@
+"""Conversion of Parquet columns, of any type, to the types that CSV files are parsed to."""
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.output.quarantine import BadRows
+from components.prepare_examples.tables.rows import Block, parse_column
+from components.prepare_examples.tables.table_schema import MULTILABEL, PART, TIME, TableSchema
+from components.prepare_examples.tables.values.times import wall_times
+
+UUID_BYTES = 16
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"  # in every file that Spark writes
+ALLOWED = {
+    "number": "numbers, decimals or texts of numbers",
+    "text": "texts or numbers",
+    "time": "timestamps, dates, Unix seconds or texts",
+    "list": "lists, or texts with the values of a list",
+}
+
+
+def from_columns(
+    batch: pa.RecordBatch, columns: Sequence[str], schema: TableSchema, *, path: str
+) -> Block:
+    """Return a block from typed columns; timestamps are converted to wall time.
+
+    Raises:
+        DataError: a column has a type that cannot be converted; names it.
+    """
+    bad, zones = BadRows(), Counter[tuple[str, str]]()
+    wanted = schema.numbers | schema.texts
+    raw = {n: c for n, c in zip(columns, batch.columns, strict=True) if n in wanted}
+    plain = {name: _plain(column) for name, column in raw.items()}
+    arrays = {}
+    for name, column in plain.items():
+        known = schema.by_name.get(name)
+        kind = known.kind if known else ""
+        if kind == TIME and (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+            assert known is not None
+            arrays[name] = wall_times(column, known)
+            if getattr(column.type, "tz", None):
+                zones[name, column.type.tz] += len(column) - column.null_count
+        elif kind != PART or _is_plain(column.type):  # parts are computed again
+            arrays[name] = _converted(column, name, bad, schema, path=path)
+    numbers = np.arange(batch.num_rows)
+    return Block(pa.table(arrays), pa.table(plain), bad, numbers, [], zones=zones)
+
+
+def with_spark_zone(batch: pa.RecordBatch, file: parquet.ParquetFile) -> pa.RecordBatch:
+    """Return the batch with UTC as the zone of Spark's INT96 timestamps.
+
+    INT96 has no zone. Spark, up to 3.5 by default, writes instants in it; Impala and pandas write
+    wall time.
+    """
+    if SPARK_SCHEMA not in (file.metadata.metadata or {}):
+        return batch
+    leaves = [file.schema.column(index) for index in range(len(file.schema.names))]
+    for name in {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}:
+        if (place := batch.schema.get_field_index(name)) >= 0:
+            column = batch.column(place)
+            column = column.view(pa.timestamp(column.type.unit, "UTC"))
+            batch = batch.set_column(place, name, column)
+    return batch
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Return a column decoded from a dictionary, an extension type or UUID bytes."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_fixed_size_binary(column.type) and column.type.byte_width == UUID_BYTES:
+        texts = [value and str(uuid.UUID(bytes=value)) for value in column.to_pylist()]
+        column = pa.array(texts, pa.string())
+    return column
+
+
+def _converted(
+    column: pa.Array, name: str, bad: BadRows, schema: TableSchema, *, path: str
+) -> pa.Array:
+    known = schema.by_name.get(name)
+    is_list = known.is_list if known else schema.label.kind == MULTILABEL
+    if is_list and _is_list(column.type):
+        return column.cast(pa.list_(column.type.value_type))
+    if pa.types.is_boolean(column.type) and name in schema.texts:
+        column = column.cast(pa.string())
+    if _is_text(column.type):
+        content = column.cast(pa.binary())
+        is_missing = pc.is_in(content, pa.array(["", *schema.missing]).cast(pa.binary()))
+        content = pc.if_else(is_missing, pa.scalar(None, pa.binary()), content)
+        return parse_column(content, name, bad, schema)
+    if _is_plain(column.type) and not is_list:
+        is_text = name in schema.texts and not (known and known.kind == TIME)
+        return column.cast(pa.string()) if is_text else _numbers(column)
+    kind = "number" if name in schema.numbers else "text"
+    if known and known.kind == TIME:
+        kind = "time"
+    raise DataError(
+        f"{path}: the column {name!r} has the type {column.type}; allowed are"
+        f" {ALLOWED['list' if is_list else kind]}"
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = ("is_list", "is_large_list", "is_fixed_size_list")
+    return any(getattr(pa.types, test)(kind) for test in tests)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
+    return any(getattr(pa.types, f"is_{test}")(kind) for test in (*tests, "fixed_size_binary"))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    tests = ("is_integer", "is_floating", "is_decimal", "is_null")
+    return _is_text(kind) or any(getattr(pa.types, test)(kind) for test in tests)
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    """Return a column as float64; NaN is missing, as pandas and fastparquet write it.
+
+    Narrow floats and decimals are converted through their shortest text, as in a CSV file, so 7.85
+    becomes the double nearest to 7.85. Arrow's own cast of a decimal gives 7.8500000000000005.
+    """
+    is_exact = pa.types.is_integer(column.type) or pa.types.is_float64(column.type)
+    if not is_exact and not pa.types.is_null(column.type):
+        column = column.cast(pa.string())
+    numbers = column.cast(pa.float64(), safe=False)
+    return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)

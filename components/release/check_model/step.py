@@ -1,0 +1,177 @@
+"""The step: serves the model, sends requests of every kind and compares the predictions."""
+
+import json
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import requests
+
+from components.endpoint.predict.parity import check_parity
+from components.errors import StepError
+from components.model_version.saved_model import DESCRIPTION
+from components.release.check_model.example import as_example
+from components.release.check_model.load import NUM_CLIENTS, check_latency
+from components.release.check_model.server import local_session, serving
+from components.text.json_object import parse_object
+from trainer import Json
+from trainer.workloads.base import Workload
+from trainer.workloads.description import read_description
+
+if TYPE_CHECKING:
+    from kfp.dsl import Metrics
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_SECONDS = 60.0
+KEY = "key"
+UNKNOWN_FIELD = "no_such_field"
+MAX_BAD_FIELDS = 20
+LARGE_BATCH = 128
+MAX_BODY_BYTES = 1_400_000  # Vertex AI's limit for a request is 1,500,000
+
+
+def check_served_model(model_dir: str, *, golden_path: str, gate: str, metrics: "Metrics") -> int:
+    """Serve a model on this machine, compare its predictions with the golden ones, and measure it.
+
+    Args:
+        model_dir: The SavedModel.
+        golden_path: JSON file that `evaluate` wrote: instances, offline predictions, true labels.
+        gate: JSON object; its `max_latency_ms` is the limit of the 99th percentile of the latency
+            with `latency_clients` clients.
+        metrics: Receives the latencies, as metadata and as a JSON file.
+
+    Returns:
+        The number of predictions that were compared.
+
+    Raises:
+        StepError: The server does not start, refuses a request or accepts a bad one, a prediction
+            differs, or it is too slow; names the kind of request.
+    """
+    golden = json.loads(Path(golden_path).read_text())
+    limits = parse_object(gate or "{}", name="gate")
+    with serving(model_dir) as url:
+        workload = read_description(json.loads(Path(model_dir, DESCRIPTION).read_text()))
+        batches = golden_batches(workload, golden)
+        for form, batch in batches.items():
+            _check_form(url, form, batch)
+        _check_bad_instances(url, batches["object"]["instances"][0])
+        load = check_latency(
+            url,
+            batches["object"]["instances"],
+            clients=limits.get("latency_clients") or NUM_CLIENTS,
+            max_latency_ms=limits.get("max_latency_ms"),
+        )
+    num_compared = sum(len(batch["instances"]) for batch in batches.values())
+    logger.info(
+        "the server repeats %d offline predictions (%s); with %d clients the latency is %.1f ms "
+        "(median), %.1f ms (99th percentile)",
+        num_compared,
+        ", ".join(batches),
+        load.clients,
+        load.p50_ms,
+        load.p99_ms,
+    )
+    values = load.values()
+    for name, value in values.items():
+        metrics.log_metric(name, value)
+    Path(metrics.path).parent.mkdir(parents=True, exist_ok=True)
+    Path(metrics.path).write_text(json.dumps(values, indent=2))  # without a file, no cache hit
+    return num_compared
+
+
+def golden_batches(workload: Workload, golden: Json) -> dict[str, Json]:
+    """Return golden batches to send: in each form, one instance alone, and 128 or what fits."""
+    batches = {
+        form: {**golden, "instances": instances}
+        for form, instances in wire_requests(workload, golden["instances"]).items()
+    }
+    shortest = min(batches.values(), key=lambda batch: len(json.dumps(batch["instances"])))
+    num_bytes = len(json.dumps(shortest["instances"])) / len(shortest["instances"])
+    size = max(1, min(LARGE_BATCH, int(MAX_BODY_BYTES / num_bytes)))
+    return {
+        **batches,
+        "1 instance": _of_size(shortest, 1),
+        f"{size} instances": _of_size(shortest, size),
+    }
+
+
+def wire_requests(workload: Workload, instances: list[Any]) -> dict[str, list[Any]]:
+    """Return the instances in each form that a request may have, by the name of the form."""
+    rows = [workload.parse_instance(instance) for instance in instances]
+    forms = [workload.wire_forms({name: value[()] for name, value in row.items()}) for row in rows]
+    found = {name: [form[name] for form in forms] for name in forms[0]}
+    found["example"] = [as_example(row) for row in rows]
+    first = next(iter(found.values()))
+    if all(isinstance(instance, dict) for instance in first):
+        found["keyed"] = [{**instance, KEY: index} for index, instance in enumerate(first)]
+    return found
+
+
+def bad_instances(instance: Json) -> dict[str, Json]:
+    """Return an instance with an unknown field, and some with one invalid value; by the field.
+
+    No kind of feature accepts the value.
+    """
+    fields = list(instance)[:MAX_BAD_FIELDS]
+    invalid = {field: {**instance, field: {"": 0}} for field in fields}
+    return {UNKNOWN_FIELD: {**instance, UNKNOWN_FIELD: 1}, **invalid}
+
+
+def _of_size(batch: Json, size: int) -> Json:
+    """Return a batch with its examples repeated to a size."""
+    return {
+        name: [values[index % len(values)] for index in range(size)]
+        for name, values in batch.items()
+    }
+
+
+def _check_form(url: str, form: str, batch: Mapping[str, Any]) -> None:
+    response = _send(url, batch["instances"])
+    if not response.ok:
+        raise StepError(
+            f"the prediction server refused instances in the form {form!r}: "
+            f"{response.status_code}: {response.text[:500]}"
+        )
+    predictions = response.json()["predictions"]
+    try:
+        check_parity(predictions, batch["predictions"], batch["labels"])
+    except StepError as error:
+        raise StepError(f"instances in the form {form!r}: {error}") from error
+    if form == "keyed":
+        _check_keys([prediction.get(KEY) for prediction in predictions])
+
+
+def _check_keys(keys: list[Any]) -> None:
+    if keys != list(range(len(keys))):
+        raise StepError(f"instances had the keys 0 to {len(keys) - 1}, predictions have {keys}")
+
+
+def _check_bad_instances(url: str, instance: Any) -> None:
+    """Check that the server names the position and the field of a bad instance."""
+    if not isinstance(instance, dict):
+        return
+    for field, bad in bad_instances(instance).items():
+        response = _send(url, [instance, bad])
+        text = _error_text(response)
+        names_it = "instance 1" in text and field in text
+        if response.status_code != HTTPStatus.BAD_REQUEST or not names_it:
+            raise StepError(
+                f"instance 1 has a bad field {field!r}; the prediction server must return 400 and "
+                f"name both, but returned {response.status_code}: {text[:500]}"
+            )
+
+
+def _error_text(response: requests.Response) -> str:
+    """Return the message of an error, whose JSON may have escaped letters."""
+    try:
+        return str(response.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return response.text
+
+
+def _send(url: str, instances: list[Any]) -> requests.Response:
+    with local_session() as session:
+        return session.post(url, json={"instances": instances}, timeout=REQUEST_TIMEOUT_SECONDS)

@@ -1,0 +1,58 @@
+"""`python -m pipelines.projects.starter FOLDER`: write the folder of a workload from its data."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from components.errors import StepError
+from pipelines.exit_codes import OK, USAGE
+from pipelines.projects.starter.arguments import add_arguments, check_arguments
+from pipelines.projects.starter.folder import Start, check_new, write_folder
+from pipelines.projects.starter.images import start_images
+from pipelines.projects.starter.keras_script import read_script
+from pipelines.projects.starter.records import start_records
+from pipelines.projects.starter.tables import start_table
+from trainer.runtime import tensorflow_logs
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write a folder and say what is in it; return the exit code."""
+    parser = argparse.ArgumentParser(prog="trainyard new")
+    add_arguments(parser)
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        check_arguments(arguments)
+        check_new(arguments.folder)
+        start = _start(arguments)
+        names = write_folder(arguments.folder, start)
+    except (StepError, OSError, ValueError) as error:
+        sys.stderr.write(f"trainyard: {error}\n")
+        return USAGE
+    folder = str(arguments.folder).rstrip("/")
+    lines = [
+        f"wrote {folder}: {', '.join(names)}",
+        *(f"note: {note}" for note in start.notes),
+        f"try it: trainyard check {folder}",
+        f"run it: trainyard run {folder}",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return OK
+
+
+def _start(arguments: argparse.Namespace) -> Start:
+    script = read_script(arguments.keras) if arguments.keras else None
+    label, kind = arguments.label, arguments.kind
+    if arguments.images:
+        return start_images(arguments.images, script=script)
+    if arguments.records:
+        logging.getLogger(__name__).info("reading records with TensorFlow …")
+        tensorflow_logs.import_tensorflow()
+        return start_records(arguments.records, label, kind=kind, script=script)
+    how = {"kind": kind, "positive": arguments.positive}
+    return start_table(arguments.table, label, **how, script=script)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

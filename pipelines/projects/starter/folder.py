@@ -1,0 +1,164 @@
+"""The files of a new folder besides workload.py, and writing them."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from components.prepare_examples.errors import DataError
+from trainer import Json
+
+STEPS = 2_000  # about as many steps of training
+EPOCHS = (3, 60)
+BATCHES = ((2_000, 32), (20_000, 64), (200_000, 128))  # rows below which a batch has this size
+LARGE_BATCH = 512
+FEW_ROWS = 300
+RUN = """\
+# Settings of `trainyard run {folder}`. Each can also be given as --set GROUP.NAME=VALUE; the error
+# for an unknown name lists them all.
+prepare:
+  files: [{files}]
+{prepare}\
+train:
+  epochs: {epochs}
+  batch_size: {batch_size}
+# A model is deployed only if its metrics on the test split pass these thresholds.
+# {remark}.
+# thresholds: {thresholds}
+# Replicas of the training; without it one process on one machine.
+# cluster: {{strategy: parameter_server, workers: 2, parameter_servers: 1}}
+"""
+SCHEDULE = """\
+# A run every night, after `trainyard schedule apply {folder}/schedules`.
+workload: ..
+cron: "0 3 * * *"
+time_zone: UTC
+paused: true   # until `trainyard schedule resume {name}-nightly`
+"""
+TEST = '''\
+"""Run it with `python -m pytest {folder}`; `trainyard check {folder}` tries the training, too."""
+
+import json
+from pathlib import Path
+
+from trainer.workloads import load_workload
+
+FOLDER = Path(__file__).parents[1]
+
+
+def test_requests_are_understood():
+    workload = load_workload(str(FOLDER))
+    for instance in json.loads((FOLDER / "instances.json").read_text()):
+        assert workload.parse_instance(instance)
+'''
+LOADING_TEST = '''\
+"""Run it with `python -m pytest {folder}`; `trainyard check {folder}` tries the training, too."""
+
+from pathlib import Path
+
+from trainer.workloads import load_workload
+
+FOLDER = Path(__file__).parents[1]
+
+
+def test_the_workload_is_loaded():
+    assert load_workload(str(FOLDER)).models()
+'''
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Content of a new folder.
+
+    Attributes:
+        workload: the content of workload.py.
+        data: the files, as given.
+        num_examples: in all files, about.
+        thresholds: that would make sense, as YAML, and a remark about them.
+        instances: of a prediction request.
+        prepare: settings of preparing besides the files.
+        notes: what the user should know, a line each.
+        code: further files by name.
+    """
+
+    workload: str
+    data: tuple[str, ...]
+    num_examples: int
+    thresholds: str
+    remark: str
+    instances: list[Json] = field(default_factory=list)
+    prepare: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    code: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_new(folder: Path) -> None:
+    """Raise DataError if a folder has something in it, or cannot be made."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise DataError(
+            f"{folder} exists and is not empty; nothing is overwritten: give a new name"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; give the name of a new folder")
+
+
+def write_folder(folder: Path, start: Start) -> list[str]:
+    """Write the files of a new folder; return their names."""
+    check_new(folder)
+    name = folder.resolve().name
+    shown = os.path.relpath(folder)
+    files = {
+        "workload.py": start.workload,
+        "run.yaml": _run_file(folder, shown, start),
+        f"schedules/{name}-nightly.yaml": SCHEDULE.format(folder=shown, name=name),
+        **start.code,
+    }
+    test = TEST if start.instances else LOADING_TEST
+    # pytest wants another name in each folder that it runs at once.
+    files[f"tests/test_{re.sub(r'[^A-Za-z0-9_]', '_', name)}.py"] = test.format(folder=shown)
+    if start.instances:
+        files["instances.json"] = _instances(start.instances)
+    for path, text in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    return sorted(files)
+
+
+def _instances(instances: list[Json]) -> str:
+    lines = ",\n  ".join(json.dumps(one, ensure_ascii=False) for one in instances)
+    return f"[\n  {lines}\n]\n"
+
+
+def _run_file(folder: Path, shown: str, start: Start) -> str:
+    size = next((size for most, size in BATCHES if start.num_examples < most), LARGE_BATCH)
+    epochs = min(max(round(STEPS * size / max(start.num_examples, 1)), EPOCHS[0]), EPOCHS[1])
+    prepare = dict(start.prepare)
+    if start.num_examples < FEW_ROWS:
+        prepare.setdefault("ratios", {"train": 0.6, "eval": 0.2, "test": 0.2})
+    text = yaml.safe_dump(prepare, default_flow_style=None, sort_keys=False) if prepare else ""
+    return RUN.format(
+        folder=shown,
+        files=", ".join(_flow(_from(folder, one)) for one in start.data),
+        prepare="".join(f"  {line}\n" for line in text.splitlines()),
+        epochs=epochs,
+        batch_size=size,
+        thresholds=start.thresholds,
+        remark=start.remark[:1].upper() + start.remark[1:],
+    )
+
+
+def _flow(path: str) -> str:
+    """Return a path as an item of a YAML list on one line."""
+    return yaml.safe_dump([path], default_flow_style=True, width=10_000).strip()[1:-1]
+
+
+def _from(folder: Path, data: str) -> str:
+    """Return a path from the folder if it is near, as both may be moved; else an absolute one."""
+    target, base = Path(os.path.abspath(data)), Path(os.path.abspath(folder))
+    relative = os.path.relpath(target, base)
+    return relative if not relative.startswith("../../") else str(target)

@@ -1,0 +1,218 @@
+"""Guesses of features from the columns of a table, each with what was seen."""
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.output.quarantine import BadRows
+from components.prepare_examples.tables.columns import INDEX_NAMES, normal_form
+from components.prepare_examples.tables.table_schema import TIME, Column
+from components.prepare_examples.tables.values.times import parse_times
+from pipelines.projects.starter.columns import LIST_SEPARATOR, Texts
+
+FEATURE, KEY, GROUP, IGNORED = "feature", "key", "group", "ignored"
+FORMATS = (
+    *("", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y"),
+    *("%b %d, %Y", "%B %d, %Y", "%Y%m%d", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
+    *("%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%m/%d/%y"),
+)
+MAX_TRIED = 2_000  # values whose format of a time is tried
+MAX_VOCABULARY = 1_000
+MOST_CODES = 50  # distinct values that are categories, however few rows there are
+FEW_SHARE = 0.005  # of rows with a value: too few to learn from
+LARGE_SHARE = 0.9  # of distinct values: an identifier
+SKEW = 20  # times the median
+ID_NAME = re.compile(r"(^|_)(id|uuid|guid|key|rowid|row_id|index|nr|no)$")
+TIME_NAME = re.compile(r"(^|_)(date|time|timestamp|at|on|day|ts|created|updated)($|_)")
+CODE_NAME = re.compile(
+    r"(^|_)(zip|zipcode|postcode|code|type|kind|class|category|cat|area|region)$"
+)
+SECONDS = (300_000_000, 4_000_000_000)  # 1979 to 2096, as Unix seconds
+DAYS = (19_000_101, 22_000_101)  # as %Y%m%d
+DECIMAL_COMMA = r"^[+-]?\d+,\d+$"
+DECIMAL_COMMAS = "numbers with a decimal comma: write them with a point"
+WORDS = 3  # mean number of words from which a column is a text
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Guess of the role of a column.
+
+    Attributes:
+        column: its texts.
+        role: FEATURE, KEY, GROUP or IGNORED.
+        kind: of a feature, such as `Number`; else "".
+        arguments: of the declaration, after the name.
+        seen: what was seen, in words.
+    """
+
+    column: Texts
+    role: str
+    kind: str = ""
+    arguments: str = ""
+    seen: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name in the declaration, which is also that of an input of the model."""
+        return valid_name(self.column.name)
+
+    @property
+    def declaration(self) -> str:
+        """The feature's declaration."""
+        more = f", {self.arguments}" if self.arguments else ""
+        return f"{self.kind}({quoted(self.name)}{more})"
+
+
+def valid_name(name: str) -> str:
+    """Return a column's name, or one made of letters, digits and underscores, without accents."""
+    if re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) and name != "key":
+        return name
+    plain = "".join(
+        one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one)
+    )
+    made = re.sub(r"\W+", "_", plain.casefold(), flags=re.ASCII).strip("_") or "column"
+    return made if made[0].isalpha() and made != "key" else f"c_{made}"
+
+
+def quoted(text: str) -> str:
+    """Return a text as Python source with double quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def guess(column: Texts, num_rows: int) -> Guess:
+    """Return what a column seems to be."""
+    form = normal_form(column.name)
+    num_missing = num_rows - len(column.present)
+    missing = f"; missing in {num_missing:,} rows" if num_missing else ""
+    if not len(column.present):
+        return Guess(column, IGNORED, seen="empty in all rows")
+    if len(column.present) < FEW_SHARE * num_rows:
+        return Guess(column, IGNORED, seen=f"missing in {num_missing:,} of {num_rows:,} rows")
+    if form in INDEX_NAMES:
+        return Guess(column, IGNORED, seen="the numbers of the rows")
+    if column.num_unique == 1 and not num_missing:
+        return Guess(column, IGNORED, seen=f"{column.ranked[0][0]!r} in all rows")
+    if found := _identifier(column, form, num_rows):
+        return found
+    found = _time(column, form) or (_number(column, form) or _words(column, num_rows))
+    return Guess(column, found.role, found.kind, found.arguments, found.seen + missing)
+
+
+def _identifier(column: Texts, form: str, num_rows: int) -> Guess | None:
+    """Return the guess for a column that identifies rows, or things with several rows."""
+    if not ID_NAME.search(form) or not (column.numbers is None or column.is_whole):
+        return None
+    if column.num_unique == num_rows:
+        return Guess(column, KEY, seen="another value in every row")
+    num_present = len(column.present)
+    if num_present == num_rows and column.num_unique > max(20, num_rows / 100):
+        mean = num_rows / column.num_unique
+        return Guess(column, GROUP, seen=f"{column.num_unique:,} values, {mean:.1f} rows of each")
+    return None
+
+
+def _time(column: Texts, form: str) -> Guess | None:
+    """Return the guess for a column of times; a format must fit all values that are tried."""
+    first, last = pc.min(column.present).as_py(), pc.max(column.present).as_py()
+    if column.kind == "time":
+        return Guess(column, FEATURE, "Timestamp", seen=f"{first} to {last}")
+    formats: tuple[str, ...] = FORMATS
+    if column.numbers is not None:
+        low, high = column.summary["min"], column.summary["max"]
+        if not column.is_whole or not TIME_NAME.search(form):
+            return None
+        if SECONDS[0] <= low and high <= SECONDS[1]:
+            return Guess(column, FEATURE, "Timestamp", seen="Unix seconds")
+        if not (DAYS[0] <= low and high <= DAYS[1]):
+            return None
+        formats = ("%Y%m%d",)
+    tried = column.present.unique()[:MAX_TRIED]
+    fitting = [one for one in formats if _fits(tried, one)]
+    if not fitting:
+        return None
+    chosen = fitting[0]
+    also = f"; {', '.join(fitting[1:])} would fit, too" if len(fitting) > 1 and chosen else ""
+    has_hours = bool(re.search(r"\d:\d\d", tried[0].as_py()))
+    arguments = [f"format={quoted(chosen)}"] if chosen else []
+    arguments += [] if has_hours else ['parts=("month", "weekday")']
+    seen = f"such as {tried[0].as_py()}{also}"
+    return Guess(column, FEATURE, "Timestamp", ", ".join(arguments), seen)
+
+
+def _fits(texts: pa.Array, spelling: str) -> bool:
+    bad = BadRows()
+    parse_times(texts, bad, Column(name="time", kind=TIME, format=spelling), zones=Counter())
+    return not bad.reasons
+
+
+def _number(column: Texts, form: str) -> Guess | None:
+    if column.numbers is None:
+        return None
+    found = column.summary
+    low, high = found["min"], found["max"]
+    seen = f"{low:g} to {high:g}, {column.num_unique:,} values"
+    if column.is_whole and CODE_NAME.search(form):
+        if column.num_unique > max(MOST_CODES, len(column.present) / 2):
+            return Guess(column, IGNORED, seen=f"{seen}: codes, too many to learn from")
+        argument = f"hashed={_size(column)}" if column.num_unique > MAX_VOCABULARY else ""
+        return Guess(column, FEATURE, "Category", argument, f"{seen}: codes, by the name")
+    arguments = ["low=0"] if low >= 0 else []
+    seen += ", none below 0" if low >= 0 else ""
+    median, top = found["quantiles"][50], found["quantiles"][99]
+    if low >= 0 and median > 0 and top > SKEW * median:
+        arguments.append("is_logarithmic=True")
+        seen += f"; half of them below {median:g}"
+    return Guess(column, FEATURE, "Number", ", ".join(arguments), seen)
+
+
+def _words(column: Texts, num_rows: int) -> Guess:
+    texts, unique = column.present, column.num_unique
+    if has_decimal_commas(column):
+        return Guess(column, IGNORED, seen=DECIMAL_COMMAS)
+    if _is_list(texts, column):
+        argument = f"separator={quoted(LIST_SEPARATOR)}"
+        return Guess(column, FEATURE, "Category", argument, f"lists, such as {texts[0].as_py()!r}")
+    words = pc.mean(pc.count_substring(texts, " ")).as_py() + 1
+    is_unique = unique > max(LARGE_SHARE * num_rows, MOST_CODES)
+    has_many_words = words >= WORDS and unique > max(MOST_CODES, len(texts) / 10)
+    if has_many_words or (is_unique and words >= 2):  # noqa: PLR2004
+        return Guess(column, FEATURE, "Text", seen=f"{unique:,} texts of {words:.0f} words")
+    if is_unique:
+        return Guess(column, IGNORED, seen="another value in nearly every row: an identifier")
+    argument = f"hashed={_size(column)}" if unique > MAX_VOCABULARY else ""
+    return Guess(column, FEATURE, "Category", argument, _shares(column))
+
+
+def has_decimal_commas(column: Texts) -> bool:
+    """Return whether all values are numbers with a comma."""
+    trimmed = pc.utf8_trim_whitespace(column.present)
+    return bool(pc.all(pc.match_substring_regex(trimmed, DECIMAL_COMMA)).as_py())
+
+
+def _is_list(texts: pa.Array, column: Texts) -> bool:
+    if column.kind == "list":
+        return True
+    has_sign = pc.match_substring(texts, LIST_SEPARATOR)
+    num_parts = len(pc.list_flatten(pc.split_pattern(texts, LIST_SEPARATOR)).unique())
+    return pc.mean(has_sign.cast(pa.int8())).as_py() > 0.2 and num_parts <= MAX_VOCABULARY  # noqa: PLR2004
+
+
+def _shares(column: Texts) -> str:
+    total = len(column.present)
+    shown = [f"{value} {count / total:.0%}" for value, count in column.ranked[:3]]
+    more = f", … ({column.num_unique:,} values)" if column.num_unique > len(shown) else ""
+    return ", ".join(shown) + more
+
+
+def _size(column: Texts) -> int:
+    """Return a round number of hash buckets: about twice the number of values."""
+    size = 1_000
+    while size < column.num_unique:
+        size *= 10
+    return min(size, 1_000_000)

@@ -1,0 +1,180 @@
+"""The guess of a label from its column."""
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.prepare_examples.errors import DataError
+from pipelines.projects.starter.columns import LIST_SEPARATOR, Contents, Texts
+from pipelines.projects.starter.guesses import (
+    DECIMAL_COMMAS,
+    has_decimal_commas,
+    quoted,
+    valid_name,
+)
+from trainer.errors import did_you_mean
+
+BINARY, CLASSES, MULTILABEL, REGRESSION = "binary", "classes", "multilabel", "regression"
+KINDS = (BINARY, CLASSES, MULTILABEL, REGRESSION)
+SEPARATORS = (LIST_SEPARATOR, ";", ",")  # of labels that are said to be lists
+MOST_CLASSES = 20  # whole numbers of more values are a regression
+MOST_TEXTS = 200
+RARE = 20  # rows of a class that may be lacking in the train split
+POSITIVE = (
+    *(
+        "ja",
+        "oui",
+        "si",
+        "sí",
+        "sim",
+        "yes",
+        "y",
+        "true",
+        "t",
+        "1",
+        "positive",
+        "pos",
+        "churned",
+        "default",
+        "bad",
+        "fraud",
+    ),
+    *("spam", "malignant", "m", "failed", "failure", "left", ">50k", "high", "good", "survived"),
+)
+
+
+@dataclass(frozen=True)
+class LabelGuess:
+    """A label: its kind, its declaration, what was seen, and thresholds that make sense."""
+
+    kind: str
+    declaration: str
+    seen: str
+    thresholds: str
+    remark: str
+
+
+def guess_label(contents: Contents, name: str, *, kind: str = "", positive: str = "") -> LabelGuess:
+    """Return the guess of a label.
+
+    Args:
+        contents: the table.
+        name: the label's column.
+        kind: one of KINDS; default: guessed.
+        positive: the value of the positive class of two; default: guessed.
+
+    Raises:
+        DataError: there is no such column, it has one value, or it is no label of this kind.
+    """
+    names = [column.name for column in contents.columns]
+    if name not in names:
+        raise DataError(
+            f"--label {name}:{did_you_mean(name, names)} the columns are {', '.join(names)}"
+        )
+    column = contents.of(name)
+    if column.num_unique < 2:  # noqa: PLR2004
+        value = column.ranked[0][0] if column.ranked else "missing"
+        raise DataError(
+            f"--label {name}: it is {value!r} in all rows, so there is nothing to learn"
+        )
+    chosen = kind or (BINARY if positive else _kind(column))
+    makers = {CLASSES: _classes, MULTILABEL: _several, REGRESSION: _number}
+    found = _binary(column, positive) if chosen == BINARY else makers[chosen](column)
+    num_missing = contents.num_rows - len(column.present)
+    if not num_missing:
+        return found
+    without = "rows have no label" if chosen == MULTILABEL else "rows lack it and are left out"
+    return replace(found, seen=f"{found.seen}; {num_missing:,} {without}")
+
+
+def _kind(column: Texts) -> str:
+    if has_decimal_commas(column):
+        raise DataError(f"--label {column.name}: it has {DECIMAL_COMMAS}")
+    if column.num_unique == 2:  # noqa: PLR2004
+        return BINARY
+    if column.numbers is not None:
+        return CLASSES if column.is_whole and column.num_unique <= MOST_CLASSES else REGRESSION
+    has_sign = _contain(column, LIST_SEPARATOR)
+    if column.kind == "list" or pc.sum(has_sign).as_py() > len(has_sign) / 5:
+        return MULTILABEL
+    if column.num_unique > MOST_TEXTS:
+        raise DataError(
+            f"--label {column.name}: {column.num_unique:,} texts are neither classes nor numbers;"
+            " choose another column"
+        )
+    return CLASSES
+
+
+def _contain(column: Texts, separator: str) -> pa.Array:
+    """Return whether each value that is not missing contains the separator."""
+    return pc.match_substring(column.present, separator)
+
+
+def _binary(column: Texts, positive: str) -> LabelGuess:
+    values = [value for value, _ in column.ranked]
+    if positive and positive not in values:
+        raise DataError(f"--positive {positive}: {column.name} has {', '.join(values[:10])}")
+    known = [value for value in values if value.strip().lower() in POSITIVE]
+    chosen = positive or (known[0] if len(known) == 1 else values[-1])
+    count = dict(column.ranked)[chosen]
+    share = count / len(column.present)
+    literal = str(int(float(chosen))) if column.is_whole else quoted(chosen.strip())
+    others = [quoted(value.strip()) for value in values if value != chosen]
+    names = f", names=({others[0]}, {literal})" if len(others) == 1 and not column.is_whole else ""
+    why = "" if positive or len(known) == 1 else "; positive is guessed: the rarer one"
+    return LabelGuess(
+        BINARY,
+        f"Binary({quoted(valid_name(column.name))}, positive={literal}{names})",
+        f"{chosen} in {share:.1%} of the rows{why}",
+        "{auc: 0.7}",
+        f"always the more frequent class: accuracy {max(share, 1 - share):.3f}, auc 0.5",
+    )
+
+
+def _classes(column: Texts) -> LabelGuess:
+    is_whole = column.is_whole
+    values = sorted(column.ranked, key=lambda one: float(one[0]) if is_whole else one[0])
+    listed = ""
+    if len(values) <= MOST_CLASSES or column.ranked[-1][1] < RARE:
+        texts = [str(int(float(value))) if is_whole else quoted(value) for value, _ in values]
+        listed = f", values=({', '.join(texts)})"
+    most = column.ranked[0]
+    share = most[1] / len(column.present)
+    return LabelGuess(
+        CLASSES,
+        f"Classes({quoted(valid_name(column.name))}{listed})",
+        f"{column.num_unique} classes; the most frequent is {most[0]} ({share:.1%})",
+        "{accuracy: 0.8}",
+        f"always the most frequent class: accuracy {share:.3f}",
+    )
+
+
+def _several(column: Texts) -> LabelGuess:
+    separator = max(SEPARATORS, key=lambda one: pc.sum(_contain(column, one)).as_py())
+    parts = pc.list_flatten(pc.split_pattern(column.present, separator))
+    num_labels = len(pc.utf8_trim_whitespace(parts).unique())
+    return LabelGuess(
+        MULTILABEL,
+        f"Multilabel({quoted(valid_name(column.name))}, separator={quoted(separator)})",
+        f"lists of {num_labels} labels",
+        "{auc: 0.7}",
+        "chance: auc 0.5",
+    )
+
+
+def _number(column: Texts) -> LabelGuess:
+    if column.numbers is None:
+        value = next(one for one, _ in column.ranked)
+        raise DataError(
+            f"--label {column.name}: {value!r} is not a number, as a regression needs; choose"
+            " --kind classes, or another column"
+        )
+    found = column.summary
+    return LabelGuess(
+        REGRESSION,
+        f"Regression({quoted(valid_name(column.name))})",
+        f"{found['min']:g} to {found['max']:g}, mean {found['mean']:.4g}",
+        f"{{rmse: {{at_most: {0.8 * found['std']:.3g}}}}}",
+        f"always the mean: rmse {found['std']:.4g}, r2 0",
+    )

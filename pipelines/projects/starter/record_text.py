@@ -1,0 +1,152 @@
+"""Source text of a workload of records: declarations, encoding and a model."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.projects.starter.guesses import quoted, valid_name
+
+IMAGES = (b"\x89PNG", b"\xff\xd8\xff")
+BUCKETS = 1_000
+LONG_BYTES = 256
+SOURCE = '''\
+"""Records with {names}; the label is {label}.
+
+Written by `trainyard new` from the first {num:,} records. Comments say what was seen.
+"""
+
+{imports}from trainer.workloads import {used}
+{decoder}
+
+def encode(features):
+    """Return the inputs of the model."""
+    import tensorflow as tf
+
+    return {{
+{encoded}
+    }}
+{model}
+
+workload = Records(
+    {{
+{features}
+    }},
+    label={declaration},{seen}
+    encode_with=encode,
+    model=model,
+)
+'''
+MODEL = '''
+
+def model(inputs, *, labels, units: int = 64, layers: int = 2):
+    """Return a net over all inputs side by side."""
+    import keras
+
+    parts = [
+{parts}
+    ]
+    x = keras.layers.concatenate(parts) if len(parts) > 1 else parts[0]
+    x = keras.layers.BatchNormalization()(x)
+    for _ in range(layers):
+        x = keras.layers.Dense(units, activation="relu")(x)
+    return keras.Model(inputs, keras.layers.Dense({outputs})(x))
+'''
+DECODER = '''
+
+def decode(data):
+    """Return an image's pixels from 0 to 1; black ones for no data, as when a server starts."""
+    import tensorflow as tf
+
+    def read():
+        image = tf.io.decode_image(data, 3, expand_animations=False)
+        image.set_shape([None, None, 3])
+        return tf.image.resize(image, [64, 64]) / 255.0
+
+    return tf.cond(tf.equal(data, ""), lambda: tf.zeros([64, 64, 3]), read)
+'''
+CONVOLVED = """keras.layers.GlobalAveragePooling2D()(
+            keras.layers.Conv2D(32, 3, 2, activation="relu")(inputs[{name}])
+        )"""
+
+
+@dataclass
+class Seen:
+    """A feature in some records; an identifier has another value in each."""
+
+    dtype: str = ""
+    is_identifier: bool = False
+    num_records: int = 0
+    lengths: Counter[int] = field(default_factory=Counter)
+    values: list[Any] = field(default_factory=list)
+
+    @property
+    def is_image(self) -> bool:
+        """True if the values are PNG or JPEG files."""
+        return any(isinstance(one, bytes) and one.startswith(IMAGES) for one in self.values)
+
+    @property
+    def size(self) -> int | None:
+        """The number of values of each record; None if it differs."""
+        [size] = self.lengths if len(self.lengths) == 1 else [None]
+        return size
+
+
+def is_usable(seen: Seen) -> bool:
+    """Return whether a model can get a feature: an image, a short text or numbers."""
+    if seen.is_image:
+        return seen.size == 1
+    is_text = seen.dtype == "string"
+    return not seen.is_identifier and (not is_text or (seen.size == 1 and _is_short(seen)))
+
+
+def _is_short(seen: Seen) -> bool:
+    return all(len(one) <= LONG_BYTES for one in seen.values)
+
+
+def why_unused(seen: Seen) -> str:
+    """Return why a model cannot get a feature."""
+    if seen.is_identifier:
+        return "another value in every record: an identifier"
+    return "its number of values differs" if not seen.size else "long texts or several texts"
+
+
+def feature_line(name: str, seen: Seen, num_records: int) -> str:
+    """Return the declaration of a feature, with what was seen."""
+    shape = "" if seen.size == 1 else f", [{seen.size}]"
+    default = {"float32": "0.0", "int64": "0", "string": '""'}[seen.dtype]
+    is_always = seen.num_records == num_records
+    more = "" if is_always else f", default_value={default}"
+    missing = "" if is_always else f"; missing in {num_records - seen.num_records:,} records"
+    note = f"{_shown(seen)}{missing}"
+    return f"        {quoted(name)}: Values({quoted(seen.dtype)}{shape}{more}),  # {note}"
+
+
+def _shown(seen: Seen) -> str:
+    if seen.is_image:
+        return "images"
+    if seen.dtype == "string":
+        return "such as " + json.dumps(seen.values[0].decode(errors="replace"))[:40]
+    return f"{min(seen.values):g} to {max(seen.values):g}"
+
+
+def encoded_line(name: str, seen: Seen) -> str:
+    """Return the item of a feature in the result of `encode`."""
+    source = f"features[{quoted(name)}]"
+    if seen.is_image:
+        value = f"tf.map_fn(decode, {source}, tf.float32)"
+    elif seen.dtype == "string":
+        value = f"tf.strings.to_hash_bucket_fast({source}, {BUCKETS})"
+    else:
+        value = source if seen.dtype == "float32" else f"tf.cast({source}, tf.float32)"
+    return f"{quoted(valid_name(name))}: {value}"
+
+
+def part_line(name: str, seen: Seen) -> str:
+    """Return the layers that make a vector of an input of the model."""
+    source = f"inputs[{quoted(valid_name(name))}]"
+    if seen.is_image:
+        return CONVOLVED.format(name=quoted(valid_name(name)))
+    if seen.dtype == "string":
+        return f"keras.layers.Flatten()(keras.layers.Embedding({BUCKETS}, 8)({source}))"
+    return f"keras.layers.Reshape([{seen.size}])({source})"

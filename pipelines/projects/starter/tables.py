@@ -1,0 +1,214 @@
+"""workload.py for a table: guesses of its features and label."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.raw_data.files import find_files
+from components.prepare_examples.tables.columns import normal_form
+from pipelines.projects.starter.columns import LIST_SEPARATOR, Contents, Texts, read_columns
+from pipelines.projects.starter.folder import Start
+from pipelines.projects.starter.guesses import (
+    DECIMAL_COMMAS,
+    FEATURE,
+    GROUP,
+    IGNORED,
+    KEY,
+    Guess,
+    guess,
+    quoted,
+    valid_name,
+)
+from pipelines.projects.starter.keras_script import Script
+from pipelines.projects.starter.labels import REGRESSION, LabelGuess, guess_label
+from trainer import Json
+
+FEWEST_ROWS = 30
+NUM_INSTANCES = 2
+LINE = 100
+MAX_QUARANTINE = 0.05  # the default
+MOST_TELLING = 50  # values of a column that may tell the label
+
+
+def start_table(
+    patterns: Sequence[str],
+    label: str,
+    *,
+    kind: str = "",
+    positive: str = "",
+    script: Script | None = None,
+) -> Start:
+    """Return the folder's content for a table.
+
+    Args:
+        patterns: CSV or Parquet files, or patterns.
+        label: the label's column.
+        kind: of the label; default: guessed.
+        positive: the value of the positive class of two; default: guessed.
+        script: that builds the model; default: the default model of tables.
+
+    Raises:
+        DataError: a file is no table, or there is no such label.
+    """
+    paths = find_files([str(Path(one)) for one in patterns])
+    contents = read_columns(paths)
+    if contents.num_rows < FEWEST_ROWS:
+        raise DataError(
+            f"{paths[0]} has {contents.num_rows} rows; at least {FEWEST_ROWS} are needed for three"
+            " splits"
+        )
+    target = guess_label(contents, label, kind=kind, positive=positive)
+    column = contents.of(label)
+    others = [one for one in contents.columns if one.name != label]
+    guesses = _with_one_key([guess(one, contents.num_rows) for one in others])
+    if not any(one.role == FEATURE for one in guesses):
+        raise DataError(f"{paths[0]} has no column besides {label} that a model could learn from")
+    hints = {one.name: _hint(one.column, column, target) for one in guesses if one.role == FEATURE}
+    workload = _source(contents, guesses, (column, target), hints, script=script)
+    num_unlabelled = contents.num_rows - len(column.present)
+    prepare = {}
+    if num_unlabelled > MAX_QUARANTINE * contents.num_rows / 2:
+        share = min(1.0, round(num_unlabelled / contents.num_rows + MAX_QUARANTINE, 2))
+        prepare["max_quarantine"] = share
+    return Start(
+        workload=workload,
+        data=tuple(patterns),
+        num_examples=contents.num_rows,
+        thresholds=target.thresholds,
+        remark=target.remark,
+        instances=[_instance(guesses, row) for row in range(NUM_INSTANCES)],
+        prepare=prepare,
+        code=script.files if script else {},
+        notes=(
+            *(f"{name}: {hint}" for name, hint in hints.items() if hint),
+            *(f"{one.column.name}: {one.seen}" for one in guesses if one.seen == DECIMAL_COMMAS),
+        ),
+    )
+
+
+def _with_one_key(guesses: list[Guess]) -> list[Guess]:
+    """Return the guesses, with only the first of several keys."""
+    found = False
+    kept = []
+    for one in guesses:
+        role = IGNORED if one.role == KEY and found else one.role
+        found = found or role == KEY
+        kept.append(Guess(one.column, role, one.kind, one.arguments, one.seen))
+    return kept
+
+
+def _hint(column: Texts, label: Texts, target: LabelGuess) -> str:
+    """Return a warning if a column alone tells the label, and so may be known only afterwards."""
+    if target.kind == REGRESSION or column.num_unique > min(MOST_TELLING, len(label.values) / 10):
+        return ""
+    pairs = pa.table({"column": column.values, "label": label.values}).group_by(["column", "label"])
+    num_values = column.num_unique + (column.values.null_count > 0)
+    if pairs.aggregate([]).num_rows > num_values or num_values < label.num_unique:
+        return ""
+    return f"tells {label.name} alone: remove it if it is known only afterwards"
+
+
+def _source(
+    contents: Contents,
+    guesses: Sequence[Guess],
+    target: tuple[Texts, LabelGuess],
+    hints: dict[str, str],
+    *,
+    script: Script | None,
+) -> str:
+    column, label = target
+    features = [one for one in guesses if one.role == FEATURE]
+    kinds = {one.kind for one in features} | {"Table", label.declaration.partition("(")[0]}
+    kinds |= {"combine"} if script and not script.takes_inputs else set()
+    rows = "all" if contents.is_whole else "the first"
+    lines = [
+        f'"""{column.name} from {len(features)} feature{"s" * (len(features) > 1)}.',
+        "",
+        f"Written by `trainyard new` from {rows} {contents.num_rows:,} rows. Comments say what was"
+        " seen.",
+        '"""',
+        "",
+        *(script.imports if script else []),
+        f"from trainer.workloads import {', '.join(sorted(kinds))}",
+        *([script.adapter("combine(inputs)").rstrip("\n"), ""] if script else []),
+        "",
+        "workload = Table(",
+        "    features=[",
+    ]
+    for one in features:
+        note = f"{one.seen}; {hints[one.name]}" if hints[one.name] else one.seen
+        lines += _with_comment(f"        {one.declaration},", note)
+    lines += ["    ],", *_with_comment(f"    label={label.declaration},", label.seen)]
+    for one in guesses:
+        if one.role == KEY:
+            lines += _with_comment(f"    key={quoted(one.name)},", one.seen)
+    groups = [one for one in guesses if one.role == GROUP]
+    if groups and not any(one.role == KEY for one in guesses):
+        names = ", ".join(quoted(one.name) for one in groups[:1])
+        seen = f"{groups[0].seen}, all in the same split"
+        lines += _with_comment(f"    group_by=[{names}],", seen)
+        groups = groups[1:]
+    lines += _ignored([*groups, *(one for one in guesses if one.role == IGNORED)])
+    lines += _aliases([column.name, *(one.column.name for one in guesses if one.role != IGNORED)])
+    if contents.markers:
+        lines.append(f"    missing=[{', '.join(map(quoted, contents.markers))}],")
+    if script:
+        lines.append("    model=model,")
+    return "\n".join([*lines, ")", ""])
+
+
+def _ignored(guesses: Sequence[Guess]) -> list[str]:
+    if not guesses:
+        return []
+    lines = ["    ignored=["]
+    for one in guesses:
+        pattern = re.sub(r"([*?[])", r"[\1]", one.column.name)
+        lines += _with_comment(f"        {quoted(pattern)},", one.seen)
+    return [*lines, "    ],"]
+
+
+def _aliases(names: Iterable[str]) -> list[str]:
+    """Return the names in the files of columns that are not found without."""
+    changed = {
+        name: valid_name(name)
+        for name in names
+        if valid_name(name) not in (name, normal_form(name))
+    }
+    if not changed:
+        return []
+    pairs = [f"        {quoted(name)}: {quoted(made)}," for name, made in changed.items()]
+    return ["    aliases={", *pairs, "    },"]
+
+
+def _with_comment(line: str, comment: str) -> list[str]:
+    """Return a line with a comment, or above it where that is too long."""
+    plain = " ".join(comment.split())
+    indent = len(line) - len(line.lstrip())
+    if len(line) + len(plain) + 4 <= LINE:
+        return [f"{line}  # {plain}"]
+    room = LINE - indent - 2
+    cut = plain if len(plain) <= room else f"{plain[: room - 1]}…"
+    return [f"{' ' * indent}# {cut}", line]
+
+
+def _instance(guesses: Sequence[Guess], row: int) -> Json:
+    """Return a row as a prediction request has it."""
+    found: Json = {}
+    for one in guesses:
+        value = one.column.values[row].as_py()
+        if one.role == FEATURE and value is not None:
+            found[one.name] = _plain(one, value)
+    return found
+
+
+def _plain(one: Guess, value: str) -> Any:
+    if one.kind == "Number":
+        number = float(value)
+        return int(number) if number.is_integer() else number
+    if one.kind == "Category" and "separator" in one.arguments:
+        return value.split(LIST_SEPARATOR)
+    return int(float(value)) if one.seen.startswith("Unix seconds") else value

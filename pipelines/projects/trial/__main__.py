@@ -1,0 +1,51 @@
+"""`python -m pipelines.projects.trial REFERENCE`: write the findings as JSON, one in each line."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.evaluate.gate.options import GateOptions
+from components.prepare_examples.options import PrepareOptions
+from pipelines.projects.trial.steps import Trial
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try a workload; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m pipelines.projects.trial", description=__doc__)
+    parser.add_argument("reference", help="as of --workload of the trainer")
+    parser.add_argument("--train", default="{}", help="settings of the trainer, a JSON object")
+    parser.add_argument("--prepare", default="{}", help="settings of preparing, a JSON object")
+    parser.add_argument("--thresholds", default="{}", help="of metrics, a JSON object")
+    parser.add_argument("--gate", default="{}", help="settings of the gate, a JSON object")
+    parser.add_argument("--data-dir", default="", help="folder of the workload's downloaded data")
+    arguments = parser.parse_args(argv)
+    # What the user's code prints goes to stderr, also what it does so below Python.
+    stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    options = PrepareOptions.from_values(json.loads(arguments.prepare))
+    train = json.loads(arguments.train)
+    with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder, stdout:
+        trial = Trial(
+            arguments.reference,
+            train=train,
+            options=options,
+            thresholds=json.loads(arguments.thresholds),
+            gate=GateOptions.from_json(arguments.gate),
+            folder=Path(folder),
+            data_dir=arguments.data_dir,
+        )
+        for finding in trial.findings():
+            stdout.write(finding.to_json() + "\n")
+            stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    # No destructors: those of TensorFlow may wait for threads.
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,181 @@
+"""The check of a user's workload: what needs none of its code here, the rest in a process."""
+
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.prepare_examples.dates.patterns import without_dates
+from pipelines.config.run_config import RunConfig
+from pipelines.projects.project import Project, Snapshot, copy_code, project_of
+from pipelines.projects.requirements import check_requirements
+from pipelines.projects.run_file import place_of, try_run_file
+from pipelines.projects.runs import default_run, find_run
+from pipelines.projects.trial.findings import NOT_TRIED, OK, WRONG, Finding
+from pipelines.projects.trial.places import with_colons
+from trainer import paths
+from trainer.errors import ConfigError
+from trainer.references import BUILT_IN, FILE
+
+# -P: a json.py in the current folder must not hide Python's own.
+COMMAND = [sys.executable, "-P", "-m", "pipelines.projects.trial"]
+TIMEOUT_SECONDS = 300
+MAX_LINES = 5
+# The list of all keys of run.yaml is long, and not needed if one of them is meant.
+_ALL_ALLOWED = re.compile(r"(did you mean [^?]*\?) allowed are .*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Checked:
+    """Subject of a check: the run, and the project's copy if it has a folder or file."""
+
+    config: RunConfig
+    data_root: str = ""
+    snapshot: Snapshot | None = None
+
+
+def check(reference: str, *, data_root: str = "") -> Iterator[Finding]:
+    """Yield a finding for each part of a workload: run.yaml, requirements.txt, and those of Trial.
+
+    Args:
+        reference: of the workload, as the user gave it.
+        data_root: the folder of downloaded data, with a folder for each workload.
+
+    Raises:
+        ConfigError: there is no such workload, or it is one of this repository.
+    """
+    if reference in BUILT_IN:
+        raise ConfigError(f"{reference} is a workload of Trainyard itself; give one of your own")
+    project = project_of(reference)
+    if project is None:
+        yield from _try_code(_Checked(config=find_run(reference), data_root=data_root))
+        return
+    config = default_run(str(project.path), name=project.name)
+    if project.run_file:
+        config, finding = _check_run_file(config, project)
+        yield _localized(finding, project)
+    if project.requirements:
+        yield _localized(_check_requirements(project.requirements), project)
+    with tempfile.TemporaryDirectory(prefix="trainyard-check-") as folder:
+        options = config.prepare_options()
+        data = (*without_dates(options.files), options.schema, options.baseline)
+        # As in a run, the code is a copy, which lacks what a run would leave out.
+        copied = Path(folder, project.name)
+        copy_code(project, copied, data=data)
+        snapshot = Snapshot(copied, project)
+        checked = _Checked(config=config, data_root=data_root, snapshot=snapshot)
+        for finding in _try_code(checked):
+            yield _localized(finding, project, snapshot)
+
+
+def _check_run_file(config: RunConfig, project: Project) -> tuple[RunConfig, Finding]:
+    path = project.run_file
+    assert path is not None
+    try:
+        config, errors = try_run_file(config, path)
+    except ConfigError as error:
+        errors = [error]
+    problems = tuple(map(str, errors))
+    detail = "" if problems else f"cluster {config.cluster.strategy}"
+    state = WRONG if problems else OK
+    return config, Finding(name=path.name, state=state, detail=detail, problems=problems)
+
+
+def _check_requirements(path: Path) -> Finding:
+    try:
+        check_requirements(path)
+    except ConfigError as error:
+        return Finding(name=path.name, state=WRONG, problems=(str(error),))
+    return Finding(name=path.name, detail="all installed")
+
+
+def _try_code(checked: _Checked) -> Iterator[Finding]:
+    """Yield the findings of the process that runs the user's code."""
+    config, snapshot = checked.config, checked.snapshot
+    options = config.prepare
+    if remote := [one for one in options.get("files", ()) if paths.is_in_bucket(one)]:
+        detail = f"{remote[0]} is in a bucket; name files of this machine to check them"
+        yield Finding(name="data", state=NOT_TRIED, detail=detail)
+        return
+    command = [
+        *(*COMMAND, str(snapshot.folder) if snapshot else config.workload),
+        *("--train", json.dumps(config.train), "--prepare", json.dumps(options)),
+        *("--thresholds", json.dumps(config.thresholds)),
+        *("--gate", json.dumps(config.gate)),
+        *(("--data-dir", f"{checked.data_root}/{config.name}") if checked.data_root else ()),
+    ]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("TF_CONFIG", None)
+    last = ""
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+        ) as process,
+    ):
+        timer = threading.Timer(TIMEOUT_SECONDS, process.kill)
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                finding = Finding.from_json(json.loads(line))
+                last = finding.name
+                yield _with_place_in_run_file(finding, config, snapshot)
+            code = process.wait()
+        finally:
+            is_late = not timer.is_alive()
+            timer.cancel()
+            process.kill()
+        if code:
+            log.seek(0)
+            lines = "\n".join(log.read().splitlines()[-MAX_LINES:])
+            why = f"was ended after {TIMEOUT_SECONDS} s" if is_late else f"ended with code {code}"
+            problem = f"the process {why}, after {last or 'its start'}: {lines}"
+            yield Finding(name="process", state=WRONG, problems=(problem,))
+
+
+def _with_place_in_run_file(
+    finding: Finding, config: RunConfig, snapshot: Snapshot | None
+) -> Finding:
+    """Return the finding with the line of run.yaml of each setting or other entry that it names."""
+    path = snapshot.project.run_file if snapshot else None
+
+    def place(problem: str) -> str:
+        flag = re.match(r"--([\w.-]+\w)", problem)
+        metric = re.match(r"thresholds\.([^:\s]+)", problem)
+        if metric and path and metric[1] in config.thresholds:
+            return place_of(metric[0], config.thresholds[metric[1]], path) + problem
+        for number, text in enumerate(config.gate.get("slices", ())):
+            if path and problem.startswith(f"gate.slices has {text!r}"):
+                return place_of("gate.slices", config.gate["slices"], path, item=number) + problem
+        if not flag or not path:
+            return problem
+        name = flag[1] if flag[1].startswith("model.") else flag[1].replace("-", "_")
+        is_given = name in config.train
+        return place_of(name, config.train[name], path) + problem if is_given else problem
+
+    return dataclasses.replace(finding, problems=tuple(map(place, finding.problems)))
+
+
+def _localized(finding: Finding, project: Project, snapshot: Snapshot | None = None) -> Finding:
+    """Return the finding with FILE:LINE, as the user names the files from the current folder."""
+
+    def local(problem: str) -> str:
+        text = with_colons(problem.removeprefix("--workload: "))
+        text = _ALL_ALLOWED.sub(r"\1", text)
+        if snapshot:
+            copied = str(snapshot.folder / FILE) if project.is_file else str(snapshot.folder)
+            text = text.replace(copied, str(project.path))
+        above = str(project.path.parent)
+        here = os.path.relpath(above)
+        short = "" if here == "." else f"{here}/"
+        return text.replace(f"{above}/", short) if not short.startswith("../..") else text
+
+    return dataclasses.replace(finding, problems=tuple(map(local, finding.problems)))

@@ -1,0 +1,44 @@
+"""Findings of a check: a line for each thing that was tried, with the mistakes that it has."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from trainer import Json
+
+OK, WRONG, NOT_TRIED = "ok", "wrong", "not tried"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The result of trying one thing.
+
+    Attributes:
+        name: of what was tried, such as `data`.
+        state: OK, WRONG or NOT_TRIED.
+        detail: what was found, or why it was not tried.
+        problems: the mistakes, each in one line that begins with the file and line if it has one.
+        seconds: how long it took.
+    """
+
+    name: str
+    state: str = OK
+    detail: str = ""
+    problems: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """Return the finding as one line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, content: Json) -> "Finding":
+        """Return the finding that `to_json` has written."""
+        return cls(**{**content, "problems": tuple(content["problems"])})
+
+
+class ProblemsError(Exception):
+    """Several independent mistakes of one thing."""
+
+    def __init__(self, *problems: str):
+        super().__init__("\n".join(problems))
+        self.problems = problems

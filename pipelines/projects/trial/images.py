@@ -1,0 +1,72 @@
+"""A sample of a class folder of images: some of each class, decoded as preparing decodes them."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from components.prepare_examples.errors import DataError
+from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
+from components.prepare_examples.images.folder_step import options_of, write_listing
+from components.prepare_examples.images.folders import ImageFile, ImageFolder, read_folder
+from components.prepare_examples.options import PrepareOptions
+from components.prepare_examples.tfrecords.shards import Shard, shard_file
+from pipelines.projects.trial.sample import Sample
+from trainer.workloads import Workload
+
+MAX_IMAGES = 200
+NUM_SHOWN = 5
+
+
+def sample_images(workload: Workload, root: Path, options: PrepareOptions, folder: Path) -> Sample:
+    """Write some images of each class, from the class folders in `root`, as examples.
+
+    Raises:
+        DataError: there is no class folder, one is empty, or there is only one.
+    """
+    found = read_folder(root, ratios=options.ratios, label=workload.label)
+    if len(found.classes) < 2:  # noqa: PLR2004
+        raise DataError(
+            f"{found.root} has only one class folder, {found.classes[0]!r}; add one for each class"
+        )
+    chosen = _some_of_each(found)
+    write_listing(replace(found, files={"train": tuple(chosen)}), folder / LISTING)
+    how = options_of(workload, found, compression="", num_shards=1)
+    shard = Shard(shard_file("train", 0, 1, ""), "train", "train", 0, len(chosen))
+    result = write_shard((shard, 0), options=how.to_json(), output_dir=str(folder))
+    merged = finish([result], output_dir=str(folder), refused=[])
+    bad = [(entry["file"], entry["reason"]) for entry in result["bad"]]
+    num_files = found.num_files
+    return Sample(
+        entries=merged["splits"]["train"]["shards"],
+        statistics=merged["statistics"]["train"]["features"],
+        names=("label",),
+        labels=found.classes,
+        detail=f"{len(chosen):,} of {num_files:,} images in {len(found.classes)} classes read,"
+        f" {len(bad) + len(found.refused):,} bad",
+        problems=_problems(found, bad, len(chosen), options.max_quarantine),
+        is_made_up=len(bad) == len(chosen),
+    )
+
+
+def _some_of_each(found: ImageFolder) -> list[ImageFile]:
+    """Return up to MAX_IMAGES images, equally many of each class, in the order of their hashes."""
+    files = sorted(file for some in found.files.values() for file in some)
+    by_class = [
+        [file for file in files if file.label == number] for number in range(len(found.classes))
+    ]
+    rounds = itertools.chain.from_iterable(itertools.zip_longest(*by_class))
+    return list(itertools.islice((file for file in rounds if file), MAX_IMAGES))
+
+
+def _problems(
+    found: ImageFolder, bad: Sequence[tuple[str, str]], num_read: int, max_share: float
+) -> list[str]:
+    """Return the images that preparing would refuse, if they are too many."""
+    refused = [*bad, *found.refused]
+    if len(bad) <= max_share * num_read and len(found.refused) <= max_share * found.num_files:
+        return []
+    problems = [f"{found.root / path}: {reason}" for path, reason in refused[:NUM_SHOWN]]
+    more = len(refused) - NUM_SHOWN
+    remedy = "remove or replace them, or raise max_quarantine"
+    return [*problems, *([f"{found.root}: {more:,} more images are bad; {remedy}"] * (more > 0))]

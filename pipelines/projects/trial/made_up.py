@@ -1,0 +1,83 @@
+"""Made-up rows of a table whose files do not fit, to try the model in spite of that."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from components.prepare_examples.statistics.states import from_state
+from components.prepare_examples.tables import columns
+from components.prepare_examples.tables.table_schema import (
+    BINARY,
+    FLOAT,
+    MULTILABEL,
+    REGRESSION,
+    TEXT,
+    WORDS,
+    Column,
+    LabelColumn,
+    TableSchema,
+)
+from components.prepare_examples.tfrecords.split_files import open_splits
+from trainer import Json
+
+NUM_ROWS = 64
+
+
+def write_made_up(schema: TableSchema, folder: Path) -> tuple[Json, Json]:
+    """Write rows that fit a schema; return their entry for the manifest and their statistics."""
+    arrays = {column.name: _values(column) for column in schema.stored}
+    arrays[schema.label.name] = _labels(schema.label)
+    examples = pa.table(arrays)
+    with contextlib.ExitStack() as stack:
+        files = open_splits(
+            stack,
+            [0],
+            folder=folder,
+            num_shards=1,
+            compression="",
+            new_statistics=lambda: columns.new_statistics(schema),
+        )["train"]
+        files.add(
+            {name: examples[name].combine_chunks() for name in schema.names},
+            columns.encode(examples, schema),
+        )
+    [entry] = files.publish("train")
+    return entry, _summaries(files.states())
+
+
+def _summaries(states: Mapping[str, Any]) -> Json:
+    return {name: from_state(state).summary() for name, state in states.items()}
+
+
+def _values(column: Column) -> pa.Array:
+    low = 0.0 if column.low is None else column.low
+    high = low + 10 if column.high is None else column.high
+    if column.kind in (TEXT, WORDS):
+        return _listed(column, lambda row: "ab"[row % 2], pa.string())
+    if column.kind == FLOAT:
+        return _listed(column, lambda row: low + (high - low) * row / NUM_ROWS, pa.float64())
+    return _listed(column, lambda row: int(low) + row % (int(high - low) + 1), pa.int64())
+
+
+def _listed(column: Column, value: Callable[[int], Any], kind: pa.DataType) -> pa.Array:
+    if not column.is_list:
+        return pa.array(map(value, range(NUM_ROWS)), kind)
+    length = column.length or 1
+    return pa.array([[value(row)] * length for row in range(NUM_ROWS)], pa.list_(kind))
+
+
+def _labels(label: LabelColumn) -> pa.Array:
+    rows = range(NUM_ROWS)
+    if label.kind == BINARY:
+        return pa.array([row % 2 for row in rows], pa.int64())
+    if label.kind == REGRESSION:
+        low = 0.0 if label.low is None else label.low
+        return pa.array([low + row / NUM_ROWS for row in rows], pa.float64())
+    values = label.values or ("a", "b")
+    chosen = [values[row % len(values)] for row in rows]
+    if label.kind == MULTILABEL:
+        return pa.array([[str(one)] for one in chosen], pa.list_(pa.string()))
+    return pa.array(chosen if label.is_integer else list(map(str, chosen)))

@@ -1,0 +1,1 @@
+"""Resources of Vertex AI: find, show, change and delete them."""

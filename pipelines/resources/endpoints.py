@@ -1,0 +1,93 @@
+"""Endpoints: show, change and delete."""
+
+from components.endpoint.deployments import undeploy_version, version_of
+from components.endpoint.request_log import set_request_log
+from components.endpoint.server_states import server_states
+from components.model_version.registry import LRO_TIMEOUT_SECONDS
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
+from components.vertex.resource_name import ResourceName
+from pipelines.resources.names import endpoint_of, short_name
+from pipelines.resources.table import Table
+from trainer import Json
+
+
+def list_endpoints(api: VertexApi) -> list[Json]:
+    """Return each endpoint with the versions it serves, their traffic, and its state."""
+    endpoints = list(api.list_resources("endpoints"))
+    deployed = [one for endpoint in endpoints for one in endpoint.get("deployedModels", [])]
+    names = {model: _name_of(api, model) for model in {one["model"] for one in deployed}}
+    return [
+        {
+            "endpoint": endpoint["displayName"],
+            "id": short_name(endpoint["name"]),
+            "serves": [_served(one, endpoint, names) for one in endpoint.get("deployedModels", [])],
+            "status": _serving_state(api, endpoint),
+        }
+        for endpoint in endpoints
+    ]
+
+
+def _served(deployed: Json, endpoint: Json, names: dict[str, str]) -> Json:
+    """Return a deployed model as JSON, its version by the model's display name, `mnist@1`."""
+    return {
+        "version": f"{names[deployed['model']]}@{deployed.get('modelVersionId', '?')}",
+        "model": deployed["model"],
+        "deployedModelId": deployed["id"],
+        "traffic": int(endpoint.get("trafficSplit", {}).get(deployed["id"], 0)),
+    }
+
+
+def _name_of(api: VertexApi, model: str) -> str:
+    """Return a model's display name, or its id if it cannot be read, as in another project."""
+    base = ResourceName.from_name(model).unversioned
+    try:
+        return str(api.get(base)["displayName"])
+    except VertexError:
+        return short_name(base)
+
+
+def endpoints_table(endpoints: list[Json]) -> Table:
+    """Return a row for each endpoint: versions, their shares of the traffic, and state."""
+    rows: list[tuple[str, ...]] = []
+    for one in endpoints:
+        serves = ", ".join(f"{each['version']} {each['traffic']}%" for each in one["serves"])
+        rows.append((one["endpoint"], one["id"], serves or "-", one["status"]))
+    return Table(("ENDPOINT", "ID", "SERVES", "STATUS"), rows)
+
+
+def _serving_state(api: VertexApi, endpoint: Json) -> str:
+    """Return the states of the prediction servers; "-" on Vertex AI, which does not report them."""
+    if not endpoint.get("deployedModels"):
+        return "-"
+    found = server_states(api, endpoint["name"]).values()
+    states = [f"{one['state']}{_restarts(one)}" for one in found]
+    return ", ".join(states) or "-"
+
+
+def _restarts(status: Json) -> str:
+    count = status.get("restarts", 0)
+    return f" ({count} restart{'s' if count > 1 else ''})" if count else ""
+
+
+def delete_endpoint(api: VertexApi, name: str) -> str:
+    """Undeploy all models from an endpoint and delete it; return its id."""
+    endpoint = endpoint_of(api, name)
+    for deployed in endpoint.get("deployedModels", []):
+        undeploy_version(api, api.get(endpoint["name"]), version_of(deployed))
+    api.wait(api.delete(endpoint["name"]), timeout_seconds=LRO_TIMEOUT_SECONDS)
+    return short_name(endpoint["name"])
+
+
+def log_requests(api: VertexApi, name: str, *, rate: float, table: str = "") -> str:
+    """Log a share of an endpoint's requests and responses, none at rate 0; return its name.
+
+    Args:
+        api: Project and location.
+        name: Display name or id of the endpoint.
+        rate: Share of the requests, 0 to 1.
+        table: `bq://PROJECT.DATASET.TABLE`, for Vertex AI.
+    """
+    endpoint = endpoint_of(api, name)
+    set_request_log(api, endpoint, rate=rate, table=table)
+    return str(endpoint["displayName"])

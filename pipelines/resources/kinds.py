@@ -1,0 +1,97 @@
+"""Long-running resources, training jobs and pipeline runs: wait, cancel, delete."""
+
+import math
+import time
+from dataclasses import dataclass
+
+from components.model_version.registry import LRO_TIMEOUT_SECONDS
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
+from pipelines.errors import ResourceError
+from trainer import Json
+
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of long-running resource; `final_states` are without the prefix."""
+
+    noun: str
+    collection: str
+    state_prefix: str
+    final_states: frozenset[str]
+
+    def path(self, api: VertexApi, name: str) -> str:
+        """Return the resource name of an id."""
+        return f"{api.parent}/{self.collection}/{name}"
+
+    def get(self, api: VertexApi, name: str) -> Json:
+        """Return a resource as Vertex AI returns it."""
+        return api.get(self.path(api, name))
+
+    def state_of(self, resource: Json) -> str:
+        """Return the state without its prefix: `RUNNING`."""
+        return str(resource.get("state", "")).removeprefix(self.state_prefix)
+
+    def is_final(self, resource: Json) -> bool:
+        """Return whether the resource has reached a final state."""
+        return self.state_of(resource) in self.final_states
+
+    def wait(self, api: VertexApi, name: str, *, timeout_seconds: float = math.inf) -> Json:
+        """Wait until a resource reaches a final state; return it.
+
+        Raises:
+            TimeoutError: it did not in time; the message has its state.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while not self.is_final(resource := self.get(api, name)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(
+                    f"{self.noun} {name} is {self.state_of(resource)} after {timeout_seconds:g} s; "
+                    "it continues"
+                )
+            time.sleep(min(POLL_SECONDS, left))
+        return resource
+
+    def cancel(self, api: VertexApi, name: str) -> Json:
+        """Request cancellation unless the resource is final; return its previous state."""
+        resource = self.get(api, name)
+        if self.is_final(resource):
+            return resource
+        try:
+            api.post(f"{self.path(api, name)}:cancel", {})
+        except VertexError as error:
+            if error.status != "FAILED_PRECONDITION":  # it ended in the meantime
+                raise
+        return resource
+
+    def delete(self, api: VertexApi, name: str) -> None:
+        """Delete a resource in a final state; its outputs stay.
+
+        Raises:
+            ResourceError: it is not final yet.
+        """
+        resource = self.get(api, name)
+        if not self.is_final(resource):
+            raise ResourceError(
+                f"{self.noun} {name} is {self.state_of(resource)}; cancel it first "
+                f"(trainyard {self.noun}s cancel {name}) and wait until it has ended"
+            )
+        operation = api.delete(self.path(api, name))
+        api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+
+
+JOB = Kind(
+    noun="job",
+    collection="customJobs",
+    state_prefix="JOB_STATE_",
+    final_states=frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED"}),
+)
+RUN = Kind(
+    noun="run",
+    collection="pipelineJobs",
+    state_prefix="PIPELINE_STATE_",
+    final_states=frozenset({"SUCCEEDED", "FAILED", "CANCELLED"}),
+)

@@ -1,0 +1,99 @@
+"""Models and their versions: show, change and delete."""
+
+from collections.abc import Callable, Sequence
+
+from components.model_version.history import DefaultPeriod, history_of
+from components.model_version.registry import (
+    DEFAULT,
+    LRO_TIMEOUT_SECONDS,
+    list_versions,
+    set_default,
+    version_name,
+    with_alias,
+)
+from components.vertex.api import VertexApi
+from components.vertex.resource_name import ResourceName
+from pipelines.errors import ResourceError
+from pipelines.resources.names import model_name, second, short_name, version_called, when
+from pipelines.resources.table import Table
+from trainer import Json
+
+
+def models_table(api: VertexApi) -> Table:
+    """Return a row for each version of each model, oldest model first."""
+    rows: list[tuple[str, ...]] = []
+    for model in sorted(api.list_resources("models"), key=lambda model: model["createTime"]):
+        for version in list_versions(api, ResourceName.from_name(model["name"]).unversioned):
+            aliases = ", ".join(version.get("versionAliases", []))
+            created = when(version, "versionCreateTime")
+            rows.append((model["displayName"], version["versionId"], aliases, created))
+    return Table(("MODEL", "VERSION", "ALIASES", "CREATED"), rows)
+
+
+def model_history(api: VertexApi, name: str) -> list[DefaultPeriod]:
+    """Return the times during which the versions of a model were its default, newest first."""
+    return history_of(list_versions(api, model_name(api, name)))[::-1]
+
+
+def history_table(periods: Sequence[DefaultPeriod]) -> Table:
+    """Return a row for each time that a version became the default."""
+    rows: list[tuple[str, ...]] = []
+    for one in periods:
+        why = f"{one.cause}: {one.reasons}" if one.reasons else one.cause
+        since, until = second(one.since), second(one.until) or "now"
+        rows.append((one.version, since, until, one.run or "-", why))
+    return Table(("VERSION", "DEFAULT SINCE", "UNTIL", "RUN", "WHY"), rows)
+
+
+def get_model(api: VertexApi, name: str) -> Json:
+    """Return a model by display name or id, with `@version` or `@alias` for a version."""
+    return api.get(model_name(api, name))
+
+
+def delete_model(api: VertexApi, name: str, *, confirm_all: Callable[[int], bool]) -> str:
+    """Delete a model, or one version of it (`mnist@2`); return what was deleted.
+
+    Args:
+        api: Project and location.
+        name: `mnist` or `mnist@2`.
+        confirm_all: Given the number of versions, returns whether to delete all of them.
+
+    Raises:
+        ResourceError: the version is the default, or the deletion of all was not confirmed.
+    """
+    base, at, _ = name.partition("@")
+    if at:
+        version = version_called(api, name)
+        _refuse_default(list_versions(api, version.unversioned), version, base)
+        full_name, method = version.name, ":deleteVersion"
+    else:
+        full_name, method = model_name(api, name), ""
+        num_versions = len(list_versions(api, full_name))
+        if num_versions > 1 and not confirm_all(num_versions):
+            raise ResourceError(
+                f"{name} has {num_versions} versions; delete one by name, such as {name}@1, or all "
+                "with --all"
+            )
+    api.wait(api.delete(f"{full_name}{method}"), timeout_seconds=LRO_TIMEOUT_SECONDS)
+    return short_name(full_name)
+
+
+def set_default_version(api: VertexApi, name: str) -> str:
+    """Make `mnist@2` or `mnist@previous` the default version; return it as `mnist@NUMBER`.
+
+    Raises:
+        ResourceError: the name has no version.
+    """
+    version = version_called(api, name)
+    set_default(api, version)
+    return f"{name.partition('@')[0]}@{version.version}"
+
+
+def _refuse_default(versions: list[Json], version: ResourceName, model: str) -> None:
+    default = with_alias(versions, DEFAULT)
+    if default and version_name(default) == version:
+        others = [one["versionId"] for one in versions if one is not default]
+        hint = f"make another the default first: trainyard models set-default {model}@VERSION"
+        if not others:
+            hint = f"delete the model with it: trainyard models delete {model}"
+        raise ResourceError(f"{model}@{version.version} is the default version; {hint}")

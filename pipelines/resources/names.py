@@ -1,0 +1,58 @@
+"""Names and times of resources, and the resources that users' names stand for."""
+
+from components.model_version.registry import find_model, version_name
+from components.vertex.api import VertexApi
+from components.vertex.errors import VertexError
+from components.vertex.resource_name import ResourceName
+from pipelines.errors import ResourceError
+from trainer import Json
+from trainer.errors import did_you_mean
+
+
+def short_name(resource_name: str) -> str:
+    """Return `5@2` of `projects/P/locations/L/models/5@2`."""
+    return str(ResourceName.from_name(resource_name))
+
+
+def model_name(api: VertexApi, name: str) -> str:
+    """Return the resource name of a display name or id, with the `@version` kept."""
+    base, at, version = name.partition("@")
+    found = find_model(api, base) or f"{api.parent}/models/{base}"
+    return f"{found}{at}{version}"
+
+
+def version_called(api: VertexApi, name: str) -> ResourceName:
+    """Return the version that `mnist@2` or `mnist@previous` names.
+
+    Raises:
+        ResourceError: the name has no version.
+    """
+    if not name.partition("@")[2]:
+        raise ResourceError(f"{name!r} names no version; write MODEL@VERSION, such as {name}@2")
+    return version_name(api.get(model_name(api, name)))
+
+
+def endpoint_of(api: VertexApi, name: str) -> Json:
+    """Return the endpoint with a display name or id.
+
+    Raises:
+        VertexError: NOT_FOUND.
+    """
+    endpoints = list(api.list_resources("endpoints"))
+    for endpoint in endpoints:
+        if name in (endpoint["displayName"], short_name(endpoint["name"])):
+            return endpoint
+    names = [endpoint["displayName"] for endpoint in endpoints]
+    hint, known = did_you_mean(name, names), ", ".join(names) or "none"
+    message = f"no endpoint {name!r};{hint} endpoints: {known}"
+    raise VertexError(code=404, status="NOT_FOUND", message=message)
+
+
+def when(resource: Json, key: str = "createTime") -> str:
+    """Return a timestamp of a resource in UTC, to the second: `2026-01-31 12:00:00`."""
+    return second(str(resource.get(key, "")))
+
+
+def second(time: str) -> str:
+    """Return a timestamp of the API to the second: `2026-01-31 12:00:00`."""
+    return time[:19].replace("T", " ")

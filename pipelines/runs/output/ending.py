@@ -1,0 +1,143 @@
+"""Output at a run's end: the result, where its files are, and commands to try next."""
+
+import shlex
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from components.run_report.page import REPORT_FILE
+from components.run_summary.summary import GATE_FAILED, NO_NEWS, Summary
+from pipelines.config.run_config import RunConfig
+from pipelines.runs.execute import RunResult
+from pipelines.runs.output.hints import after_failure, command, stop_command
+from pipelines.runs.output.tables import limits_of, metric_text
+from pipelines.target.places import Target
+
+NUM_DRIFT_SHOWN = 3
+COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow"}
+NEXT_FACT_LINE = "\n" + " " * 18
+
+
+def print_result(
+    result: RunResult,
+    *,
+    config: RunConfig,
+    target: Target,
+    is_kept: bool,
+    console: Console,
+    source: str = "",
+) -> None:
+    """Print a result in full: tasks, predictions, metrics, files, and commands to try next.
+
+    `source` is the workload as the user gave it.
+    """
+    summary, outputs = result.summary, result.view.outputs
+    evaluated = outputs.get("evaluate", {})
+    reasons = evaluated.get("reasons", "").splitlines()
+    logs = _inside(outputs.get("plan-training", {}).get("base_output_directory"), "logs")
+    facts = {
+        **_metrics(summary),
+        "verdict": ": ".join(filter(None, [summary.verdict, "; ".join(reasons)])),
+        "new data": "; ".join(summary.news),
+        "model version": _version(summary),
+        "report": str(target.run_dir(summary.run) / REPORT_FILE),
+        "data": NEXT_FACT_LINE.join(summary.data_notes),
+        "drift": _drift(summary),
+        "data report": summary.data_report,
+        "TensorBoard logs": logs,
+        "run folder": str(target.run_dir(summary.run)),
+    }
+    console.print("", _task_table(summary), "", sep="\n")
+    for line in _prediction_lines(outputs.get("predict", {}).get("table", {}).get("uri", "")):
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+    for label, fact in facts.items():
+        if fact:
+            console.print(f"{label:<16}  {escape(fact)}", soft_wrap=True, highlight=False)
+    for warning in summary.warnings:
+        console.print(f"\n[yellow]warning: {escape(warning)}[/]", soft_wrap=True, highlight=False)
+    if summary.error:
+        console.print(f"\n[red]{escape(summary.error)}[/]", soft_wrap=True, highlight=False)
+    instances = str(evaluated.get("golden", {}).get("uri", "")) if is_kept else ""
+    commands = next_commands(
+        summary, config=config, target=target, logs=logs, instances=instances, source=source
+    )
+    console.print("\n[bold]Try next[/]")
+    for line in commands:
+        console.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
+
+
+def next_commands(
+    summary: Summary,
+    *,
+    config: RunConfig,
+    target: Target,
+    logs: str,
+    instances: str = "",
+    source: str = "",
+) -> list[str]:
+    """Return commands to try after a run; `instances` is a file for an endpoint that stays."""
+    if summary.state != "SUCCEEDED":
+        return after_failure(summary, target)
+    if summary.outcome == NO_NEWS:
+        return [command(f"trainyard runs show {summary.run}", target)]
+    show = "trainyard models list"
+    if summary.outcome == GATE_FAILED:
+        show = f"trainyard runs show {summary.run}"
+    predict = f"trainyard run {shlex.quote(source or config.name)} --keep-endpoint"
+    if instances:
+        predict = f"trainyard endpoints predict {config.endpoint_name} --instances {instances}"
+    stop = [stop_command(target)] if instances else []
+    return [
+        command(show, target),
+        command(predict, target),
+        command(f"tensorboard --logdir {logs}", target),
+        *stop,
+    ]
+
+
+def _task_table(summary: Summary) -> Table:
+    """Return the tasks with their states and seconds."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("task")
+    table.add_column("state")
+    table.add_column("seconds", justify="right")
+    for task in summary.tasks:
+        state = task["state"].lower().replace("_", " ") + (" (cached)" if task["cached"] else "")
+        style = COLOURS.get(task["state"], "dim")
+        table.add_row(task["name"], Text(state, style=style), f"{task['seconds']:.1f}")
+    table.add_row("whole run", Text(summary.state.lower(), style="bold"), f"{summary.seconds:.1f}")
+    return table
+
+
+def _prediction_lines(uri: str) -> list[str]:
+    """Return the table of predictions and an empty line, if the file is on this machine."""
+    path = Path(uri)
+    if not uri or not path.is_file():
+        return []
+    return [*path.read_text().strip().strip("`").strip("\n").splitlines(), ""]
+
+
+def _metrics(summary: Summary) -> dict[str, str]:
+    """Return the metrics with thresholds."""
+    names = dict.fromkeys(limit.metric for limit in limits_of(summary))
+    return {f"test {name}": metric_text(summary, name) for name in names if name in summary.metrics}
+
+
+def _drift(summary: Summary) -> str:
+    """Return the features that drifted most, and the number of others."""
+    num_others = len(summary.drift) - NUM_DRIFT_SHOWN
+    others = [f"{num_others} more in the data report"] if num_others > 0 else []
+    return NEXT_FACT_LINE.join([*summary.drift[:NUM_DRIFT_SHOWN], *others])
+
+
+def _version(summary: Summary) -> str:
+    if not summary.model_version or summary.is_new_version:
+        return summary.model_version
+    return f"{summary.model_version}, unchanged: the model is the same, so no version is registered"
+
+
+def _inside(folder: object, name: str) -> str:
+    return f"{folder}/{name}" if folder else ""

@@ -1,0 +1,237 @@
+"""Runs, their tasks and schedules as tables and lines of at most 80 columns."""
+
+import json
+import textwrap
+from typing import Any
+
+from components.evaluate.thresholds import Limit, format_metric, read_limits, with_threshold
+from components.run_summary.settings import THRESHOLDS
+from components.run_summary.summary import NO_NEWS, USER_ERROR_PREFIX, Summary
+from components.vertex.resource_name import ResourceName
+from components.vertex.task_details import leaf_tasks
+from pipelines.resources.table import Table
+from pipelines.runs.facts import changed_settings
+from pipelines.runs.view import view_of
+from trainer import Json, paths
+from trainer.errors import ConfigError
+
+WIDTH = 80
+INDENT = 18
+MAX_ERROR_LINES = 12
+DIGEST_DIGITS = 12
+
+
+def runs_table(runs: list[Summary]) -> Table:
+    """Return a row for each run: outcome, model version, gating metric and time."""
+    rows: list[tuple[str, ...]] = [
+        (run.run, run.outcome, run.model_version or "-", metric_of(run) or "-", moment(run.created))
+        for run in runs
+    ]
+    return Table(("RUN", "RESULT", "VERSION", "METRIC", "CREATED"), rows)
+
+
+def tasks_table(job: Json) -> Table:
+    """Return a row for each task of a run, in the graph's order."""
+    view = view_of(job, task_names=leaf_tasks(job["pipelineSpec"]))
+    rows: list[tuple[str, ...]] = [
+        (
+            task.name,
+            task.state,
+            f"{task.seconds:.1f}",
+            "cached" if task.is_cached else last_error_line(task.error),
+        )
+        for task in view.tasks
+    ]
+    return Table(("TASK", "STATE", "SECONDS", ""), rows)
+
+
+def last_error_line(error: str) -> str:
+    """Return the last line of an error, which is the most specific."""
+    lines = [line for line in error.splitlines() if line.strip()]
+    return lines[-1].strip().removeprefix(USER_ERROR_PREFIX) if lines else ""
+
+
+def run_lines(run: Summary, job: Json) -> list[str]:
+    """Return the facts of a run, a line each, wrapped where they are long."""
+    labels = job.get("labels", {})
+    facts = {
+        "run": run.run,
+        "result": ": ".join(filter(None, [run.outcome, "; ".join(run.reasons)])),
+        "new data": "; ".join(run.news),
+        "state": run.state,
+        "model version": run.model_version + _unchanged(run),
+        **{f"test {name}": metric_text(run, name) for name in sorted(run.metrics)},
+        "settings": settings_text(run.settings),
+        "data": _digest(run.data_digest),
+        "date": moment(run.run_time, has_year=True) * bool(run.run_time),
+        "code": run.code_digest,
+        "project": f"{run.workload} {run.project_digest}" * bool(run.project_digest),
+        "schedule": run.schedule,
+        "created": f"{moment(run.created, has_year=True)} UTC",
+        "ended": f"{moment(run.ended, has_year=True)} UTC, {run.seconds:.0f} s" * bool(run.ended),
+        "files": _run_folder(job),
+        "package": job.get("templateUri", ""),
+        "service account": job.get("serviceAccount", ""),
+        "labels": ", ".join(f"{key}={value}" for key, value in labels.items()),
+        **{f"warning {n}": text for n, text in enumerate(run.warnings, start=1)},
+        "error": _shortened(run.error, rest=f"trainyard runs show {run.run} --summary"),
+    }
+    return [line for name, fact in facts.items() if fact for line in _wrapped(name, str(fact))]
+
+
+def _run_folder(job: Json) -> str:
+    """Return the folder of a run in its pipeline root; Vertex AI inserts the project's number."""
+    root = str(job.get("runtimeConfig", {}).get("gcsOutputDirectory", "")).rstrip("/")
+    name = ResourceName.from_name(job["name"])
+    between = f"/{name.project}" if paths.is_in_bucket(root) else ""
+    return f"{root}{between}/{name.id}" if root else ""
+
+
+def schedule_lines(schedules: list[tuple[Json, Summary | None]]) -> list[str]:
+    """Return at least two lines for each schedule: its last run's outcome, then its settings."""
+    headings = ("NAME", "STATE", "RUNS", "RESULT", "VERSION", "ENDED", "NEXT (UTC)")
+    rows = [_schedule_row(schedule, last) for schedule, last in schedules]
+    first, *others = aligned(Table(headings, rows))
+    lines = [first]
+    for line, (schedule, last) in zip(others, schedules, strict=True):
+        lines += [line, *_schedule_details(schedule, last)]
+    return lines
+
+
+def schedule_facts(schedule: Json, last: Summary | None) -> Json:
+    """Return a schedule as JSON, with the `summary.json` of its last run."""
+    keys = ("displayName", "state", "cron", "startedRunCount", "maxRunCount", "nextRunTime")
+    shown = {key: schedule[key] for key in keys if key in schedule}
+    settings = last.settings if last else {}
+    return {
+        **shown,
+        "lastScheduledRunResponse": schedule.get("lastScheduledRunResponse", {}),
+        "settings": settings,
+        "lastRun": json.loads(last.to_json()) if last else None,
+    }
+
+
+def aligned(table: Table) -> list[str]:
+    """Return the headings and rows as lines of aligned columns."""
+    rows = [table.headings, *table.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def metric_of(run: Summary) -> str:
+    """Return the metric with the smallest margin over its threshold: `accuracy 0.9871`."""
+    limits = [limit for limit in limits_of(run) if limit.metric in run.metrics]
+    if limits:
+        name = min(limits, key=lambda limit: _relative_margin(limit, run)).metric
+    else:
+        name = next((name for name in run.metrics if not name.startswith("num_")), "")
+    return f"{name} {format_metric(run.metrics[name])}" if name else ""
+
+
+def limits_of(run: Summary) -> tuple[Limit, ...]:
+    """Return the limits that a run's thresholds set; () if they are no such thresholds."""
+    thresholds: Json = {}
+    try:
+        for name, value in run.settings.items():
+            group, _, key = name.partition(".")
+            if group == THRESHOLDS:
+                thresholds = with_threshold(thresholds, key, value)
+        return read_limits(thresholds)
+    except ConfigError:  # of a package from elsewhere
+        return ()
+
+
+def metric_text(run: Summary, name: str) -> str:
+    """Return a metric with its limits: `0.9871 (at least 0.985)`."""
+    value = run.metrics[name]
+    text = f"{value}" if isinstance(value, int) else format_metric(value)
+    limits = " and ".join(str(limit) for limit in limits_of(run) if limit.metric == name)
+    return f"{text} ({limits})" if limits else text
+
+
+def _relative_margin(limit: Limit, run: Summary) -> float:
+    """Return the distance of a metric from its limit as a share of the limit."""
+    return limit.margin(run.metrics[limit.metric]) / (abs(limit.value) or 1.0)
+
+
+def settings_text(settings: Json) -> str:
+    """Return the settings that differ from the workload's defaults."""
+    changed = changed_settings(settings)
+    changed.pop("workload", None)
+    names = sorted(changed, key=lambda name: ("." not in name, name))  # groups first
+    return ", ".join(f"{name}={shown(changed[name])}" for name in names)
+
+
+def shown(value: Any) -> str:
+    """Return a value in the form that `--set` accepts."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def moment(stamp: str, *, has_year: bool = False) -> str:
+    """Return a UTC time as `11-21 09:30` or `2026-11-21 09:30:15`; "-" for ""."""
+    if not stamp:
+        return "-"
+    return stamp[:19].replace("T", " ") if has_year else stamp[5:16].replace("T", " ")
+
+
+def _schedule_row(schedule: Json, last: Summary | None) -> tuple[str, ...]:
+    limit = f" of {schedule['maxRunCount']}" if "maxRunCount" in schedule else ""
+    return (
+        schedule["displayName"],
+        schedule["state"],
+        f"{schedule.get('startedRunCount', 0)}{limit}",
+        last.outcome if last else "-",
+        (last.model_version if last else "") or "-",
+        moment(last.ended if last else ""),
+        moment(schedule.get("nextRunTime", "")),
+    )
+
+
+def _schedule_details(schedule: Json, last: Summary | None) -> list[str]:
+    """Return the facts without a column: cron, metric, settings and name of the last run."""
+    facts = [schedule["cron"]]
+    if last:
+        reasons = "; ".join(last.news) if last.outcome == NO_NEWS else ""
+        facts += [reasons, metric_of(last), settings_text(last.settings), last.run]
+    return textwrap.wrap(
+        "; ".join(filter(None, facts)),
+        WIDTH,
+        initial_indent="    ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _unchanged(run: Summary) -> str:
+    return ", unchanged: the model is the same" * (run.outcome == "same-model")
+
+
+def _digest(text: str) -> str:
+    """Return a digest cut to its first digits."""
+    kind, colon, digits = text.rpartition(":")
+    return f"{kind}{colon}{digits[:DIGEST_DIGITS]}"
+
+
+def _shortened(error: str, *, rest: str) -> str:
+    """Return the first line of an error and the last ones; `rest` is the command for the others."""
+    first, *others = error.splitlines() or [""]
+    if len(others) < MAX_ERROR_LINES:
+        return error
+    num_omitted = len(others) - MAX_ERROR_LINES + 1
+    return "\n".join([first, f"… {num_omitted} more lines: {rest}", *others[num_omitted:]])
+
+
+def _wrapped(name: str, fact: str) -> list[str]:
+    lines = [
+        line
+        for paragraph in fact.splitlines()
+        for line in textwrap.wrap(
+            paragraph, WIDTH - INDENT, break_long_words=False, break_on_hyphens=False
+        )
+    ]
+    heads = [f"{name:<{INDENT}}", *[" " * INDENT] * len(lines)]
+    return [head + line for head, line in zip(heads, lines, strict=False)]

@@ -1,0 +1,214 @@
+import copy
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from kfp.dsl import Metrics
+
+from components.endpoint.predict.online_prediction import request_predictions
+from components.endpoint.predict.parity import check_parity
+from components.endpoint.predict.step import predict_golden
+from components.endpoint.predict.table import format_table
+from components.errors import StepError
+from components.vertex import retries
+from components.vertex.api import connect
+from components.vertex.errors import VertexError
+from tests.support.servers.http_server import Handler, serving
+
+pytestmark = pytest.mark.fast
+
+ENDPOINT = "projects/demo/locations/local/endpoints/5"
+OFFLINE = [
+    {"class": 0, "label": "0", "probabilities": [0.9, 0.1]},
+    {"class": 1, "label": "1", "probabilities": [0.2, 0.8]},
+]
+GOLDEN = {"instances": [{"image": [[0]]}, {"image": [[1]]}], "predictions": OFFLINE}
+GOLDEN["labels"] = ["0", "1"]
+
+
+@dataclass
+class Endpoint:
+    """Responds to `:predict` as Vertex AI does, after the `failures`."""
+
+    predictions: list[dict] = field(default_factory=lambda: copy.deepcopy(OFFLINE))
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    requests: list[tuple[str, list]] = field(default_factory=list)
+
+    def respond(self, path: str, body: dict) -> tuple[int, dict]:
+        self.requests.append((path, body["instances"]))
+        if self.failures:
+            code, status = self.failures.pop(0)
+            return code, {"error": {"code": code, "status": status, "message": "no"}}
+        chosen = [self.predictions[item["image"][0][0]] for item in body["instances"]]
+        return 200, {"predictions": chosen, "modelVersionId": "3"}
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    endpoint = Endpoint()
+
+    class Answering(Handler):
+        def do_POST(self) -> None:
+            code, body = endpoint.respond(self.path, json.loads(self.body()))
+            self.respond(code, json.dumps(body).encode())
+
+    with serving(Answering) as host:
+        monkeypatch.setenv("VERTEX_EMULATOR_HOST", host)
+        yield endpoint
+
+
+def changed(index: int, **fields) -> list[dict]:
+    predictions = copy.deepcopy(OFFLINE)
+    predictions[index].update(fields)
+    return predictions
+
+
+def predict_into(folder: Path) -> Metrics:
+    """Run the step with its files in a folder."""
+    metrics = Metrics(name="metrics", uri=str(folder / "out" / "metrics"))
+    predict_golden(
+        connect("demo", "local"),
+        GOLDEN,
+        endpoint=ENDPOINT,
+        metrics=metrics,
+        table_path=str(folder / "out" / "table.md"),
+        values={"slowdown": 1.25},
+    )
+    return metrics
+
+
+def test_sends_one_batch_and_each_instance_alone(endpoint, tmp_path: Path, caplog):
+    caplog.set_level(logging.INFO)
+    metrics = predict_into(tmp_path)
+    first, second = GOLDEN["instances"]
+    assert [sent for _, sent in endpoint.requests] == [[first, second], [first], [second]]
+    assert {path for path, _ in endpoint.requests} == {f"/v1/{ENDPOINT}:predict"}
+    assert metrics.metadata["num_requests"] == 3
+    assert metrics.metadata["slowdown"] == 1.25
+    assert metrics.metadata["max_difference"] == 0
+    assert 0 < metrics.metadata["latency_ms_median"] <= metrics.metadata["latency_ms_max"]
+    assert json.loads((tmp_path / "out" / "metrics").read_text()) == metrics.metadata
+    assert "0.900000  0           yes" in caplog.text
+    assert "0.900000  0           yes" in (tmp_path / "out" / "table.md").read_text()
+    assert "model version 3" in caplog.text
+
+
+def test_an_unavailable_endpoint_is_retried(endpoint, monkeypatch, caplog):
+    monkeypatch.setattr(retries, "_backoff", lambda state: 0)
+    endpoint.failures = [(503, "UNAVAILABLE")] * 2
+    response = request_predictions(connect("demo", "local"), ENDPOINT, GOLDEN["instances"])
+    assert response.predictions == OFFLINE
+    assert "UNAVAILABLE (503): no; attempt 2" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("failures", "num_requests"),
+    [
+        ([(503, "UNAVAILABLE")] * 100, retries.MAX_ATTEMPTS),
+        ([(400, "INVALID_ARGUMENT")], 1),
+        ([(404, "NOT_FOUND")], 1),
+    ],
+    ids=["always unavailable", "bad instance", "no endpoint"],
+)
+def test_other_errors_and_the_last_transient_one_are_raised(
+    endpoint, monkeypatch, failures, num_requests
+):
+    monkeypatch.setattr(retries, "_backoff", lambda state: 0)
+    endpoint.failures = list(failures)
+    with pytest.raises(VertexError, match=failures[0][1]):
+        request_predictions(connect("demo", "local"), ENDPOINT, GOLDEN["instances"])
+    assert len(endpoint.requests) == num_requests
+
+
+def test_another_prediction_than_offline_fails_the_step(endpoint, tmp_path):
+    endpoint.predictions = changed(1, probabilities=[0.25, 0.75])
+    with pytest.raises(StepError, match="instance 1"):
+        predict_into(tmp_path)
+
+
+def test_tiny_differences_are_returned_and_allowed():
+    online = changed(1, probabilities=[0.200004, 0.799996])
+    assert check_parity(online, OFFLINE, ["0", "1"]) == pytest.approx(4e-6)
+
+
+def test_a_class_may_be_a_float():
+    assert check_parity(changed(1, **{"class": 1.0}), OFFLINE, ["0", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("online", "problem"),
+    [
+        (
+            changed(1, probabilities=[0.25, 0.75]),
+            r"instance 1 \(true label 1\): probabilities\[\d\] is 0\.\d+ online .* 0.05 .*1e-05",
+        ),
+        (changed(0, **{"class": 1}), "instance 0 .* class is 1 online, 0 offline"),
+        (
+            changed(0, probabilities=[0.9]),
+            "instance 0 .* probabilities has 1 values online, 2 offline",
+        ),
+        (changed(0, probabilities=[float("nan"), 0.1]), "instance 0 .* is nan online"),
+        (changed(0, probabilities=None), "instance 0 .* probabilities is None online"),
+        (OFFLINE[:1], "1 predictions.* 2 instances"),
+    ],
+    ids=["probability", "class", "length", "nan", "missing", "count"],
+)
+def test_a_difference_is_an_error_that_names_the_worst(online, problem):
+    with pytest.raises(StepError, match=problem):
+        check_parity(online, OFFLINE, ["0", "1"])
+
+
+@pytest.mark.parametrize(
+    ("online", "offline", "difference"),
+    [
+        ({"value": 350_001.0}, {"value": 350_000.0}, 1 / 350_000),
+        ({"value": 350_000}, {"value": 350_000.0}, 0),
+        ({"labels": ["a"], "probabilities": [0.9]}, {"labels": ["a"], "probabilities": [0.9]}, 0),
+        ({"price": {"low": [1.000001]}, "key": 3}, {"price": {"low": [1.0]}}, 1e-6),
+        ("a", "a", 0),
+    ],
+    ids=["large", "whole online", "several labels", "hook", "text"],
+)
+def test_predictions_of_any_kind_are_compared(online, offline, difference):
+    found = check_parity([online], [offline], [["a", "b"]])
+    assert found == pytest.approx(difference, abs=1e-12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("online", "offline", "problem"),
+    [
+        ({"value": 351_000.0}, {"value": 350_000.0}, r"2\.5\): value is 351000 online"),
+        ({"value": None}, {"value": 1.0}, "value is None online, 1.0 offline"),
+        ({"labels": ["a"]}, {"labels": ["a", "b"]}, "labels has 1 values online, 2 offline"),
+        ({"labels": ["a"]}, {"labels": ["b"]}, r"labels\[0\] is 'a' online, 'b' offline"),
+        ({"value": 1.0}, {"price": 1.0}, "'price' is only in the prediction offline"),
+        ({"size": 2}, {"size": 1}, "size is 2 online, 1 offline"),
+        ("a", {"value": 1.0}, "the prediction is 'a' online"),
+        ({"found": 1}, {"found": True}, "found is 1 online, True offline"),
+    ],
+    ids=["value", "null", "fewer labels", "label", "field", "whole", "structure", "truth value"],
+)
+def test_a_difference_of_any_kind_is_named(online, offline, problem):
+    with pytest.raises(StepError, match=rf"instance 0 \(true label .*{problem}"):
+        check_parity([online], [offline], [2.5])
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels", "lines"),
+    [
+        ([{"value": 3.25}], [3.0], [["index", "value", "true", "value"], ["0", "3.25", "3"]]),
+        (
+            [{"labels": ["a", "b"], "probabilities": [1, 1]}, {"labels": [], "probabilities": []}],
+            [["b", "a"], ["a"]],
+            [["index", "labels"], ["0", "a,", "b", "b,", "a", "yes"], ["1", "none", "a", "no"]],
+        ),
+        ([{"price": 3}, "text"], [3.0, 4.0], [["index"], ["0", '{"price":', "3}", "3"], ["1"]]),
+    ],
+    ids=["values", "labels", "others"],
+)
+def test_the_table_has_the_columns_of_the_kind(predictions, labels, lines):
+    found = format_table(predictions, labels).splitlines()
+    assert [line.split()[: len(words)] for line, words in zip(found, lines, strict=True)] == lines

@@ -1,0 +1,289 @@
+"""Skew and drift of an endpoint's requests, which a fake API has logged."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from components.endpoint.watch import cli
+from components.endpoint.watch.options import WatchOptions
+from components.endpoint.watch.step import VERDICT_LABEL, record, watch
+from components.errors import StepError
+from components.prepare_examples.statistics.images import ImageStatistics
+from components.prepare_examples.tables import columns
+from components.prepare_examples.tables.declared import schema_of
+from trainer.errors import ConfigError
+from trainer.workloads import Binary, Category, ImageFolder, Number, Table, Timestamp
+from trainer.workloads.description import describe
+
+pytestmark = pytest.mark.fast
+
+PLACE = "projects/p/locations/l"
+ENDPOINT, MODEL = f"{PLACE}/endpoints/9", f"{PLACE}/models/5"
+WORKLOAD = Table(
+    [
+        Number("charge"),
+        Category("plan"),
+        Category("tags", separator="|", max_length=3),
+        Category("floor", low=0, high=9),
+        Timestamp("at", parts=("hour",)),
+    ],
+    label=Binary("churned"),
+    name="churn",
+)
+
+
+def rows(count: int, *, seed: int, gold: float = 0.2) -> list[dict]:
+    """Return instances; a share of them has the plan gold, a tenth has no charge."""
+    random = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        row = {
+            "charge": round(float(random.gamma(2, 20)), 2),
+            "plan": "gold" if random.random() < gold else str(random.choice(["basic", "plus"])),
+            "tags": [str(tag) for tag in random.choice(["a", "b", "c"], 2)],
+            "floor": int(random.integers(10)),
+            "at": 1_700_000_000 + seed * 10_000 + number,
+        }
+        if random.random() < 0.1:
+            del row["charge"]
+        found.append(row)
+    return found
+
+
+def statistics_of(instances: list[dict]) -> dict:
+    """Return what prepare_examples writes about these rows as the train split."""
+    schema = schema_of("churn", features=WORKLOAD.features, label=WORKLOAD.label)
+    types = {"charge": pa.float64(), "floor": pa.int64(), "at": pa.int64()}
+    types |= {"plan": pa.string(), "tags": pa.list_(pa.string())}
+    found = {}
+    for name, statistic in columns.new_statistics(schema).items():
+        if name in types:
+            statistic.add(pa.array([one.get(name) for one in instances], types[name]))
+            found[name] = statistic.summary()
+    return {"splits": {"train": {"num_examples": len(instances), "features": found}}}
+
+
+class FakeApi:
+    """A service with one endpoint, whose log has the given instances, newest first."""
+
+    def __init__(self, model_dir: Path, instances: list, *, per_request: int = 1):
+        self.labels: dict = {}
+        self._model_dir = model_dir
+        self._requests = [
+            {
+                "time": f"2026-11-22T00:00:{at % 60:02d}Z",
+                "status": 200,
+                "request": {"instances": instances[at : at + per_request]},
+                "response": {
+                    "predictions": [{"label": "no"} for _ in instances[at : at + per_request]]
+                },
+            }
+            for at in range(0, len(instances), per_request)
+        ]
+        failed = {"time": "t", "status": 400, "request": {"instances": [{}]}, "response": {}}
+        self._requests.insert(0, failed)
+        self.endpoint = {
+            "name": ENDPOINT,
+            "displayName": "churn",
+            "createTime": "2026",
+            "labels": {"team": "a"},
+            "predictRequestResponseLoggingConfig": {"enabled": True},
+            "deployedModels": [
+                {"id": "1", "model": MODEL, "modelVersionId": "3"},
+                {"id": "2", "model": MODEL, "modelVersionId": "4"},
+            ],
+            "trafficSplit": {"1": 90, "2": 10},
+        }
+
+    def list_resources(self, kind, *, filter=""):
+        assert kind == "endpoints"
+        return [self.endpoint] if filter == 'display_name="churn"' else []
+
+    def get(self, name, **query):
+        if name == f"{ENDPOINT}/loggedRequests":
+            start = int(query.get("pageToken", 0))
+            stop = start + int(query["pageSize"])
+            more = {"nextPageToken": str(stop)} if stop < len(self._requests) else {}
+            return {"loggedRequests": self._requests[start:stop], **more}
+        assert name == f"{MODEL}@3"
+        return {"artifactUri": str(self._model_dir)}
+
+    def patch(self, path, body):
+        assert path == f"{ENDPOINT}?updateMask=labels"
+        self.labels = body["labels"]
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory) -> Path:
+    """Write what lies beside a model: its description and the statistics of its data."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "workload.json").write_text(json.dumps(describe(WORKLOAD)))
+    (folder / "statistics.json").write_text(json.dumps(statistics_of(rows(5000, seed=1))))
+    return folder
+
+
+def verdicts(found) -> dict[tuple[str, str], str]:
+    return {(one.feature, one.against): one.verdict for one in found.findings}
+
+
+def test_requests_like_the_training_data_are_ok(model_dir):
+    api = FakeApi(model_dir, rows(800, seed=2), per_request=4)
+
+    found = watch(api, "churn", WatchOptions(last=100, min_instances=100))
+
+    assert found.verdict == "ok"
+    names = ("charge", "plan", "tags", "floor")
+    pairs = {(name, against) for name in names for against in ("training", "before")}
+    assert verdicts(found) == dict.fromkeys({*pairs, ("prediction", "before")}, "ok")
+    assert (found.num_instances, found.version, found.notes) == (400, f"{MODEL}@3", ())
+    record(api, found)
+    assert api.labels == {"team": "a", VERDICT_LABEL: "ok"}
+
+
+def test_few_like_requests_are_not_taken_for_changed_ones(model_dir):
+    alarms = [
+        watch(
+            FakeApi(model_dir, rows(100, seed=seed)), "churn", WatchOptions(min_instances=60)
+        ).changed
+        for seed in range(100, 130)
+    ]
+
+    assert sum(map(bool, alarms)) <= 1
+
+
+def test_a_changed_feature_is_skew_and_drift(model_dir):
+    new, old = rows(300, seed=3, gold=0.6), rows(300, seed=4)
+    api = FakeApi(model_dir, new + old)
+
+    found = watch(api, "churn", WatchOptions(last=300))
+
+    changed = {pair: verdict for pair, verdict in verdicts(found).items() if verdict != "ok"}
+    assert changed == {("plan", "training"): "skew", ("plan", "before"): "drift"}
+    assert found.verdict == "alert"
+    assert found.findings[0].feature == "plan"
+    assert "skew of plan" in found.words
+    assert "(gold 19.7 → 57.7 %)" in found.words
+    record(api, found)
+    assert api.labels[VERDICT_LABEL] == "drift-and-skew"
+    content = json.loads(found.to_json())
+    assert content["verdict"] == "alert"
+    assert content["findings"][0]["verdict"] == "skew"
+    assert np.isfinite([one["value"] for one in content["findings"]]).all()
+
+
+def test_a_feature_that_is_missing_has_changed(model_dir):
+    new = [{**row, "charge": None} for row in rows(200, seed=5)]
+
+    found = watch(FakeApi(model_dir, new), "churn")
+
+    assert verdicts(found)["charge", "training"] == "skew"
+    assert "missing" in next(one.words for one in found.findings if one.feature == "charge")
+    assert found.notes == ("too few earlier instances to compare with",)
+
+
+def test_thresholds_are_the_users(model_dir):
+    api = FakeApi(model_dir, rows(1000, seed=6, gold=0.24))
+    strict = WatchOptions(thresholds={"l_infinity": 0.01, "psi": 0.001})
+    loose = WatchOptions(thresholds={"l_infinity": 0.9, "jensen_shannon": 0.9, "psi": 9.0})
+
+    assert watch(api, "churn", loose).verdict == "ok"
+    found = watch(api, "churn", strict)
+    assert all(one.limit > strict.thresholds[one.distance] for one in found.findings)  # chance
+    with pytest.raises(ConfigError, match="has no 'ks'"):
+        WatchOptions(thresholds={"ks": 0.1})
+    with pytest.raises(ConfigError, match="options has no 'lasts'; did you mean"):
+        WatchOptions.from_json('{"lasts": 5}')
+
+
+def test_too_few_requests_are_no_alert(model_dir):
+    found = watch(FakeApi(model_dir, rows(20, seed=7, gold=1.0)), "churn")
+
+    assert (found.verdict, found.num_instances, found.findings) == ("too-few", 20, ())
+    assert "20 instances are logged, of at least 100" in found.words
+
+
+def test_what_cannot_be_watched_is_named(model_dir, tmp_path):
+    api = FakeApi(model_dir, rows(5, seed=8))
+    with pytest.raises(StepError, match="no endpoint 'other'"):
+        watch(api, "other")
+    foreign = FakeApi(tmp_path, rows(5, seed=8))
+    with pytest.raises(StepError, match=r"has no workload.json: it was exported by another"):
+        watch(foreign, "churn")
+    (tmp_path / "workload.json").write_text(json.dumps(describe(WORKLOAD)))
+    assert (
+        f"{MODEL}@3 has no statistics.json of its training data"
+        in watch(FakeApi(tmp_path, rows(200, seed=9)), "churn").notes
+    )
+    api.endpoint["predictRequestResponseLoggingConfig"] = {"enabled": False}
+    with pytest.raises(StepError, match="churn logs no requests"):
+        watch(api, "churn")
+    api.endpoint |= {"predictRequestResponseLoggingConfig": {"enabled": True}}
+    api.endpoint["deployedModels"] = []
+    with pytest.raises(StepError, match="no model is deployed to churn"):
+        watch(api, "churn")
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_are_compared_by_their_pixels(tmp_path, channels):
+    shape = (8, 8) if channels == 1 else (8, 8, 3)
+    random = np.random.default_rng(0)
+    images = random.integers(0, 120, (400, 64, channels))
+    statistics = ImageStatistics(channels)
+    statistics.add((images.transpose(0, 2, 1).astype(np.uint8), np.zeros(400, np.int64)))
+    train = {"splits": {"train": statistics.summary()}}
+    (tmp_path / "statistics.json").write_text(json.dumps(train))
+    workload = ImageFolder(size=(8, 8), channels=channels, name="shapes")
+    (tmp_path / "workload.json").write_text(json.dumps(describe(workload)))
+
+    def found(pixels):
+        instances = [{"image": image.reshape(shape).tolist()} for image in pixels]
+        return watch(FakeApi(tmp_path, instances), "churn", WatchOptions(last=120))
+
+    same = random.integers(0, 120, (120, 64, channels))
+    assert found(same).verdict == "ok"
+    inverted = 255 - same
+    inverted[:, :, 1:] = same[:, :, 1:]
+    changed = found(inverted)
+    first = "image" if channels == 1 else "image, channel 0"
+    assert [one.feature for one in changed.changed] == [first]
+    assert changed.findings[0].distance == "pixels"
+
+
+def test_the_command_prints_a_table_and_fails_for_a_change(model_dir, monkeypatch, capsys):
+    made = {"churn": FakeApi(model_dir, rows(200, seed=10, gold=0.9))}
+    monkeypatch.setattr(cli, "connect", lambda *_: made["churn"])
+    words = ["--project", "p", "--location", "l", "--endpoint"]
+
+    assert cli.main([*words, "churn"]) == 3
+    out = capsys.readouterr().out
+    assert [line.split()[:2] for line in out.splitlines()][:2] == [
+        ["FEATURE", "AGAINST"],
+        ["plan", "training"],
+    ]
+    assert cli.main([*words, "churn", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["endpoint"] == "churn"
+    assert cli.main([*words, "churn", "--last", "20"]) == 0
+    assert "too-few" in capsys.readouterr().out
+    assert cli.main([*words, "none"]) == 1
+    assert cli.main([*words, "churn", "--threshold", "psi"]) == 2
+
+
+def test_the_step_fails_with_words(model_dir, tmp_path, monkeypatch):
+    from components.endpoint.watch.component import watch_endpoint
+
+    api = FakeApi(model_dir, rows(200, seed=11, gold=0.9))
+    monkeypatch.setattr("components.vertex.api.connect", lambda *_: api)
+    result = SimpleNamespace(path=str(tmp_path / "result"), metadata={})
+    place = {"project": "p", "location": "l", "endpoint_name": "churn", "result": result}
+
+    with pytest.raises(SystemExit, match="error: the requests of churn have changed: skew of plan"):
+        watch_endpoint.python_func(**place)
+
+    assert json.loads(Path(result.path).read_text())["verdict"] == "alert"
+    assert api.labels[VERDICT_LABEL] == "skew"
+    loose = '{"thresholds": {"l_infinity": 1, "jensen_shannon": 1, "psi": 99}}'
+    assert "are like the training data" in watch_endpoint.python_func(**place, options=loose)

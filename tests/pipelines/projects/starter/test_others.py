@@ -1,0 +1,169 @@
+"""`trainyard new` for images, records and scripts with a Keras model."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from components.prepare_examples.errors import DataError
+from pipelines.projects.starter.folder import write_folder
+from pipelines.projects.starter.images import start_images
+from pipelines.projects.starter.keras_script import read_script
+from pipelines.projects.starter.records import start_records
+from pipelines.projects.starter.tables import start_table
+from tests.support.data.trials import try_folder
+from trainer.workloads import Classes, ImageFolder, Regression, Values, load_workload
+
+pytestmark = pytest.mark.timeout(180)
+
+SCRIPT = """\
+import keras
+
+
+def mean_error(y_true, y_pred):
+    return keras.ops.mean(keras.ops.abs(y_true - y_pred))
+
+
+def build_model(units=8, *, rate: float = 0.1):
+    model = keras.Sequential([keras.layers.Dense(units), keras.layers.Dense(1)])
+    model.compile("adam", loss=mean_error, metrics=["mae"])
+    return model
+
+
+def main():
+    build_model().fit([[1.0]], [1.0])
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def save_images(folder: Path, sizes, mode: str = "RGB") -> None:
+    for number, name in enumerate(["cats", "dogs"]):
+        (folder / name).mkdir(parents=True)
+        for at, size in enumerate(sizes):
+            Image.new(mode, size, 20 * at + number).save(folder / name / f"{at}.png")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "mode", "expected"),
+    [
+        ([(12, 20)] * 3, "L", {"size": (20, 12), "channels": 1}),
+        ([(12, 20), (30, 30)], "RGB", {"size": (64, 64), "channels": 3}),
+        ([(300, 300)] * 2, "RGB", {"size": (64, 64), "channels": 3}),
+    ],
+)
+def test_size_and_channels_of_images_are_those_of_the_files(tmp_path, sizes, mode, expected):
+    save_images(tmp_path / "photos", sizes, mode)
+    write_folder(tmp_path / "own", start_images(str(tmp_path / "photos")))
+    workload = load_workload(str(tmp_path / "own"))
+    assert isinstance(workload, ImageFolder)
+    assert {name: getattr(workload, name) for name in expected} == expected
+
+
+def test_an_empty_or_single_class_folder_is_named(tmp_path):
+    save_images(tmp_path / "photos", [(8, 8)])
+    (tmp_path / "photos/birds").mkdir()
+    with pytest.raises(DataError, match=r"photos/birds has no images"):
+        start_images(str(tmp_path / "photos"))
+
+
+def test_the_function_of_a_script_becomes_the_model(tmp_path, script):
+    dice = random.Random(2)
+    lines = [f"{dice.random():.3f},{'ab'[at % 2]},{dice.random():.3f}" for at in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,kind,price", *lines]) + "\n")
+    start = start_table([str(tmp_path / "a.csv")], "price", script=read_script(script))
+    write_folder(tmp_path / "own", start)
+    assert (tmp_path / "own/train.py").read_text() == SCRIPT
+    workload = load_workload(str(tmp_path / "own"))
+    assert workload.label == Regression("price")
+    assert {name: one.default for name, one in workload.settings_of().items()} == {
+        "units": 8,
+        "rate": 0.1,
+    }
+    found = try_folder(tmp_path / "own", tmp_path / "a.csv", **{"model.units": 4})
+    assert not [problem for one in found.values() for problem in one.problems]
+    assert {one.state for one in found.values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('if __name__ == "__main__":\n    main()', "build_model().fit()", r":18: fit is called"),
+        ("def build_model(units=8, *", "def build_model(units, *", r":8: .*needs .* 'units'"),
+        ("    return model", "    pass", r"no function returns"),
+        ("import keras", "import keras\nm = keras.Model()\nif", r":3: it is not Python"),
+    ],
+)
+def test_a_script_that_cannot_be_used_is_named_with_its_line(script, old, new, expected):
+    script.write_text(SCRIPT.replace(old, new, 1))
+    with pytest.raises(DataError, match=expected):
+        read_script(script).adapter("inputs")
+
+
+def test_the_shape_of_images_is_read_from_the_script(script):
+    script.write_text(SCRIPT.replace("keras.layers.Dense(units)", "keras.Input((28, 20, 1))"))
+    assert read_script(script).shape == (28, 20, 1)
+
+
+@pytest.fixture
+def records(tmp_path):
+    """A folder with 60 records of several kinds of features."""
+    import tensorflow as tf
+
+    def feature(value):
+        if isinstance(value, bytes):
+            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        if isinstance(value[0], float):
+            return tf.train.Feature(float_list=tf.train.FloatList(value=value))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+
+    png = tf.io.encode_png(np.zeros((9, 9, 3), np.uint8)).numpy()
+    folder = tmp_path / "records"
+    folder.mkdir()
+    with tf.io.TFRecordWriter(str(folder / "a.tfrecord")) as writer:
+        for at in range(60):
+            values = {
+                "wave/raw": [float(at), 1.0, 2.0],
+                "count": [at],
+                "city": b"ab"[at % 2 : at % 2 + 1],
+                "image": png,
+                "reading_id": str(at).encode(),
+                "several": [1] * (at % 3 + 1),
+                "y": [at % 3],
+            }
+            if at % 5 == 0:
+                del values["count"]
+            chosen = {name: feature(value) for name, value in values.items()}
+            example = tf.train.Example(features=tf.train.Features(feature=chosen))
+            writer.write(example.SerializeToString())
+    return folder
+
+
+def test_records_get_their_features_and_a_model(tmp_path, records):
+    start = start_records([str(records)], "y")
+    write_folder(tmp_path / "own", start)
+    workload = load_workload(str(tmp_path / "own"))
+    assert workload.features == {
+        "city": Values("string"),
+        "count": Values("int64", default_value=0),
+        "image": Values("string"),
+        "wave/raw": Values("float32", (3,)),
+    }
+    assert workload.label == Classes("y")
+    assert start.data == (str(records / "*.tfrecord*"),)
+    found = try_folder(tmp_path / "own", records / "a.tfrecord")
+    assert not [problem for one in found.values() for problem in one.problems]
+    assert {one.state for one in found.values()} == {"ok"}
+    with pytest.raises(DataError, match=r"--label z: .* have city, count"):
+        start_records([str(records)], "z")

@@ -1,0 +1,189 @@
+"""`trainyard new --table`: guesses from a file, and a folder that loads."""
+
+import csv
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import yaml
+from pyarrow import parquet
+
+from components.prepare_examples.errors import DataError
+from pipelines.cli import main
+from pipelines.projects.starter.folder import write_folder
+from pipelines.projects.starter.tables import start_table
+from trainer.workloads import (
+    Binary,
+    Category,
+    Classes,
+    Multilabel,
+    Number,
+    Regression,
+    Text,
+    Timestamp,
+    load_workload,
+)
+
+NUM_ROWS = 200
+WORDS = ["one", "two", "three", "four", "five"]
+
+
+@pytest.fixture
+def columns():
+    """Columns of 200 rows."""
+    dice = random.Random(4)
+    numbers = range(NUM_ROWS)
+    return {
+        "": list(numbers),
+        "User ID": [f"U{at:04}" for at in numbers],
+        "age (years)": [dice.choice(["NA", dice.randint(1, 99)]) for _ in numbers],
+        "Größe (m²)": ["unbekannt" if at % 9 == 0 else f"{at / 3:.2f}" for at in numbers],
+        "income": [round(dice.lognormvariate(5, 3), 2) for _ in numbers],
+        "delta": [dice.uniform(-1, 1) for _ in numbers],
+        "zip_code": [dice.randint(10_000, 10_020) for _ in numbers],
+        "tags": [dice.choice(["a|b", "b", "c|a"]) for _ in numbers],
+        "currency": ["EUR"] * NUM_ROWS,
+        "city": [f"city {at % 7}\nx" for at in numbers],
+        "session": [f"{dice.getrandbits(64):x}" for _ in numbers],
+        "seen": [f"{1 + at % 12:02}/{1 + at % 28:02}/2023 10:30" for at in numbers],
+        "born": [f"19{at % 90 + 10}{at % 12 + 1:02}{at % 28 + 1:02}" for at in numbers],
+        "born_date": [f"19{at % 90 + 10}{at % 12 + 1:02}{at % 28 + 1:02}" for at in numbers],
+        "note": [" ".join(dice.choices(WORDS, k=6)) for _ in numbers],
+        "decimal": [f"{dice.randint(0, 9)},{dice.randint(1, 99)}" for _ in numbers],
+        "empty": [""] * NUM_ROWS,
+        "left": [dice.choice(["no", "no", "yes"]) for _ in numbers],
+        "grade": [dice.randint(3, 8) for _ in numbers],
+        "price": [round(dice.uniform(5, 90), 2) for _ in numbers],
+        "topics": [dice.choice(["x|y", "z", "", "y"]) for _ in numbers],
+        "themes": [dice.choice(["x; y", "z", "y"]) for _ in numbers],
+    }
+
+
+def write_csv(path: Path, columns, *, delimiter: str = ",", encoding: str = "utf-8") -> Path:
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def workload_of(path: Path, label: str, **how: str):
+    """Write the folder of a table; return its workload."""
+    folder = path.parent / "own"
+    write_folder(folder, start_table([str(path)], label, **how))
+    return load_workload(str(folder))
+
+
+def test_features_are_guessed_from_their_values(tmp_path, columns):
+    workload = workload_of(write_csv(tmp_path / "a.csv", columns), "left")
+    found = {one.name: one for one in workload.features}
+    assert found == {
+        "age_years": Number("age_years", low=0),
+        "grosse_m2": Number("grosse_m2", low=0),
+        "income": Number("income", low=0, is_logarithmic=True),
+        "delta": Number("delta"),
+        "zip_code": Category("zip_code"),
+        "tags": Category("tags", separator="|"),
+        "city": Category("city"),
+        "seen": Timestamp("seen", format="%m/%d/%Y %H:%M"),
+        "born": Number("born", low=0),
+        "born_date": Timestamp("born_date", format="%Y%m%d", parts=("month", "weekday")),
+        "note": Text("note"),
+        "grade": Number("grade", low=0),
+        "price": Number("price", low=0),
+        "topics": Category("topics", separator="|"),
+        "themes": Category("themes"),
+    }
+    assert workload.label == Binary("left", positive="yes", names=("no", "yes"))
+    assert (workload.key, workload.missing) == ("user_id", ("NA", "unbekannt"))
+    assert {"currency", "session", "decimal", "empty"} <= set(workload.ignored)
+    assert workload.aliases == {"age (years)": "age_years", "Größe (m²)": "grosse_m2"}
+    assert [path.name for path in (tmp_path / "own/tests").iterdir()] == ["test_own.py"]
+    for instance in json.loads((tmp_path / "own/instances.json").read_text()):
+        assert workload.parse_instance(instance)
+    run = yaml.safe_load((tmp_path / "own/run.yaml").read_text())
+    assert (run["prepare"]["files"], "thresholds" in run) == (["../a.csv"], False)
+
+
+@pytest.mark.parametrize(
+    ("label", "how", "expected"),
+    [
+        ("grade", {}, Classes("grade", values=(3, 4, 5, 6, 7, 8))),
+        ("grade", {"kind": "regression"}, Regression("grade")),
+        ("price", {}, Regression("price")),
+        ("topics", {}, Multilabel("topics", separator="|")),
+        ("themes", {"kind": "multilabel"}, Multilabel("themes", separator=";")),
+        ("left", {"positive": "no"}, Binary("left", positive="no", names=("yes", "no"))),
+    ],
+)
+def test_the_kind_of_the_label_is_guessed_or_given(tmp_path, columns, label, how, expected):
+    chosen = {name: columns[name] for name in ("delta", label)}
+    assert workload_of(write_csv(tmp_path / "a.csv", chosen), label, **how).label == expected
+
+
+@pytest.mark.parametrize("form", ["tab", "semicolon", "bom", "gzip", "parquet"])
+def test_other_files_give_the_same_workload(tmp_path, columns, form):
+    chosen = {name: columns[name] for name in ("User ID", "price", "city", "zip_code", "left")}
+    plain = start_table([str(write_csv(tmp_path / "plain.csv", chosen))], "left").workload
+    path = tmp_path / "other"
+    if form == "parquet":
+        parquet.write_table(pa.table(chosen), path)
+    elif form == "gzip":
+        path.write_bytes(gzip.compress((tmp_path / "plain.csv").read_bytes()))
+    else:
+        delimiter = {"tab": "\t", "semicolon": ";"}.get(form, ",")
+        encoding = "utf-8-sig" if form == "bom" else "utf-8"
+        write_csv(path, chosen, delimiter=delimiter, encoding=encoding)
+    assert start_table([str(path)], "left").workload == plain
+
+
+@pytest.mark.parametrize(
+    ("content", "label", "expected"),
+    [
+        (b"", "y", "is empty"),
+        (b"a,y\n", "y", "no rows"),
+        (b"a,y\n1,2\n", "y", "at least 30"),
+        (b"a,y\n" + b"\xff,1\n" * 40, "y", "row 1: a: .* is not UTF-8"),
+        (b"a,y\n" + b"1,1\n2,1\n" * 40, "y", "'1' in all rows"),
+        (b"a,y\n" + b"1,1\n2,2\n" * 40, "z", "--label z: .*columns are a, y"),
+        (b"\x1f\x8b\x08broken", "y", "not a complete gzip"),
+        (b"PAR1broken", "y", "not a complete Parquet"),
+        (b"1,2,0\n" * 40, "y", "first line has values"),
+        (b"60,x\n" + b"1,2,3\n" * 40, "x", "row 1: 3 fields instead of 2; the first line"),
+        (b"a,a,y\n" + b"1,1,1\n" * 40, "y", "'a' occurs twice"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path, content, label, expected):
+    (tmp_path / "bad.csv").write_bytes(content)
+    with pytest.raises(DataError, match=expected):
+        start_table([str(tmp_path / "bad.csv")], label)
+
+
+def test_a_column_that_tells_the_label_is_noted(tmp_path, columns):
+    chosen = {name: columns[name] for name in ("price", "left")}
+    chosen["refund"] = ["1" if left == "yes" else "0" for left in chosen["left"]]
+    start = start_table([str(write_csv(tmp_path / "a.csv", chosen))], "left")
+    assert start.notes == ("refund: tells left alone: remove it if it is known only afterwards",)
+
+
+def test_decimal_commas_are_noted(tmp_path, columns):
+    path = write_csv(
+        tmp_path / "a.csv", {name: columns[name] for name in ("decimal", "price", "left")}
+    )
+    [note] = start_table([str(path)], "left").notes
+    assert note.startswith("decimal: numbers with a decimal comma")
+    with pytest.raises(DataError, match="--label decimal: it has numbers with a decimal comma"):
+        start_table([str(path)], "decimal")
+
+
+def test_nothing_is_overwritten(tmp_path, columns, capfd):
+    path = write_csv(tmp_path / "a.csv", {name: columns[name] for name in ("price", "left")})
+    call = ["new", str(tmp_path / "own"), "--table", str(path), "--label", "left"]
+    assert main(call) == 0
+    before = (tmp_path / "own/workload.py").read_text()
+    assert main([*call, "--positive", "no"]) == 2
+    assert "is not empty; nothing is overwritten" in capfd.readouterr().err
+    assert (tmp_path / "own/workload.py").read_text() == before

@@ -1,0 +1,103 @@
+"""`trainyard check`: what is found without the user's code, and how findings are shown."""
+
+import json
+import sys
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.projects.trial import check as checks
+from pipelines.projects.trial.findings import Finding
+
+pytestmark = pytest.mark.fast
+
+RUN = "prepare: {files: [a.csv]}\ntrain: {epocs: 3, batch_size: nope}\ncluster: {strategy: x}\n"
+SAYING = """\
+import sys
+file = sys.argv[1] + '/workload.py'
+print({ok!r})
+print({wrong!r}.replace('FILE', file))
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder `own` in the current one, and a process that finds one mistake."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/workload.py").write_text("workload = None\n")
+    say(monkeypatch)
+    return tmp_path / "own"
+
+
+def say(monkeypatch, code: int = 0) -> None:
+    ok = Finding(name="declaration", detail="a table").to_json()
+    problem = "FILE, line 7: no such column"
+    wrong = Finding(name="data", state="wrong", problems=(problem,)).to_json()
+    text = SAYING.format(ok=ok, wrong=wrong, code=code)
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", text])
+
+
+def test_independent_mistakes_are_all_named_with_file_and_line(folder, capsys):
+    (folder / "run.yaml").write_text(RUN)
+    (folder / "requirements.txt").write_text("no-such-package>=3\n")
+    assert main(["check", "own"]) == 2
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    for start in (
+        "own/run.yaml:3: cluster: strategy is 'x'",
+        "own/run.yaml:2: unknown key 'train.epocs'; did you mean 'train.epochs'?",
+        "own/run.yaml:2: --batch-size is 'nope'",
+        "own/requirements.txt needs no-such-package>=3 (not installed)",
+        "own/workload.py:7: no such column",
+        "5 mistakes in own",
+    ):
+        assert any(line.startswith(start) for line in lines), (start, lines)
+    assert max(map(len, lines)) < 250, "the list of all keys is not helpful"
+
+
+def test_a_process_that_ends_early_is_a_mistake(folder, monkeypatch, capsys):
+    say(monkeypatch, code=9)
+    found = list(checks.check("own"))
+    assert [one.name for one in found] == ["declaration", "data", "process"]
+    assert "ended with code 9, after data" in found[-1].problems[0]
+
+
+def test_a_workload_of_this_repository_is_refused(capsys):
+    assert main(["check", "mnist"]) == 2
+    assert "mnist is a workload of Trainyard itself" in capsys.readouterr().err
+
+
+def test_the_code_of_the_trial_is_given_the_settings(folder, monkeypatch):
+    text = "prepare: {files: [a.csv]}\ntrain: {epochs: 3}\nthresholds: {auc: 0.5}\n"
+    text += "gate: {slices: [age]}\n"
+    (folder / "run.yaml").write_text(text)
+    show = "import sys, json; print(json.dumps({'name': 'x', 'problems': sys.argv[2:]}))"
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", show])
+    given = list(checks.check("own"))[-1].problems
+    assert json.loads(given[1]) == {"epochs": 3}
+    assert [name.rpartition("/")[2] for name in json.loads(given[3])["files"]] == ["a.csv"]
+    assert json.loads(given[5]) == {"auc": 0.5}
+    assert json.loads(given[7]) == {"slices": ["age"]}
+
+
+def test_a_slice_is_named_with_its_line(folder, monkeypatch):
+    (folder / "run.yaml").write_text("gate:\n  slices:\n    - age\n    - plam = 'a'\n")
+    wrong = "gate.slices has \"plam = 'a'\", but own has no feature 'plam'"
+    say_it = f"print({Finding(name='slices', problems=(wrong,)).to_json()!r})"
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", say_it])
+    assert list(checks.check("own"))[-1].problems == (f"own/run.yaml:4: {wrong}",)
+
+    (folder / "run.yaml").write_text("train: {epochs: 3}\ngate:\n  slices: [age, 'age >']\n")
+    [found, *_] = checks.check("own")
+    [problem] = found.problems
+    assert problem.startswith("own/run.yaml:3: gate.slices has 'age >', which is not a slice")
+
+
+def test_a_threshold_is_named_with_its_line(folder, monkeypatch):
+    (folder / "run.yaml").write_text("train: {epochs: 3}\nthresholds: {auc: 0.5}\n")
+    wrong = Finding(name="thresholds", problems=("thresholds.auc: no such metric",)).to_json()
+    monkeypatch.setattr(checks, "COMMAND", [sys.executable, "-c", f"print({wrong!r})"])
+    assert list(checks.check("own"))[-1].problems == (
+        "own/run.yaml:2: thresholds.auc: no such metric",
+    )

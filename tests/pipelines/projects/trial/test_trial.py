@@ -1,0 +1,220 @@
+"""The steps of `trainyard check`: what works, and each mistake with its line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from components.prepare_examples.options import PrepareOptions
+from pipelines.projects.trial.findings import Finding
+from pipelines.projects.trial.images import sample_images
+from tests.support.data.trials import try_folder
+from trainer.workloads import load_workload
+
+pytestmark = pytest.mark.timeout(180)
+
+NAMES = ["declaration", "data", "model", "training", "predictions"]
+TABLE = """\
+from trainer.workloads import *
+
+def model(inputs, *, units: int = 4):
+    import keras
+    output = keras.layers.Dense(OUTPUTS)(combine(inputs))
+    own = keras.Model(inputs, output)
+    own.compile("sgd", loss=LOSS)
+    return own
+
+workload = Table(
+    [
+        Number("age now", low=0),
+        Category("PLAN"),
+        Timestamp("since", format="FORMAT"),
+    ],
+    label=Binary("left", positive="POSITIVE"),
+    model=model,
+)
+"""
+RIGHT = {
+    "OUTPUTS": "1",
+    "LOSS": "keras.losses.BinaryCrossentropy(from_logits=True)",
+    "PLAN": "plan",
+    "FORMAT": "%d.%m.%Y",
+    "POSITIVE": "yes",
+}
+
+
+@pytest.fixture
+def attempt(tmp_path):
+    """Try a workload's text with data; return the findings by name."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+
+    def run(text: str, data: Path, **train: object) -> dict[str, Finding]:
+        (folder / "workload.py").write_text(text)
+        found = try_folder(folder, data, **train)
+        assert [name for name in found if name not in ("thresholds", "slices")] == NAMES
+        return found
+
+    return run
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A file of 60 rows."""
+    lines = [
+        f"{20 + at},{'ab'[at % 2]},{1 + at % 28:02}.01.2024,{['no', 'yes'][at % 3 == 0]}"
+        for at in range(60)
+    ]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["age now,plan,since,left", *lines]) + "\n")
+    return path
+
+
+def table(**changes: str) -> str:
+    text = TABLE
+    for name, value in {**RIGHT, **changes}.items():
+        text = text.replace(name, value)
+    return text
+
+
+def test_a_right_workload_is_tried_from_its_data_to_its_predictions(attempt, rows):
+    loss = f"{RIGHT['LOSS']}, metrics=[keras.metrics.Recall(name='recall')]"
+    thresholds = {"recall": {"at_least": 0.5}, "precision": {"at_least": 0.5}}
+    slices = [
+        "plan",
+        "plam = a",
+        "missing(plan) & since",
+        "plan > 5",
+        "buckets(plan; 2)",
+    ]
+    given = {"epochs": 3, "batch_size": 512, "thresholds": thresholds, "gate": {"slices": slices}}
+    found = attempt(table(LOSS=loss), rows, **given)
+    [problem] = found.pop("thresholds").problems
+    assert problem.startswith("thresholds.precision: the model has no such metric")
+    assert problem.endswith("auc, recall, pr_auc, brier, calibration_error")
+    assert found.pop("slices").problems == (
+        "gate.slices has 'plam = a', but own has no feature 'plam'; did you mean 'plan'? it has"
+        " age now, plan, since",
+        "gate.slices has 'plan > 5', but plan is a text, which has only = and !=",
+        "gate.slices has 'buckets(plan; 2)', but plan is a text, which has no buckets",
+    )
+    assert not [problem for one in found.values() for problem in one.problems]
+    assert {one.state for one in found.values()} == {"ok"}
+    assert found["data"].detail.startswith("all 60 rows")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"PLAN": "plam", "OUTPUTS": "3"},
+            {
+                "data": ["workload.py:13: the column 'plam'", "'plan'"],
+                "model": [":3: ", "Dense(1)"],
+            },
+        ),
+        ({"FORMAT": "%Y-%m-%d"}, {"data": [":14: since: 60 of 60 rows", "%Y-%m-%d"]}),
+        (
+            {"POSITIVE": "ja", "OUTPUTS": "units.nothing"},
+            {"data": [":16: left is 0", "'yes' (20 rows)"], "model": [":5: AttributeError"]},
+        ),
+        ({"LOSS": "'nonsense'"}, {"model": [":7: ", "nonsense"]}),
+        ({"OUTPUTS": "2", "LOSS": "keras.losses.BinaryCrossentropy()"}, {}),
+        ({"age now": "income"}, {"data": [":12: the column 'income'", "not declared: 'age now'"]}),
+    ],
+    ids=["column and output", "date", "one label and model", "loss", "softmax", "columns"],
+)
+def test_mistakes_of_a_table_are_named_with_their_lines(attempt, rows, changes, expected):
+    found = attempt(table(**changes), rows)
+    assert {name for name, one in found.items() if one.state == "wrong"} == set(expected)
+    for name, texts in expected.items():
+        assert all(text in " ".join(found[name].problems) for text in texts), found[name].problems
+    if "data" in expected:
+        assert found["training"].state == "not tried", "it needs data"
+
+
+def test_a_setting_that_the_model_lacks_is_named(attempt, rows):
+    found = attempt(table(), rows, **{"model.unit": 3})
+    assert found["declaration"].problems[0].startswith("--model.unit: ")
+    assert found["data"].state == "not tried"
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Class folders of ten images each."""
+    folder = tmp_path / "photos"
+    for number, name in enumerate(["cats", "dogs"]):
+        (folder / name).mkdir(parents=True)
+        for at in range(10):
+            pixels = np.full((9 + at, 8, 3), 20 * at + number, np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{at}.png")
+    return folder
+
+
+IMAGES = "from trainer.workloads import *\nworkload = ImageFolder(size=(8, 8))\n"
+
+
+def test_images_of_class_folders_are_read(photos, tmp_path):
+    (tmp_path / "workload.py").write_text(IMAGES)
+    workload = load_workload(str(tmp_path))
+    sample = sample_images(workload, photos, PrepareOptions(), tmp_path)
+    assert not sample.problems
+    assert (sample.num_examples, list(sample.labels)) == (20, ["cats", "dogs"])
+    assert sample.detail.startswith("20 of 20 images in 2 classes")
+
+
+def test_an_empty_class_folder_and_corrupt_images_are_named(attempt, photos):
+    (photos / "cats" / "3.png").write_bytes(b"no image")
+    (photos / "dogs" / "4.png").write_bytes((photos / "dogs" / "4.png").read_bytes()[:40])
+    found = attempt(IMAGES, photos)
+    assert len(found["data"].problems) == 2
+    assert f"{photos}/cats/3.png: the file is not an image" in " ".join(found["data"].problems)
+    others = {found[name].state for name in ("declaration", "model", "training", "predictions")}
+    assert others == {"ok"}, "the other images are tried"
+    (photos / "birds").mkdir()
+    found = attempt(IMAGES, photos)
+    assert f"the class folder {photos}/birds has no images" in found["data"].problems[0]
+
+
+RECORDS = """\
+from trainer.workloads import *
+
+def model(inputs):
+    import keras
+    return keras.Model(inputs, keras.layers.Dense(3)(inputs["x"]))
+
+workload = Records(
+    {"x/raw": Values("float32", [4])},
+    label=Classes("y", values=(0, 1, 2)),
+    model=model,
+    encode_with=lambda features: {"x": features["x/raw"]},
+)
+"""
+
+
+@pytest.fixture
+def records(tmp_path):
+    """A file of 30 records."""
+    import tensorflow as tf
+
+    path = tmp_path / "some.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for at in range(30):
+            feature = {
+                "x/raw": tf.train.Feature(float_list=tf.train.FloatList(value=[at, 1, 2, 3])),
+                "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[at % 3])),
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=feature))
+            writer.write(example.SerializeToString())
+    return path
+
+
+def test_records_are_tried_and_their_mistakes_named(attempt, records):
+    found = attempt(RECORDS, records)
+    assert not [problem for one in found.values() for problem in one.problems]
+    assert {one.state for one in found.values()} == {"ok"}
+    found = attempt(RECORDS.replace("[4]", "[5]"), records)
+    assert ":8: x/raw: 30 of 30 records are bad" in found["data"].problems[0]
+    found = attempt(RECORDS.replace('"x/raw": V', '"z": V'), records)
+    assert ":8: the records of" in found["data"].problems[0]
