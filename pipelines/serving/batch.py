@@ -63,8 +63,8 @@ def job_request(
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.batchPredictionJobs
 
     Raises:
-        ResourceError: a file is not in a bucket, or is not JSON lines: Vertex AI sends rows of other
-            files to the server without the names of their columns.
+        ResourceError: a file is not in a bucket, or is not JSON lines: Vertex AI sends the rows of
+            other files to the server without column names.
     """
     for uri in (*inputs, output_uri):
         if not paths.is_bucket_uri(uri):
