@@ -12,8 +12,8 @@ from pipelines.errors import RegistryError, ResourceError, ServiceError
 from pipelines.exit_codes import FAILED, INTERRUPTED, USAGE
 from trainer.errors import ConfigError
 
-# Name, help, and the function of pipelines.command that adds the arguments: its module is imported
-# only when the command is used.
+# Name, the function of pipelines.command that adds the arguments, and help. The function's module
+# is imported only when the command is used.
 COMMANDS = (
     ("new", "projects:add_new", "write the folder of a workload from your data"),
     (

@@ -15,7 +15,7 @@ NUM_SHOWN = 3  # errors that a message names
 
 
 class PartFiles:
-    """The open files of a part; that of errors exists if there are any."""
+    """Open files of a part; the file of errors is created with the first error."""
 
     def __init__(self, folder: Path, *, number: int, num_parts: int, kind: str):
         shard = f"{number:05d}-of-{num_parts:05d}"

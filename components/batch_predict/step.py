@@ -1,4 +1,4 @@
-"""The step: predicts the rows of files and publishes the predictions."""
+"""Batch prediction step: predicts the rows of files and publishes the predictions."""
 
 import json
 import logging
@@ -38,7 +38,7 @@ def predict_files(
 ) -> Json:
     """Write a model's predictions for all rows of files; return the summary.
 
-    `output_dir` appears complete or not at all: a run that was killed is started again.
+    `output_dir` appears complete or not at all; after a kill, start the prediction again.
 
     Args:
         model_uri: the folder of a SavedModel, a path or gs://.

@@ -67,8 +67,8 @@ def undeploy(
 ) -> None:
     """Undeploy a model; `split` is the traffic of the models that stay.
 
-    It gets no request once the undeployment has begun; with `is_awaited` the end of its server is
-    awaited too, which takes minutes on Vertex AI.
+    It gets no request once the undeployment has begun. With `is_awaited`, wait until its server
+    has ended, which takes minutes on Vertex AI.
     """
     body: Json = {"deployedModelId": deployed_id, **({"trafficSplit": split} if split else {})}
     operation = api.post(f"{endpoint}:undeployModel", body)

@@ -83,7 +83,7 @@ def read_logged(api: VertexApi, endpoint: str, *, last: int) -> list[LoggedReque
     Args:
         api: Project and location.
         endpoint: Resource name, `projects/…/endpoints/ID`.
-        last: Their greatest number.
+        last: Maximum number of requests.
 
     Raises:
         VertexError: The endpoint does not exist.
@@ -125,7 +125,7 @@ def _from_service(found: Json) -> LoggedRequest:
 
 
 def _parsed(body: Any) -> Json:
-    """Return a body as an object; it may be text, and of a failed request anything."""
+    """Return a body, text or parsed, as an object; {} if it is anything else."""
     try:
         value = json.loads(body) if isinstance(body, str) else body
     except ValueError:

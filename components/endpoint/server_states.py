@@ -1,4 +1,4 @@
-"""States of an endpoint's prediction servers, which only the local service tells."""
+"""States of an endpoint's prediction servers, which only the local service reports."""
 
 from http import HTTPStatus
 
@@ -10,7 +10,7 @@ from trainer import Json
 def server_states(api: VertexApi, endpoint: str) -> dict[str, Json]:
     """Return `state`, `restarts` and more of each server, by the id of the deployed model.
 
-    Vertex AI has no such resource and returns 404: then there are none.
+    The dict is empty on Vertex AI, which has no such resource and returns 404.
     """
     try:
         found = api.get(f"{endpoint}/deployedModels").get("deployedModels", [])

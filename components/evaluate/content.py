@@ -37,8 +37,8 @@ def evaluation_content(
 ) -> Json:
     """Return the content; numbers that are not finite are null.
 
-    `champion` and `baseline` are null without one, `gain` is that over either of them. A slice's
-    `low` and `high` are the ends of the interval of its gain.
+    `champion` or `baseline` is null without such a model; `gain` is the gain over the champion, or
+    else over the baseline. `low` and `high` are the ends of the interval of a slice's gain.
     """
     gain = comparison.champion or comparison.baseline
     name = comparison.baseline_name
@@ -71,8 +71,8 @@ def evaluation_content(
         "answers": _answers(held_out),
         "mistakes": [_mistake(held_out, index) for index in held_out.mistakes],
     }
-    finite: Json = _finite(content)
-    return finite
+    found: Json = finite(content)
+    return found
 
 
 def _metrics(held_out: HeldOut, model: str, workload: Workload) -> dict[str, float]:
@@ -117,7 +117,7 @@ def _curves(evaluation: Evaluation, held_out: HeldOut, roc: RocCurve | None) -> 
 
 
 def _precision_recall(scores: Any, truth: Any) -> Json:
-    """Return precision and recall at 100 thresholds, of ever more examples."""
+    """Return precision and recall at 100 thresholds or fewer, the highest first."""
     order = (-scores).argsort(kind="stable")
     hits = np.cumsum(truth[order])
     ends = np.unique(np.linspace(1, len(order), NUM_CURVE_POINTS).astype(int)) - 1
@@ -131,7 +131,7 @@ def _precision_recall(scores: Any, truth: Any) -> Json:
 def _answers(held_out: HeldOut) -> Json | None:
     """Return the true and the predicted class of each example, to compare two models by example.
 
-    None for labels that are no classes, and for more examples than a page can be made from.
+    None if the labels are not classes, or if there are more than MAX_ANSWERS examples.
     """
     is_other = isinstance(held_out.label, Regression | Multilabel)
     if is_other or len(held_out.labels) > MAX_ANSWERS:
@@ -152,12 +152,12 @@ def _mistake(held_out: HeldOut, index: int) -> Json:
     }
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """Return a value for JSON, with null instead of numbers that JSON does not have."""
     if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
+        return {name: finite(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
+        return [finite(one) for one in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value

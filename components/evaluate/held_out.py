@@ -175,9 +175,9 @@ def as_texts(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def golden_groups(labels: NDArray[Any], label: Label) -> NDArray[Any]:
-    """Return a group for each example, each of which is to have a golden example.
+    """Return the group of each example; every group gets a golden example if there are enough.
 
-    It is the class, the first of several labels, or the tenth of the values that a number is in.
+    The group is the class, the first of several labels, or the tenth of the values of a number.
     """
     if isinstance(label, Multilabel):
         return np.asarray(np.argmax(labels, axis=1))
@@ -202,8 +202,8 @@ def error_sizes(
 ) -> NDArray[Any]:
     """Return the size of the error of each prediction, 0 for a right one.
 
-    Of a number it is the distance, of a wrong class the probability that it got, and of several
-    labels at once the largest distance of a probability from 0 or 1, if one of them is wrong.
+    It is the distance of a number, the probability of the wrong class, or, if one of several
+    labels is wrong, the largest distance of a label's probability from its true value, 0 or 1.
     """
     if isinstance(label, Regression):
         return np.asarray(np.abs(predictions - labels))

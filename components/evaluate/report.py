@@ -1,4 +1,4 @@
-"""HTML report of an evaluation, which is there before the run has ended."""
+"""HTML report of an evaluation, written before the run ends."""
 
 from components.evaluate.thresholds import Judgement, format_metric
 from components.pages.evaluation.sections import checks, evaluation_sections

@@ -1,4 +1,4 @@
-"""The step: evaluates a model, judges it, and writes the artifacts."""
+"""Evaluation step: metrics, verdict and artifacts of a model."""
 
 import dataclasses
 import json
@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.evaluate.content import evaluation_content
+from components.evaluate.content import evaluation_content, finite
 from components.evaluate.gate.baseline import constant
 from components.evaluate.gate.checks import check_comparison, check_size
 from components.evaluate.gate.comparison import compare
@@ -30,7 +30,7 @@ from components.vertex.resource_name import ResourceName
 from trainer import Json
 from trainer.errors import ConfigError
 from trainer.runtime import tensorflow_logs
-from trainer.serving.evaluate import Evaluation, Row, evaluated_names, score
+from trainer.serving.evaluate import Evaluation, evaluated_names, score
 from trainer.serving.resampling import comparable
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def log_metrics(artifact: "Metrics", evaluation: Evaluation, *, num_unlabelled: 
     for name, value in values.items():
         artifact.log_metric(name, value)
     rows = {"by_label": evaluation.by_label, "by_decile": evaluation.by_decile}
-    found = {name: _finite(one) for name, one in rows.items() if one}
+    found = {name: finite(one) for name, one in rows.items() if one}
     _write(artifact.path, json.dumps({**values, **found}, indent=2))
 
 
@@ -193,17 +193,6 @@ def log_confusion(artifact: "ClassificationMetrics", evaluation: Evaluation) -> 
         artifact.log_confusion_matrix(evaluation.labels, evaluation.confusion)
     content = {"labels": evaluation.labels, "confusion": evaluation.confusion}
     _write(artifact.path, json.dumps(content))
-
-
-def _finite(rows: list[Row]) -> list[Row]:
-    """Return rows with null instead of numbers that JSON does not have."""
-    return [
-        {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in row.items()
-        }
-        for row in rows
-    ]
 
 
 def _write(path: str, text: str) -> None:

@@ -58,12 +58,12 @@ def with_event(labels: Mapping[str, str], cause: str) -> dict[str, str]:
     """Return the labels of a version that becomes the default now; the newest events are kept."""
     now = datetime.datetime.now(datetime.UTC)
     key = f"{PREFIX}{now.strftime(_TIME)}{now.microsecond // 1000:03d}z"
-    kept = sorted(name for name in labels if _KEY.fullmatch(name))[: -(MAX_EVENTS - 1)]
-    return {**{name: value for name, value in labels.items() if name not in kept}, key: cause}
+    dropped = sorted(name for name in labels if _KEY.fullmatch(name))[: -(MAX_EVENTS - 1)]
+    return {**{name: value for name, value in labels.items() if name not in dropped}, key: cause}
 
 
 def history_of(versions: list[Json]) -> list[DefaultPeriod]:
-    """Return which version was the default when, the current one last."""
+    """Return the periods in which a version was the default, the current one last."""
     events = sorted(event for found in versions for event in _events(found))
     by_number = {str(found["versionId"]): found for found in versions}
     # An interrupted and completed promotion has two events.
@@ -78,8 +78,8 @@ def history_of(versions: list[Json]) -> list[DefaultPeriod]:
 def _events(version: Json) -> list[tuple[str, str, str]]:
     """Return the time, the version and the cause of each event of a version.
 
-    The first version of a model is its default from the upload on, which no label tells. Nor do the
-    labels of a version that was promoted before this history existed.
+    Two events have no such label: the upload of a model's first version, which makes it the
+    default, and a promotion before this history existed.
     """
     number, labels = str(version["versionId"]), version.get("labels", {})
     matches = [(_KEY.fullmatch(name), cause) for name, cause in labels.items()]

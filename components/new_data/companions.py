@@ -1,4 +1,4 @@
-"""Facts of the data that a model has learnt from, written beside the model for later runs."""
+"""Facts about the data that a model was trained on, written beside the model for later runs."""
 
 import json
 from pathlib import Path

@@ -21,13 +21,13 @@ from trainer import Json
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Distances of the features from the baseline, the largest first, and what follows.
+    """Distances of the features from the baseline, the largest first, and the verdict.
 
     Attributes:
         news: the verdict, TRAIN or NOTHING_NEW, with its reasons.
         baseline: the version that the examples are compared with, "" without one.
         distances: of each feature.
-        words: in words, of the features beyond a threshold.
+        words: the drift of each feature beyond a threshold, in words.
     """
 
     news: News
@@ -50,7 +50,7 @@ def compare(
     champion: str,
     champion_uri: str,
 ) -> Comparison:
-    """Compare examples with the promoted version's, if a baseline or a trigger asks for it.
+    """Compare examples with the promoted version's, if a baseline or a trigger requires it.
 
     Args:
         examples_dir: the prepared dataset.
@@ -84,13 +84,13 @@ def compare(
 
 
 def train_statistics(examples_dir: str) -> Json:
-    """Return the statistics of the train split, to be kept beside the model that learns from it."""
+    """Return the statistics of the train split, which are kept beside the model."""
     content = json.loads(Path(examples_dir, STATISTICS_FILE).read_text())
     return {**content, "splits": {"train": content["splits"]["train"]}}
 
 
 def _trained(news: News) -> News:
-    """Return the verdict without a baseline: to train."""
+    """Return the verdict without a comparison: train."""
     return News(verdict=TRAIN, reasons=news.reasons)
 
 

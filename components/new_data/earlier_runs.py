@@ -10,12 +10,12 @@ from components.vertex.task_details import leaf_tasks, outputs_by_task, task_vie
 from trainer import Json
 
 TRAINING_TASK, INPUT_TASK = "train", "fingerprint-input"
-MAX_RUNS = 100  # that are looked at, newest first
+MAX_RUNS = 100  # of which the tasks are requested, newest first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """A run that trained, and the time that it was told."""
+    """A run that trained, and the time of its date (`run_time`)."""
 
     run: str
     moment: datetime.datetime
@@ -26,8 +26,8 @@ def last_training(
 ) -> Training | None:
     """Return the newest run that trained a model within a time before now.
 
-    Its time is the one that it was told, as that of this run: `vertex_local` may start a schedule's
-    runs faster than real time. Lists omit the tasks, so each run is requested by name.
+    Times are `run_time`, not creation times: `vertex_local` may start a schedule's runs faster
+    than real time. Lists omit the tasks, so each run is requested by name.
 
     Args:
         api: project and location.
@@ -57,10 +57,10 @@ def _model_of(record: Json) -> str:
 
 
 def _training_time(job: Json) -> datetime.datetime | None:
-    """Return the time that a run was told, None if it has not trained."""
+    """Return the `run_time` of a run, None if it has not trained."""
     names = leaf_tasks(job["pipelineSpec"]) if "pipelineSpec" in job else {}
     states = {view.name: view.state for view in task_views(job, names)}
     if states.get(TRAINING_TASK) != "SUCCEEDED":
         return None
-    told = outputs_by_task(job, names).get(INPUT_TASK, {}).get("run_time")
-    return datetime.datetime.fromisoformat(str(told or job["createTime"]))
+    run_time = outputs_by_task(job, names).get(INPUT_TASK, {}).get("run_time")
+    return datetime.datetime.fromisoformat(str(run_time or job["createTime"]))

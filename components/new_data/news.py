@@ -32,7 +32,7 @@ def look_for_news(
     last: Training | None,
     now: datetime.datetime,
 ) -> News:
-    """Return whether a run is to train, to compare its examples first, or to end.
+    """Return the verdict: train, compare the examples first, or end the run.
 
     Args:
         trigger: the conditions.
@@ -67,7 +67,7 @@ def short_name(version: str) -> str:
 
 
 def _new_files(data: InputData, version: str, uri: str) -> tuple[bool, str]:
-    """Return whether an input has a file that a version's input had not, and the reason."""
+    """Return whether the input has a file that the input of a version lacked, and the reason."""
     content = read_companion(uri, INPUT_FILE)
     if content is None:
         return True, f"{version} has no record of its data"
@@ -76,7 +76,7 @@ def _new_files(data: InputData, version: str, uri: str) -> tuple[bool, str]:
         return False, f"the data is that of {version}"
     if known["files"] is None or data.listed is None:  # too many to list
         return True, f"the data differs from that of {version}"
-    before = [_comparable(one) for one in known["files"]]
+    before = {_comparable(one) for one in known["files"]}
     new = [one for one in data.listed if _comparable(one) not in before]
     if not new:
         return False, f"{version} has seen every file"

@@ -34,7 +34,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, css: str = 
 
 
 def details(title: str, body: str) -> str:
-    """Return a part of the page that is closed at first."""
+    """Return a part of the page that is collapsed until a click."""
     return f"<details><summary>{escape(title)}</summary>{body}</details>"
 
 

@@ -22,9 +22,9 @@ from trainer import Json
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 0.2
-READ_SECONDS = 5.0  # between two looks at the log and at the server's state
+READ_SECONDS = 5.0  # between two readings of the log and of the server's state
 NUM_LOGGED = 1000
-# The errors are judged again and again, so a single judgement must be surer than elsewhere.
+# The errors are tested many times in a canary, so one test must have fewer false alarms.
 CHANCE = 0.001
 SERVER_ERROR = 500
 
@@ -39,9 +39,9 @@ def watch(
 ) -> dict[str, float]:
     """Watch a version that gets a share of the traffic; return measurements.
 
-    The step sends the golden instances again and again, and reads the endpoint's log, if it has
-    one, and the state of the version's server, where the service tells it. An error of an endpoint
-    does not name the version, so all errors count against the new one.
+    The golden instances are sent repeatedly. The endpoint's log, if there is one, and the state of
+    the version's server, if the service reports it, are read every few seconds. An error of an
+    endpoint does not name the version, so all errors count against the new one.
 
     Raises:
         StepError: More requests failed than `max_error_rate` allows, the server has restarted, or
@@ -90,8 +90,7 @@ class _Watched:
     def check(self, options: ReleaseOptions) -> None:
         """Raise StepError if the server has restarted or too many logged requests failed.
 
-        The version got no request before its canary, so all that it has in the log are the
-        canary's.
+        The version got no request before its canary, so all its logged requests are the canary's.
         """
         if self._num_restarts() > self._restarts:
             raise StepError("canary: the prediction server of the new version exited; see its log")
@@ -104,7 +103,7 @@ class _Watched:
         _check(len(failed), len(ours) - len(failed), error, options=options)
 
     def _num_restarts(self) -> int:
-        """Return the restarts of the server, with the one that is due; 0 where nothing tells it."""
+        """Return the restarts of the server, with a pending one; 0 if the service reports none."""
         state = server_states(self._api, self._name).get(self._deployed_id, {})
         is_down = state.get("state") in ("RESTARTING", "CRASH_LOOP")
         return int(state.get("restarts", 0)) + is_down

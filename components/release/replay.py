@@ -53,8 +53,8 @@ def replay_logged(
 ) -> dict[str, float]:
     """Replay the last logged requests of an endpoint; return measurements, {} without a replay.
 
-    There is none if it is switched off, no other version serves, or too few requests are logged, or
-    if that version is no model for this trainer's prediction server.
+    There is no replay if it is switched off, no other version serves, too few requests are logged,
+    or this trainer's prediction server cannot serve the other version.
 
     Raises:
         StepError: The new version fails, answers otherwise, or is slower than is allowed.
@@ -111,7 +111,7 @@ def answer_in_turns(requests: Sequence[list[Any]], *, new_url: str, serving_url:
 
 
 def judge(pairs: Sequence[Pair], *, options: ReleaseOptions) -> list[str]:
-    """Return the reasons against the new version, each beyond chance (`evidence.is_above`).
+    """Return the reasons to reject the new version, each beyond chance (`evidence.is_above`).
 
     Latencies are compared in pairs, by a sign test of the median ratio: it is above `max_slowdown`
     if more than half of the requests, beyond chance, take that many times as long. A few requests
@@ -161,8 +161,8 @@ def measurements(pairs: Sequence[Pair], *, max_change: float) -> dict[str, float
 def is_changed(new: Any, old: Any, *, max_change: float) -> bool:
     """Return whether two predictions are different answers.
 
-    They are if the class or the labels differ; without classes, if anything else does, numbers by
-    more than `max_change`, relative to the number where it is above 1.
+    Predictions with a class or labels are compared by those only. Others differ if any value does,
+    a number by more than `max_change`, relative to the number if that is above 1.
     """
     if isinstance(new, dict) and isinstance(old, dict):
         for field in ("label", "labels"):

@@ -14,8 +14,8 @@ OTHER_EXAMPLES = "not comparable: the runs have different test examples"
 class Sides:
     """Numbers of examples by which model is right, and the mistakes that only one makes.
 
-    `gained` has surest mistakes of the first run that the second predicts correctly, `lost` the
-    opposite. The lists are shorter than the numbers: an evaluation keeps a few mistakes only.
+    `gained` has mistakes of the first run that the second predicts correctly, `lost` the opposite.
+    The lists are shorter than the numbers: an evaluation keeps only its surest mistakes.
     """
 
     both_right: int
@@ -27,7 +27,7 @@ class Sides:
 
 
 def changed_sides(first: Content, second: Content) -> Sides | str:
-    """Return the comparison, or why there is none."""
+    """Return the comparison, or the reason for having none."""
     answers = [one.evaluation.get("answers") or {} for one in (first, second)]
     if not all(answers):
         return NO_ANSWERS

@@ -50,8 +50,8 @@ class Summary:
         data_notes: Remarks on the examples.
         drift: Drift of the examples' features, the largest first.
         evaluation: URI of evaluation.json, everything that a report of the evaluation draws.
-        run_time: The time that the run was told: that of its schedule, or of its creation.
-        news: Why the trigger let the run train, or why there was nothing new.
+        run_time: Time of the run's date: that of its schedule, or of its creation.
+        news: Reasons of the trigger's verdict: to train, or that there is nothing new.
     """
 
     run: str

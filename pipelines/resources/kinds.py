@@ -56,7 +56,7 @@ class Kind:
         return resource
 
     def cancel(self, api: VertexApi, name: str) -> Json:
-        """Request cancellation unless the resource is final; return its previous state."""
+        """Request cancellation unless the resource is final; return it as it was before."""
         resource = self.get(api, name)
         if self.is_final(resource):
             return resource

@@ -45,7 +45,7 @@ def run_request(
 
 
 def create_run(api: VertexApi, request: Json, *, run: str) -> Json:
-    """Create a run, once however often the request is sent; return it."""
+    """Create a run and return it; a retried request creates no second one."""
     jobs = f"{api.parent}/pipelineJobs"
     return api.post(f"{jobs}?pipelineJobId={run}", request, find=lambda: api.find(f"{jobs}/{run}"))
 

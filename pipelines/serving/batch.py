@@ -16,12 +16,12 @@ NOUN = "batchPredictionJobs"
 
 
 def is_folder(model: str) -> bool:
-    """Return whether a model is given by its folder: `./NAME` or gs://, and not by its name."""
+    """Return whether a model is given by its folder, `./NAME` or gs://, rather than by its name."""
     return "/" in model
 
 
 def folder_of(model: str) -> str:
-    """Return the folder of a model that is given by it.
+    """Return the absolute folder of a model.
 
     Raises:
         ResourceError: there is no such folder.
@@ -63,8 +63,8 @@ def job_request(
     https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.batchPredictionJobs
 
     Raises:
-        ResourceError: a file is not in a bucket, or no JSON lines: Vertex AI sends rows of other
-            files to a server in forms that name no columns.
+        ResourceError: a file is not in a bucket, or is not JSON lines: Vertex AI sends the rows of
+            other files to the server without column names.
     """
     for uri in (*inputs, output_uri):
         if not paths.is_bucket_uri(uri):
@@ -95,7 +95,7 @@ def job_request(
 
 
 def create_job(api: VertexApi, request: Json) -> Json:
-    """Create a batch prediction job, once however often it is sent; return the job."""
+    """Create a batch prediction job and return it; a retried request creates no second one."""
     submission = uuid.uuid4().hex
     mine = f'labels.{SUBMISSION_LABEL}="{submission}"'
     return api.post(

@@ -40,7 +40,7 @@ def deploy_version(
     Args:
         api: Project and location.
         name: `mnist@2` or `mnist@previous`.
-        endpoint_name: Display name or id; "" for the model's display name.
+        endpoint_name: Display name; "" for that of the model.
         percentage: Share of the traffic, 0 to 100; a version deployed alone gets all of it.
         machine: Machine type of the prediction server.
 
@@ -92,8 +92,8 @@ def roll_back(api: VertexApi, name: str, *, machine: str, reason: str = "") -> l
     """Make a model's previous version the default again, and serve it in place of the default.
 
     On each endpoint the previous version is deployed, gets the default's share of the traffic and
-    must return its golden predictions. Then the alias moves and the former default is undeployed,
-    unless the endpoint had kept the previous version deployed, as it then keeps the former default.
+    must return its golden predictions. Then the alias moves and the former default is undeployed.
+    An endpoint that had kept the previous version deployed keeps the former default instead.
     If anything fails before the alias moves, the endpoints are restored. The reason is kept in the
     model's history.
 

@@ -1,1 +1,1 @@
-"""Files of rows: which parts they are cut into, and how a part is read."""
+"""Input files: their division into parts, and the readers of a part."""

@@ -1,4 +1,4 @@
-"""The parts of the input: what kind its files are, and how they are cut."""
+"""Kinds of the input files, and their division into parts."""
 
 from collections.abc import Sequence
 from pathlib import Path

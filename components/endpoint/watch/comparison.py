@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from components.endpoint.watch.instances import PIXELS, PREDICTION
+from components.endpoint.watch.instances import PREDICTION
+from components.endpoint.watch.options import PIXELS
 from components.prepare_examples.statistics.drift import (
     Drift,
     distances,
@@ -27,7 +28,7 @@ class Finding:
     Attributes:
         feature: its name.
         against: TRAINING or BEFORE, the requests before these.
-        distance: the one of its distances that is largest in relation to its limit.
+        distance: name of its distance that is largest in relation to its limit.
         value: that distance.
         limit: the threshold, or what chance explains if that is more.
         words: the value whose share changed most.
@@ -62,8 +63,8 @@ def compare(
 ) -> list[Finding]:
     """Return a finding for each feature of two splits' statistics, the largest distance first.
 
-    A distance is beyond its limit if it exceeds the threshold and also what two samples of these
-    sizes from the same distribution differ by: few requests differ from many examples by chance.
+    A distance is beyond its limit if it exceeds the threshold and also the distance that chance
+    explains between two samples of these sizes: few requests differ from many examples by chance.
     Predictions are compared with each other only: the classes that a model predicts need not have
     the shares of the true ones.
     """

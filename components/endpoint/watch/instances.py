@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from components.endpoint.watch.options import PIXELS
 from components.errors import StepError
 from components.prepare_examples.declarations import table_fields
 from components.prepare_examples.statistics.images import ImageStatistics
@@ -17,7 +18,7 @@ from trainer.workloads import Table, Workload
 from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.encoding.images import ImageWorkload
 
-PREDICTION, PIXELS = "prediction", "pixels"
+PREDICTION = "prediction"
 _ARROW = {FLOAT: pa.float64(), TEXT: pa.string(), WORDS: pa.string()}
 _GREY = 2  # dimensions of an image without channels
 

@@ -42,7 +42,7 @@ class Comparison:
         metric: Name of the metric.
         champion: Gain over the champion, if it could predict the examples.
         baseline: Gain over the best simple model, for a first model.
-        baseline_name: Which one that is.
+        baseline_name: Name of that model.
         slices: Parts of the test split with enough examples.
     """
 
@@ -105,7 +105,7 @@ def _slices(
         for value, mask in cut(rule, held_out.columns, missing).items()
         if mask.sum() >= options.slice_min_examples
     }
-    # Bonferroni: with this confidence of each, all hold with the confidence that is set.
+    # Bonferroni: each interval gets a confidence with which all hold at options.confidence.
     confidence = 1 - (1 - options.confidence) / max(len(masks), 1)
     slices = []
     for (rule, value), rows in masks.items():
@@ -129,6 +129,6 @@ def _slices(
 
 
 def _statistic(metric: str, held_out: HeldOut, model: str, rows: Any = slice(None)) -> Statistic:
-    """Return the metric of another model, or with "" of the trained one, on some examples."""
+    """Return the metric on some examples, of another model or (`model` is "") the trained one."""
     predictions = held_out.others[model] if model else held_out.predictions
     return statistic(metric, predictions[rows], held_out.labels[rows], held_out.label)

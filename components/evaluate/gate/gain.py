@@ -11,7 +11,7 @@ from trainer import Json
 from trainer.serving.resampling import Statistic, gain
 
 NUM_DRAWS = 1000
-# Enough for a standard deviation, which is all that an interval of a slice takes.
+# Enough for a standard deviation; a slice's interval needs no more.
 NUM_SLICE_DRAWS = 100
 SEED = 20_240_607
 
@@ -52,8 +52,8 @@ def measure_gain(
 ) -> Gain:
     """Return the gain with the percentile interval of draws of the examples, with replacement.
 
-    Both models are measured on the same draws, so what is difficult for both cancels out. The draws
-    depend on the number of examples only.
+    Both models are measured on the same draws, so examples that are difficult for both cancel out.
+    The draws depend on the number of examples only.
     """
     found = _without_interval(metric, candidate, other, num_examples, confidence)
     differences = _differences(metric, candidate, other, num_examples, NUM_DRAWS)
@@ -94,7 +94,7 @@ def _differences(
     """Return the gain in each draw in which the metric is defined."""
     random = np.random.Generator(np.random.SFC64(SEED))  # the fastest one
     differences = np.empty(num_draws)
-    # Made once: the kernel takes longer for their pages than NumPy for the numbers.
+    # Allocated once: new memory pages in each draw would cost more time than the numbers.
     places, drawn = np.empty(num_examples), np.empty(num_examples, np.int64)
     for at in range(num_draws):
         random.random(out=places)

@@ -15,7 +15,7 @@ NO_BASELINE, CONSTANT, LINEAR = "none", "constant", "linear"
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions:
-    """What a model must reach beside the thresholds of its metrics."""
+    """Conditions of the verdict beside the thresholds of the metrics."""
 
     metric: str = setting(
         "metric to compare models by; default: auc for two classes, accuracy for several, f1 for"

@@ -25,7 +25,7 @@ Predict = Callable[[Mapping[str, Any]], NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Rivals:
-    """Functions from raw features to predictions, by name; and why a champion has none."""
+    """Functions from raw features to predictions, by name; or why the champion has none."""
 
     models: Mapping[str, Predict] = field(default_factory=dict)
     why_not: str = ""
@@ -68,7 +68,7 @@ def find_rules(workload: Workload, options: GateOptions) -> list[Rule]:
                     f"gate.slices has {rule.text!r}, but {name!r} has several values in each"
                     " example; give a feature with a single value"
                 )
-        # Of no examples: a comparison that is not possible fails before anything is predicted.
+        # On empty columns: an impossible comparison fails before anything is predicted.
         cut(
             rule,
             {name: np.empty(0, specs[name].dtype.as_numpy_dtype) for name in rule.features},
@@ -78,7 +78,7 @@ def find_rules(workload: Workload, options: GateOptions) -> list[Rule]:
 
 
 def missing_numbers(workload: Workload, rules: Sequence[Rule]) -> dict[str, Any]:
-    """Return the number that stands for a missing value, of the rules' whole-number features."""
+    """Return the number that stands for a missing value of each whole-number feature in rules."""
     wanted = {name for rule in rules for name in rule.features}
     return {
         feature.name: missing_value(feature)

@@ -9,7 +9,7 @@ from trainer import Json
 def metrics_section(evaluation: Json, metrics: Json) -> str:
     """Return the metrics beside those of the champion and of the baseline.
 
-    `metrics` are those to show if the evaluation has none.
+    `metrics` is shown if the evaluation has none.
     """
     metrics = evaluation.get("metrics") or metrics
     champion = evaluation.get("champion") or {}

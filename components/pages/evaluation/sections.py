@@ -27,7 +27,7 @@ SECTIONS = (
 def checks(evaluation: Json, *, is_passed: bool, reasons: Iterable[str]) -> str:
     """Return the conditions of the verdict with a mark for each, those that are not met first.
 
-    Without any in the evaluation they are the reasons.
+    If the evaluation has no checks, the reasons are listed.
     """
     marks = [(check["ok"], str(check["text"])) for check in evaluation.get("checks", [])]
     found = "".join(
@@ -43,7 +43,7 @@ def checks(evaluation: Json, *, is_passed: bool, reasons: Iterable[str]) -> str:
 def evaluation_sections(evaluation: Json, *, metrics: Json) -> str:
     """Return the sections for which the content of evaluation.json has values.
 
-    `metrics` are those to show if it has none.
+    `metrics` is shown if it has no metrics.
     """
     sections = [section_of(evaluation) for section_of in SECTIONS]
     return "\n".join([metrics_section(evaluation, metrics), *sections])

@@ -13,7 +13,7 @@ MAX_OPEN = 24
 
 
 def slices_section(evaluation: Json) -> str:
-    """Return a table for each feature; many tables are closed at first, except with a failure."""
+    """Return a table for each feature; of many slices, only tables with a failure are open."""
     found = evaluation.get("slices") or []
     if not found:
         return ""
@@ -72,7 +72,7 @@ def _row(one: Json, axis: Axis) -> tuple[str, ...]:
 
 
 def _heading(one: Json) -> str:
-    """Return the feature of a slice; slices by a condition, which have no value, are together."""
+    """Return the feature of a slice; slices by a condition, which have no value, form one group."""
     return str(one["feature"]) if one["value"] != "" else "condition"
 
 

@@ -1,4 +1,4 @@
-"""The step: serves the model, sends requests of every kind and compares the predictions."""
+"""Check of a served model: requests of every kind, compared predictions, and latency."""
 
 import json
 import logging

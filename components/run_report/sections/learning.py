@@ -23,7 +23,7 @@ def learning_section(content: Content) -> str:
 
 
 def metric_names(progress: Sequence[Json]) -> list[str]:
-    """Return the names of what the training logged, the loss first."""
+    """Return the names of the logged metrics, the loss first."""
     names = dict.fromkeys(name for line in progress for name in numbers(line))
     return sorted((n for n in names if n not in OTHERS), key=lambda name: name != "loss")
 

@@ -12,7 +12,7 @@ from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name
 from trainer.references import SNAPSHOT
 
-# `trainyard submit` takes a snapshot before the service has a record of the run.
+# `trainyard submit` copies the code before the service has a record of the run.
 JUST_TAKEN_SECONDS = 3600
 DESCRIPTIONS = "models/**/workload.json"  # of model versions, below the service's folder
 
@@ -44,7 +44,7 @@ def unused_snapshots(
 
 
 def remove_snapshots(state_dir: Path, snapshots: list[Path]) -> None:
-    """Remove snapshots, and what interrupted copies have left."""
+    """Remove snapshots, and the remains of interrupted copies."""
     root = state_dir / CODE_DIR
     for path in root.glob(f"{NEW_PREFIX}*"):
         if time.time() - path.stat().st_mtime > JUST_TAKEN_SECONDS:

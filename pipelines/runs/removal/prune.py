@@ -1,4 +1,4 @@
-"""`trainyard prune`: the decision which runs of this machine to remove, and their removal."""
+"""`trainyard prune`: decide which runs of this machine to remove, and remove them."""
 
 import dataclasses
 import datetime
