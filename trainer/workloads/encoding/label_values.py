@@ -6,7 +6,7 @@ from typing import Any
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 from trainer.workloads.encoding.lookups import FIRST, number_terms
 
-# Labels of one example that are read before the labels of the train split are known.
+# Labels of one example that are read; further ones are dropped.
 _MOST_LABELS = 100
 
 
