@@ -91,7 +91,7 @@ def find_labelled(labels: np.ndarray, label: Label) -> np.ndarray:
 
 
 def evaluated_names(workload: Workload) -> dict[str, bool]:
-    """Return the metrics of an evaluation of the test split: whether a lower value is better.
+    """Return whether a lower value is better, by metric of an evaluation of the test split.
 
     Until the classes are learnt there may be two of them, or more.
     """
@@ -104,10 +104,10 @@ def evaluated_names(workload: Workload) -> dict[str, bool]:
 
 
 def metric_names(workload: Workload) -> dict[str, bool]:
-    """Return the metrics of evaluations in training: whether a lower value is better.
+    """Return whether a lower value is better, by metric of an evaluation in training.
 
-    They are those of the label's kind, loss included. Until the classes are learnt there may be two
-    of them, which have `auc`.
+    The metrics are those of the label's kind, loss included. Until the classes are learnt there may
+    be two of them, which have `auc`.
     """
     if isinstance(workload.label, Regression):
         names = ["loss", "mae", "rmse", "r2"]

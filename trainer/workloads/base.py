@@ -53,7 +53,7 @@ class Workload(abc.ABC):
     step.
 
     Attributes:
-        name: the workload's name, as in manifest.json; a user's one has the name of its folder.
+        name: the workload's name, as in manifest.json; a user's workload has that of its folder.
         reference: what `load_workload` loaded it from.
         source: where its raw data comes from, unless a run names files.
         label: what it predicts. The kind decides the type of labels, see `parse`, and the default

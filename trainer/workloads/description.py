@@ -85,7 +85,7 @@ def read_description(content: Json) -> Workload:
 
 
 def _more(kind: type[DeclaredWorkload]) -> dict[str, Any]:
-    """Return the fields without which a workload is refused, though serving needs them not."""
+    """Return the fields that a workload requires, but serving does not use."""
     return {"model": lambda inputs: inputs} if kind is Records else {}
 
 

@@ -247,9 +247,7 @@ def _parse(name: str, values: Values, sent: Any) -> np.ndarray:
         return np.vectorize(_as_bytes, otypes=[object])(found) if kind is object else found
     shape = tuple(values.shape)
     try:
-        found = (
-            np.asarray(_texts(name, sent), object) if values.dtype == "string" else _numbers(sent)
-        )
+        found = np.asarray(_texts(sent), object) if values.dtype == "string" else _numbers(sent)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     if found.shape != shape:
@@ -274,10 +272,10 @@ def _as_bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-def _texts(name: str, sent: Any) -> Any:
+def _texts(sent: Any) -> Any:
     """Return texts and {"b64": …} as bytes, in lists of the same structure."""
     if isinstance(sent, list):
-        return [_texts(name, one) for one in sent]
+        return [_texts(one) for one in sent]
     if isinstance(sent, str):
         return sent.encode()
     if isinstance(sent, dict) and set(sent) == {"b64"}:

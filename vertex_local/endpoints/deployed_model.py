@@ -36,7 +36,6 @@ from vertex_local.processes.restarts import Backoff
 
 logger = logging.getLogger(__name__)
 
-
 DRAIN_TIMEOUT_SECONDS = 30.0
 MAX_IN_FLIGHT = 64
 # After so many failed starts in a row, requests fail at once instead of waiting for a restart.

@@ -22,7 +22,7 @@ from vertex_local.models import resource as models
 
 # CreateEndpointRequest.endpoint_id
 ENDPOINT_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
-# Of the header; the second one is of the binary form of predictions (Open Inference Protocol).
+# Header fields to pass on; the second is of predictions in binary form (Open Inference Protocol).
 RAW_FIELDS = ("Content-Type", "Inference-Header-Content-Length")
 OUTPUT_ONLY_FIELDS = ("name", "deployedModels", "trafficSplit", "createTime", "updateTime", "etag")
 UPDATES = ("displayName", "description", "labels", "trafficSplit", request_log.CONFIG)

@@ -28,7 +28,6 @@ from vertex_local.processes.warm import WarmClient
 
 logger = logging.getLogger(__name__)
 
-
 JOB_FILE = "job.json"
 
 

@@ -97,7 +97,7 @@ class Group:
         return self.state()
 
     def has_ended(self, timeout_seconds: float = 0.0) -> bool:
-        """Wait likewise; return whether every process has ended."""
+        """Wait as `wait` does; return whether every process has ended."""
         return self._has_ended.wait(timeout_seconds)
 
     def stop(self, grace_seconds: float = 10) -> Json:

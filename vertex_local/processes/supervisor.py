@@ -256,7 +256,7 @@ class Supervisor:
                 sys.stderr.write(f"unknown command {line!r}: expected 'stop SECONDS'\n")
 
     def _on_signal(self, *_: object) -> None:
-        self._end("cancelled", "the supervisor was told to stop by a signal")
+        self._end("cancelled", "the supervisor was stopped by a signal")
 
     def _reap(self) -> None:
         replicas = {replica.pid: replica for replica in self._replicas if replica.is_alive}

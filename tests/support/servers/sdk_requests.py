@@ -136,7 +136,7 @@ def _logs(url: str, done: Any) -> None:
         client_options={"api_endpoint": url},
         _use_grpc=False,
     )
-    # `client.list_entries` itself adds that it wants no more than the last day's.
+    # `client.list_entries` would add a filter for the last day.
     read = partial(client.logging_api.list_entries, ["projects/demo"])
     job = 'resource.type="ml_job" AND resource.labels.job_id="7"'
     worker = f'{job} AND resource.labels.task_name="workerpool1-1"'
@@ -165,7 +165,7 @@ def _schedules(schedules: Any, done: Any) -> None:
 def _pipelines(aiplatform: Any, folder: Path, done: Any) -> None:
     import google.cloud.aiplatform.utils.gcs_utils as buckets
 
-    # The SDK looks for the bucket first; that is Cloud Storage's API, and setting up is its time.
+    # The SDK looks for the bucket first, with Cloud Storage's API, which is not recorded here.
     buckets.create_gcs_bucket_for_pipeline_artifacts_if_it_does_not_exist = lambda **_: None
     template = folder / "tiny.yaml"
     template.write_text(json.dumps(PACKAGE))

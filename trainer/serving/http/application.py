@@ -30,7 +30,9 @@ Respond = Callable[[Response], None]
 
 
 class PredictionApp:
-    """Responds to requests; without `batcher`, until the model is loaded, with 503.
+    """Application of the prediction server.
+
+    Until the model is loaded, `batcher` is None and predictions get 503.
 
     `write_log` is called with a line of JSON for each request.
     """
@@ -56,7 +58,7 @@ class PredictionApp:
         }
 
     def handle(self, request: Request, respond: Respond) -> None:
-        """Respond to a request, a prediction's later."""
+        """Respond to a request; to a prediction request once its batch is predicted."""
 
         def finish(response: Response) -> None:
             self._record(request, response)

@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._is_reading_head = self._is_reading_body = False
         self._ignores_input = self._lingers = self._is_write_paused = self._is_ended = False
         self._is_advancing = False
-        self._num_bytes = 0  # of the bodies of these requests
+        self._num_bytes = 0  # of the bodies of waiting and handled requests
         self.last_active = 0.0
         self.deadline = float("inf")
 

@@ -1,6 +1,6 @@
 """The loss and metrics of a model by Keras' own code, as sums that the parts of a batch add up to.
 
-A compiled model is taken at its word. A model that is not compiled gets the loss and metrics of its
+A compiled model keeps its own loss and metrics. A model that is not compiled gets those of its
 label's kind. Each part of a batch, on a device or a replica, contributes its share of the loss and
 the change of the metrics' variables; the sum of all contributions is that of the whole batch. Not
 every loss and metric is such a sum: `check_parts` finds out with random numbers.

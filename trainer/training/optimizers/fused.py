@@ -1,7 +1,7 @@
 """Optimizers, each a fused operation of TensorFlow on the flat vector of weights.
 
 A compiled Adam, AdamW, SGD or RMSprop is one of these, too. All others are Keras' own code: see
-keras_optimizers.py.
+`compiled.py`.
 """
 
 from collections.abc import Mapping

@@ -121,8 +121,8 @@ def served_values(snapshot: Snapshot) -> tuple[tf.Tensor, tf.Tensor]:
 def evaluate_checkpoints(job: Job, old_end: Json | None) -> int:
     """Evaluate checkpoints as the `evaluator` replica until the job ends; return the exit code.
 
-    `old_end` is the end of job that was on file when this replica started. It may be that of an
-    earlier job, which the chief removes when it starts.
+    `old_end` is the announced end of a job that existed when this replica started. It may be of an
+    earlier job; the chief removes it when it starts.
     """
     evaluator, chief = _Evaluator(job), _ChiefWatch(job.cluster)
     deadline = time.monotonic() + job.config.start_timeout_seconds

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
-from trainer.workloads.encoding.lookups import number_terms
+from trainer.workloads.encoding.lookups import FIRST, number_terms
 
-# Labels of one example that are read before the labels of the train split are known.
+# Labels of one example that are read; further ones are dropped.
 _MOST_LABELS = 100
-_FIRST = 2
 
 
 def is_stored_as_integer(values: Sequence[Any]) -> bool:
@@ -41,12 +40,12 @@ def number_labels(label: Label, raw: Any, classes: Sequence[Any]) -> Any:
     if isinstance(label, Regression | Binary):
         return raw
     if isinstance(label, Multilabel):
-        numbers = number_terms(dense_labels(raw), [str(value) for value in values]) - _FIRST
+        numbers = number_terms(dense_labels(raw), [str(value) for value in values]) - FIRST
         return tf.reduce_max(tf.one_hot(numbers, len(values)), axis=1)
     if not values:
         return tf.zeros(tf.shape(raw), tf.int64)
     if not is_stored_as_integer(values):
-        numbers = number_terms(raw, [str(value) for value in values]) - _FIRST
+        numbers = number_terms(raw, [str(value) for value in values]) - FIRST
         return tf.cast(tf.maximum(numbers, -1), tf.int64)
     matches = raw[:, tf.newaxis] == tf.constant(list(values), tf.int64)
     return tf.where(tf.reduce_any(matches, axis=1), tf.argmax(matches, axis=1), -1)

@@ -11,10 +11,9 @@ import numpy as np
 
 from trainer import Json
 
-MISSING, UNKNOWN = 0, 1  # other categories are numbered from 2
+MISSING, UNKNOWN, FIRST = 0, 1, 2  # other categories are numbered from FIRST
 
 _NUM_HASHES = 2**63 - 1
-_FIRST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +78,7 @@ def bucketize(values: Any, boundaries: Sequence[float]) -> Any:
     """Return the bucket of each number, from 2; MISSING for NaN."""
     import tensorflow as tf
 
-    buckets = tf.raw_ops.Bucketize(input=values, boundaries=list(boundaries)) + _FIRST
+    buckets = tf.raw_ops.Bucketize(input=values, boundaries=list(boundaries)) + FIRST
     return tf.where(tf.math.is_finite(values), buckets, MISSING)
 
 
@@ -96,7 +95,7 @@ def number_terms(values: Any, vocabulary: Sequence[str]) -> Any:
     places = tf.reshape(tf.searchsorted(ranked, tf.reshape(wanted, [-1])), tf.shape(wanted))
     nearest = tf.minimum(places, len(vocabulary) - 1)
     found = tf.gather(ranked, nearest) == wanted
-    numbers = tf.where(found, tf.gather(order, nearest) + _FIRST, UNKNOWN)
+    numbers = tf.where(found, tf.gather(order, nearest) + FIRST, UNKNOWN)
     return tf.where(values == "", MISSING, numbers)
 
 
@@ -105,7 +104,7 @@ def number_hashes(values: Any, num_hashes: int) -> Any:
     import tensorflow as tf
 
     hashes = tf.cast(tf.strings.to_hash_bucket_fast(values, num_hashes), tf.int32)
-    return tf.where(values == "", MISSING, hashes + _FIRST)
+    return tf.where(values == "", MISSING, hashes + FIRST)
 
 
 def number_integers(values: Any, *, low: int, high: int, missing: int = -1) -> Any:
@@ -115,7 +114,7 @@ def number_integers(values: Any, *, low: int, high: int, missing: int = -1) -> A
     is_known = (values >= low) & (values <= high)
     others = tf.where(values == missing, MISSING, UNKNOWN)
     known = tf.where(is_known, values - low, 0)
-    return tf.where(is_known, tf.cast(known, tf.int32) + _FIRST, others)
+    return tf.where(is_known, tf.cast(known, tf.int32) + FIRST, others)
 
 
 def number_combinations(
@@ -130,4 +129,4 @@ def number_combinations(
 
 def num_categories(size: int) -> int:
     """Return the category numbers of a column of `size` categories, with MISSING and UNKNOWN."""
-    return size + _FIRST
+    return size + FIRST

@@ -40,9 +40,9 @@ class ProcessTrees:
 
     def read(self, roots: Collection[int]) -> dict[int, Reading]:
         """Return the readings of the trees of these pids, without those that have ended."""
-        if self._roots != (now := frozenset(roots)):
-            self._roots = now
-            self._root_of = {pid: root for pid, root in self._root_of.items() if root in now}
+        if self._roots != (current := frozenset(roots)):
+            self._roots = current
+            self._root_of = {pid: root for pid, root in self._root_of.items() if root in current}
         self._update_roots()
         found: dict[int, Reading] = {}
         for pid, root in self._root_of.items():
