@@ -4,12 +4,14 @@ import contextlib
 import json
 import logging
 import os
+import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from components.prepare_examples.errors import DataError
 from trainer import Json
@@ -49,6 +51,26 @@ def num_processes(flags: Sequence[str]) -> int:
     is_given = any(flag.startswith("--direct_num_workers") for flag in flags)
     given: int = options["direct_num_workers"] if is_given else 0
     return given or len(os.sched_getaffinity(0))
+
+
+def _runner_of_processes(options: "PipelineOptions") -> Any:
+    """Return a runner that starts its workers as processes, or None if `options` name another.
+
+    Beam's own starts them through a shell but does not quote the path of Python: with a space in
+    it, no worker starts and the pipeline waits for ever.
+    """
+    from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+    direct = options.view_as(DirectOptions)
+    is_here = options.view_as(StandardOptions).runner == IN_MEMORY_RUNNER
+    if not is_here or direct.direct_running_mode != "multi_processing":
+        return None
+    direct.direct_running_mode = "in_memory"  # else Beam replaces this environment by its own
+    command = f"{shlex.quote(sys.executable)} -m apache_beam.runners.worker.sdk_worker_main"
+    environment = SubprocessSDKEnvironment.from_command_string(command_string=command)
+    return FnApiRunner(default_environment=environment)
 
 
 @contextlib.contextmanager
@@ -97,7 +119,7 @@ def run_pipeline(
     is_here = options.get_all_options()["runner"] == IN_MEMORY_RUNNER
     with (
         contextlib.nullcontext() if is_here else _temp_folder(),
-        beam.Pipeline(options=options) as pipeline,
+        beam.Pipeline(runner=_runner_of_processes(options), options=options) as pipeline,
     ):
         # For transforms in other languages; a kill of this process would leave it.
         shutil.rmtree(pipeline.local_tempdir)

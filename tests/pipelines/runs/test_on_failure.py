@@ -1,6 +1,7 @@
 """The command that is run when a run has failed."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -25,7 +26,8 @@ WRITE = (
 def test_on_failure_is_run_after_a_bad_end(tmp_path, found):
     target, summary = local_target(tmp_path / "state"), summarize(found)
     summary.write(target.run_dir("m-1"))
-    words = on_failure.check_command(f'{sys.executable} -c "{WRITE}" {tmp_path / "told"}')
+    command = shlex.join([sys.executable, "-c", WRITE, str(tmp_path / "told")])
+    words = on_failure.check_command(command)
 
     assert on_failure.run_command(words, summary, target=target) == ""
 
