@@ -1,6 +1,9 @@
 """Routes of the prediction server, without connections and without a model."""
 
+import errno
+import io
 import json
+import sys
 
 import pytest
 
@@ -90,6 +93,21 @@ def test_the_access_log_is_opt_in_and_has_no_bodies(app, capsys):
         *("time", "method", "path", "status", "milliseconds"),
         *("request_bytes", "response_bytes", "instances"),
     }
+
+
+class FullDisk(io.StringIO):
+    """A file that no line can be written to."""
+
+    def flush(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_without_an_access_log_requests_still_get_responses(monkeypatch, caplog):
+    monkeypatch.setattr(sys, "stdout", FullDisk())
+    app = make_app(parse_environ({"AIP_STORAGE_URI": "/m", "AIP_ACCESS_LOG": "json"}), Limits())
+    assert [ask(app, path).status for path in ("/livez", "/health")] == [200, 503]
+    [warning] = caplog.messages
+    assert "access log, lines are lost: No space left" in warning
 
 
 @pytest.mark.parametrize("body", [b'{"inputs": [[1, 2]]}', b'{"inputs": {"a": 1}, "key": 1}'])
