@@ -54,6 +54,7 @@ def test_a_plain_batch_is_not_read_one_by_one(monkeypatch):
         ({"plan": 5}, "plan is 5"),
         ({"rooms": 6}, "rooms is 6; it must be a whole number from -2 to 5"),
         ({"rooms": 0.5}, r"rooms is 0\.5"),
+        ({"rooms": 2**64}, "rooms is 18446744073709551616"),
         ({"vector": [1]}, "vector has 1 numbers"),
         ({"height": 1}, "unknown field 'height'"),
         ([1], "it must be an object"),

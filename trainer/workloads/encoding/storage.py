@@ -154,7 +154,7 @@ def _parse_one(feature: Feature, value: Any) -> np.ndarray:
         return np.asarray(missing_value(feature), np.float32 if is_float(feature) else np.int64)
     if isinstance(feature, Timestamp):
         return np.asarray(parse_time(value, feature), np.int64)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{feature.name} is {value!r}; it must be a number")
     if is_float(feature):
         return np.asarray(value, np.float32)
