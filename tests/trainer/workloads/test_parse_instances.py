@@ -51,6 +51,8 @@ def test_a_plain_batch_is_not_read_one_by_one(monkeypatch):
         ({"age": "1"}, "age is '1'"),
         ({"age": True}, "age is True"),
         ({"age": float("nan")}, "age is nan"),
+        ({"age": -1e39}, r"age is -1e\+39; it is too large"),
+        ({"vector": [0, 1e39]}, r"vector is 1e\+39; it is too large"),
         ({"plan": 5}, "plan is 5"),
         ({"rooms": 6}, "rooms is 6; it must be a whole number from -2 to 5"),
         ({"rooms": 0.5}, r"rooms is 0\.5"),
