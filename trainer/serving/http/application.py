@@ -114,8 +114,8 @@ class PredictionApp:
             form, content = "instances", parse_instances(request.body)
             num_instances = len(content)
         else:
-            form, content = "tensors", open_inference.parse_request(request.body, head_size)
-            num_instances = content.num_rows
+            content = open_inference.parse_request(request.body, head_size)
+            form, num_instances = content.form, content.num_rows
 
         def deliver(job: Job) -> None:
             response = job.result if job.error is None else _response_to(job.error)

@@ -45,6 +45,12 @@ class TensorRequest:
     outputs: Mapping[str, bool]
     is_binary: bool
 
+    @property
+    def form(self) -> str:
+        """The names, types and shapes of rows; requests that differ in these share no batch."""
+        rows = ((name, one.dtype.str, one.shape[1:]) for name, one in self.inputs.items())
+        return f"tensors {sorted(rows)}"
+
 
 def find_head_size(request: Request) -> int | None:
     """Return the bytes of the JSON head of a body with tensors; None for another body.
