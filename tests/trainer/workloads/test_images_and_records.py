@@ -241,6 +241,20 @@ def test_a_record_is_sent_and_parsed_as_it_is_stored(tmp_path):
     np.testing.assert_allclose(one["probabilities"], expected, rtol=1e-5)
 
 
+def test_an_example_may_have_any_number_of_labels():
+    names = [f"l{number}" for number in range(120)]
+    records = Records({"x": Values()}, label=Multilabel("y", values=names), model=small)
+    found = []
+    for labels in (names, ["l3", "l3", "other", ""], []):
+        example = tf.train.Example()
+        example.features.feature["x"].float_list.value.append(1)
+        example.features.feature["y"].bytes_list.value.extend(map(str.encode, labels))
+        found.append(example.SerializeToString())
+    for batch in (found, found[2:]):
+        expected = [[1] * 120, [0, 0, 0, 1] + [0] * 116, [0] * 120][-len(batch) :]
+        assert records.parse(tf.constant(batch))[1].numpy().tolist() == expected
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
