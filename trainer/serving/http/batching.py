@@ -29,7 +29,7 @@ class Job:
         request: a cancelled one is not predicted.
         form: jobs of one form can share a batch.
         content: what `predict` takes.
-        num_instances, num_bytes: its size.
+        num_instances, num_bytes: its size; bytes of memory.
         deliver: called with the job in the event loop when `result` or `error` is set.
         began: when it was queued, in seconds of the monotonic clock.
     """

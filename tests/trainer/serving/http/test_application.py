@@ -95,6 +95,36 @@ def test_the_access_log_is_opt_in_and_has_no_bodies(app, capsys):
     }
 
 
+class Queue:
+    """Takes the jobs of predictions, and predicts none."""
+
+    def __init__(self):
+        self.jobs = []
+        self.submit = self.jobs.append
+
+
+@pytest.mark.parametrize(
+    ("body", "head_size", "num_bytes", "is_kept"),
+    [
+        (b'{"instances": [1]}', None, 8 * 18, False),
+        (b'{"inputs": [{"name": "x", "shape": [1], "datatype": "INT8",'
+         b' "parameters": {"binary_data_size": 1}}]}1', 100, 101, True),
+    ],
+    ids=["JSON", "tensors"],
+)  # fmt: skip
+def test_a_waiting_request_counts_as_the_memory_of_its_content(
+    app, body, head_size, num_bytes, is_kept
+):
+    app.batcher = queue = Queue()
+    headers = {b"host": b"localhost"}
+    if head_size:
+        headers[b"inference-header-content-length"] = str(head_size).encode()
+    app.handle(Request(method="POST", path="/predict", headers=headers, body=body), print)
+    [job] = queue.jobs
+    assert job.num_bytes == num_bytes
+    assert bool(job.request.body) == is_kept
+
+
 class FullDisk(io.StringIO):
     """A file that no line can be written to."""
 
