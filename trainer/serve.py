@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from trainer.cluster.liveness import end_process
@@ -112,8 +113,17 @@ def _load(storage_uri: str) -> Any:
 
 
 def _write_line(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    """Write a line of the access log; without it the request gets its response all the same."""
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except OSError as error:
+        _warn_once(f"cannot write the access log, lines are lost: {error.strerror}")
+
+
+@cache
+def _warn_once(message: str) -> None:
+    logger.warning(message)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -228,7 +228,7 @@ def _as_dict(prediction: Any, workload: Workload) -> dict[str, Any]:
 
 
 def _as_json(name: str, output: np.ndarray) -> list[Any]:
-    if name == "labels" and output.dtype == object:
+    if name == "labels" and output.dtype == object and len(output.shape[1:]) == 1:
         return [[label.decode() for label in row if label] for row in output]
     if output.dtype == object:
         return np.vectorize(lambda text: text.decode(errors="replace"), otypes=[object])(

@@ -254,11 +254,18 @@ def _parse(name: str, values: Values, sent: Any) -> np.ndarray:
         raise ValueError(f"{name} has shape {found.shape}, expected {shape}")
     if values.dtype == "string":
         return found
-    kinds = "iu" if values.dtype == "int64" else "iuf"
-    if found.size and (found.dtype.kind not in kinds or not np.isfinite(found).all()):
-        wanted = "whole numbers" if kinds == "iu" else "numbers"
-        raise ValueError(f"{name} is {sent!r:.60}; it must hold {wanted}")
+    if found.size and not _has_numbers(found, values.dtype):
+        wanted = "whole numbers" if values.dtype == "int64" else "numbers"
+        raise ValueError(f"{name} is {sent!r:.60}; it must hold {wanted} of type {values.dtype}")
     return found.astype(values.dtype)
+
+
+def _has_numbers(found: np.ndarray, dtype: str) -> bool:
+    """Return whether an array has only numbers that a type can represent, if rounded."""
+    if dtype == "int64":
+        return found.dtype.kind in "iu" and found.max() <= np.iinfo(np.int64).max
+    with np.errstate(over="ignore"):
+        return found.dtype.kind in "iuf" and bool(np.isfinite(found.astype(np.float32)).all())
 
 
 def _numbers(sent: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ import tensorflow as tf  # noqa: E402
 
 from trainer.serving.export import (  # noqa: E402
     Predictor,
+    as_predictions,
     export_model,
     load_predictor,
 )
@@ -76,6 +77,14 @@ def test_a_bad_instance_is_named(tmp_path, instance, message):
 def load_predictor_without_model():
     """Return a predictor that can check instances but not predict."""
     return Predictor(SimpleNamespace(signatures={"serving_default": None}), MNIST)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"), [([b"a"], "a"), ([[b"", b"b"]], ["b"]), ([[[b"", b"c"]]], [["", "c"]])]
+)
+def test_the_labels_of_an_example_are_a_list_and_other_outputs_keep_their_shape(labels, expected):
+    outputs = {"value": np.array([1.5]), "labels": np.array(labels, object)}
+    assert as_predictions(outputs) == [{"value": 1.5, "labels": expected}]
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):

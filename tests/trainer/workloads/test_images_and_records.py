@@ -191,6 +191,8 @@ def small(inputs):
         ({"x": [1, "a"]}, "x is .* it must hold numbers"),
         ({"x": [[1], [2, 3]]}, "x: its lists have different lengths"),
         ({"x": [1, 2], "n": 1.5}, r"n is 1\.5; it must hold whole numbers"),
+        ({"x": [1, 2], "n": 2**63}, "n is 9223372036854775808; .* whole numbers of type int64"),
+        ({"x": [1, 3.5e38]}, r"x is .* it must hold numbers of type float32"),
         ({"x": [1, 2], "s": 5}, "s: 5 is not a text"),
         ({"x": [1, 2], "s": {"b64": "?"}}, "s: its 'b64' is not base64"),
         ({"x": [1, 2], "z": 5}, "unknown field 'z'"),
@@ -204,6 +206,15 @@ def test_an_invalid_record_is_named(instance, message):
     }
     with pytest.raises(ValueError, match=message):
         Records(features, label=Regression("y"), model=small).parse_instance(instance)
+
+
+def test_the_largest_numbers_of_a_record_are_accepted():
+    features = {"x": Values("float32", [2]), "n": Values("int64", [2])}
+    records = Records(features, label=Regression("y"), model=small)
+    sent = {"x": [3.4028235e38, -3.4028235e38], "n": [2**63 - 1, -(2**63)]}
+    found = records.parse_instance(sent)
+    assert found["n"].tolist() == sent["n"]
+    assert found["x"].tolist() == [np.finfo(np.float32).max, np.finfo(np.float32).min]
 
 
 def test_a_record_is_sent_and_parsed_as_it_is_stored(tmp_path):
@@ -228,6 +239,20 @@ def test_a_record_is_sent_and_parsed_as_it_is_stored(tmp_path):
     [one] = load_predictor(str(tmp_path / "model")).predict([sent])
     expected = tf.sigmoid(model({"x": tf.constant([[1.0, 2.0]])}))[0]
     np.testing.assert_allclose(one["probabilities"], expected, rtol=1e-5)
+
+
+def test_an_example_may_have_any_number_of_labels():
+    names = [f"l{number}" for number in range(120)]
+    records = Records({"x": Values()}, label=Multilabel("y", values=names), model=small)
+    found = []
+    for labels in (names, ["l3", "l3", "other", ""], []):
+        example = tf.train.Example()
+        example.features.feature["x"].float_list.value.append(1)
+        example.features.feature["y"].bytes_list.value.extend(map(str.encode, labels))
+        found.append(example.SerializeToString())
+    for batch in (found, found[2:]):
+        expected = [[1] * 120, [0, 0, 0, 1] + [0] * 116, [0] * 120][-len(batch) :]
+        assert records.parse(tf.constant(batch))[1].numpy().tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ fast model in the event loop itself, since a change of threads would take as lon
 """
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
@@ -17,6 +18,8 @@ from typing import Any
 from trainer.serving.http.limits import Limits
 from trainer.serving.http.messages import Request, RequestError
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Job:
@@ -26,7 +29,7 @@ class Job:
         request: a cancelled one is not predicted.
         form: jobs of one form can share a batch.
         content: what `predict` takes.
-        num_instances, num_bytes: its size.
+        num_instances, num_bytes: its size; bytes of memory.
         deliver: called with the job in the event loop when `result` or `error` is set.
         began: when it was queued, in seconds of the monotonic clock.
     """
@@ -127,7 +130,7 @@ class Batcher:
             if job.began < oldest:
                 seconds = self._limits.queued_seconds
                 job.error = RequestError(504, f"no prediction within {seconds:.0f} s")
-                job.deliver(job)
+                _deliver(job)
                 continue
             batch.append(job)
             num_instances += job.num_instances
@@ -165,4 +168,12 @@ class Batcher:
         self._num_idle += 1
         self._dispatch()
         for job in batch:
-            job.deliver(job)
+            _deliver(job)
+
+
+def _deliver(job: Job) -> None:
+    """Deliver a job; one that cannot be delivered does not affect the others of its batch."""
+    try:
+        job.deliver(job)
+    except Exception:
+        logger.exception("cannot deliver a prediction")

@@ -42,7 +42,9 @@ def parse_json(data: bytes) -> Any:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         return strict_json.parse(data)
-    return value if _has_unique_keys(value, data.count(b":")) else strict_json.parse(data)
+    if not _has_unique_keys(value, data.count(b":")):
+        strict_json.parse(data)  # its value has integers of any size
+    return value
 
 
 def parse_many(texts: Sequence[bytes]) -> list[Any]:

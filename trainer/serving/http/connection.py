@@ -26,12 +26,13 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class _Exchange:
     """A request, None for one that could not be read, and its response, None before it is known.
 
-    `closes` is True for the last one of a connection.
+    `closes` is True for the last one of a connection, `num_bytes` is the size of the body.
     """
 
     request: Request | None
     closes: bool
     response: Response | None = None
+    num_bytes: int = 0
 
 
 class Connection(asyncio.Protocol):
@@ -195,8 +196,9 @@ class Connection(asyncio.Protocol):
             self.refuse(400, "the target of the request is not a path")
             return
         self._ignores_input = closes
-        self._num_bytes += len(request.body)
-        self._waiting.append(_Exchange(request, closes))
+        num_bytes = len(request.body)
+        self._num_bytes += num_bytes
+        self._waiting.append(_Exchange(request, closes, num_bytes=num_bytes))
 
     @property
     def _has_room(self) -> bool:
@@ -250,10 +252,8 @@ class Connection(asyncio.Protocol):
             exchange = self._handled.popleft()
             # A server that stops completes all requests that it has received.
             closes = exchange.closes or (self._server.is_draining and not self.is_handling)
-            has_body = True
-            if exchange.request:
-                has_body = exchange.request.method != "HEAD"
-                self._num_bytes -= len(exchange.request.body)
+            has_body = not exchange.request or exchange.request.method != "HEAD"
+            self._num_bytes -= exchange.num_bytes
             parts.append(
                 response.encode(
                     date=self._server.date,

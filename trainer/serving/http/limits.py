@@ -20,7 +20,8 @@ class Limits:
         linger_seconds: after a connection's last response, for the client to close it.
         pipelined_requests: of one connection that are handled at once; responses tell it.
         connections: at once; a further one replaces the one that has been idle for longest.
-        queued_requests, queued_bytes: that wait for the model; a further one gets 503.
+        queued_requests: that wait for the model; a further one gets 503.
+        queued_bytes: of memory, estimated, of the requests that wait.
         queued_seconds: that a request may wait for the model; then it gets 504.
         batch_instances: of the requests that are predicted in one call; one request may have more.
     """
@@ -35,6 +36,6 @@ class Limits:
     pipelined_requests: int = 16
     connections: int = 500
     queued_requests: int = 512
-    queued_bytes: int = 64_000_000
+    queued_bytes: int = 256_000_000
     queued_seconds: float = 60.0
     batch_instances: int = 128

@@ -28,7 +28,7 @@ class Request:
     Attributes:
         path: without the query, decoded.
         headers: by name in lower case.
-        body: empty if it is too large; `num_body_bytes` is its true size.
+        body: empty if it is too large, or its JSON is parsed; `num_body_bytes` is its true size.
         began: when its first byte was read, in seconds of the monotonic clock.
         is_cancelled: set when the client has closed the connection.
     """

@@ -45,6 +45,12 @@ class TensorRequest:
     outputs: Mapping[str, bool]
     is_binary: bool
 
+    @property
+    def form(self) -> str:
+        """The names, types and shapes of rows; requests that differ in these share no batch."""
+        rows = ((name, one.dtype.str, one.shape[1:]) for name, one in self.inputs.items())
+        return f"tensors {sorted(rows)}"
+
 
 def find_head_size(request: Request) -> int | None:
     """Return the bytes of the JSON head of a body with tensors; None for another body.
@@ -69,14 +75,16 @@ def parse_request(body: bytes, head_size: int) -> TensorRequest:
         head = parse_json(body[:head_size])
         inputs, rest = {}, memoryview(body)[head_size:]
         for one in head["inputs"]:
-            size = _read_size(one["parameters"]["binary_data_size"])
-            inputs[one["name"]] = _read_tensor(one, rest[:size])
+            name, size = one["name"], _read_size(one["parameters"]["binary_data_size"])
+            if not isinstance(name, str) or name in inputs:
+                raise ValueError(f"the name {name!r:.60} must be a text, and of one input")
+            inputs[name] = _read_tensor(one, rest[:size])
             rest = rest[size:]
         if rest:
             raise ValueError(f"{len(rest)} bytes follow the last input")
         num_rows = {len(tensor) for tensor in inputs.values()}
-        if len(num_rows) != 1 or not min(num_rows):
-            raise ValueError("the inputs must have the same number of rows, one or more")
+        if len(num_rows) != 1:
+            raise ValueError("there must be inputs, all with the same number of rows")
         outputs = {
             one["name"]: bool(one.get("parameters", {}).get("binary_data"))
             for one in head.get("outputs", [])
@@ -127,8 +135,9 @@ def _read_tensor(head: Mapping[str, Any], data: memoryview) -> np.ndarray:
     name, shape, datatype = head["name"], head["shape"], head["datatype"]
     if datatype not in _DTYPES:
         raise ValueError(f"{name}: the datatype {datatype!r:.40} is not {', '.join(_DTYPES)}")
-    if not shape or any(type(size) is not int or size < 0 for size in shape):
-        raise ValueError(f"{name}: the shape {shape!r:.60} must be rows and further sizes")
+    # No size is 0: a tiny request could have a billion rows without values.
+    if not shape or any(type(size) is not int or size < 1 for size in shape):
+        raise ValueError(f"{name}: the shape {shape!r:.60} must be rows and further sizes, above 0")
     dtype, size = _DTYPES[datatype], math.prod(shape)
     is_text = dtype.kind == "O"
     tensor = np.asarray(_split_texts(data), dtype) if is_text else np.frombuffer(data, dtype)

@@ -6,7 +6,7 @@ from typing import Any
 from trainer.workloads.declarations.labels import Binary, Classes, Label, Multilabel, Regression
 from trainer.workloads.encoding.lookups import FIRST, number_terms
 
-# Labels of one example that are read; further ones are dropped.
+# Labels of one example that classes are learnt from.
 _MOST_LABELS = 100
 
 
@@ -40,8 +40,10 @@ def number_labels(label: Label, raw: Any, classes: Sequence[Any]) -> Any:
     if isinstance(label, Regression | Binary):
         return raw
     if isinstance(label, Multilabel):
-        numbers = number_terms(dense_labels(raw), [str(value) for value in values]) - FIRST
-        return tf.reduce_max(tf.one_hot(numbers, len(values)), axis=1)
+        numbers = number_terms(raw.values, [str(value) for value in values]) - FIRST
+        found = tf.one_hot(numbers, len(values))
+        counts = tf.math.unsorted_segment_sum(found, raw.value_rowids(), raw.nrows())
+        return tf.minimum(counts, 1.0)
     if not values:
         return tf.zeros(tf.shape(raw), tf.int64)
     if not is_stored_as_integer(values):
@@ -52,7 +54,7 @@ def number_labels(label: Label, raw: Any, classes: Sequence[Any]) -> Any:
 
 
 def dense_labels(raw: Any) -> Any:
-    """Return the texts of the labels of each example, padded with empty ones."""
+    """Return the texts of the labels of each example, padded with empty ones, to learn classes."""
     import tensorflow as tf
 
     if not isinstance(raw, tf.RaggedTensor):

@@ -123,7 +123,9 @@ def parse_column(feature: Feature, values: list[Any]) -> np.ndarray:
     filled = [missing if value is None else value for value in values]
     if is_float(feature):
         _require(types <= {int, float} and all(map(math.isfinite, sent)))
-        return np.asarray(filled, np.float32)
+        column = _as_float32(filled)
+        _require(not np.isinf(column).any())
+        return column
     assert isinstance(feature, Category | TimePart)
     low, high = feature.low or 0, feature.high or 0
     _require(types <= {int} and (not sent or low <= min(sent) <= max(sent) <= high))
@@ -145,6 +147,12 @@ def _require(is_plain: bool) -> None:
         raise ValueError("a value may be invalid")
 
 
+def _as_float32(values: Any) -> np.ndarray:
+    """Return numbers as float32; those that are too large become infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float64).astype(np.float32)
+
+
 def _parse_one(feature: Feature, value: Any) -> np.ndarray:
     if not (is_float(feature) or is_integer(feature)):
         if not isinstance(value, str | None):
@@ -154,10 +162,13 @@ def _parse_one(feature: Feature, value: Any) -> np.ndarray:
         return np.asarray(missing_value(feature), np.float32 if is_float(feature) else np.int64)
     if isinstance(feature, Timestamp):
         return np.asarray(parse_time(value, feature), np.int64)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{feature.name} is {value!r}; it must be a number")
     if is_float(feature):
-        return np.asarray(value, np.float32)
+        number = _as_float32(value)
+        if np.isinf(number):
+            raise ValueError(f"{feature.name} is {value!r}; it is too large for a float32")
+        return number
     assert isinstance(feature, Category | TimePart)
     low, high = feature.low or 0, feature.high or 0
     if value != int(value) or not low <= value <= high:

@@ -1,6 +1,9 @@
 """Routes of the prediction server, without connections and without a model."""
 
+import errno
+import io
 import json
+import sys
 
 import pytest
 
@@ -90,6 +93,51 @@ def test_the_access_log_is_opt_in_and_has_no_bodies(app, capsys):
         *("time", "method", "path", "status", "milliseconds"),
         *("request_bytes", "response_bytes", "instances"),
     }
+
+
+class Queue:
+    """Takes the jobs of predictions, and predicts none."""
+
+    def __init__(self):
+        self.jobs = []
+        self.submit = self.jobs.append
+
+
+@pytest.mark.parametrize(
+    ("body", "head_size", "num_bytes", "is_kept"),
+    [
+        (b'{"instances": [1]}', None, 8 * 18, False),
+        (b'{"inputs": [{"name": "x", "shape": [1], "datatype": "INT8",'
+         b' "parameters": {"binary_data_size": 1}}]}1', 100, 101, True),
+    ],
+    ids=["JSON", "tensors"],
+)  # fmt: skip
+def test_a_waiting_request_counts_as_the_memory_of_its_content(
+    app, body, head_size, num_bytes, is_kept
+):
+    app.batcher = queue = Queue()
+    headers = {b"host": b"localhost"}
+    if head_size:
+        headers[b"inference-header-content-length"] = str(head_size).encode()
+    app.handle(Request(method="POST", path="/predict", headers=headers, body=body), print)
+    [job] = queue.jobs
+    assert job.num_bytes == num_bytes
+    assert bool(job.request.body) == is_kept
+
+
+class FullDisk(io.StringIO):
+    """A file that no line can be written to."""
+
+    def flush(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_without_an_access_log_requests_still_get_responses(monkeypatch, caplog):
+    monkeypatch.setattr(sys, "stdout", FullDisk())
+    app = make_app(parse_environ({"AIP_STORAGE_URI": "/m", "AIP_ACCESS_LOG": "json"}), Limits())
+    assert [ask(app, path).status for path in ("/livez", "/health")] == [200, 503]
+    [warning] = caplog.messages
+    assert "access log, lines are lost: No space left" in warning
 
 
 @pytest.mark.parametrize("body", [b'{"inputs": [[1, 2]]}', b'{"inputs": {"a": 1}, "key": 1}'])

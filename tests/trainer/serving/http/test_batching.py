@@ -130,6 +130,24 @@ def test_an_invalid_request_fails_alone(run):
     run(test)
 
 
+def test_a_failed_delivery_does_not_affect_others(run):
+    def fail(_job):
+        raise OSError("disk full")
+
+    async def test(model, jobs):
+        model.proceed.clear()
+        jobs.submit(0)
+        await asyncio.sleep(0)
+        jobs.submit(1).deliver = fail
+        late = jobs.submit(2)
+        late.began, late.deliver = time.monotonic() - 61, fail
+        jobs.submit(3)
+        model.proceed.set()
+        assert await jobs.wait(2) == [(0, 0, ""), (3, 3, "")]
+
+    run(test)
+
+
 def test_a_full_queue_refuses(run):
     async def test(model, jobs):
         model.proceed.clear()

@@ -53,6 +53,11 @@ def test_other_texts_have_the_same_value(text):
     assert bodies.parse_json(text) == strict_json.parse(text)
 
 
+@pytest.mark.parametrize("text", [b"[18446744073709551616]", b'{"a:b": [18446744073709551616]}'])
+def test_an_integer_of_more_than_64_bits_becomes_a_float(text):
+    assert "1.8446744073709552e+19" in str(bodies.parse_json(text))
+
+
 def test_texts_without_colons_in_strings_need_one_parser(monkeypatch):
     monkeypatch.setattr(strict_json, "parse", None)
     assert bodies.parse_json(b'{"instances": [{"a": {"b": [0, {"c": 1}]}, "d": 2}]}')

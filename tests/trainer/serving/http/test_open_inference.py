@@ -57,6 +57,43 @@ def test_requests_of_a_batch_get_their_own_rows_in_the_form_they_want():
     assert answers[1].body.endswith(ROWS.tobytes())
 
 
+def test_the_type_of_a_request_is_not_that_of_another_one():
+    sent = b""
+    for datatype, size in (("INT32", 4), ("INT64", 8)):
+        content, head_size = body(describe("x", [1], datatype, size), data=bytes(size))
+        sent += post(content, f"Inference-Header-Content-Length: {head_size}")
+    with running(Limits()) as server:
+        received = server.send(sent)
+    assert re.findall(rb'"datatype":"(\w+)"', received) == [b"INT32", b"INT64"]
+
+
+def form_of(*inputs):
+    data = bytes(sum(one["parameters"]["binary_data_size"] for one in inputs))
+    return parse_request(*body(*inputs, data=data)).form
+
+
+FIRST, SECOND = describe("x", [2], "INT32", 8), describe("y", [2], "INT32", 8)
+
+
+def test_requests_with_other_rows_of_the_same_inputs_share_a_batch():
+    assert form_of(FIRST) == form_of(describe("x", [3], "INT32", 12))
+    assert form_of(FIRST, SECOND) == form_of(SECOND, FIRST)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [describe("x", [2], "INT64", 16)],
+        [describe("x", [2, 1], "INT32", 8)],
+        [SECOND],
+        [FIRST, SECOND],
+    ],
+    ids=["another type", "another shape", "another name", "another input"],
+)
+def test_other_requests_share_no_batch(other):
+    assert form_of(*other) != form_of(FIRST)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -68,7 +105,11 @@ def test_requests_of_a_batch_get_their_own_rows_in_the_form_they_want():
         (body(describe("x", [1], "FP31", 4), data=bytes(4)), "the datatype 'FP31'"),
         (body(describe("x", [1], "BYTES", 3), data=bytes(3)), "a text is incomplete"),
         (body(describe("x", [1], "BYTES", 5), data=b"\x02\0\0\0a"), "a text is incomplete"),
-        (body(describe("x", [0], "FP32", 0)), "one or more"),
+        (body(describe("x", [0], "FP32", 0)), r"the shape \[0\] .* above 0"),
+        (body(describe("x", [10**9, 0], "FP32", 0)), r"the shape \[1000000000, 0\] .* above 0"),
+        (body(describe(5, [1], "INT8", 1), data=bytes(1)), "the name 5 must be a text"),
+        (body(*[describe("x", [1], "INT8", 1)] * 2, data=bytes(2)), "the name 'x' .* of one input"),
+        (body(), "there must be inputs"),
         (body(INPUTS[0], describe("y", [1], "INT8", 1), data=bytes(17)), "same number of rows"),
         (body({"name": "x", "shape": [1]}), "no 'parameters'"),
         ((b"{}", 2), "no 'inputs'"),
