@@ -135,11 +135,11 @@ class Client(Connection):
         if head is None:
             self._return()
             return
+        if len(data) > MAX_BODY_BYTES:  # also for the rest of a body at the limit
+            self.set_reading(True)
         length = end + head.num_bytes
         if len(data) < length:
             return
-        if len(data) > MAX_BODY_BYTES:
-            self.set_reading(True)
         self._request, self._data = data[:length], data[length:]
         if not self._lane.forward(head.path, data[end:length], self):
             self._return()

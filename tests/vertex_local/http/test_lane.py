@@ -13,6 +13,7 @@ from vertex_local.http import lane as lanes
 from vertex_local.http import server as http_server
 from vertex_local.http.event_loop import EventLoop
 from vertex_local.http.lane import Lane
+from vertex_local.http.plain_requests import MAX_BODY_BYTES
 
 pytestmark = pytest.mark.fast
 
@@ -181,6 +182,21 @@ def test_large_bodies_pass_also_to_a_client_that_reads_slowly(site):
     time.sleep(0.1)
     assert read(connection) == (200, {"lane": json.loads(body)})
     assert read(connection) == (200, {"lane": 2})
+
+
+def test_the_rest_of_a_body_at_the_limit_is_read_after_the_response_before(site):
+    clients = []
+    site.forward = lambda path, body, client: clients.append(client) or True
+    connection = site.connect(request(b"1"))
+    wait_until(lambda: clients, "the first request")
+    body = b'"%b"' % (b"x" * (MAX_BODY_BYTES - 2))
+    data, rest = request(body)[:-50], request(body)[-50:]
+    connection.sendall(data)
+    wait_until(lambda: len(clients[0]._data) == len(data), "most of the second request")
+    site.forward = site.respond
+    site.lane.loop.call(lambda: clients[0].respond(b"1"))
+    connection.sendall(rest)
+    assert [read(connection) for _ in range(2)] == [(200, 1), (200, {"lane": json.loads(body)})]
 
 
 def test_a_body_above_the_limit_is_the_applications(site):
