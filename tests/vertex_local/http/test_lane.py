@@ -224,6 +224,34 @@ def test_a_half_open_connection_is_closed(site, monkeypatch):
         assert connection.recv(1) == b""
 
 
+@pytest.fixture
+def unread(site):
+    """Return a connection to which a response is being sent, and the calls of `forward`."""
+    calls = []
+
+    def respond(path, body, client):
+        calls.append(client)
+        client.respond(b" " * 50_000_000)
+        return True
+
+    site.forward = respond
+    connection = site.connect(request(b"1"))
+    wait_until(lambda: calls and calls[0].is_sending, "a full socket")
+    return connection, calls
+
+
+def test_a_connection_whose_client_does_not_read_is_closed(site, unread, monkeypatch):
+    monkeypatch.setattr(lanes, "HALF_OPEN_TIMEOUT_SECONDS", 0.1)
+    wait_until(lambda: not site.lane.num_clients, "the end of the connection")
+
+
+def test_no_request_is_forwarded_before_the_response_to_the_last_is_sent(unread):
+    connection, calls = unread
+    connection.sendall(request(b"2"))
+    wait_until(lambda: calls[0]._data or len(calls) > 1, "the second request")
+    assert len(calls) == 1
+
+
 def test_an_idle_connection_returns_to_the_server_and_stays_open(site, monkeypatch):
     monkeypatch.setattr(lanes, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(http_server, "HALF_OPEN_TIMEOUT_SECONDS", 0.1)
