@@ -60,9 +60,10 @@ class RequestLog:
         self._is_writing = False
         self._dropped: Counter[str] = Counter()
         self._warned_at = -WARNING_INTERVAL_SECONDS
-        self._writers: dict[str, LogWriter] = {}
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()  # guards all of the above
+        self._writers: dict[str, LogWriter] = {}
+        self._files = threading.Lock()  # guards the writers; no prediction waits for it
 
     def put(self, one: LoggedRequest) -> None:
         """Queue a request without waiting; drop it if too many bytes are queued."""
@@ -98,11 +99,11 @@ class RequestLog:
     def forget(self, endpoint: str) -> None:
         """Close the files of a deleted endpoint; its folder may then be removed."""
         self.flush()
+        with self._files:
+            if writer := self._writers.pop(endpoint, None):
+                writer.close()
         with self._changed:
-            writer = self._writers.pop(endpoint, None)
             self._dropped.pop(endpoint, None)
-        if writer:
-            writer.close()
 
     def _run(self) -> None:
         while True:
@@ -116,13 +117,13 @@ class RequestLog:
                 self._write(endpoint, [one for one in queue if one.endpoint == endpoint])
 
     def _write(self, endpoint: str, requests: list[LoggedRequest]) -> None:
-        with self._changed:
-            writer = self._writers.setdefault(endpoint, LogWriter(self.folder_of(endpoint)))
         try:
-            writer.write([_line(one) for one in requests])
-        except OSError as error:
+            with self._files:
+                writer = self._writers.pop(endpoint, None) or LogWriter(self.folder_of(endpoint))
+                writer.write([_line(one) for one in requests])
+                self._writers[endpoint] = writer  # after an error, the next one opens the file
+        except Exception as error:  # of any kind: the thread writes the logs of all endpoints
             with self._changed:
-                self._writers.pop(endpoint, None)
                 self._drop(endpoint, str(error), count=len(requests))
 
     def _drop(self, endpoint: str, reason: str, *, count: int = 1) -> None:

@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import socket
+import time
+from typing import Any
 
 from vertex_local import Json
 from vertex_local.api.routes import Message
@@ -31,8 +34,10 @@ def exchange(
     Raises:
         OSError, http.client.HTTPException: There was no response; TimeoutError if not in time.
     """
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_seconds)
+    connection = http.client.HTTPConnection(LOOPBACK, port)
+    connection.sock = _TimedSocket(timeout_seconds)
     try:
+        connection.sock.connect((LOOPBACK, port))
         sent_body, fields = (sent.data, sent.fields) if sent else (None, {})
         connection.request(method, route, sent_body, fields)
         response = connection.getresponse()
@@ -44,6 +49,23 @@ def exchange(
         return Message(content, dict(response.headers), response.status)
     finally:
         connection.close()
+
+
+class _TimedSocket(socket.socket):
+    """Socket with a time limit for all reads together; that of `settimeout` is for each."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(socket.AF_INET, socket.SOCK_STREAM)
+        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.settimeout(seconds)
+        self._deadline = time.monotonic() + seconds
+
+    def recv_into(self, *arguments: Any) -> int:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self.settimeout(left)
+        return super().recv_into(*arguments)
 
 
 def parse_predictions(data: bytes, *, title: str) -> Json:

@@ -9,6 +9,7 @@ PIPELINED = b"x-pipelined-requests"
 MAX_KNOWN_HEADS = 256
 END = b"\r\n\r\n"
 STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})( .*)?")
+CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,15}")
 BODILESS = (b"204", b"304")
 INTERIM = range(100, 200)
 
@@ -87,10 +88,19 @@ def _parse_head(text: bytes) -> ResponseHead:
 
 
 def _join_chunks(data: bytes | bytearray, start: int) -> tuple[bytes, int | None]:
-    """Return a chunked body and its end; None if it is not complete."""
+    """Return a chunked body and its end; None if it is not complete.
+
+    Raises:
+        ValueError: The size of a chunk is not hexadecimal.
+    """
     parts: list[bytes] = []
+    if data.find(END, start) < 0:  # the usual incomplete body; parsing it each time takes long
+        return b"", None
     while (line_end := data.find(b"\r\n", start)) >= 0:
-        size = int(bytes(data[start:line_end]).partition(b";")[0], 16)
+        text = bytes(data[start:line_end]).partition(b";")[0].strip()
+        if not CHUNK_SIZE.fullmatch(text):  # int() also takes signs: a loop without end
+            raise ValueError(f"a prediction server's chunk has the size {text[:100]!r}")
+        size = int(text, 16)
         begin = line_end + 2
         if not size:
             end = data.find(END, line_end)  # after the trailers

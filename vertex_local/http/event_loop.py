@@ -103,6 +103,7 @@ class Connection:
     def __init__(self, loop: EventLoop, connected: socket.socket) -> None:
         self.loop = loop
         self.is_open = True
+        self.sent_at = loop.now  # last attempt to send; the next follows when there is room
         self._socket = connected
         self._unsent = b""
         self._reads = READ
@@ -133,6 +134,7 @@ class Connection:
         if self._unsent:
             self._unsent += data
             return
+        self.sent_at = self.loop.now
         try:
             num_sent = self._socket.send(data)
         except BlockingIOError:

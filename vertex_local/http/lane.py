@@ -81,7 +81,7 @@ class Client(Connection):
         """Forward the next request once it is complete."""
         self._active_at = self.loop.now
         self._data = self._data + data if self._data else data
-        if not self._request:
+        if not self._request and not self.is_sending:
             self._forward_next()
         elif len(self._data) > MAX_BODY_BYTES:
             self.set_reading(False)
@@ -115,11 +115,14 @@ class Client(Connection):
         self._lane.count(-1)
 
     def check_time(self) -> None:
-        """Close a half-open connection; give an idle one back."""
+        """Close a half-open connection, or one that is not read; give an idle one back."""
         quiet_seconds = self.loop.now - self._active_at
-        if self._request or self.is_sending:
+        if self.is_sending:
+            if self.loop.now - self.sent_at > HALF_OPEN_TIMEOUT_SECONDS:
+                self.fail()
+        elif self._request:
             return
-        if self._data and quiet_seconds > HALF_OPEN_TIMEOUT_SECONDS:
+        elif self._data and quiet_seconds > HALF_OPEN_TIMEOUT_SECONDS:
             self.fail()
         elif not self._data and quiet_seconds > IDLE_SECONDS:
             self._return()
@@ -135,11 +138,11 @@ class Client(Connection):
         if head is None:
             self._return()
             return
+        if len(data) > MAX_BODY_BYTES:  # also for the rest of a body at the limit
+            self.set_reading(True)
         length = end + head.num_bytes
         if len(data) < length:
             return
-        if len(data) > MAX_BODY_BYTES:
-            self.set_reading(True)
         self._request, self._data = data[:length], data[length:]
         if not self._lane.forward(head.path, data[end:length], self):
             self._return()

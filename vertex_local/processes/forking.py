@@ -110,14 +110,20 @@ def fork(spec: ForkSpec) -> int:
     This process must have one thread only.
 
     Raises:
-        OSError: The child could not begin; it has been killed.
+        OSError: There is no child, or it could not begin and has been killed.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
     read_fd, write_fd = os.pipe()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(read_fd)
+        os.close(write_fd)
+        raise
     if not pid:
         os.close(read_fd)
         raise Forked(spec, parent=parent, report_fd=write_fd)  # signals are blocked until `begin`

@@ -244,7 +244,13 @@ def test_a_response_may_end_with_its_connection():
 
 
 @pytest.mark.parametrize(
-    "data", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"]
+    "data",
+    [
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        CHUNKS.partition(b"5;")[0] + b"-0\r\n\r\n",
+    ],
+    ids=["no head", "length", "chunk size"],
 )
 def test_a_response_that_is_not_http_is_no_response(data, caplog):
     server = Server([data], [WHOLE])

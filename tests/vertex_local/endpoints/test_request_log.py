@@ -2,9 +2,11 @@
 
 import json
 import stat
+import time
 
 import pytest
 
+from tests.support.processes.waiting import wait_until
 from vertex_local.api.database.store import Store
 from vertex_local.api.routes import Call
 from vertex_local.api.service import Service
@@ -137,6 +139,37 @@ def test_what_cannot_be_written_is_dropped_and_counted(local, caplog):
     log.flush()
     assert log.num_dropped(ENDPOINT) == 1
     assert "not logged" in caplog.text
+
+
+@fast
+def test_an_unexpected_error_does_not_end_the_logs(local, monkeypatch, caplog):
+    log = request_log.log_of(local)
+    with monkeypatch.context() as patched:
+        patched.setattr(request_log, "_line", lambda one: 1 / 0)
+        log.put(logged(1))
+        log.flush()
+    log.put(logged(2))
+    assert (numbers(read(local)), log.num_dropped(ENDPOINT)) == ([2], 1)
+    assert "division by zero" in caplog.text
+
+
+@fast
+def test_the_files_of_a_deleted_endpoint_are_closed_after_what_is_being_written(local, monkeypatch):
+    calls = []
+
+    def write(self, lines):
+        calls.append("write")
+        time.sleep(0.1)
+        calls.append("written")
+
+    monkeypatch.setattr(request_log, "FLUSH_TIMEOUT_SECONDS", 0)
+    monkeypatch.setattr(log_files.LogWriter, "write", write)
+    monkeypatch.setattr(log_files.LogWriter, "close", lambda self: calls.append("close"))
+    log = request_log.log_of(local)
+    log.put(logged(1))
+    wait_until(lambda: calls, "the write")
+    log.forget(ENDPOINT)
+    assert calls == ["write", "written", "close"]
 
 
 @fast

@@ -13,6 +13,7 @@ from vertex_local.http import lane as lanes
 from vertex_local.http import server as http_server
 from vertex_local.http.event_loop import EventLoop
 from vertex_local.http.lane import Lane
+from vertex_local.http.plain_requests import MAX_BODY_BYTES
 
 pytestmark = pytest.mark.fast
 
@@ -183,6 +184,21 @@ def test_large_bodies_pass_also_to_a_client_that_reads_slowly(site):
     assert read(connection) == (200, {"lane": 2})
 
 
+def test_the_rest_of_a_body_at_the_limit_is_read_after_the_response_before(site):
+    clients = []
+    site.forward = lambda path, body, client: clients.append(client) or True
+    connection = site.connect(request(b"1"))
+    wait_until(lambda: clients, "the first request")
+    body = b'"%b"' % (b"x" * (MAX_BODY_BYTES - 2))
+    data, rest = request(body)[:-50], request(body)[-50:]
+    connection.sendall(data)
+    wait_until(lambda: len(clients[0]._data) == len(data), "most of the second request")
+    site.forward = site.respond
+    site.lane.loop.call(lambda: clients[0].respond(b"1"))
+    connection.sendall(rest)
+    assert [read(connection) for _ in range(2)] == [(200, 1), (200, {"lane": json.loads(body)})]
+
+
 def test_a_body_above_the_limit_is_the_applications(site):
     body = b'"%b"' % (b"x" * 1_500_000)
     connection = site.connect(request(b"1"))
@@ -206,6 +222,34 @@ def test_a_half_open_connection_is_closed(site, monkeypatch):
     wait_until(lambda: site.lane.num_clients, "the connection in the lane")
     with contextlib.suppress(ConnectionResetError):
         assert connection.recv(1) == b""
+
+
+@pytest.fixture
+def unread(site):
+    """Return a connection to which a response is being sent, and the calls of `forward`."""
+    calls = []
+
+    def respond(path, body, client):
+        calls.append(client)
+        client.respond(b" " * 50_000_000)
+        return True
+
+    site.forward = respond
+    connection = site.connect(request(b"1"))
+    wait_until(lambda: calls and calls[0].is_sending, "a full socket")
+    return connection, calls
+
+
+def test_a_connection_whose_client_does_not_read_is_closed(site, unread, monkeypatch):
+    monkeypatch.setattr(lanes, "HALF_OPEN_TIMEOUT_SECONDS", 0.1)
+    wait_until(lambda: not site.lane.num_clients, "the end of the connection")
+
+
+def test_no_request_is_forwarded_before_the_response_to_the_last_is_sent(unread):
+    connection, calls = unread
+    connection.sendall(request(b"2"))
+    wait_until(lambda: calls[0]._data or len(calls) > 1, "the second request")
+    assert len(calls) == 1
 
 
 def test_an_idle_connection_returns_to_the_server_and_stays_open(site, monkeypatch):
