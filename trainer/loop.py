@@ -178,14 +178,17 @@ class _Training:
             num_warnings=0 if is_chief else 1,
         ) as watchdog:
             progress = self._results.restore() if self._results else {}
-            snapshot = self.parameters.snapshot()
+            has_finished = tf.constant(int(self._job.finish.is_set()))  # early, before a restart
+            snapshot = {**self.parameters.snapshot(), "has_finished": has_finished}
             if self._group:
                 snapshot = self._group.broadcast(snapshot)
                 self.parameters.load(snapshot)
             start = int(snapshot["global_step"])
-            if start < self._job.total_steps:
+            if start < self._job.total_steps and not snapshot["has_finished"]:
                 with self._record_results(start, driver, watchdog):
                     self._train(driver, start, progress, watchdog)
+            elif self._group:
+                self._group.leave()
             if self._results:
                 self._results.export()
             else:

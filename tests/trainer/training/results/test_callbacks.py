@@ -121,6 +121,17 @@ def test_early_stopping_ends_training_with_the_weights_that_it_wants(
     )
 
 
+def test_a_job_that_a_callback_has_stopped_does_not_train_again(examples_dir, tmp_path):
+    stop = "[keras.callbacks.EarlyStopping(monitor='val_accuracy', min_delta=100, patience=1)]"
+    folder = write_workload(tmp_path, optimizer="keras.optimizers.Adam(0.01)", callbacks=stop)
+    out = tmp_path / "out"
+    _, before = train(folder, examples_dir, out, epochs=9)
+    weights = exported_weights(out)
+    _, after = train(folder, examples_dir, out, epochs=9)
+    assert after == before, "a call of the graph is recorded"
+    np.testing.assert_array_equal(exported_weights(out), weights)
+
+
 @pytest.mark.parametrize(
     ("optimizer", "callbacks", "settings", "message"),
     [
