@@ -15,8 +15,16 @@ import tensorflow as tf
 
 from trainer.cluster.liveness import Monitor, WorkerMonitor
 from trainer.cluster.servers import announce_end, clear_end, connect, end_stuck_process
+from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import Watchdog, end_on_stall
-from trainer.errors import EXIT_RESTART, DivergedError, Preempted, ReplicaLostError
+from trainer.config.train_config import Folders
+from trainer.errors import (
+    EXIT_RESTART,
+    DivergedError,
+    Preempted,
+    ReplicaLostError,
+    TrainerError,
+)
 from trainer.examples.bad_records import RECORD_ERRORS
 from trainer.examples.tables import table_dataset
 from trainer.strategies.asynchronous import (
@@ -64,7 +72,10 @@ def train_synchronously(
     job: Job, devices: Sequence[str], group: ReplicaGroup | None = None
 ) -> None:
     """Train on this replica's devices: `single`, `mirrored` and `multi_worker_mirrored`."""
-    with _announce_outcome(job), _explain_lost_replicas(group.monitor if group else None):
+    with (
+        announce_outcome(job.cluster, job.folders),
+        _explain_lost_replicas(group.monitor if group else None),
+    ):
         num_parts = len(devices) * (group.size if group else 1)
         training = _Training(job, devices=devices[:1], group=group, num_parts=num_parts)
         driver = SyncDriver(
@@ -83,31 +94,33 @@ def train_synchronously(
 
 
 def train_asynchronously(job: Job) -> None:
-    """Train on the workers of a cluster, as its chief: `parameter_server`."""
+    """Train on the workers of a cluster, as its chief: `parameter_server`.
+
+    The caller announces the outcome; see `announce_outcome`.
+    """
     cluster = job.cluster
-    with _announce_outcome(job):
-        strategy, missing = connect(
-            cluster,
-            check=job.check_stop,
-            timeout_seconds=job.config.start_timeout_seconds,
-            late_seconds=job.config.late_worker_seconds,
-        )
-        servers = Monitor(cluster.replicas("ps"), on_stuck=end_stuck_process)
-        workers = WorkerMonitor(
-            cluster.replicas("worker"),
-            replace_seconds=job.config.replace_worker_seconds,
-            missing=missing,
-        )
-        try:
-            with _explain_lost_replicas(servers):
-                _train_on_workers(job, strategy, servers, workers)
-        except tf.errors.DataLossError as error:
-            raise job.decoder.explain(job.train.shards, error) from error
-        except RECORD_ERRORS as error:
-            # A worker has read the record, or the graph of a step has rejected its values.
-            raise job.decoder.find_bad_record(job.train.shards) or error from error
-        finally:
-            workers.close()
+    strategy, missing = connect(
+        cluster,
+        check=job.check_stop,
+        timeout_seconds=job.config.start_timeout_seconds,
+        late_seconds=job.config.late_worker_seconds,
+    )
+    servers = Monitor(cluster.replicas("ps"), on_stuck=end_stuck_process)
+    workers = WorkerMonitor(
+        cluster.replicas("worker"),
+        replace_seconds=job.config.replace_worker_seconds,
+        missing=missing,
+    )
+    try:
+        with _explain_lost_replicas(servers):
+            _train_on_workers(job, strategy, servers, workers)
+    except tf.errors.DataLossError as error:
+        raise job.decoder.explain(job.train.shards, error) from error
+    except RECORD_ERRORS as error:
+        # A worker has read the record, or the graph of a step has rejected its values.
+        raise job.decoder.find_bad_record(job.train.shards) or error from error
+    finally:
+        workers.close()
 
 
 def _train_on_workers(
@@ -178,14 +191,17 @@ class _Training:
             num_warnings=0 if is_chief else 1,
         ) as watchdog:
             progress = self._results.restore() if self._results else {}
-            snapshot = self.parameters.snapshot()
+            has_finished = tf.constant(int(self._job.finish.is_set()))  # early, before a restart
+            snapshot = {**self.parameters.snapshot(), "has_finished": has_finished}
             if self._group:
                 snapshot = self._group.broadcast(snapshot)
                 self.parameters.load(snapshot)
             start = int(snapshot["global_step"])
-            if start < self._job.total_steps:
+            if start < self._job.total_steps and not snapshot["has_finished"]:
                 with self._record_results(start, driver, watchdog):
                     self._train(driver, start, progress, watchdog)
+            elif self._group:
+                self._group.leave()
             if self._results:
                 self._results.export()
             else:
@@ -256,12 +272,12 @@ class _Training:
 
 
 @contextlib.contextmanager
-def _announce_outcome(job: Job) -> Iterator[None]:
+def announce_outcome(cluster: Cluster, folders: Folders) -> Iterator[None]:
     """Tell workers, servers and evaluators, from the chief, that the job ended and why."""
-    if not job.cluster.is_chief:
+    if not cluster.is_chief:
         yield
         return
-    clear_end(job.folders.checkpoints)
+    clear_end(folders.checkpoints)
     code, message = 1, "the chief failed; see its log"
     try:
         yield
@@ -269,8 +285,11 @@ def _announce_outcome(job: Job) -> Iterator[None]:
     except (Preempted, ReplicaLostError) as error:
         code, message = EXIT_RESTART, str(error)
         raise
+    except TrainerError as error:
+        message = f"the chief failed: {error}"
+        raise
     finally:
-        announce_end(job.folders.checkpoints, code=code, message=message)
+        announce_end(folders.checkpoints, code=code, message=message)
 
 
 @contextlib.contextmanager

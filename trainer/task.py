@@ -130,11 +130,12 @@ def _run_replica(
     check_batch_size(config, num_devices=len(devices) * num_trainers)
     # Connected first: TensorFlow cannot join other replicas once it is initialised.
     group = _connect(config, cluster, stop) if strategy == "multi_worker_mirrored" else None
-    job = make_job(config, cluster, folders, stop)
     if strategy == "parameter_server":
-        loop.train_asynchronously(job)
+        # Only the chief reads the examples before it connects: the others wait for what it finds.
+        with loop.announce_outcome(cluster, folders):
+            loop.train_asynchronously(make_job(config, cluster, folders, stop))
     else:
-        loop.train_synchronously(job, devices, group)
+        loop.train_synchronously(make_job(config, cluster, folders, stop), devices, group)
     return 0
 
 

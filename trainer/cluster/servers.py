@@ -30,6 +30,15 @@ def serve_replica(
 
     Returns the exit code of the process.
     """
+    old_end = read_end(checkpoint_dir)
+
+    def check() -> None:
+        stop.wait(_POLL_SECONDS)  # the file may be in a bucket
+        _raise_if_set(stop)
+        # The end of an earlier job remains until the chief of this one starts.
+        if read_end(checkpoint_dir) not in (None, old_end):
+            raise ReplicaLostError("the chief ended before it could connect")
+
     with quiet_native_logs(), explain_port_errors(cluster):
         server = tf.distribute.Server(
             {name: list(addresses) for name, addresses in cluster.addresses.items()},
@@ -41,12 +50,10 @@ def serve_replica(
     logger.info("serving at %s", server.target.removeprefix("grpc://"))
     chief = cluster.replicas("chief")
     try:
-        wait_until_reachable(
-            chief, timeout_seconds=start_timeout_seconds, check=lambda: _raise_if_set(stop)
-        )
+        wait_until_reachable(chief, timeout_seconds=start_timeout_seconds, check=check)
         return _wait_for_end(Watch(chief), checkpoint_dir, stop=stop)
     except ReplicaLostError as error:
-        if end := read_end(checkpoint_dir):  # announced before this replica was started
+        if end := read_end(checkpoint_dir):  # announced while this replica waited, or before
             return _log_end(end)
         logger.error("%s", error)
         return EXIT_RESTART

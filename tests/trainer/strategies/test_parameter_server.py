@@ -9,6 +9,7 @@ import pytest
 
 from components.prepare_examples.tfrecords.records import frame_row, record_file
 from tests.support.data.evaluation import evaluate
+from tests.support.processes.replicas import free_ports
 from tests.support.processes.waiting import wait_until
 from trainer.errors import EXIT_RESTART
 from trainer.training.checkpoint import list_checkpoints
@@ -132,6 +133,26 @@ def test_a_broken_record_is_named(start_cluster, flags, examples_dir, tmp_path):
     assert set(codes.values()) == {1}, replicas["chief/0"].log
     assert f"{shard.name}, record 0 (the first is 0): its 60 bytes" in replicas["chief/0"].log
     assert "Traceback" not in replicas["chief/0"].log
+
+
+def test_an_error_that_the_chief_finds_before_it_connects_ends_the_others(start, flags):
+    names = ["ps", "worker", "chief"]
+    addresses = {
+        name: [f"127.0.0.1:{port}"] for name, port in zip(names, free_ports(3), strict=True)
+    }
+
+    def start_one(name):
+        task = {"cluster": addresses, "task": {"type": name, "index": 0}}
+        return start(name, *flags, *wrong, TF_CONFIG=json.dumps(task))
+
+    wrong = ["--steps", 10, "--profile-steps", "11-12"]
+    others = [start_one(name) for name in ("ps", "worker")]
+    for replica in others:
+        replica.wait_for("serving at ")
+    assert start_one("chief").wait() == 2
+    for replica in others:
+        assert replica.wait(30) == 1, replica.log
+        assert "the job has ended: the chief failed: --profile-steps: 11-12" in replica.log
 
 
 def test_a_lost_chief_ends_all_others_and_the_job_resumes_from_the_last_checkpoint(

@@ -2,6 +2,11 @@
 
 import pytest
 
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.training.checkpoint import list_checkpoints
+
+import_tensorflow()
+
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -26,6 +31,10 @@ def replicas_of(request, start_cluster):
     return start_all
 
 
+def steps_in(out):
+    return [saved.step for saved in list_checkpoints(str(out / "checkpoints"))]
+
+
 def test_a_loss_that_explodes_ends_all_replicas_with_advice(replicas_of, flags):
     chief, *others = replicas_of(*flags, "--learning-rate", 1e18)
     for replica in (chief, *others):
@@ -38,8 +47,15 @@ def test_a_loss_that_explodes_ends_all_replicas_with_advice(replicas_of, flags):
 def test_training_that_no_longer_improves_ends_on_all_replicas_with_the_best_model(
     replicas_of, flags, tmp_path, expect_own_predictions
 ):
-    chief, *others = replicas_of(*flags, "--learning-rate", 0.02, "--patience", 1)
+    flags += ["--learning-rate", 0.02, "--patience", 1]
+    chief, *others = replicas_of(*flags)
     for replica in (chief, *others):
         assert replica.wait() == 0, replica.log
     assert "loss no longer improves (--patience 1)" in chief.log
     expect_own_predictions(tmp_path, is_best=True)
+
+    checkpoints = steps_in(tmp_path)
+    replicas = replicas_of(*flags, "--checkpoint-every-steps", 1)
+    for replica in replicas:
+        assert replica.wait() == 0, replica.log
+    assert steps_in(tmp_path) == checkpoints, "a job that had ended early trains again"

@@ -19,7 +19,7 @@ from trainer.examples.tables import CHUNK_SIZE, gather_rows
 from trainer.runtime.tracing import traced
 from trainer.serving.evaluate import find_labelled, measure
 from trainer.serving.outputs import is_logits, main_output, probabilities
-from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints
+from trainer.training.checkpoint import Saved, Snapshot, list_checkpoints, read_checkpoint
 from trainer.training.facts import read_facts
 from trainer.training.job import Job
 from trainer.training.model.flat_model import FlatModel, build_served_model
@@ -192,8 +192,11 @@ class _Evaluator:
                 )
             try:
                 snapshot = saved.load()
-            except TrainerError:
-                logger.info("step %d was deleted before it could be evaluated", saved.step)
+            except TrainerError as error:
+                if read_checkpoint(saved.path):
+                    logger.warning("step %d is not evaluated: %s", saved.step, error)
+                else:
+                    logger.info("step %d was deleted before it could be evaluated", saved.step)
                 continue
             self._write(saved, self._step.measure(*served_values(snapshot)))
 

@@ -17,6 +17,7 @@ from trainer.serving.export import export_model
 from trainer.training.checkpoint import (
     Checkpoints,
     Saved,
+    Snapshot,
     best_checkpoint,
     delete_folder,
     list_checkpoints,
@@ -163,13 +164,8 @@ class Results:
         self._checkpoints.wait()
 
     def export(self) -> None:
-        """Export the model: of the last step, or of the best checkpoint if training ended early."""
-        if self._job.finish.is_set() and self._exports_best:
-            best = self._best_checkpoint()
-            assert best is not None  # training ends early only after evaluations
-            logger.info("exporting the best checkpoint, of step %d", best.step)
-            self._parameters.load(best.load())
-        self._flat_model.write(*served_values(self._parameters.snapshot()))
+        """Export the model: of the last step, or of a checkpoint if training ended early."""
+        self._flat_model.write(*served_values(self._final_snapshot()))
         compiled = (
             CompiledMetrics(self._job.workload, self._flat_model, self._objective)
             if self._objective.is_own
@@ -177,6 +173,16 @@ class Results:
         )
         export_model(self._model, self._job.workload, self._job.folders.model, compiled=compiled)
         logger.info("the model is in %s", self._job.folders.model)
+
+    def _final_snapshot(self) -> Snapshot:
+        if not self._job.finish.is_set():
+            return self._parameters.snapshot()
+        # Not through the parameters: workers may still update them.
+        which = "best" if self._exports_best else "last"
+        saved = self._best_checkpoint() if self._exports_best else self._checkpoints.latest()
+        assert saved is not None  # training ends early only after evaluations
+        logger.info("exporting the %s checkpoint, of step %d", which, saved.step)
+        return saved.load()
 
     def _delete_leftovers(self) -> None:
         """Delete checkpoints if `--fresh`, and half-written models of a killed process."""

@@ -12,12 +12,16 @@ from trainer.cluster.tf_config import Cluster
 from trainer.config.train_config import TrainConfig, resolve_folders
 from trainer.errors import ConfigError
 from trainer.runtime.tensorflow_logs import import_tensorflow
-from trainer.training.checkpoint import list_checkpoints
+from trainer.training.checkpoint import list_checkpoints, read_checkpoint
 
 import_tensorflow()
 
+import tensorflow as tf  # noqa: E402
+
 from trainer.loop import train_synchronously  # noqa: E402
 from trainer.training.job import make_job  # noqa: E402
+from trainer.training.parameters import Parameters  # noqa: E402
+from trainer.training.results.results import Results  # noqa: E402
 
 pytestmark = pytest.mark.timeout(180)
 SGD = "keras.optimizers.SGD(0.08, momentum=0.9)"
@@ -70,6 +74,30 @@ def test_callbacks_get_the_logs_of_fit_and_change_the_rate(examples_dir, tmp_pat
     assert history.history["loss"][-1] == pytest.approx(np.mean(steps), rel=1e-5)
 
 
+def exported_weights(out):
+    exported = tf.train.load_checkpoint(str(out / "model/variables/variables"))
+    names = [f"_variables/{index}/.ATTRIBUTES/VARIABLE_VALUE" for index in range(4)]
+    return np.concatenate([exported.get_tensor(name).ravel() for name in names])
+
+
+@pytest.fixture
+def late_updates(monkeypatch):
+    """Let a worker's last update arrive on the servers while the model is exported."""
+    export, snapshot = Results.export, Parameters.snapshot
+
+    def update_first(parameters):
+        for piece in parameters.pieces:
+            piece.weights.assign_add(tf.ones_like(piece.weights))
+        return snapshot(parameters)
+
+    def export_late(results):
+        monkeypatch.setattr(Parameters, "snapshot", update_first)
+        export(results)
+
+    monkeypatch.setattr(Results, "export", export_late)
+
+
+@pytest.mark.usefixtures("late_updates")
 @pytest.mark.parametrize("restores_best", [False, True])
 def test_early_stopping_ends_training_with_the_weights_that_it_wants(
     examples_dir, tmp_path, caplog, restores_best
@@ -83,7 +111,25 @@ def test_early_stopping_ends_training_with_the_weights_that_it_wants(
     _, lines = train(folder, examples_dir, tmp_path / "out", epochs=9)
     assert [line["step"] for line in lines["eval"]] == [16, 32]
     assert "a callback has stopped it" in caplog.text
-    assert ("exporting the best checkpoint" in caplog.text) is restores_best
+    best = min(lines["eval"], key=lambda line: line["loss"])
+    wanted = best if restores_best else lines["eval"][-1]
+    which = "best" if restores_best else "last"
+    assert f"exporting the {which} checkpoint, of step {wanted['step']}\n" in caplog.text
+    np.testing.assert_array_equal(
+        exported_weights(tmp_path / "out"),
+        read_checkpoint(f"{tmp_path}/out/checkpoints/step-{wanted['step']:010d}").load()["weights"],
+    )
+
+
+def test_a_job_that_a_callback_has_stopped_does_not_train_again(examples_dir, tmp_path):
+    stop = "[keras.callbacks.EarlyStopping(monitor='val_accuracy', min_delta=100, patience=1)]"
+    folder = write_workload(tmp_path, optimizer="keras.optimizers.Adam(0.01)", callbacks=stop)
+    out = tmp_path / "out"
+    _, before = train(folder, examples_dir, out, epochs=9)
+    weights = exported_weights(out)
+    _, after = train(folder, examples_dir, out, epochs=9)
+    assert after == before, "a call of the graph is recorded"
+    np.testing.assert_array_equal(exported_weights(out), weights)
 
 
 @pytest.mark.parametrize(
