@@ -24,12 +24,14 @@ POLL_SECONDS = 0.05
 def serving(model_dir: str) -> Iterator[str]:
     """Serve a model with `trainer.serve` on a free port of 127.0.0.1; yield the URL to POST to.
 
-    The server is forked, so modules that this process has imported need not be imported again.
+    The server is forked, so modules that this process has imported need not be imported again. It
+    gets a socket that listens already, so no other server can take the port and answer instead.
 
     Raises:
         StepError: The server exited, or was not healthy in time; its log lines come before.
     """
-    port = _free_port()
+    listener = socket.create_server((HOST, 0))
+    port = listener.getsockname()[1]
     environment = {
         "AIP_STORAGE_URI": model_dir,
         "AIP_HTTP_HOST": HOST,
@@ -37,8 +39,11 @@ def serving(model_dir: str) -> Iterator[str]:
         "AIP_HEALTH_ROUTE": HEALTH_ROUTE,
         "AIP_PREDICT_ROUTE": PREDICT_ROUTE,
     }
-    process = multiprocessing.get_context("fork").Process(target=_serve, args=(environment,))
-    process.start()
+    process = multiprocessing.get_context("fork").Process(
+        target=_serve, args=(environment, listener)
+    )
+    with listener:  # only the child keeps it
+        process.start()
     try:
         _await_healthy(process, f"http://{HOST}:{port}{HEALTH_ROUTE}")
         yield f"http://{HOST}:{port}{PREDICT_ROUTE}"
@@ -53,11 +58,11 @@ def local_session() -> requests.Session:
     return session
 
 
-def _serve(environment: dict[str, str]) -> None:
+def _serve(environment: dict[str, str], listener: socket.socket) -> None:
     os.environ.update(environment)
     from trainer import serve
 
-    sys.exit(serve.main([]))
+    sys.exit(serve.main([], listener=listener))
 
 
 def _await_healthy(process: BaseProcess, url: str) -> None:
@@ -88,10 +93,3 @@ def _stop(process: BaseProcess) -> None:
     if process.is_alive():
         process.kill()
         process.join()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port
