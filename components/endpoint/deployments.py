@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from components.endpoint.traffic import Split, all_to, without
+from components.endpoint.traffic import Split, all_to, restored, without
 from components.model_version.registry import (
     LRO_TIMEOUT_SECONDS,
     PREVIOUS,
@@ -125,6 +125,8 @@ def moved_traffic(
 ) -> Iterator[int]:
     """Move traffic to a deployed version; move it back if the block fails.
 
+    If the split was changed meanwhile, only the version's own share goes back to the others.
+
     Args:
         api: Project and location.
         endpoint: Resource name of the endpoint.
@@ -151,10 +153,25 @@ def moved_traffic(
     try:
         yield share
     except BaseException:
-        if before:
-            set_traffic(api, endpoint, before)
-            logger.warning("restored the traffic split: %s", before)
+        try:
+            _restore_traffic(api, endpoint, deployed_id=deployed_id, before=before, moved=split)
+        except VertexError as error:  # the error of the block is raised, the cause of both
+            logger.error("could not restore the traffic split %s: %s", before, error)
         raise
+
+
+def _restore_traffic(
+    api: VertexApi, endpoint: str, *, deployed_id: str, before: Split, moved: Split
+) -> None:
+    """Take back the share that a deployed model got in `moved`, as far as it still has it."""
+    body = api.get(endpoint)
+    deployed = {model["id"] for model in body.get("deployedModels", [])}
+    now = traffic_of(body)
+    kept = {key: value for key, value in before.items() if key in deployed}
+    split = restored(now, deployed_id, before=kept, moved=moved)
+    if split != now:
+        set_traffic(api, endpoint, split)
+        logger.warning("restored the traffic split: %s", split)
 
 
 def _previous(api: VertexApi, version: ResourceName) -> ResourceName | None:
