@@ -1,8 +1,8 @@
 """Deployed models of an endpoint, and their traffic."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from components.endpoint.traffic import Split, all_to, restored, without
 from components.model_version.registry import (
@@ -19,6 +19,8 @@ from components.vertex.resource_name import ResourceName
 from trainer import Json
 
 logger = logging.getLogger(__name__)
+
+CANCEL_TIMEOUT_SECONDS = 60
 
 Move = Callable[[Split, str], Split]
 
@@ -48,7 +50,10 @@ def find_deployed(endpoint: Json, version: ResourceName) -> str:
 
 
 def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, machine: str) -> str:
-    """Deploy a version to one machine and return the id; it gets no traffic if another has it."""
+    """Deploy a version to one machine and return the id; it gets no traffic if another has it.
+
+    If the wait for it is interrupted, the deployment is cancelled; it may be complete by then.
+    """
     resources = {
         "machineSpec": {"machineType": machine},
         "minReplicaCount": 1,
@@ -56,10 +61,24 @@ def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, machine: str
     }
     deployed = {"model": version.name, "dedicatedResources": resources}
     operation = deploy_model(api, endpoint, deployed)
-    response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    try:
+        response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    except BaseException:
+        _cancel(api, operation)
+        raise
     deployed_id = str(response["deployedModel"]["id"])
     logger.info("deployed %s to %s as %s", version, ResourceName.from_name(endpoint), deployed_id)
     return deployed_id
+
+
+def _cancel(api: VertexApi, operation: Json) -> None:
+    """Cancel an operation unless it is done, and wait for its end; a failure is ignored."""
+    if operation.get("done"):
+        return
+    with contextlib.suppress(VertexError, TimeoutError):
+        if not api.get(operation["name"]).get("done"):
+            api.post(f"{operation['name']}:cancel", {})
+            api.wait(operation, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
 
 
 def undeploy(
@@ -119,7 +138,7 @@ def set_traffic(api: VertexApi, endpoint: str, split: Split) -> None:
     api.patch(f"{endpoint}?updateMask=trafficSplit", {"trafficSplit": split})
 
 
-@contextmanager
+@contextlib.contextmanager
 def moved_traffic(
     api: VertexApi, endpoint: str, version: ResourceName, *, move: Move = all_to
 ) -> Iterator[int]:

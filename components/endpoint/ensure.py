@@ -1,6 +1,8 @@
 """Search for an endpoint by its display name, and creation of a new one."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from components.vertex.api import VertexApi
 from components.vertex.creations import create_endpoint
@@ -22,6 +24,19 @@ def ensure_endpoint(api: VertexApi, display_name: str, *, run: str) -> Json:
     created = api.wait(create_endpoint(api, body), timeout_seconds=CREATE_TIMEOUT_SECONDS)
     logger.info("created the endpoint %s (%s)", display_name, created["name"])
     return created
+
+
+@contextmanager
+def ensured_endpoint(api: VertexApi, display_name: str, *, run: str) -> Iterator[Json]:
+    """Find or create an endpoint; if the block fails, delete a new one that serves nothing."""
+    is_new = find_endpoint(api, display_name) is None
+    endpoint = ensure_endpoint(api, display_name, run=run)
+    try:
+        yield endpoint
+    except BaseException:
+        if is_new and not api.get(endpoint["name"]).get("deployedModels"):
+            api.delete(endpoint["name"])
+        raise
 
 
 def find_endpoint(api: VertexApi, display_name: str) -> Json | None:

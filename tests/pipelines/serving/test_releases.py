@@ -12,9 +12,11 @@ from components.model_version.golden import write_golden
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
+from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
 from components.vertex.resource_name import ResourceName
+from pipelines.serving.releases import deploy_version
 from tests.support.servers.models import aliases
 from tests.support.servers.service import container_spec
 
@@ -83,6 +85,27 @@ def test_failed_check_of_a_deployment_changes_nothing(api, version, trainyard):
     assert "offline" in error
     assert len(error.splitlines()) == 1
     assert shares(api) == {"1": 100}
+
+
+@pytest.mark.parametrize("word", ["unhealthy", "classes"], ids=["in flight", "done"])
+def test_an_interrupted_deployment_leaves_nothing(api, version, monkeypatch, word):
+    version(words=(word,))
+    wait = VertexApi.wait
+    interrupted = []
+
+    def interrupt(self, operation, **arguments):
+        if "DeployModel" in operation["metadata"]["@type"] and not interrupted:
+            interrupted.append(operation["name"])
+            raise KeyboardInterrupt
+        return wait(self, operation, **arguments)
+
+    monkeypatch.setattr(VertexApi, "wait", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        deploy_version(api, "tiny@1", endpoint_name="", percentage=100, machine="m")
+
+    assert interrupted
+    assert list(api.list_resources("endpoints")) == []
 
 
 def test_deployment_without_a_check_is_reported(api, version, trainyard, service):
