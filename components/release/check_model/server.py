@@ -1,7 +1,9 @@
 """Prediction server of a model as a child process, for the duration of a `with` block."""
 
+import ctypes
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import time
@@ -18,6 +20,7 @@ HEALTH_ROUTE, PREDICT_ROUTE = "/health", "/predict"
 START_TIMEOUT_SECONDS = 300.0
 STOP_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.05
+PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
@@ -40,7 +43,7 @@ def serving(model_dir: str) -> Iterator[str]:
         "AIP_PREDICT_ROUTE": PREDICT_ROUTE,
     }
     process = multiprocessing.get_context("fork").Process(
-        target=_serve, args=(environment, listener)
+        target=_serve, args=(environment, listener, os.getpid())
     )
     with listener:  # only the child keeps it
         process.start()
@@ -58,11 +61,20 @@ def local_session() -> requests.Session:
     return session
 
 
-def _serve(environment: dict[str, str], listener: socket.socket) -> None:
+def _serve(environment: dict[str, str], listener: socket.socket, parent: int) -> None:
+    _die_with(parent)
     os.environ.update(environment)
     from trainer import serve
 
     sys.exit(serve.main([], listener=listener))
+
+
+def _die_with(parent: int) -> None:
+    """Have Linux kill this process when its parent ends, as a SIGTERM skips `finally`."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _await_healthy(process: BaseProcess, url: str) -> None:
