@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from components.vertex.api import VertexApi
+from components.vertex.api import VertexApi, list_named
 from components.vertex.creations import create_endpoint
 from components.vertex.labels import RUN_LABEL
 from trainer import Json
@@ -41,5 +41,5 @@ def ensured_endpoint(api: VertexApi, display_name: str, *, run: str) -> Iterator
 
 def find_endpoint(api: VertexApi, display_name: str) -> Json | None:
     """Return the oldest endpoint of a display name, None without one."""
-    found = api.list_resources("endpoints", filter=f'display_name="{display_name}"')
+    found = list_named(api, "endpoints", display_name)
     return min(found, key=lambda endpoint: str(endpoint["createTime"]), default=None)
