@@ -87,8 +87,8 @@ class RunResources:
 
     def _models(self) -> Iterator[str]:
         name = self._parameter("model_name")
-        models = "models"
-        found = list_named(self.api, models, name) if name else self.api.list_resources(models)
+        api = self.api
+        found = list_named(api, "models", name) if name else api.list_resources("models")
         return (ResourceName.from_name(model["name"]).unversioned for model in found)
 
     def _is_settled(self, task: str, states: tuple[str, ...]) -> bool:
