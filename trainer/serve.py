@@ -126,8 +126,11 @@ def _warn_once(message: str) -> None:
     logger.warning(message)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Serve the model that the environment names; return the exit code."""
+def main(argv: Sequence[str] | None = None, *, listener: socket.socket | None = None) -> int:
+    """Serve the model that the environment names; return the exit code.
+
+    A given `listener` listens already at the host and port that the environment names.
+    """
     argparse.ArgumentParser(
         prog="python -m trainer.serve",
         description="Serve an exported model over HTTP, under Vertex AI's container contract.",
@@ -142,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        listener = socket.create_server((config.host, config.port), family=family)
+        listener = listener or socket.create_server((config.host, config.port), family=family)
     except OSError as error:
         logger.error("cannot serve at %s:%d: %s", config.host, config.port, error.strerror)
         return 1

@@ -1,10 +1,10 @@
 """Deployed models of an endpoint, and their traffic."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
-from components.endpoint.traffic import Split, all_to, without
+from components.endpoint.traffic import Split, all_to, restored, without
 from components.model_version.registry import (
     LRO_TIMEOUT_SECONDS,
     PREVIOUS,
@@ -19,6 +19,8 @@ from components.vertex.resource_name import ResourceName
 from trainer import Json
 
 logger = logging.getLogger(__name__)
+
+CANCEL_TIMEOUT_SECONDS = 60
 
 Move = Callable[[Split, str], Split]
 
@@ -48,7 +50,10 @@ def find_deployed(endpoint: Json, version: ResourceName) -> str:
 
 
 def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, machine: str) -> str:
-    """Deploy a version to one machine and return the id; it gets no traffic if another has it."""
+    """Deploy a version to one machine and return the id; it gets no traffic if another has it.
+
+    If the wait for it is interrupted, the deployment is cancelled; it may be complete by then.
+    """
     resources = {
         "machineSpec": {"machineType": machine},
         "minReplicaCount": 1,
@@ -56,10 +61,24 @@ def deploy(api: VertexApi, endpoint: str, version: ResourceName, *, machine: str
     }
     deployed = {"model": version.name, "dedicatedResources": resources}
     operation = deploy_model(api, endpoint, deployed)
-    response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    try:
+        response = api.wait(operation, timeout_seconds=LRO_TIMEOUT_SECONDS)
+    except BaseException:
+        _cancel(api, operation)
+        raise
     deployed_id = str(response["deployedModel"]["id"])
     logger.info("deployed %s to %s as %s", version, ResourceName.from_name(endpoint), deployed_id)
     return deployed_id
+
+
+def _cancel(api: VertexApi, operation: Json) -> None:
+    """Cancel an operation unless it is done, and wait for its end; a failure is ignored."""
+    if operation.get("done"):
+        return
+    with contextlib.suppress(VertexError, TimeoutError):
+        if not api.get(operation["name"]).get("done"):
+            api.post(f"{operation['name']}:cancel", {})
+            api.wait(operation, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
 
 
 def undeploy(
@@ -119,11 +138,13 @@ def set_traffic(api: VertexApi, endpoint: str, split: Split) -> None:
     api.patch(f"{endpoint}?updateMask=trafficSplit", {"trafficSplit": split})
 
 
-@contextmanager
+@contextlib.contextmanager
 def moved_traffic(
     api: VertexApi, endpoint: str, version: ResourceName, *, move: Move = all_to
 ) -> Iterator[int]:
     """Move traffic to a deployed version; move it back if the block fails.
+
+    If the split was changed meanwhile, only the version's own share goes back to the others.
 
     Args:
         api: Project and location.
@@ -151,10 +172,25 @@ def moved_traffic(
     try:
         yield share
     except BaseException:
-        if before:
-            set_traffic(api, endpoint, before)
-            logger.warning("restored the traffic split: %s", before)
+        try:
+            _restore_traffic(api, endpoint, deployed_id=deployed_id, before=before, moved=split)
+        except VertexError as error:  # the error of the block is raised, the cause of both
+            logger.error("could not restore the traffic split %s: %s", before, error)
         raise
+
+
+def _restore_traffic(
+    api: VertexApi, endpoint: str, *, deployed_id: str, before: Split, moved: Split
+) -> None:
+    """Take back the share that a deployed model got in `moved`, as far as it still has it."""
+    body = api.get(endpoint)
+    deployed = {model["id"] for model in body.get("deployedModels", [])}
+    now = traffic_of(body)
+    kept = {key: value for key, value in before.items() if key in deployed}
+    split = restored(now, deployed_id, before=kept, moved=moved)
+    if split != now:
+        set_traffic(api, endpoint, split)
+        logger.warning("restored the traffic split: %s", split)
 
 
 def _previous(api: VertexApi, version: ResourceName) -> ResourceName | None:

@@ -1,8 +1,10 @@
 """Search for an endpoint by its display name, and creation of a new one."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from components.vertex.api import VertexApi
+from components.vertex.api import VertexApi, list_named
 from components.vertex.creations import create_endpoint
 from components.vertex.labels import RUN_LABEL
 from trainer import Json
@@ -24,7 +26,20 @@ def ensure_endpoint(api: VertexApi, display_name: str, *, run: str) -> Json:
     return created
 
 
+@contextmanager
+def ensured_endpoint(api: VertexApi, display_name: str, *, run: str) -> Iterator[Json]:
+    """Find or create an endpoint; if the block fails, delete a new one that serves nothing."""
+    is_new = find_endpoint(api, display_name) is None
+    endpoint = ensure_endpoint(api, display_name, run=run)
+    try:
+        yield endpoint
+    except BaseException:
+        if is_new and not api.get(endpoint["name"]).get("deployedModels"):
+            api.delete(endpoint["name"])
+        raise
+
+
 def find_endpoint(api: VertexApi, display_name: str) -> Json | None:
     """Return the oldest endpoint of a display name, None without one."""
-    found = api.list_resources("endpoints", filter=f'display_name="{display_name}"')
+    found = list_named(api, "endpoints", display_name)
     return min(found, key=lambda endpoint: str(endpoint["createTime"]), default=None)

@@ -38,6 +38,30 @@ def without(split: Split, deployed_id: str, *, heir: str = "") -> Split:
     return {heir: WHOLE} if heir else {}
 
 
+def restored(now: Split, deployed_id: str, *, before: Split, moved: Split) -> Split:
+    """Return the split after a deployed model gives back what it got from `before` to `moved`.
+
+    If the split was changed meanwhile, the others keep their proportions. If no other model has
+    traffic, nothing changes.
+
+    Args:
+        now: The present split.
+        deployed_id: The deployed model.
+        before: The split before, of the models that are still deployed.
+        moved: The split after.
+    """
+    if any(before.values()) and _shares(now) == _shares(moved):
+        return scaled(before, WHOLE)
+    share = before.get(deployed_id, 0)
+    if now.get(deployed_id, 0) <= share:
+        return now
+    return with_share(now, deployed_id, percentage=share)
+
+
+def _shares(split: Split) -> Split:
+    return {key: value for key, value in split.items() if value}
+
+
 def scaled(split: Split, total: int) -> Split:
     """Scale a split to whole percentages that add up to `total`.
 

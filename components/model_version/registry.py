@@ -3,7 +3,7 @@
 import logging
 
 from components.model_version.history import BY_HAND, with_event
-from components.vertex.api import VertexApi
+from components.vertex.api import VertexApi, list_named
 from components.vertex.labels import CANDIDATE, CHALLENGER, PROMOTED, STATE_LABEL
 from components.vertex.resource_name import ResourceName
 from trainer import Json
@@ -21,7 +21,7 @@ def version_name(version: Json) -> ResourceName:
 
 def find_model(api: VertexApi, display_name: str) -> str:
     """Return the resource name of the oldest model of a display name, "" without one."""
-    models = list(api.list_resources("models", filter=f'display_name="{display_name}"'))
+    models = list(list_named(api, "models", display_name))
     if not models:
         return ""
     oldest = min(models, key=lambda model: model["createTime"])

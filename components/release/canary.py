@@ -41,7 +41,9 @@ def watch(
 
     The golden instances are sent repeatedly. The endpoint's log, if there is one, and the state of
     the version's server, if the service reports it, are read every few seconds. An error of an
-    endpoint does not name the version, so all errors count against the new one.
+    endpoint does not name the version, only the log does. So the errors of the golden requests are
+    compared with all golden requests: they show a failing version only if its share of the traffic
+    is well above `max_error_rate`, but they never blame it for rare errors of the others.
 
     Raises:
         StepError: More requests failed than `max_error_rate` allows, the server has restarted, or
@@ -49,11 +51,12 @@ def watch(
     """
     watched = _Watched(api, api.get(endpoint), version)
     probing = dataclasses.replace(api, max_attempts=1)
-    num_answered = num_errors = 0
+    num_probes = num_answered = num_errors = 0
     last_error = ""
     deadline = time.monotonic() + options.canary_seconds
     next_read = time.monotonic() + READ_SECONDS
     while (now := time.monotonic()) < deadline:
+        num_probes += 1
         try:
             response = request_predictions(probing, endpoint, golden["instances"])
         except VertexError as error:
@@ -62,7 +65,7 @@ def watch(
             if response.model_version == version.version:
                 check_parity(response.predictions, golden["predictions"], golden["labels"])
                 num_answered += 1
-        _check(num_errors, num_answered, last_error, options=options)
+        _check(num_errors, num_probes, last_error, options=options)
         if now >= next_read:
             watched.check(options)
             next_read = now + READ_SECONDS
@@ -100,7 +103,7 @@ class _Watched:
         ours = [one for one in logged if one.deployed_model_id == self._deployed_id]
         failed = [one for one in ours if one.status >= SERVER_ERROR]
         error = f"status {failed[0].status}" if failed else ""
-        _check(len(failed), len(ours) - len(failed), error, options=options)
+        _check(len(failed), len(ours), error, options=options)
 
     def _num_restarts(self) -> int:
         """Return the restarts of the server, with a pending one; 0 if the service reports none."""
@@ -109,8 +112,7 @@ class _Watched:
         return int(state.get("restarts", 0)) + is_down
 
 
-def _check(num_errors: int, num_answered: int, error: str, *, options: ReleaseOptions) -> None:
-    total = num_errors + num_answered
+def _check(num_errors: int, total: int, error: str, *, options: ReleaseOptions) -> None:
     if is_above(num_errors, total, limit=options.max_error_rate, chance=CHANCE):
         raise StepError(
             f"canary: {num_errors} of {total} requests failed, more than release.max_error_rate="

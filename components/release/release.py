@@ -106,9 +106,9 @@ def released(
     """
     name = endpoint["name"]
     is_new = not find_deployed(endpoint, version)
-    if is_new:
-        deploy(api, name, version, machine=machine)
     try:
+        if is_new:
+            deploy(api, name, version, machine=machine)
         with moved_traffic(api, name, version, move=move) as share:
             if golden and share:
                 check_version(api, name, version, golden, percentage=share)

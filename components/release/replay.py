@@ -213,7 +213,20 @@ def _ask(connection: http.client.HTTPConnection, url: str, instances: list[Any])
     if response.status != http.HTTPStatus.OK:
         text = f"{response.status}: {data.decode(errors='replace')[:200]}"
         return Answer(predictions=None, milliseconds=milliseconds, error=text)
-    return Answer(predictions=json.loads(data)["predictions"], milliseconds=milliseconds)
+    predictions = _predictions_in(data)
+    if len(predictions) != len(instances):
+        text = f"{len(predictions)} predictions for {len(instances)} instances"
+        return Answer(predictions=None, milliseconds=milliseconds, error=text)
+    return Answer(predictions=predictions, milliseconds=milliseconds)
+
+
+def _predictions_in(data: bytes) -> list[Any]:
+    """Return the predictions of a response, none if it has none."""
+    try:
+        found = json.loads(data)["predictions"]
+    except (ValueError, TypeError, KeyError):
+        return []
+    return found if isinstance(found, list) else []
 
 
 def _answered(pairs: Sequence[Pair]) -> list[Pair]:
@@ -232,7 +245,7 @@ def _changed(answered: Sequence[Pair], *, max_change: float) -> list[bool]:
 
 def _predictions(answered: Sequence[Pair]) -> Iterator[tuple[Any, Any]]:
     for new, old in answered:
-        yield from zip(new.predictions or [], old.predictions or [], strict=False)
+        yield from zip(new.predictions or [], old.predictions or [], strict=True)
 
 
 def _ratios(answered: Sequence[Pair]) -> list[float]:

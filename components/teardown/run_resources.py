@@ -7,7 +7,7 @@ from functools import cached_property
 from components.endpoint.ensure import find_endpoint
 from components.model_version.registry import list_versions
 from components.release.options import ReleaseOptions
-from components.vertex.api import VertexApi
+from components.vertex.api import VertexApi, list_named
 from components.vertex.labels import BILLING_LABEL, RUN_LABEL
 from components.vertex.resource_name import ResourceName
 from components.vertex.task_details import SERVED_BEFORE, details_by_name, outputs_of
@@ -87,7 +87,8 @@ class RunResources:
 
     def _models(self) -> Iterator[str]:
         name = self._parameter("model_name")
-        found = self.api.list_resources("models", filter=f'display_name="{name}"' if name else "")
+        api = self.api
+        found = list_named(api, "models", name) if name else api.list_resources("models")
         return (ResourceName.from_name(model["name"]).unversioned for model in found)
 
     def _is_settled(self, task: str, states: tuple[str, ...]) -> bool:

@@ -242,6 +242,17 @@ class VertexApi:
         raise error_of_response(response)
 
 
+def list_named(api: VertexApi, collection: str, display_name: str) -> Iterator[Json]:
+    """Yield the resources with a display name.
+
+    A name with a quotation mark or backslash cannot be written in a filter: all are compared.
+    """
+    if '"' not in display_name and "\\" not in display_name:
+        return api.list_resources(collection, filter=f'display_name="{display_name}"')
+    found = api.list_resources(collection)
+    return (one for one in found if one.get("displayName") == display_name)
+
+
 def finished(resource: Json | None) -> Json | None:
     """Return the finished operation that created `resource`, for the `find` of a creation."""
     return resource and {"done": True, "response": resource}

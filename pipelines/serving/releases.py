@@ -9,7 +9,7 @@ from components.endpoint.deployments import (
     undeploy_version,
     version_of,
 )
-from components.endpoint.ensure import ensure_endpoint
+from components.endpoint.ensure import ensured_endpoint
 from components.endpoint.traffic import WHOLE, Split, handed_over, with_share
 from components.model_version.golden import read_golden
 from components.model_version.history import rolled_back
@@ -53,10 +53,12 @@ def deploy_version(
     """
     version = version_called(api, name)
     found = api.get(version.name)
-    endpoint = ensure_endpoint(api, endpoint_name or found["displayName"], run=BY_HAND)
     golden = read_golden(found)
     move = partial(with_share, percentage=percentage)
-    with released(api, endpoint, version, golden=golden, machine=machine, move=move):
+    with (
+        ensured_endpoint(api, endpoint_name or found["displayName"], run=BY_HAND) as endpoint,
+        released(api, endpoint, version, golden=golden, machine=machine, move=move),
+    ):
         pass
     split = _split_text(api.get(endpoint["name"]))
     return [

@@ -11,7 +11,7 @@ from components.errors import StepError
 from components.model_version.same_model import model_digest
 from components.model_version.saved_model import DESCRIPTION, check_saved_model
 from components.model_version.upload import upload_version
-from components.vertex.api import VertexApi
+from components.vertex.api import VertexApi, list_named
 from components.vertex.labels import MODEL_LABEL
 from components.vertex.resource_name import ResourceName
 from pipelines.errors import ResourceError
@@ -115,15 +115,10 @@ def find_source(api: VertexApi, source: str) -> Source:
 
 
 def _find_job(api: VertexApi, source: str) -> Json | None:
-    """Return the job with an id, or the newest with a name; earlier ones share its folder.
-
-    Names with a quotation mark or backslash cannot be written in a filter and match no job.
-    """
+    """Return the job with an id, or the newest with a name; earlier ones share its folder."""
     if source.isdecimal() and (job := api.find(JOB.path(api, source))):
         return job
-    if '"' in source or "\\" in source:
-        return None
-    jobs = api.list_resources(JOB.collection, filter=f'display_name="{source}"')
+    jobs = list_named(api, JOB.collection, source)
     return max(jobs, key=lambda job: str(job["createTime"]), default=None)
 
 

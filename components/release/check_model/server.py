@@ -1,7 +1,9 @@
 """Prediction server of a model as a child process, for the duration of a `with` block."""
 
+import ctypes
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import time
@@ -18,18 +20,21 @@ HEALTH_ROUTE, PREDICT_ROUTE = "/health", "/predict"
 START_TIMEOUT_SECONDS = 300.0
 STOP_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.05
+PR_SET_PDEATHSIG = 1
 
 
 @contextmanager
 def serving(model_dir: str) -> Iterator[str]:
     """Serve a model with `trainer.serve` on a free port of 127.0.0.1; yield the URL to POST to.
 
-    The server is forked, so modules that this process has imported need not be imported again.
+    The server is forked, so modules that this process has imported need not be imported again. It
+    gets a socket that listens already, so no other server can take the port and answer instead.
 
     Raises:
         StepError: The server exited, or was not healthy in time; its log lines come before.
     """
-    port = _free_port()
+    listener = socket.create_server((HOST, 0))
+    port = listener.getsockname()[1]
     environment = {
         "AIP_STORAGE_URI": model_dir,
         "AIP_HTTP_HOST": HOST,
@@ -37,8 +42,11 @@ def serving(model_dir: str) -> Iterator[str]:
         "AIP_HEALTH_ROUTE": HEALTH_ROUTE,
         "AIP_PREDICT_ROUTE": PREDICT_ROUTE,
     }
-    process = multiprocessing.get_context("fork").Process(target=_serve, args=(environment,))
-    process.start()
+    process = multiprocessing.get_context("fork").Process(
+        target=_serve, args=(environment, listener, os.getpid())
+    )
+    with listener:  # only the child keeps it
+        process.start()
     try:
         _await_healthy(process, f"http://{HOST}:{port}{HEALTH_ROUTE}")
         yield f"http://{HOST}:{port}{PREDICT_ROUTE}"
@@ -53,11 +61,20 @@ def local_session() -> requests.Session:
     return session
 
 
-def _serve(environment: dict[str, str]) -> None:
+def _serve(environment: dict[str, str], listener: socket.socket, parent: int) -> None:
+    _die_with(parent)
     os.environ.update(environment)
     from trainer import serve
 
-    sys.exit(serve.main([]))
+    sys.exit(serve.main([], listener=listener))
+
+
+def _die_with(parent: int) -> None:
+    """Have Linux kill this process when its parent ends, as a SIGTERM skips `finally`."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _await_healthy(process: BaseProcess, url: str) -> None:
@@ -88,10 +105,3 @@ def _stop(process: BaseProcess) -> None:
     if process.is_alive():
         process.kill()
         process.join()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port

@@ -1,6 +1,6 @@
 import pytest
 
-from components.endpoint.traffic import all_to, handed_over, scaled, with_share, without
+from components.endpoint.traffic import all_to, handed_over, restored, scaled, with_share, without
 
 pytestmark = pytest.mark.fast
 
@@ -35,6 +35,28 @@ def test_a_share_is_taken_from_the_others_in_proportion(split, percentage, expec
 )
 def test_the_others_get_the_share_of_a_removed_model(split, heir, expected):
     assert without(split, "gone", heir=heir) == expected
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "expected"),
+    [
+        pytest.param({"a": 60, "b": 30, "new": 10}, {"a": 70, "b": 30}, None, id="unchanged"),
+        pytest.param({"a": 60, "b": 30, "new": 10}, {"a": 70}, {"a": 100}, id="one undeployed"),
+        pytest.param(
+            {"a": 20, "b": 70, "new": 10}, {"a": 70, "b": 30}, {"a": 22, "b": 78}, id="moved"
+        ),
+        pytest.param({"b": 100, "new": 0}, {"a": 70, "b": 30}, {"b": 100, "new": 0}, id="idle"),
+        pytest.param({"b": 100}, {"a": 70, "b": 30}, {"b": 100}, id="new one undeployed"),
+        pytest.param({"new": 100}, {}, {"new": 100}, id="the only one left"),
+        pytest.param({"b": 50, "new": 50}, {"new": 5, "b": 95}, {"b": 95, "new": 5}, id="its own"),
+    ],
+)
+def test_a_moved_share_goes_back_but_changes_of_others_stay(now, before, expected):
+    moved = {"a": 60, "b": 30, "new": 10}
+
+    found = restored(now, "new", before=before, moved=moved)
+
+    assert {**found, "new": found.get("new", 0)} == {"new": 0, **(expected or before)}
 
 
 def test_all_traffic_or_one_share_moves():

@@ -1,12 +1,14 @@
 """Judgement of replays, on latencies that were recorded while this machine was busy."""
 
+import json
 import random
 
 import pytest
 
 from components.release.evidence import is_above
 from components.release.options import ReleaseOptions
-from components.release.replay import Answer, is_changed, judge, measurements
+from components.release.replay import Answer, answer_in_turns, is_changed, judge, measurements
+from tests.support.servers.http_server import Handler, serving
 
 pytestmark = pytest.mark.fast
 
@@ -74,6 +76,23 @@ def test_errors_of_the_candidate_stop_it_but_not_those_of_both():
     assert judge([(good, good)] * 95 + [(bad, good)] * 5, options=options)
     assert not judge([(good, good)] * 99 + [(bad, good)], options=options)
     assert not judge([(good, good)] * 95 + [(bad, bad)] * 5, options=options)
+
+
+@pytest.mark.parametrize("body", [{"predictions": [1]}, {"predictions": []}, {"outputs": [1, 2]}])
+def test_missing_predictions_are_errors(body):
+    class Answering(Handler):
+        def do_POST(self) -> None:
+            found = body if self.path == "/new" else {"predictions": [1, 2]}
+            self.respond(200, json.dumps(found).encode())
+
+    with serving(Answering) as host:
+        pairs = answer_in_turns(
+            [["a", "b"]] * 3, new_url=f"http://{host}/new", serving_url=f"http://{host}/old"
+        )
+
+    [reason] = judge(pairs, options=DEFAULTS)
+    assert reason.startswith("3 of 3 failed")
+    assert reason.endswith("predictions for 2 instances")
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,22 @@
 """`trainyard endpoints deploy|undeploy` and `models rollback|delete` against the real service."""
 
 import json
+from functools import partial
 
 import pytest
 
 from components.endpoint.deployments import moved_traffic
+from components.endpoint.traffic import with_share
 from components.model_version.companions import GOLDEN_FILE
 from components.model_version.golden import write_golden
 from components.model_version.history import promoted_by
 from components.model_version.registry import set_default
 from components.model_version.same_model import find_promoted, model_digest
+from components.vertex.api import VertexApi
 from components.vertex.errors import VertexError
 from components.vertex.labels import CANDIDATE, MODEL_LABEL, RUN_LABEL, STATE_LABEL
 from components.vertex.resource_name import ResourceName
+from pipelines.serving.releases import deploy_version
 from tests.support.servers.models import aliases
 from tests.support.servers.service import container_spec
 
@@ -81,6 +85,27 @@ def test_failed_check_of_a_deployment_changes_nothing(api, version, trainyard):
     assert "offline" in error
     assert len(error.splitlines()) == 1
     assert shares(api) == {"1": 100}
+
+
+@pytest.mark.parametrize("word", ["unhealthy", "classes"], ids=["in flight", "done"])
+def test_an_interrupted_deployment_leaves_nothing(api, version, monkeypatch, word):
+    version(words=(word,))
+    wait = VertexApi.wait
+    interrupted = []
+
+    def interrupt(self, operation, **arguments):
+        if "DeployModel" in operation["metadata"]["@type"] and not interrupted:
+            interrupted.append(operation["name"])
+            raise KeyboardInterrupt
+        return wait(self, operation, **arguments)
+
+    monkeypatch.setattr(VertexApi, "wait", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        deploy_version(api, "tiny@1", endpoint_name="", percentage=100, machine="m")
+
+    assert interrupted
+    assert list(api.list_resources("endpoints")) == []
 
 
 def test_deployment_without_a_check_is_reported(api, version, trainyard, service):
@@ -231,6 +256,31 @@ def test_traffic_goes_back_when_the_block_fails(api, version, trainyard):
         fail()
 
     assert shares(api) == {"1": 100, "2": 0}
+
+
+def test_a_split_that_others_changed_or_deleted_is_not_overwritten(api, version, trainyard, caplog):
+    names = [version() for _ in range(3)]
+    for number, share in (1, 100), (2, 0), (3, 0):
+        trainyard("endpoints", "deploy", f"tiny@{number}", "--traffic", str(share))
+    [endpoint] = api.list_resources("endpoints")
+    move = partial(with_share, percentage=10)
+
+    def fail(*words: str) -> None:
+        with moved_traffic(api, endpoint["name"], names[1], move=move):
+            assert not words or trainyard(*words)[0] == 0
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail("endpoints", "deploy", "tiny@3", "--traffic", "80")
+    assert shares(api) == {"1": 18, "2": 0, "3": 82}
+
+    with pytest.raises(RuntimeError):
+        fail("endpoints", "undeploy", "tiny@1")
+    assert shares(api) == {"2": 0, "3": 100}
+
+    with pytest.raises(RuntimeError):
+        fail("endpoints", "delete", "tiny")
+    assert "could not restore the traffic split" in caplog.text
 
 
 def test_traffic_cannot_go_to_a_version_that_is_not_deployed(api, version, trainyard):
