@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from components.batch_predict.cli import main
 from components.batch_predict.component import batch_predict
+from components.batch_predict.inputs import records
 from components.batch_predict.inputs.batch import Batch
 from components.batch_predict.options import PredictOptions
 from components.batch_predict.output import PartFiles
@@ -319,6 +320,17 @@ def test_wrong_input_is_named(model, tmp_path, capsys):
         assert main(words) == 2
         assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_file_is_named_with_the_last_record_that_was_read(model, tmp_path, monkeypatch):
+    """Also after a record that cannot be parsed, from which on each batch is read with care."""
+    monkeypatch.setattr(records, "BATCH_ROWS", 2)
+    bad = make_example({"charge": "text"})
+    file = write_records(tmp_path / "rows.tfrecord", [example(1), bad, *map(example, range(3))])
+    file.write_bytes(file.read_bytes()[:-3])
+
+    with pytest.raises(DataError, match="is damaged after record 4 "):
+        list(records.read_records({"path": str(file)}, load_model(model)))
 
 
 def test_the_step_describes_its_predictions(model, tmp_path):
