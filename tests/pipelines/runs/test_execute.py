@@ -42,6 +42,7 @@ class SlowService:
     """A service that lists a run only after some requests, and cancels it at once."""
 
     parent = "projects/p/locations/l"
+    min_poll_seconds = 0.0
 
     def __init__(self, *, num_without: int):
         self._num_without = num_without
