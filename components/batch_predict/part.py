@@ -64,6 +64,7 @@ def predict_part(part_json: str, *, options_json: str, output_dir: str) -> Json:
         number=part["number"],
         num_parts=options.num_parts,
         kind=options.format,
+        specs=predictor.prediction_specs(),
     ) as files:
         for batch in _batches(part, predictor, options):
             files.write(*_predicted(batch, predictor))

@@ -1,6 +1,6 @@
 """Files that a run writes beside a model for later runs; they are no part of the model's digest."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from trainer import paths
 
@@ -8,12 +8,24 @@ GOLDEN_FILE = "golden.json"
 STATISTICS_FILE = "statistics.json"  # of the train split that the model has learnt from
 INPUT_FILE = "input.json"  # fingerprint, files and days of the raw data
 COMPANIONS = frozenset({GOLDEN_FILE, STATISTICS_FILE, INPUT_FILE})
+DRAFTS = {name: PurePosixPath(name).with_suffix(".tmp").name for name in COMPANIONS}
+
+
+def model_files(model_dir: str | Path) -> dict[str, Path]:
+    """Return the files of a model by relative path, without the files beside it.
+
+    A step that is killed while it writes a file beside a model leaves that file's draft.
+    """
+    beside = {*COMPANIONS, *DRAFTS.values()}
+    found = sorted(Path(model_dir).rglob("*"))
+    named = {path.relative_to(model_dir).as_posix(): path for path in found}
+    return {name: path for name, path in named.items() if name not in beside and path.is_file()}
 
 
 def write_companion(model_dir: str, name: str, text: str) -> None:
     """Write a file beside a SavedModel: all of it, or nothing."""
     path = Path(model_dir) / name
-    draft = path.with_suffix(".tmp")
+    draft = path.with_name(DRAFTS[name])
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
 

@@ -62,8 +62,8 @@ def find_version(
     from components.vertex.api import connect
 
     api = connect(project, location)
-    digest = model_digest(Path(model.path))
     with errors_in_one_line():
+        digest = model_digest(Path(model.path))
         parent = find_model(api, display_name)
         known_version = find_promoted(api, parent, digest) if parent else ""
         champion = Champion() if known_version else find_champion(api, display_name)

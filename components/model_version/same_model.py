@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from components.model_version.companions import COMPANIONS
+from components.model_version.companions import model_files
 from components.model_version.registry import (
     DEFAULT,
     list_versions,
@@ -23,10 +23,8 @@ def model_digest(model_dir: Path) -> str:
     The files that a run writes beside a model are left out.
     """
     digest = hashlib.sha256()
-    for path in sorted(path for path in model_dir.rglob("*") if path.is_file()):
-        name = path.relative_to(model_dir).as_posix()
-        if name not in COMPANIONS:
-            digest.update(name.encode() + b"\0" + _file_digest(path))
+    for name, path in model_files(model_dir).items():
+        digest.update(name.encode() + b"\0" + _file_digest(path))
     return digest.hexdigest()[:DIGEST_DIGITS]
 
 

@@ -29,10 +29,11 @@ def end_run(
     summary_path: str,
     on_failure_url: str = "",
 ) -> dict[str, str]:
-    """Tear a run down, write its summary, and post it to the webhook unless the result is good.
+    """Tear a run down, post its summary to the webhook unless the result is good, and write it.
 
-    If the summary cannot be written, or the webhook not reached, the run does not fail: a promoted
-    version is served all the same. Both are logged; the webhook's failure is also a warning.
+    If the summary or the report cannot be written, or the webhook not reached, the run does not
+    fail: a promoted version is served all the same. Each is logged; the webhook's failure is also a
+    warning.
 
     Args:
         api: Project and location.
@@ -68,30 +69,28 @@ def end_run(
         has_exit_failed=problem is not None,
     )
     summary = summarize(job, run=run, exit_metadata=metadata)
-    _write(job, summary, Path(summary_path), replicas=replicas)
     if on_failure_url and not summary.is_good:
         failure = post_summary(on_failure_url, summary.to_message())
         if failure:
             logger.warning("%s", failure)
             metadata["warnings"] = "\n".join([*summary.warnings, failure])
-            _write(
-                job,
-                summarize(job, run=run, exit_metadata=metadata),
-                Path(summary_path),
-                replicas=replicas,
-            )
+            summary = summarize(job, run=run, exit_metadata=metadata)
+    _write(job, summary, Path(summary_path), replicas=replicas)
     if problem:
         raise problem
     return metadata
 
 
 def _write(job: Json, summary: Summary, path: Path, *, replicas: list[Json]) -> None:
-    """Write the summary and the report beside it."""
+    """Write the summary and the report beside it; log an error instead of raising it."""
     try:
         summary.write(path.parent)
-        write_report(job, summary, path.parent, replicas=replicas)
     except OSError as error:
         logger.error("%s cannot be written: %s", path, error)
+    try:
+        write_report(job, summary, path.parent, replicas=replicas)
+    except Exception:  # of a page for people; the run's result does not depend on it
+        logger.exception("the report of %s cannot be written", summary.run)
 
 
 def _promoted(resources: RunResources) -> str:

@@ -76,7 +76,7 @@ def cancel_jobs(api: VertexApi, jobs: list[Json]) -> None:
                 raise TimeoutError(
                     f"{job['name']} has not ended {JOB_END_TIMEOUT_SECONDS} s after cancellation"
                 )
-            time.sleep(0.2)
+            time.sleep(max(0.2, api.min_poll_seconds))
 
 
 def settle_versions(resources: RunResources, *, keep_endpoint: bool) -> None:

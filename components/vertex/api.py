@@ -29,6 +29,7 @@ REQUEST_TIMEOUT_SECONDS = 30.0
 PREDICT_TIMEOUT_SECONDS = 70.0  # Vertex AI's own limit is 60 s
 OPERATION_WAIT_SECONDS = 20.0
 MAX_POLL_SECONDS = 2.0
+VERTEX_POLL_SECONDS = 5.0  # Vertex AI has a quota of requests, the local service has none
 # Custom methods that are safe to repeat, with the error that a repeated call gets if an earlier one
 # was carried out.
 REPEATABLE_METHODS = {
@@ -46,7 +47,10 @@ Find = Callable[[], Json | None]
 
 @dataclass(frozen=True)
 class VertexApi:
-    """Client for one project and location."""
+    """Client for one project and location.
+
+    `min_poll_seconds` is the shortest pause of a command or step that waits for a job or run.
+    """
 
     base_url: str
     logging_url: str
@@ -55,6 +59,7 @@ class VertexApi:
     session: requests.Session
     timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
     max_attempts: int = MAX_ATTEMPTS
+    min_poll_seconds: float = 0.0
 
     @property
     def parent(self) -> str:
@@ -290,6 +295,7 @@ def connect(project: str, location: str) -> VertexApi:
         project=project,
         location=location,
         session=Session(credentials),
+        min_poll_seconds=VERTEX_POLL_SECONDS,
     )
 
 

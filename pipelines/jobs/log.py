@@ -67,7 +67,7 @@ def follow_logs(
                 yield label, entry
         if not is_followed or kind.is_final(resource):
             return
-        time.sleep(POLL_SECONDS)
+        time.sleep(max(POLL_SECONDS, api.min_poll_seconds))
 
 
 def job_log_lines(

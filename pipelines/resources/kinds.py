@@ -52,7 +52,7 @@ class Kind:
                     f"{self.noun} {name} is {self.state_of(resource)} after {timeout_seconds:g} s; "
                     "it continues"
                 )
-            time.sleep(min(POLL_SECONDS, left))
+            time.sleep(min(max(POLL_SECONDS, api.min_poll_seconds), left))
         return resource
 
     def cancel(self, api: VertexApi, name: str) -> Json:

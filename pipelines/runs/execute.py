@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import logging
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
@@ -30,6 +31,8 @@ from trainer import Json
 logger = logging.getLogger(__name__)
 
 CANCEL_TIMEOUT_SECONDS = 180
+CREATION_SECONDS = 5.0  # until a service has carried out a request whose sender was interrupted
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,16 +136,23 @@ def _show(api: VertexApi, *, run: str, task_names: dict[str, str], console: Cons
 
 
 def _cancel(api: VertexApi, *, run: str, task_names: dict[str, str]) -> RunView:
-    """Cancel a run and wait for its end; one that was never created counts as cancelled."""
-    try:
+    """Cancel a run and wait for its end; one that is not created counts as cancelled."""
+    job = {"state": "PIPELINE_STATE_CANCELLED"}
+    if _appears(api, run):
         RUN.cancel(api, run)
         job = RUN.wait(api, run, timeout_seconds=CANCEL_TIMEOUT_SECONDS)
-    except VertexError as error:
-        if error.status != "NOT_FOUND":  # interrupted before it was created
-            raise
-        job = {"state": "PIPELINE_STATE_CANCELLED"}
     warnings = TrainingLog(api, run=run).warnings()
     return dataclasses.replace(view_of(job, task_names=task_names), warnings=warnings)
+
+
+def _appears(api: VertexApi, run: str) -> bool:
+    """Return whether a run exists, or is created soon by a request that was interrupted."""
+    deadline = time.monotonic() + CREATION_SECONDS
+    while not api.find(RUN.path(api, run)):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 @contextlib.contextmanager

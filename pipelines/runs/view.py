@@ -68,7 +68,7 @@ def follow(api: VertexApi, *, run: str, task_names: dict[str, str]) -> Iterator[
             delay_seconds = MIN_DELAY_SECONDS
         before = view
         if not view.is_final:
-            time.sleep(delay_seconds)
+            time.sleep(max(delay_seconds, api.min_poll_seconds))
             delay_seconds = min(delay_seconds * DELAY_GROWTH, MAX_DELAY_SECONDS)
 
 

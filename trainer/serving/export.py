@@ -67,6 +67,12 @@ class Predictor:
                 prediction["key"] = instance["key"]
         return predictions
 
+    def prediction_specs(self) -> dict[str, tf.TensorSpec] | None:
+        """Return the specs of a batch of predictions by field; None if a hook changes them."""
+        if self._hook is not None:
+            return None
+        return _ordered(self._predict.structured_outputs)
+
     def predictions_of(self, outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
         """Return the prediction of each row of the outputs of `predict_batch`, for JSON."""
         predictions = as_predictions(outputs)
@@ -211,10 +217,13 @@ def is_foreign(model_dir: str) -> bool:
 
 def as_predictions(outputs: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """Return the prediction of each row of the outputs, for JSON."""
-    columns = {name: _as_json(name, output) for name, output in outputs.items()}
-    order = {name: columns[name] for name in _FIRST if name in columns}
-    ordered = {**order, **columns}
+    ordered = {name: _as_json(name, output) for name, output in _ordered(outputs).items()}
     return [dict(zip(ordered, row, strict=True)) for row in zip(*ordered.values(), strict=True)]
+
+
+def _ordered(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return outputs with those that every model may have first."""
+    return {**{name: outputs[name] for name in _FIRST if name in outputs}, **outputs}
 
 
 def _as_dict(prediction: Any, workload: Workload) -> dict[str, Any]:

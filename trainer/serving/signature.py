@@ -113,6 +113,13 @@ class SignaturePredictor:
             return next(iter(lists.values()))
         return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
+    def prediction_specs(self) -> Any:
+        """Return the specs of a batch of predictions: by output, or that of the only output."""
+        specs = self._signature.outputs
+        if any(name.endswith("_bytes") for name in specs):  # texts, or {"b64": …}
+            return None
+        return next(iter(specs.values())) if len(specs) == 1 else specs
+
     def predict_tensors(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs for inputs, by their names in the signature."""
         return call_with_tensors(self._predict, columns)

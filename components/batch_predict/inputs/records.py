@@ -34,7 +34,9 @@ def read_records(part: Json, predictor: Any) -> Iterator[Batch]:
                 yield Batch(path=path, rows=rows, keys=_texts(keys), features=features)
                 num_read += count
         except _unreadable():  # from this batch on, record by record if need be
-            yield from reader.with_care(num_read)
+            for batch in reader.with_care(num_read):
+                yield batch
+                num_read += batch.num_read
     except (tf.errors.DataLossError, tf.errors.NotFoundError) as error:
         raise DataError(
             f"{path} is damaged after record {num_read:,} ({first_line(error)}); copy it again"

@@ -15,6 +15,7 @@ from components.prepare_examples.tables.declared import column_of
 from components.prepare_examples.tables.table_schema import FLOAT, TEXT, TIME, WORDS, Column
 from trainer import Json
 from trainer.workloads import Table, Workload
+from trainer.workloads.base import is_example
 from trainer.workloads.declarations.labels import Multilabel, Regression
 from trainer.workloads.encoding.images import ImageWorkload
 
@@ -62,13 +63,14 @@ def _of_rows(parsed: Sequence[Json], rows: Sequence[Json], workload: Any) -> Jso
         for at in range(len(parsed))
     ]
     used = {feature.name for feature in workload.used}
+    # A number as it was sent: format_instance rounds it to float32, as an Example has it anyway.
+    sent = [one if is_example(row, used) else row for row, one in zip(rows, plain, strict=True)]
     found: Json = {}
     for feature in table_fields(workload)["features"]:
         column = column_of(feature)
         if feature.name not in used or column.kind == TIME:
             continue
-        # A number as it was sent: format_instance rounds it to float32.
-        values = rows if column.kind == FLOAT else plain
+        values = sent if column.kind == FLOAT else plain
         array = pa.array([one.get(feature.name) for one in values], _type_of(column))
         statistic = new_statistic(column.kind, is_list=column.is_list, num_listed=column.num_listed)
         statistic.add(array)

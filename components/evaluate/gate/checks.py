@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 from components.evaluate.gate.comparison import Comparison, Slice
 from components.evaluate.gate.gain import Gain
 from components.evaluate.gate.options import CONSTANT, LINEAR, GateOptions
 from components.evaluate.thresholds import Check, format_metric
-from components.model_version.companions import COMPANIONS
+from components.model_version.companions import model_files
 from trainer.serving.directions import LOWER_IS_BETTER
 
 # Share of the champion's metric that a model may be worse by without `min_gain`: trainings that
@@ -47,8 +46,7 @@ def check_size(model_dir: str, options: GateOptions) -> list[Check]:
     """Return the check of the size of a model's files, if it has a limit."""
     if options.max_model_mb is None:
         return []
-    files = [path for path in Path(model_dir).rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files if path.name not in COMPANIONS) / BYTES_PER_MB
+    size = sum(path.stat().st_size for path in model_files(model_dir).values()) / BYTES_PER_MB
     limit = options.max_model_mb
     is_ok = size <= limit
     text = f"the model has {size:.3g} MB, {'at most' if is_ok else 'above'} {limit:g}"

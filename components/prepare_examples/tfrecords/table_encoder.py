@@ -125,8 +125,8 @@ def _int_entries(name: str, column: pa.Array) -> pa.Array:
     values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     lengths = _varint_lengths(values)
     found = np.unique(lengths)
-    if len(found) == 1:
-        return _binary(_int_rows(name, values, int(found[0])), column)
+    if len(found) <= 1:  # none: a block without good rows
+        return _binary(_int_rows(name, values, int(lengths.max(initial=1))), column)
     groups = [np.flatnonzero(lengths == length) for length in found]
     parts = [
         _binary(_int_rows(name, values[group], int(length)), None)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from components.vertex.errors import VertexError
 from pipelines.errors import ResourceError
 from pipelines.resources.kinds import JOB, RUN
 from pipelines.resources.names import short_name
@@ -83,14 +84,18 @@ def decide(
 
 
 def prune(files: RunFiles, decisions: list[Decision]) -> Iterator[Decision]:
-    """Remove the runs without a reason to keep them; yield each decision as carried out."""
+    """Remove the runs without a reason to keep them; yield each decision as carried out.
+
+    An error is the reason of its run; the others are still removed.
+    """
     for one in decisions:
         if one.reason:
             yield one
             continue
         try:
             files.remove(one.run.name, jobs=list(one.run.jobs), has_record=one.run.has_record)
-        except ResourceError as error:  # a run has started to use its files
+        # A run has started to use its files, or a request or a file's removal failed.
+        except (ResourceError, VertexError, OSError) as error:
             yield Decision(run=one.run, reason=str(error), num_bytes=one.num_bytes)
         else:
             yield one

@@ -13,7 +13,10 @@ from pyarrow import parquet
 
 from components.batch_predict.cli import main
 from components.batch_predict.component import batch_predict
+from components.batch_predict.inputs import records
+from components.batch_predict.inputs.batch import Batch
 from components.batch_predict.options import PredictOptions
+from components.batch_predict.output import PartFiles
 from components.batch_predict.part import load_model
 from components.batch_predict.step import predict_files
 from components.prepare_examples.errors import DataError
@@ -242,6 +245,49 @@ def test_many_files_become_shards_of_parquet(model, expected, tmp_path):
     assert tables[1].column("key").to_pylist() == [None]
 
 
+def test_a_part_without_predictions_is_a_parquet_file_of_the_same_schema(model, tmp_path):
+    good = write_lines(tmp_path / "good.jsonl", [instance(1)])
+    bad = write_csv(tmp_path / "bad.csv", [{**csv_row(1), "Monthly": "many"}])
+    out = tmp_path / "out"
+    options = PredictOptions(format="parquet", max_errors=0.5)
+
+    predict_files(model, inputs=[str(good), str(bad)], output_dir=out, options=options)
+
+    tables = [parquet.read_table(path) for path in sorted(out.glob("*.parquet"))]
+    assert sorted(len(table) for table in tables) == [0, 1]
+    assert tables[0].schema == tables[1].schema
+    [prediction] = [one for table in tables for one in table.column("prediction").to_pylist()]
+    assert prediction["label"] in "abc"
+
+
+def one_row(number: int) -> Batch:
+    return Batch(path="rows.jsonl", rows=[number], keys=[None])
+
+
+def test_predictions_without_labels_have_the_schema_of_the_others(tmp_path):
+    specs = {
+        "labels": tf.TensorSpec([None, 2], tf.string),
+        "probabilities": tf.TensorSpec([None, 2], tf.float32),
+        "class": tf.TensorSpec([None], tf.int64),
+    }
+    none = {"labels": [], "probabilities": [0.1, 0.2], "class": 0}
+    some = {"labels": ["a"], "probabilities": [0.9, 0.2], "class": 1}
+
+    with PartFiles(tmp_path, number=0, num_parts=1, kind="parquet", specs=specs) as files:
+        files.write(one_row(1), [none])
+        files.write(one_row(2), [some])
+
+    table = parquet.read_table(tmp_path / "predictions-00000-of-00001.parquet")
+    assert table.column("prediction").to_pylist() == [none, some]
+
+
+def test_predictions_of_a_hook_that_change_their_type_are_an_error_with_words(tmp_path):
+    with PartFiles(tmp_path, number=0, num_parts=1, kind="parquet") as files:
+        files.write(one_row(1), [{"price": 3}])
+        with pytest.raises(DataError, match=r"rows 2 to 2 do not fit Parquet's columns .* jsonl"):
+            files.write(one_row(2), [{"price": "unknown"}])
+
+
 def test_only_an_earlier_prediction_is_replaced(model, tmp_path):
     file = write_lines(tmp_path / "rows.jsonl", [instance(1)])
     out = tmp_path / "out"
@@ -274,6 +320,17 @@ def test_wrong_input_is_named(model, tmp_path, capsys):
         assert main(words) == 2
         assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_file_is_named_with_the_last_record_that_was_read(model, tmp_path, monkeypatch):
+    """Also after a record that cannot be parsed, from which on each batch is read with care."""
+    monkeypatch.setattr(records, "BATCH_ROWS", 2)
+    bad = make_example({"charge": "text"})
+    file = write_records(tmp_path / "rows.tfrecord", [example(1), bad, *map(example, range(3))])
+    file.write_bytes(file.read_bytes()[:-3])
+
+    with pytest.raises(DataError, match="is damaged after record 4 "):
+        list(records.read_records({"path": str(file)}, load_model(model)))
 
 
 def test_the_step_describes_its_predictions(model, tmp_path):

@@ -1,11 +1,16 @@
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 
+from components.vertex.errors import VertexError
+from pipelines.runs import execute
 from pipelines.runs.execute import _interrupted_once
 
 pytestmark = pytest.mark.fast
+
+SPEC = {"root": {"dag": {"tasks": {}}}, "components": {}}
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +36,54 @@ def test_a_background_job_ignores_sigint_and_ends_on_sigterm():
     with pytest.raises(KeyboardInterrupt), _interrupted_once():
         _send(signal.SIGINT, signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+class SlowService:
+    """A service that lists a run only after some requests, and cancels it at once."""
+
+    parent = "projects/p/locations/l"
+    min_poll_seconds = 0.0
+
+    def __init__(self, *, num_without: int):
+        self._num_without = num_without
+        self.state = "RUNNING"
+
+    def find(self, _name):
+        self._num_without -= 1
+        return self.get(_name) if self._num_without < 0 else None
+
+    def get(self, _name):
+        if self._num_without > 0:
+            raise VertexError(code=404, status="NOT_FOUND", message="no such run")
+        return {"state": f"PIPELINE_STATE_{self.state}"}
+
+    def post(self, path, _body):
+        assert path.endswith("/pipelineJobs/r-1:cancel")
+        self.state = "CANCELLED"
+
+    def list_resources(self, *_, **__):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("num_without", "state"), [(0, "CANCELLED"), (3, "CANCELLED"), (99, "RUNNING")]
+)
+def test_a_run_that_is_created_after_the_interruption_is_cancelled(num_without, state, monkeypatch):
+    service, now = SlowService(num_without=num_without), [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: now.append(now.pop() + seconds))
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    submission = SimpleNamespace(run="r-1", package=SimpleNamespace(spec=SPEC), request={})
+    result = execute.show_to_end(
+        service, submission, console=None, create=interrupted, wants_cancel=lambda: True
+    )
+
+    assert result.is_interrupted
+    assert result.summary.state == "CANCELLED"
+    assert service.state == state
 
 
 def _send(*numbers):

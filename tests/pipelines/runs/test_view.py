@@ -78,6 +78,7 @@ class FakeApi:
     """A run that trains, evaluates and ends; its job has a warning."""
 
     parent = "projects/p/locations/l"
+    min_poll_seconds = 0.0
 
     def __init__(self, *, error: VertexError | None = None) -> None:
         self.num_asked = 0

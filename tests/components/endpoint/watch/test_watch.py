@@ -1,5 +1,6 @@
 """Skew and drift of an endpoint's requests, which a fake API has logged."""
 
+import base64
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,12 +10,14 @@ import pyarrow as pa
 import pytest
 
 from components.endpoint.watch import cli
+from components.endpoint.watch.instances import describe as describe_instances
 from components.endpoint.watch.options import WatchOptions
 from components.endpoint.watch.step import VERDICT_LABEL, record, watch
 from components.errors import StepError
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tables import columns
 from components.prepare_examples.tables.declared import schema_of
+from tests.trainer.workloads.test_table import make_example
 from trainer.errors import ConfigError
 from trainer.workloads import Binary, Category, ImageFolder, Number, Table, Timestamp
 from trainer.workloads.description import describe
@@ -142,6 +145,22 @@ def test_requests_like_the_training_data_are_ok(model_dir):
     assert (found.num_instances, found.version, found.notes) == (400, f"{MODEL}@3", ())
     record(api, found)
     assert api.labels == {"team": "a", VERDICT_LABEL: "ok"}
+
+
+def test_examples_are_described_like_objects():
+    objects = rows(60, seed=12)
+    examples = [{"b64": base64.b64encode(make_example(row)).decode()} for row in objects]
+
+    (of_objects, _), (of_examples, num_unreadable) = (
+        describe_instances(instances, [{"label": "no"}] * 60, WORKLOAD)
+        for instances in (objects, examples)
+    )
+
+    assert num_unreadable == 0
+    charge, as_sent = (found["features"].pop("charge") for found in (of_examples, of_objects))
+    assert charge["num_present"] == as_sent["num_present"] > 0
+    assert charge["mean"] == pytest.approx(as_sent["mean"], rel=1e-6)
+    assert of_examples == of_objects
 
 
 def test_few_like_requests_are_not_taken_for_changed_ones(model_dir):

@@ -206,7 +206,12 @@ def test_the_size_of_a_model_has_a_limit(tmp_path):
     (tmp_path / "variables").mkdir()
     (tmp_path / "variables" / "data").write_bytes(bytes(2_000_000))
     (tmp_path / "golden.json").write_bytes(bytes(9_000_000))
+    (tmp_path / "golden.tmp").write_bytes(bytes(9_000_000))  # of a step that was killed
     assert check_size(str(tmp_path), GateOptions()) == []
     [small] = check_size(str(tmp_path), GateOptions(max_model_mb=2.5))
     [large] = check_size(str(tmp_path), GateOptions(max_model_mb=1.5))
     assert (small.is_ok, large.is_ok, large.value) == (True, False, 2.0)
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "statistics.json").write_bytes(bytes(1_000_000))
+    [with_asset] = check_size(str(tmp_path), GateOptions(max_model_mb=2.5))
+    assert with_asset.value == 3.0

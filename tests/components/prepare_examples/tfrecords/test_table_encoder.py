@@ -45,3 +45,8 @@ def test_a_column_of_one_number(value):
 def test_a_row_without_any_value_is_an_empty_example():
     (found,) = encode_rows({"n": pa.array([None], pa.int64())}).to_pylist()
     assert not tf.train.Example.FromString(found).features.feature
+
+
+def test_a_table_without_rows_has_no_examples():
+    types = {"b": pa.float32(), "c": pa.int64(), "ab": pa.string(), "list": pa.list_(pa.int64())}
+    assert encode_rows({name: pa.array([], kind) for name, kind in types.items()}).to_pylist() == []

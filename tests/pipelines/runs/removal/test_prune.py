@@ -10,9 +10,10 @@ import pytest
 from kfp import compiler, dsl
 
 from components.vertex.api import EMULATOR_VARIABLE, connect
+from components.vertex.errors import VertexError
 from pipelines.cli import main
 from pipelines.runs.removal.files import RunFiles
-from pipelines.runs.removal.prune import decide
+from pipelines.runs.removal.prune import Decision, OldRun, decide, prune
 from tests.support.servers.service import PRELOAD_KFP, running_service
 
 pytestmark = pytest.mark.timeout(180)
@@ -81,6 +82,40 @@ def submit(trainyard, package):
         return {one["taskName"]: one["state"] for one in details["taskDetails"]}
 
     return start
+
+
+class FailingFiles:
+    """Files of runs, of which some cannot be removed."""
+
+    def __init__(self, errors: dict[str, Exception]):
+        self._errors = errors
+        self.removed: list[str] = []
+
+    def remove(self, run, **_):
+        if run in self._errors:
+            raise self._errors[run]
+        self.removed.append(run)
+
+    def remove_leftovers(self):
+        self.removed.append("leftovers")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "error",
+    [VertexError(code=503, status="UNAVAILABLE", message="busy"), TimeoutError("busy")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_run_that_cannot_be_removed_does_not_keep_the_others(error):
+    runs = [OldRun(name=name, state="FAILED", created=0.0, ended=1.0) for name in ("b", "a")]
+    decisions = [Decision(run=run, reason="", num_bytes=1) for run in runs]
+    files = FailingFiles({"b": error})
+
+    failed, removed = prune(files, decisions)
+
+    assert "busy" in failed.reason
+    assert (removed.run.name, removed.reason) == ("a", "")
+    assert files.removed == ["a", "leftovers"]
 
 
 def folders(state: Path) -> set[str]:
