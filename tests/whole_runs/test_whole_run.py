@@ -366,7 +366,8 @@ def test_a_killed_service_fails_the_run_and_leaves_no_process(home):
     code, output = ended(process)
 
     assert code == 1, output
-    assert "UNAVAILABLE (503)" in output
+    # The service of another test may have taken the port by now: it does not know the run.
+    assert "UNAVAILABLE (503)" in output or "NOT_FOUND (404)" in output, output
     assert home.summary()["state"] == "FAILED"
     assert "FAILED" in home.call("jobs", "list"), "the next service settles what was interrupted"
     home.wait_until_no_process()

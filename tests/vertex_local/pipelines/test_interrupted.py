@@ -193,7 +193,7 @@ def hold(runs: Runs, name: str = "notes") -> Path:
 
 
 def kill_runner(runs: Runs, job: dict) -> None:
-    """Kill the run's current runner, and wait until the service has noticed."""
+    """Kill the run's current runner, unless it has just ended, and wait for its end."""
     path = runs.files(job) / "state.json"
 
     def runner() -> dict:
@@ -201,7 +201,8 @@ def kill_runner(runs: Runs, job: dict) -> None:
 
     await_true(lambda: runner()["pid"], "a runner")
     pid = runner()["pid"]
-    os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
     await_true(lambda: not is_running(pid), "the end of the runner")
 
 
