@@ -2,12 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from components.text.json_object import parse_object
-from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError, did_you_mean
+from trainer.config.settings import check_settings, make_settings, setting
 
 FORMATS = ("jsonl", "parquet")
 BYTES_PER_MB = 1_000_000
@@ -51,12 +48,4 @@ class PredictOptions:
         Raises:
             ConfigError: it is not a JSON object, a key is unknown, or a value is not allowed.
         """
-        values: Mapping[str, Any] = parse_object(text or "{}", name="options")
-        allowed = [field.name for field in dataclasses.fields(cls)]
-        for key in values:
-            if key not in allowed:
-                raise ConfigError(
-                    f"options has no {key!r};{did_you_mean(key, allowed)} allowed are"
-                    f" {', '.join(allowed)}"
-                )
-        return cls(**values)
+        return make_settings(cls, parse_object(text or "{}", name="options"), name="options")

@@ -1,13 +1,11 @@
 """Triggers: conditions besides the clock under which a run trains."""
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from components.text.json_object import parse_object
-from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError, did_you_mean
+from trainer.config.settings import check_settings, make_settings, setting
 
 # Verdicts on the data of a run: train, compare the new examples first, or end the run.
 TRAIN, COMPARE, NOTHING_NEW = "train", "compare", "nothing new"
@@ -46,12 +44,7 @@ class Trigger:
         Raises:
             ConfigError: a key is unknown, or a value is not allowed.
         """
-        allowed = [field.name for field in dataclasses.fields(cls)]
-        for key in values:
-            if key not in allowed:
-                hint = did_you_mean(key, allowed)
-                raise ConfigError(f"trigger has no {key!r};{hint} allowed are {', '.join(allowed)}")
-        return cls(**values)
+        return make_settings(cls, values, name="trigger")
 
     @classmethod
     def from_json(cls, text: str) -> "Trigger":

@@ -19,8 +19,8 @@ from components.prepare_examples.tfrecords.shards import (
 )
 from components.text.json_object import parse_object
 from trainer import paths
-from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError, did_you_mean
+from trainer.config.settings import check_settings, make_settings, setting
+from trainer.errors import ConfigError
 
 SOURCES = ("files", "bigquery")
 ROW_FILTERS = ("none", "complete")
@@ -276,14 +276,7 @@ class PrepareOptions(PlanOptions, CheckOptions, TableOptions, BigQueryOptions, D
             ConfigError: a key is unknown, a value is not allowed, or a path is relative: a step
                 does not run in the folder from which the run was started.
         """
-        allowed = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in allowed:
-                raise ConfigError(
-                    f"prepare has no {key!r};{did_you_mean(key, allowed)} allowed are"
-                    f" {', '.join(allowed)}"
-                )
-        options = cls(**{**more, **values})
+        options = make_settings(cls, {**more, **values}, name="prepare")
         _check_absolute("files", *options.files)
         _check_absolute("schema", options.schema)
         if options.baseline != PREVIOUS:

@@ -1,12 +1,11 @@
 """Settings of a release: replay of logged requests, canary, and what stays deployed afterwards."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from components.text.json_object import parse_object
-from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError, did_you_mean
+from trainer.config.settings import check_settings, make_settings, setting
 
 MAX_REPLAY = 10_000
 A_DAY_SECONDS = 86_400
@@ -81,14 +80,7 @@ class ReleaseOptions:
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> "ReleaseOptions":
         """Return the options; ConfigError names an unknown key or a value that is not allowed."""
-        allowed = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in allowed:
-                raise ConfigError(
-                    f"release has no {key!r};{did_you_mean(key, allowed)} allowed are"
-                    f" {', '.join(allowed)}"
-                )
-        return cls(**values)
+        return make_settings(cls, values, name="release")
 
     @classmethod
     def from_json(cls, text: str) -> "ReleaseOptions":

@@ -8,10 +8,12 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from trainer.errors import ConfigError, did_you_mean
+
+Config = TypeVar("Config")
 
 _NONE = type(None)
 
@@ -96,6 +98,25 @@ def flag_name(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def make_settings(config: type[Config], values: Mapping[str, Any], *, name: str) -> Config:
+    """Return a dataclass of settings with these values, the rest at their defaults.
+
+    Args:
+        config: dataclass whose fields are settings, checked when it is made.
+        values: values by the name of the field.
+        name: name of the whole in messages.
+
+    Raises:
+        ConfigError: there is no such setting, or a value is not allowed.
+    """
+    kind: Any = config
+    allowed = [field.name for field in dataclasses.fields(kind)]
+    for key in values:
+        if key not in allowed:
+            raise ConfigError(f"{name} has no {key!r};{_choices(allowed, key)}")
+    return config(**values)
+
+
 def check_settings(config: Any, *, label: Callable[[str], str] = str) -> None:
     """Check all settings of a dataclass; texts with commas and lists become tuples.
 
@@ -160,7 +181,7 @@ def _check_items(field: dataclasses.Field[Any], values: Mapping[str, Any], *, na
     limits, kind = limits_of(field), _number_kind(field)
     for key, value in values.items():
         if limits.choices and key not in limits.choices:
-            raise ConfigError(f"{name} has no {key!r};{_choices(limits, key)}")
+            raise ConfigError(f"{name} has no {key!r};{_choices(limits.choices, key)}")
         if kind and not (_is_number(value, kind) and limits.allow_number(value)):
             raise ConfigError(
                 f"{name}.{key} is {value!r}; it must be {_number_words(limits, kind)}"
@@ -194,7 +215,7 @@ def describe_allowed(field: dataclasses.Field[Any], value: object) -> str:
     if limits.form:
         return f" it must be {limits.form}{', or empty' if field.default == '' else ''}"
     if limits.choices and kind is str:
-        return _choices(limits, value)
+        return _choices(limits.choices, value)
     words = {
         bool: "true or false",
         int: _number_words(limits, kind),
@@ -206,8 +227,8 @@ def describe_allowed(field: dataclasses.Field[Any], value: object) -> str:
     return f" it must be {words[kind]}"
 
 
-def _choices(limits: Limits, value: object) -> str:
-    return f"{did_you_mean(value, limits.choices)} allowed are {', '.join(limits.choices)}"
+def _choices(allowed: Sequence[str], value: object) -> str:
+    return f"{did_you_mean(value, allowed)} allowed are {', '.join(allowed)}"
 
 
 def _number_words(limits: Limits, kind: type) -> str:

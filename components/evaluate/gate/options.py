@@ -1,13 +1,12 @@
 """Settings of the gate beside the thresholds, checked before any request is sent."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from components.evaluate.gate.slice_rules import Rule, parse_rule
 from components.text.json_object import parse_object
-from trainer.config.settings import check_settings, setting
-from trainer.errors import ConfigError, did_you_mean
+from trainer.config.settings import check_settings, make_settings, setting
 from trainer.serving.resampling import comparable_metrics
 
 NO_BASELINE, CONSTANT, LINEAR = "none", "constant", "linear"
@@ -80,14 +79,7 @@ class GateOptions:
         Raises:
             ConfigError: a setting is unknown, or its value is not allowed.
         """
-        known = [field.name for field in fields(cls)]
-        for name in values:
-            if name not in known:
-                raise ConfigError(
-                    f"gate has no {name!r};{did_you_mean(name, known)} allowed are"
-                    f" {', '.join(known)}"
-                )
-        return cls(**values)
+        return make_settings(cls, values, name="gate")
 
     @classmethod
     def from_json(cls, text: str) -> "GateOptions":
