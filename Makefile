@@ -20,7 +20,7 @@ LOCK := $(BIN)/uv pip compile setup.py --universal --generate-hashes --python-ve
 # As the service that `trainyard run` starts (pipelines/target/local_service.py): imported in the
 # background while the page is served already, 5 s of CPU and 0.5 GB, so that runs start at once.
 PRELOAD := kfp.local,kfp.dsl.executor_main,tensorflow
-BENCHMARKS := $(filter-out __init__ clusters cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
+BENCHMARKS := $(filter-out __init__ cifar10_curve,$(basename $(notdir $(wildcard benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run-local test lint format compile submit upload image push bench train-cifar10 schedule console lock clean

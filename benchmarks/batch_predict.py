@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.clusters import report, scratch
+from benchmarks.support.clusters import report, scratch
 from components.batch_predict.part import load_model
 from components.batch_predict.step import predict_files
 from components.evaluate.held_out import read_held_out

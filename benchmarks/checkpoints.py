@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.clusters import Shape, read_metrics, report, scratch, start, train
+from benchmarks.support.clusters import Shape, read_metrics, report, scratch, start, train
 
 ALONE = Shape()
 NEVER = 1_000_000

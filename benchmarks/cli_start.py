@@ -9,16 +9,15 @@ python -m benchmarks.cli_start [--rounds 5]
 """
 
 import argparse
-import contextlib
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.clusters import report, scratch
+from benchmarks.support.clusters import report, scratch
+from benchmarks.support.local_service import TIMEOUT_SECONDS, running_service
 from components.model_version.registry import set_default
 from components.vertex.api import EMULATOR_VARIABLE, VertexApi, connect
 from components.vertex.resource_name import ResourceName
@@ -28,7 +27,6 @@ SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_ser
 TRAINYARD = [sys.executable, "-m", "pipelines.cli"]
 COMMANDS = ("--help", "models list", "runs list", "models rollback tiny")
 IMPORT_SDK = [sys.executable, "-c", "import google.cloud.aiplatform"]
-TIMEOUT_SECONDS = 120
 
 
 def main() -> None:
@@ -38,7 +36,8 @@ def main() -> None:
     num_rounds = parser.parse_args().rounds
     calls = {text: [*TRAINYARD, *text.split()] for text in COMMANDS} | {"": IMPORT_SDK}
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    with scratch() as folder, _service(folder / "vertex"):
+    with scratch() as folder, running_service(folder / "vertex") as (url, _):
+        os.environ[EMULATOR_VARIABLE] = url.removeprefix("http://")  # as `trainyard` expects it
         _deploy_two_versions(connect(LOCAL_PROJECT, DEFAULT_LOCATION), folder / "model")
         for _ in range(num_rounds + 1):
             for name, call in calls.items():
@@ -48,22 +47,6 @@ def main() -> None:
         sys.stderr.write(f"{text}: {[round(one, 3) for one in seconds[text][1:]]}\n")
         name = f"trainyard {text}"
         report(name, ours=medians[text], theirs=medians[""], unit="s", lower_is_better=True)
-
-
-@contextlib.contextmanager
-def _service(root: Path) -> Iterator[None]:
-    """Run a service, and name it in the environment as `trainyard` expects."""
-    root.mkdir()
-    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
-    process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[-1]
-        os.environ[EMULATOR_VARIABLE] = url.removeprefix("http://")
-        yield
-    finally:
-        process.terminate()
-        process.wait(TIMEOUT_SECONDS)
 
 
 def _deploy_two_versions(api: VertexApi, folder: Path) -> None:

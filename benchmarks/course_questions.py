@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.clusters import Shape, report, train
+from benchmarks.support.clusters import Shape, report, train
 
 QUESTIONS = {
     "checkpoints": "checkpoint every … steps, 1 process",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.clusters import Shape, report, scratch, train_in
+from benchmarks.support.clusters import Shape, report, scratch, train_in
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()

@@ -2,9 +2,9 @@
 
 `wrk` (a Debian package) sends requests of one instance on one core. The service and the prediction
 server share another core, so that the ratio has the whole cost of the service. The rates through
-the endpoint and of the server alone are measured in turns. The server is `instant_server.py`, which
-takes 16 pipelined requests as the project's own does (other servers take one: `--pipelined 1`), or
-that of an exported model with `--model FOLDER --body FILE`.
+the endpoint and of the server alone are measured in turns. The server is
+`support/instant_server.py`, which takes 16 pipelined requests as the project's own does (other
+servers take one: `--pipelined 1`), or that of an exported model with `--model FOLDER --body FILE`.
 """
 
 import argparse
@@ -14,20 +14,21 @@ import re
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import requests
 
-from benchmarks.clusters import report, scratch
+from benchmarks.support.clusters import report, scratch
+from benchmarks.support.local_service import (
+    PARENT,
+    TIMEOUT_SECONDS,
+    carry_out,
+    running_service,
+)
 
-INSTANT_SERVER = Path(__file__).with_name("instant_server.py")
-PARENT = "v1/projects/local/locations/us-central1"
+INSTANT_SERVER = Path(__file__).with_name("support") / "instant_server.py"
 CLIENT_CORE, SERVER_CORE = "0", "1"
-TIMEOUT_SECONDS = 120
 RATE = re.compile(r"Requests/sec:\s*([0-9.]+)")
 COUNT = re.compile(r"([0-9]+) requests in")
 SLOWEST = re.compile(r"99%\s+(\S+)")
@@ -47,7 +48,10 @@ def main() -> None:
     parser.add_argument("--python", default="python", help="interpreter of its server")
     parser.add_argument("--body", type=Path, help="JSON of a request to that model")
     arguments = parser.parse_args()
-    with scratch() as folder, _service(folder / "vertex") as (url, service_pid):
+    with (
+        scratch() as folder,
+        running_service(folder / "vertex", core=SERVER_CORE) as (url, service_pid),
+    ):
         body = arguments.body.read_text() if arguments.body else '{"instances": [1.5]}'
         predict = _deploy(url, folder, arguments)
         requests.post(predict, data=body, timeout=TIMEOUT_SECONDS).raise_for_status()
@@ -69,22 +73,6 @@ def main() -> None:
             report(f"CPU of a prediction {name}", **cpu)
 
 
-@contextlib.contextmanager
-def _service(root: Path) -> Iterator[tuple[str, int]]:
-    root.mkdir()
-    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
-    with (root.parent / "serve.log").open("wb") as log:
-        process = subprocess.Popen(
-            ["taskset", "-c", SERVER_CORE, *serve], stdout=subprocess.PIPE, stderr=log, text=True
-        )
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1], process.pid
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
 def _deploy(url: str, folder: Path, arguments: argparse.Namespace) -> str:
     """Deploy the model on a new endpoint; return the address of its predictions."""
     artifact = arguments.model or folder / "model"
@@ -98,26 +86,13 @@ def _deploy(url: str, folder: Path, arguments: argparse.Namespace) -> str:
     if arguments.model:
         container |= {"healthRoute": "/health", "predictRoute": "/predict"}
     model = {"displayName": "m", "artifactUri": str(artifact), "containerSpec": container}
-    name = _do(url, f"{PARENT}/models:upload", {"model": model})["model"]
+    name = carry_out(url, f"{PARENT}/models:upload", {"model": model})["model"]
     log = {"enabled": arguments.logging > 0, "samplingRate": arguments.logging}
     endpoint = {"displayName": "e", "predictRequestResponseLoggingConfig": log}
-    endpoint_name = _do(url, f"{PARENT}/endpoints", endpoint)["name"]
+    endpoint_name = carry_out(url, f"{PARENT}/endpoints", endpoint)["name"]
     body = {"deployedModel": {"model": name}, "trafficSplit": {"0": 100}}
-    _do(url, f"v1/{endpoint_name}:deployModel", body)
+    carry_out(url, f"v1/{endpoint_name}:deployModel", body)
     return f"{url}/v1/{endpoint_name}:predict"
-
-
-def _do(url: str, path: str, body: Any) -> Any:
-    found = requests.post(f"{url}/{path}", json=body, timeout=TIMEOUT_SECONDS).json()
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not found.get("done"):
-        if "error" in found or time.monotonic() > deadline:
-            raise RuntimeError(f"{path}: {found}")
-        time.sleep(0.05)
-        found = requests.get(f"{url}/v1/{found['name']}", timeout=TIMEOUT_SECONDS).json()
-    if "error" in found:
-        raise RuntimeError(f"{path}: {found['error']}")
-    return found["response"]
 
 
 def _direct(folder: Path) -> tuple[str, list[int]]:

@@ -9,7 +9,7 @@ import argparse
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.clusters import Shape, report, train
+from benchmarks.support.clusters import Shape, report, train
 
 CORES = (0, 1)
 CASES = {

@@ -14,7 +14,6 @@ import os
 import signal
 import socket
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -24,13 +23,17 @@ from typing import Any
 
 import requests
 
-from benchmarks.clusters import report, scratch
+from benchmarks.support.clusters import report, scratch
+from benchmarks.support.local_service import (
+    PARENT,
+    TIMEOUT_SECONDS,
+    carry_out,
+    running_service,
+)
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
-PARENT = "v1/projects/local/locations/us-central1"
 REQUEST: Any = {"instances": [21]}
 NUM_CLIENTS, NUM_TIMED, NUM_STUCK, NUM_HALF_OPEN = 4, 200, 40, 1200
-TIMEOUT_SECONDS = 90
 
 
 def main() -> None:
@@ -40,9 +43,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--slow", action="store_true", help="servers take 3 s to start")
     arguments = parser.parse_args()
-    with scratch() as folder, _service(folder / "vertex") as url:
+    with scratch() as folder, running_service(folder / "vertex") as (url, _):
         model = _upload(url, folder, "slow" if arguments.slow else "fast")
-        endpoint = _do(url, f"{PARENT}/endpoints", {"displayName": "e"})["name"]
+        endpoint = carry_out(url, f"{PARENT}/endpoints", {"displayName": "e"})["name"]
         predict = f"{url}/v1/{endpoint}:predict"
         deployed = _deploy(url, endpoint, model, {"0": 100})
         with _clients(predict, f"{arguments.exchanges} exchanges of the version"):
@@ -58,42 +61,17 @@ def main() -> None:
         _time_api(url, predict, pid)
 
 
-@contextlib.contextmanager
-def _service(root: Path) -> Iterator[str]:
-    root.mkdir()
-    serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root)]
-    process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def _do(url: str, path: str, body: Any) -> Any:
-    """Send a POST request, wait for its operation and return the response."""
-    found = requests.post(f"{url}/{path}", json=body, timeout=TIMEOUT_SECONDS).json()
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not found.get("done"):
-        if "error" in found or time.monotonic() > deadline:
-            raise RuntimeError(f"{path}: {found}")
-        time.sleep(0.05)
-        found = requests.get(f"{url}/v1/{found['name']}", timeout=TIMEOUT_SECONDS).json()
-    return found["response"]
-
-
 def _upload(url: str, folder: Path, argument: str) -> str:
     (folder / "model").mkdir()
     container = {"imageUri": "none", "command": ["python", str(SERVER)], "args": [argument]}
     uri = str(folder / "model")
     model = {"displayName": "tiny", "containerSpec": container, "artifactUri": uri}
-    return str(_do(url, f"{PARENT}/models:upload", {"model": model})["model"])
+    return str(carry_out(url, f"{PARENT}/models:upload", {"model": model})["model"])
 
 
 def _deploy(url: str, endpoint: str, model: str, split: dict[str, int]) -> str:
     body = {"deployedModel": {"model": model}, "trafficSplit": split}
-    return str(_do(url, f"v1/{endpoint}:deployModel", body)["deployedModel"]["id"])
+    return str(carry_out(url, f"v1/{endpoint}:deployModel", body)["deployedModel"]["id"])
 
 
 def _exchange(url: str, endpoint: str, model: str, old: str) -> str:
@@ -103,7 +81,7 @@ def _exchange(url: str, endpoint: str, model: str, old: str) -> str:
     mask, split = {"updateMask": "trafficSplit"}, {"trafficSplit": {new: 100, old: 0}}
     address = f"{url}/v1/{endpoint}"
     requests.patch(address, params=mask, json=split, timeout=TIMEOUT_SECONDS).raise_for_status()
-    _do(url, f"v1/{endpoint}:undeployModel", {"deployedModelId": old})
+    carry_out(url, f"v1/{endpoint}:undeployModel", {"deployedModelId": old})
     return new
 
 

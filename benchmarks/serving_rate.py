@@ -30,7 +30,15 @@ from typing import Any
 import psutil
 import requests
 
-from benchmarks.clusters import CACHE, Shape, examples, free_ports, report, scratch, train_in
+from benchmarks.support.clusters import (
+    CACHE,
+    Shape,
+    examples,
+    free_ports,
+    report,
+    scratch,
+    train_in,
+)
 
 BENTOML = "BentoML"
 RIVALS = Path(__file__).parent / "rivals"

@@ -23,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder
 
-from benchmarks.clusters import Shape, examples, report, scratch, test_metrics, train_in
+from benchmarks.support.clusters import Shape, examples, report, scratch, test_metrics, train_in
 from pipelines.config.built_in import taxi
 from trainer.workloads import load_workload
 from trainer.workloads.encoding.storage import is_float

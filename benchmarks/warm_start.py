@@ -20,7 +20,7 @@ from typing import Any
 
 import requests
 
-from benchmarks.clusters import examples, read_metrics, report, scratch
+from benchmarks.support.clusters import examples, read_metrics, report, scratch
 from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE
 
 TIMEOUT_SECONDS = 280
