@@ -30,6 +30,7 @@ from benchmarks.support.local_service import (
     carry_out,
     running_service,
 )
+from tests.support.processes.seen import host_pid
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "servers" / "tiny_server.py"
 REQUEST: Any = {"instances": [21]}
@@ -113,7 +114,7 @@ def _clients(predict: str, name: str) -> Iterator[None]:
 
 def _pid(predict: str) -> int:
     response = requests.post(predict, json=REQUEST, timeout=TIMEOUT_SECONDS).json()
-    return int(response["predictions"][0]["pid"])
+    return host_pid(response["predictions"][0]["pid"])
 
 
 def _time_predictions(predict: str, pid: int) -> None:
