@@ -4,9 +4,10 @@ A compiled Adam, AdamW, SGD or RMSprop is one of these, too. All others are Kera
 `compiled.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -32,11 +33,24 @@ _FIRST_ACCUMULATOR = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Momentum(FusedOptimizer, RowRule):
-    """Gradient descent with momentum: base of two ways to sum it."""
+    """Gradient descent with momentum: base of two ways to sum it, each an `operation`."""
 
+    operation: ClassVar[Callable[..., Any]]
     momentum: float = 0.9
     is_nesterov: bool = True
     slot_names = ("momentum",)
+
+    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
+        """Apply the gradient of a step."""
+        self.operation(
+            var=weights.handle,
+            accum=slots["momentum"].handle,
+            lr=step.learning_rate,
+            grad=gradient,
+            momentum=self.momentum,
+            use_locking=True,
+            use_nesterov=self.is_nesterov,
+        )
 
     @property
     def decays(self) -> Mapping[str, float]:
@@ -57,17 +71,7 @@ class Momentum(FusedOptimizer, RowRule):
 class Sgd(Momentum):
     """Gradient descent with Nesterov momentum."""
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
-        tf.raw_ops.ResourceApplyMomentum(
-            var=weights.handle,
-            accum=slots["momentum"].handle,
-            lr=step.learning_rate,
-            grad=gradient,
-            momentum=self.momentum,
-            use_locking=True,
-            use_nesterov=self.is_nesterov,
-        )
+    operation = staticmethod(tf.raw_ops.ResourceApplyMomentum)
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
         """Return rows after a step with a gradient."""
@@ -88,17 +92,7 @@ class KerasSgd(Momentum):
     The two differ while the learning rate changes.
     """
 
-    def apply(self, weights: tf.Variable, slots: Slots, gradient: tf.Tensor, step: Step) -> None:
-        """Apply the gradient of a step."""
-        tf.raw_ops.ResourceApplyKerasMomentum(
-            var=weights.handle,
-            accum=slots["momentum"].handle,
-            lr=step.learning_rate,
-            grad=gradient,
-            momentum=self.momentum,
-            use_locking=True,
-            use_nesterov=self.is_nesterov,
-        )
+    operation = staticmethod(tf.raw_ops.ResourceApplyKerasMomentum)
 
     def update(self, rows: Rows, gradient: tf.Tensor, step: Step) -> Rows:
         """Return rows after a step with a gradient."""
