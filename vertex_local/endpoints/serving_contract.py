@@ -50,6 +50,9 @@ class ServingSpec:
             cwd=None,
             log_path=log_path,
             is_primary=True,
+            # On a shared core the service first passes on all requests that have arrived, so that
+            # they share a batch.
+            yields=True,
             container=container,
             environment=sys.prefix,
         )

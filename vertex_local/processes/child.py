@@ -35,6 +35,7 @@ class Replica:
     holds_state: bool
     folder: Path
     cores: list[int] = field(default_factory=list)
+    yields: bool = False
     container: Container | None = None
     environment: str = ""
     pid: int | None = None
@@ -106,6 +107,8 @@ class Replica:
             pid = self._spawn(_with_interpreter(self.command, layer), env, log, cwd=self.cwd)
         if self.cores:
             os.sched_setaffinity(pid, self.cores)  # threads started later inherit it
+        if self.yields:
+            os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))  # inherited likewise
         return pid
 
     def _layer(self, temp_dir: Path) -> Layer | None:

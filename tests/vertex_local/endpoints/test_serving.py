@@ -276,6 +276,13 @@ def test_a_server_that_fails_after_a_restart_of_the_service_is_restarted(
     assert answer.result().ok, answer.result().text
 
 
+def test_a_server_does_not_interrupt_the_service(service, endpoint, deploy, upload):
+    deploy(upload()["model"])
+    pid = pid_of(predict(service, endpoint, 1))
+    threads = [int(thread) for thread in os.listdir(f"/proc/{pid}/task")]
+    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
+
+
 def test_undeploying_a_crash_loop_ends_it(service, endpoint, deploy, upload, tmp_path):
     obstacle = tmp_path / "obstacle"
     deployed = deploy(upload(str(obstacle))["model"])
