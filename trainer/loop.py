@@ -35,7 +35,7 @@ from trainer.strategies.asynchronous import (
     StreamedBlocks,
     WorkerTables,
 )
-from trainer.strategies.collective import ReplicaGroup
+from trainer.strategies.group import ReplicaGroup
 from trainer.strategies.synchronous import SyncDriver
 from trainer.training.assembly import assemble
 from trainer.training.job import Job

@@ -29,7 +29,7 @@ from trainer.runtime.console import TerminalHandler
 from trainer.runtime.tensorflow_logs import hide_destructor_errors, import_tensorflow
 
 if TYPE_CHECKING:
-    from trainer.strategies.collective import ReplicaGroup
+    from trainer.strategies.group import ReplicaGroup
 
 logger = logging.getLogger(__name__)
 
@@ -140,9 +140,16 @@ def _run_replica(
 
 
 def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "ReplicaGroup":
-    from trainer.strategies.collective import ReplicaGroup
+    import tensorflow as tf
 
-    return ReplicaGroup(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
+    from trainer.strategies.collective import CollectiveGroup
+    from trainer.strategies.ring_group import RingGroup
+
+    is_ring = {"ring": True, "collectives": False}.get(config.all_reduce)
+    if is_ring is None:
+        is_ring = not tf.config.list_physical_devices("GPU")
+    group = RingGroup if is_ring else CollectiveGroup
+    return group(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
 
 
 def _configure_logging(cluster: Cluster) -> None:

@@ -144,7 +144,7 @@ class Monitor:
         on_stuck: Callable[[str], None],
         reaction_seconds: float | None = None,
     ):
-        self.lost = ""
+        self.lost = self.disconnected = ""
         self._watch = Watch(addresses)
         self._on_stuck = on_stuck
         self._reaction_seconds = reaction_seconds or _REACTION_SECONDS
@@ -161,7 +161,8 @@ class Monitor:
         deadline = time.monotonic() + _REFUSED_SECONDS + 3 * _POLL_SECONDS
         while not self.lost and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS / 5)
-        return ReplicaLostError(self.lost) if self.lost else error
+        lost = self.lost or self.disconnected
+        return ReplicaLostError(lost) if lost else error
 
     def close(self) -> None:
         """Stop watching."""
@@ -260,6 +261,8 @@ def _limit_silence(fd: int, peers: Collection[tuple[str, int]]) -> bool:
         if not os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
             return False
         with socket.socket(fileno=os.dup(fd)) as connection:
+            if connection.family not in (socket.AF_INET, socket.AF_INET6):
+                return False  # of others, such as netlink, the peer has no host
             host, port = connection.getpeername()[:2]
             if (host.removeprefix("::ffff:"), port) in peers:
                 for level, option, value in _SILENCE_OPTIONS:

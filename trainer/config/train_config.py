@@ -112,6 +112,12 @@ class TrainConfig(ModelSettings):
         "seed of initial weights, example order and augmentation", default=0, at_least=0
     )
     strategy: str = setting("auto follows TF_CONFIG", default="auto", choices=STRATEGIES)
+    all_reduce: str = setting(
+        "multi_worker_mirrored: connect the replicas in a ring over TCP, or by TensorFlow's"
+        " collectives, which use NCCL; auto is the ring without GPUs",
+        default="auto",
+        choices=("auto", "ring", "collectives"),
+    )
     cpu_devices: int = setting(
         "mirrored without a GPU: number of logical CPU devices", default=1, at_least=1
     )

@@ -1,10 +1,10 @@
-"""multi_worker_mirrored: a group of replicas that add up vectors, all with the same weights."""
+"""A group of replicas with GPUs, connected by TensorFlow's collectives, which use NCCL."""
 
 import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -22,7 +22,7 @@ from trainer.cluster.tf_config import Cluster
 from trainer.errors import EXIT_RESTART, ReplicaLostError
 from trainer.runtime.tensorflow_logs import quiet_native_logs
 from trainer.runtime.tracing import traced
-from trainer.training.model.embeddings import Contribution, add_rows
+from trainer.strategies.group import ReplicaGroup
 
 logger = logging.getLogger(__name__)
 
@@ -31,11 +31,8 @@ _POLL_SECONDS = 0.5
 _REACTION_SECONDS = 5.0
 
 
-class ReplicaGroup:
-    """The replicas of a multi_worker_mirrored job, connected by TensorFlow's collectives.
-
-    Each has a rank from 0; the replica of rank 0 is the chief.
-    """
+class CollectiveGroup(ReplicaGroup):
+    """The replicas of a job, connected by TensorFlow's collectives."""
 
     def __init__(self, cluster: Cluster, *, start_timeout_seconds: float, stop: threading.Event):
         trainers = cluster.trainers()
@@ -56,38 +53,15 @@ class ReplicaGroup:
         """Return the sum of the vectors of all replicas, identical on all; to be traced."""
         return self._strategy.run(_all_reduce, args=(vector,))
 
-    def add(self, contribution: Contribution, *, most_rows: Sequence[int]) -> Contribution:
-        """Return the sum of the contributions of all replicas, identical on all; to be traced.
-
-        `most_rows` are the most rows of each embedding that a replica contributes.
-        """
-        vector = self.all_reduce(contribution.vector)
-        rows: list[tf.IndexedSlices] = []
-        for one, most in zip(contribution.rows, most_rows, strict=True):
-            # Collectives run in the same order on all replicas.
-            with tf.control_dependencies([vector, *(done.values for done in rows)]):
-                packed = self._strategy.run(_gather, args=(_pack(one, most),))
-            rows.append(add_rows([_unpack(packed)]))
-        return Contribution(vector, tuple(rows))
+    def gather(self, rows: tf.IndexedSlices, *, most: int) -> tf.IndexedSlices:
+        """Return the rows of all replicas, in the order of their ranks; to be traced."""
+        return _unpack(self._strategy.run(_gather, args=(_pack(rows, most),)))
 
     def leave(self) -> None:
-        """Barrier after the last all-reduce: no replica may exit while another still receives."""
+        """Wait for all other replicas after the last all-reduce, then leave the group."""
         self.monitor.close()
         with contextlib.suppress(tf.errors.OpError):
             traced(self.all_reduce)(tf.zeros([1]))
-
-    def broadcast(self, snapshot: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Return the snapshot of the replica of rank 0, on all replicas."""
-        names = sorted(snapshot)
-        # As integers: adding zeros to them preserves every bit.
-        bits = [_to_bits(snapshot[name]) for name in names]
-        mine = tf.concat(bits, 0)
-        shared = traced(self.all_reduce)(mine if self.rank == 0 else tf.zeros_like(mine))
-        parts = tf.split(shared, [len(part) for part in bits])
-        return {
-            name: _from_bits(part, like=snapshot[name])
-            for name, part in zip(names, parts, strict=True)
-        }
 
 
 def _connect(cluster: Cluster, *, rank: int) -> tf.distribute.MultiWorkerMirroredStrategy:
@@ -146,16 +120,6 @@ def _unpack(packed: tf.Tensor) -> tf.IndexedSlices:
     ids = tf.bitcast(packed[:, 0], tf.int32) - 1
     is_row = ids >= 0
     return tf.IndexedSlices(tf.boolean_mask(packed[:, 1:], is_row), tf.boolean_mask(ids, is_row))
-
-
-def _to_bits(tensor: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(tf.bitcast(tensor, tf.int32), [-1])
-
-
-def _from_bits(bits: tf.Tensor, *, like: tf.Tensor) -> tf.Tensor:
-    words = like.dtype.size // tf.int32.size
-    shape = [*like.shape, words] if words > 1 else like.shape
-    return tf.bitcast(tf.reshape(bits, shape), like.dtype)
 
 
 class _StartWatch:

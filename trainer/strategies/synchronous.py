@@ -10,7 +10,7 @@ import tensorflow as tf
 from trainer.examples.stream import Tables
 from trainer.runtime.tracing import traced
 from trainer.strategies.calls import is_diverged, make_totals, split_into_calls
-from trainer.strategies.collective import ReplicaGroup
+from trainer.strategies.group import ReplicaGroup
 from trainer.training.model.embeddings import Contribution, add
 from trainer.training.results.recorder import Totals
 from trainer.training.step import TrainStep
@@ -92,9 +92,11 @@ class SyncDriver:
             votes = self._group.all_reduce(votes)
         if (rate := self._parameters.rate) is not None:
             rate.assign(tf.where(votes[2] > 0, votes[2], rate))
-        results = self._step.run(
-            lambda index, rows: self._contribute(table, index, rows), start, count
-        )
+        # After the votes: all replicas exchange in the same order.
+        with tf.control_dependencies([votes]):
+            results = self._step.run(
+                lambda index, rows: self._contribute(table, index, rows), start, count
+            )
         return tf.concat([results, votes], 0)
 
     def _contribute(self, table: Any, index: tf.Tensor, rows: tf.Tensor) -> Contribution:

@@ -166,9 +166,11 @@ def start_interpreter(words, *, log_path, **environ):
 
 @pytest.fixture
 def start_cluster(start):
-    """Start a replica for each task of a cluster; return them by name."""
+    """Start a replica for each task of a cluster but those in `without`; return them by name."""
 
-    def start_all(*args, num_chiefs=1, num_workers=2, num_ps=1, num_evaluators=0):
+    def start_all(
+        *args, num_chiefs=1, num_workers=2, num_ps=1, num_evaluators=0, without=frozenset()
+    ):
         sizes = {"ps": num_ps, "worker": num_workers, "chief": num_chiefs}
         ports = iter(free_ports(sum(sizes.values())))
         cluster = {
@@ -181,7 +183,8 @@ def start_cluster(start):
             for index in range(size):
                 config = {"cluster": cluster, "task": {"type": job, "index": index}}
                 name = f"{job}/{index}"
-                replicas[name] = start(name, *args, TF_CONFIG=json.dumps(config))
+                if name not in without:
+                    replicas[name] = start(name, *args, TF_CONFIG=json.dumps(config))
         return replicas
 
     return start_all

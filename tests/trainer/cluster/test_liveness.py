@@ -80,6 +80,7 @@ def test_only_connections_to_replicas_fail_in_silence():
         socket.create_server(("127.0.0.1", 0)) as other,
         socket.create_connection(replica.getsockname()) as to_replica,
         socket.create_connection(other.getsockname()) as to_other,
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),  # its peer is no host and port
     ):
         num_open = len(os.listdir("/proc/self/fd"))
 

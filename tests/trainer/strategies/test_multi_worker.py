@@ -20,16 +20,22 @@ def flags(examples_dir):
     ]
 
 
+@pytest.fixture(params=["ring", "collectives"])
+def group_flags(request, flags):
+    """The flags of a job for each way to connect its replicas."""
+    return [*flags, "--all-reduce", request.param]
+
+
 def losses(out):
     lines = map(json.loads, (out / "logs/metrics.jsonl").read_text().splitlines())
     return {line["step"]: line["loss"] for line in lines if line["split"] == "train"}
 
 
 def test_the_loss_curve_does_not_depend_on_the_strategy(
-    start, start_cluster, flags, tmp_path, expect_own_predictions
+    start, start_cluster, group_flags, tmp_path, expect_own_predictions
 ):
     outs = {name: tmp_path / name for name in ("single", "mirrored", "workers")}
-    flags += ["--steps", 30]
+    flags = [*group_flags, "--steps", 30]
     alone = [
         start("single", *flags, "--output-dir", outs["single"]),
         start("mirrored", *flags, "--output-dir", outs["mirrored"], "--cpu-devices", 3),
@@ -55,8 +61,8 @@ def test_the_loss_curve_does_not_depend_on_the_strategy(
     assert list(outs["workers"].glob("logs/eval/events*"))
 
 
-def test_a_lost_replica_is_named_by_all_others(start_cluster, flags, tmp_path):
-    flags += ["--steps", 1_000_000, "--output-dir", tmp_path]
+def test_a_lost_replica_is_named_by_all_others(start_cluster, group_flags, tmp_path):
+    flags = [*group_flags, "--steps", 1_000_000, "--output-dir", tmp_path]
     replicas = start_cluster(*flags, num_chiefs=0, num_ps=0, num_workers=3)
     replicas["worker/0"].wait_for("/1000000 loss")
     replicas.pop("worker/0").kill()
@@ -80,8 +86,7 @@ def test_sigterm_to_one_replica_stops_all_at_one_step(start_cluster, flags, tmp_
 
 def test_a_replica_that_never_starts_is_named(start_cluster, flags, tmp_path):
     flags += ["--steps", 10, "--output-dir", tmp_path, "--start-timeout-seconds", 2]
-    replicas = start_cluster(*flags, num_ps=0, num_workers=2)
-    replicas.pop("worker/1").kill()
+    replicas = start_cluster(*flags, num_ps=0, num_workers=2, without={"worker/1"})
     # When the first gives up, the others lose it.
     codes = {replica.wait(30) for replica in replicas.values()}
     logs = [replica.log for replica in replicas.values()]

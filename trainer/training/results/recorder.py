@@ -108,20 +108,20 @@ class Recorder:
         yield
         self._since += time.monotonic() - start
 
-    def add_evaluation(self, metrics: Mapping[str, float]) -> None:
-        """Record the metrics of the eval split."""
-        self._write(self._eval, "eval", metrics)
+    def add_evaluation(self, metrics: Mapping[str, float], *, step: int) -> None:
+        """Record the metrics of the eval split after a step."""
+        self._write(self._eval, "eval", metrics, step=step)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        logger.info("step %d eval: %s", self.step, shown)
+        logger.info("step %d eval: %s", step, shown)
 
     def add_graph(self, graph: tf.Graph) -> None:
         """Record the graph of the model."""
         with self._train.as_default(step=self.step):
             tf.summary.graph(graph)
 
-    def add_histograms(self, values: Mapping[str, tf.Tensor]) -> None:
-        """Record a histogram of each tensor."""
-        with self._train.as_default(step=self.step):
+    def add_histograms(self, values: Mapping[str, tf.Tensor], *, step: int) -> None:
+        """Record a histogram of each tensor after a step."""
+        with self._train.as_default(step=step):
             for name, tensor in values.items():
                 tf.summary.histogram(name, tensor)
 
@@ -136,7 +136,7 @@ class Recorder:
             **self._speed(),
             "learning_rate": learning_rate,
         }
-        self._write(self._train, "train", values)
+        self._write(self._train, "train", values, step=self.step)
         self._log_line(values)
         self._pending, self._since = NOTHING, time.monotonic()
 
@@ -166,10 +166,10 @@ class Recorder:
         )
         logger.info("%s", format_progress(progress), extra={"is_transient": not is_last})
 
-    def _write(self, writer: Any, split: str, values: Mapping[str, float]) -> None:
-        with writer.as_default(step=self.step):
+    def _write(self, writer: Any, split: str, values: Mapping[str, float], *, step: int) -> None:
+        with writer.as_default(step=step):
             for name, value in values.items():
                 tf.summary.scalar(name, value)
-        line = {"step": self.step, "split": split, **values, "time": time.time()}
+        line = {"step": step, "split": split, **values, "time": time.time()}
         with tf.io.gfile.GFile(self._path, "a") as file:
             file.write(json.dumps(line) + "\n")

@@ -1,11 +1,12 @@
 """Results of a job, written by the chief: reports, evaluations, checkpoints and the model."""
 
-import contextlib
 import functools
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -39,6 +40,21 @@ logger = logging.getLogger(__name__)
 _FINISHED_FILE = "finished-early"
 # In that file: the last checkpoint is to be exported, not the best.
 _LAST = "last"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moment:
+    """The state of a job after a reported step, with all that a checkpoint of it holds."""
+
+    step: int
+    epoch: int
+    """Counted from 0, of the steps that led here."""
+    state: Snapshot
+    progress: Mapping[str, Any]
+    schedule: Mapping[str, Any]
+    epoch_totals: Totals = NOTHING
+    """Of the steps since the last evaluation."""
+    must_save: bool = False
 
 
 class Results:
@@ -75,6 +91,11 @@ class Results:
         self._exports_best = True
         epochs = -(-job.total_steps * job.config.batch_size // job.train.num_examples)
         self._callbacks = Callbacks(job.workload, model, schedule, epochs=epochs)
+        # In asynchronous training the workers continue during an evaluation, and so do the calls
+        # that this replica schedules on them.
+        self._is_async = job.cluster.count("ps") > 0
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="evaluate")
+        self._evaluating: tuple[_Moment, Future[dict[str, float]]] | None = None
 
     def restore(self) -> Mapping[str, Any]:
         """Load the latest checkpoint; return the driver's progress in it, {} without one."""
@@ -120,7 +141,7 @@ class Results:
             every_steps=job.config.log_every_steps,
             measure=self._measure,
             batch_size=job.config.batch_size,
-            count_steps=self._parameters.num_steps if job.cluster.count("ps") else None,
+            count_steps=self._parameters.num_steps if self._is_async else None,
         )
         self._best = self._best_so_far()
         self._epoch_totals = NOTHING
@@ -135,20 +156,21 @@ class Results:
         self._epoch_totals += totals
         self._recorder.add(totals, learning_rate=float(self._schedule.rate(tf.constant(step))))
         is_last = step >= job.total_steps
-        if is_last or job.epoch(before) < job.epoch(step):
-            is_whole = job.epoch(before) < job.epoch(step)
-            self._evaluate_and_save(
-                must_save=is_last or self._is_due(before, step),
-                epoch=job.epoch(step) - is_whole,
-            )
-            if self._callbacks and (is_last or job.finish.is_set()):
-                self._callbacks.end()
-        elif self._is_due(before, step):
-            self._save(self._parameters.snapshot())
+        is_whole = job.epoch(before) < job.epoch(step)
+        must_save = is_last or self._is_due(before, step)
+        if is_last or is_whole:
+            self._finish_evaluation()  # of the epoch before
+            self._evaluate(self._moment(job.epoch(step) - is_whole, must_save=must_save))
+            self._epoch_totals = NOTHING
+        elif must_save:
+            self._save(self._moment())
+        if is_last or (self._evaluating and self._evaluating[1].done()):
+            self._finish_evaluation()
 
     def save(self) -> int:
         """Save a checkpoint, wait until it is written, and return its step."""
-        step = self._save(self._parameters.snapshot())
+        step = self._save(self._moment())
+        self._finish_evaluation()
         self._checkpoints.wait()
         return step
 
@@ -160,6 +182,7 @@ class Results:
 
     def close(self) -> None:
         """Wait for the last checkpoint and flush the files of TensorBoard."""
+        self._background.shutdown(wait=False, cancel_futures=True)
         self._recorder.close()
         self._checkpoints.wait()
 
@@ -195,67 +218,88 @@ class Results:
 
     @functools.cached_property
     def _evaluation(self) -> EvalStep:
-        """Created at the first evaluation: at the start it would delay the workers."""
+        """Created at the first evaluation: at the start it would delay the first step."""
         workload, tables = self._job.workload, self._job.eval_tables()
         if self._is_new:
             features, _ = next(iter(tables))
             self._recorder.add_graph(_model_graph(self._model, workload, features))
-        watched = self._watchdog.watch_items(tables)
-        return EvalStep(workload, self._flat_model, self._served_objective, watched)
+        if not self._is_async:  # else the steps of the workers are watched
+            tables = self._watchdog.watch_items(tables)
+        return EvalStep(workload, self._flat_model, self._served_objective, tables)
 
     def _measure(self, totals: Totals) -> Mapping[str, float]:
         return self._objective.metrics(totals.sums, num_examples=totals.examples)
 
-    def _save(
-        self, snapshot: Mapping[str, tf.Tensor], metrics: Mapping[str, float] | None = None
-    ) -> int:
-        self._last_save = time.monotonic()
-        state = dict(snapshot)
-        progress = self._progress(state.pop("steps_done").numpy().tolist())
-        schedule = self._schedule.fields()
-        return self._checkpoints.save(state, metrics=metrics, extra=progress, schedule=schedule)
+    def _moment(self, epoch: int = 0, *, must_save: bool = False) -> _Moment:
+        """Return the state of the job now."""
+        state = self._parameters.snapshot()
+        return _Moment(
+            step=self._recorder.step,
+            epoch=epoch,
+            progress=self._progress(state.pop("steps_done").numpy().tolist()),
+            state=state,
+            schedule=self._schedule.fields(),
+            epoch_totals=self._epoch_totals,
+            must_save=must_save,
+        )
 
-    def _evaluate_and_save(self, *, must_save: bool, epoch: int) -> None:
-        """Evaluate after an epoch, counted from 0, or after the last step."""
-        snapshot: Mapping[str, tf.Tensor] = self._parameters.snapshot()
-        with self._exclude_from_speed():
-            metrics = self._evaluation.measure(*served_values(snapshot))
-        self._recorder.add_evaluation(metrics)
+    def _save(self, moment: _Moment, metrics: Mapping[str, float] | None = None) -> int:
+        self._last_save = time.monotonic()
+        return self._checkpoints.save(
+            moment.state, metrics=metrics, extra=moment.progress, schedule=moment.schedule
+        )
+
+    def _evaluate(self, moment: _Moment) -> None:
+        """Evaluate after an epoch or the last step; in the background if training continues."""
+
+        def measure() -> dict[str, float]:
+            return self._evaluation.measure(*served_values(moment.state))
+
+        if self._is_async:
+            self._evaluating = moment, self._background.submit(measure)
+            return
+        with self._recorder.exclude_time():
+            metrics = measure()
+        self._after_evaluation(moment, metrics)
+
+    def _finish_evaluation(self) -> None:
+        """Wait for the evaluation in the background, if there is one."""
+        if self._evaluating:
+            (moment, measured), self._evaluating = self._evaluating, None
+            self._after_evaluation(moment, measured.result())
+
+    def _after_evaluation(self, moment: _Moment, metrics: Mapping[str, float]) -> None:
+        """Record the metrics; call the callbacks, save a checkpoint and end training if due."""
+        self._recorder.add_evaluation(metrics, step=moment.step)
         if self._job.config.histograms:
-            self._recorder.add_histograms(self._flat_model.weights_by_name(snapshot["weights"]))
+            weights = self._flat_model.weights_by_name(moment.state["weights"])
+            self._recorder.add_histograms(weights, step=moment.step)
         if self._callbacks:
-            snapshot = self._call_back(snapshot, metrics, epoch=epoch)
+            moment = self._call_back(moment, metrics)
         value = self._criterion.cost(metrics)
         self._num_worse = 0 if value < self._best else self._num_worse + 1
         should_stop = self._callbacks.should_stop
-        if must_save or should_stop or value < self._best:
+        if moment.must_save or should_stop or value < self._best:
             self._best = min(value, self._best)
-            self._save(snapshot, metrics)
+            self._save(moment, metrics)
         if self._num_worse == self._job.config.patience:
             metric, patience = self._criterion.metric, self._job.config.patience
             self._finish_early(f"the {metric} no longer improves (--patience {patience})")
         elif should_stop:
             self._exports_best = self._callbacks.restores_best_weights
             self._finish_early("a callback has stopped it")
+        if self._callbacks and (moment.step >= self._job.total_steps or self._job.finish.is_set()):
+            self._callbacks.end()
 
-    def _call_back(
-        self, snapshot: Mapping[str, tf.Tensor], metrics: Mapping[str, float], *, epoch: int
-    ) -> Mapping[str, tf.Tensor]:
-        """Call the callbacks after an epoch; return the snapshot with the rate that they want."""
-        self._flat_model.write(*served_values(snapshot))
-        train = self._measure(self._epoch_totals)
-        self._epoch_totals = NOTHING
-        rate = self._callbacks.end_epoch(epoch, train, metrics)
+    def _call_back(self, moment: _Moment, metrics: Mapping[str, float]) -> _Moment:
+        """Call the callbacks after an epoch; return its state with the rate that they want."""
+        self._flat_model.write(*served_values(moment.state))
+        rate = self._callbacks.end_epoch(moment.epoch, self._measure(moment.epoch_totals), metrics)
         if rate is None:
-            return snapshot
-        logger.info("step %d: a callback sets the learning rate to %g", self._recorder.step, rate)
+            return moment
+        logger.info("step %d: a callback sets the learning rate to %g", moment.step, rate)
         self._parameters.requested_rate = rate
-        return {**snapshot, "learning_rate": tf.constant(rate)}
-
-    def _exclude_from_speed(self) -> contextlib.AbstractContextManager[None]:
-        # In asynchronous training the workers continue during an evaluation.
-        is_async = self._job.cluster.count("ps") > 0
-        return contextlib.nullcontext() if is_async else self._recorder.exclude_time()
+        return replace(moment, state={**moment.state, "learning_rate": tf.constant(rate)})
 
     def _finish_early(self, why: str) -> None:
         logger.info("training ends early: %s", why)
