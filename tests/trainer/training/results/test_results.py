@@ -1,0 +1,108 @@
+"""Evaluations beside asynchronous training: the chief goes on scheduling steps."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from trainer.cluster.tf_config import Cluster
+from trainer.config.train_config import TrainConfig, resolve_folders
+from trainer.errors import InputError
+from trainer.runtime.tensorflow_logs import import_tensorflow
+from trainer.training.checkpoint import list_checkpoints
+
+import_tensorflow()
+
+from trainer.loop import _Training  # noqa: E402
+from trainer.training.job import make_job  # noqa: E402
+from trainer.training.results.recorder import Totals  # noqa: E402
+from trainer.training.results.results import Results  # noqa: E402
+
+pytestmark = pytest.mark.timeout(60)
+CLUSTER = {"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}
+STEPS_PER_EPOCH = 16
+
+
+class SlowEvaluation:
+    """An evaluation that ends when it may."""
+
+    def __init__(self):
+        self.may_end = threading.Event()
+
+    def measure(self, weights, state):
+        assert self.may_end.wait(30)
+        return {"loss": 1.0, "accuracy": 0.5}
+
+
+class BadEvaluation:
+    def measure(self, weights, state):
+        raise InputError("no example has a label")
+
+
+class Chief:
+    """The results of a parameter-server job, whose steps are only counted."""
+
+    def __init__(self, examples_dir, out, steps):
+        config = TrainConfig(
+            workload="mnist", examples_dir=str(examples_dir), batch_size=32, steps=steps
+        )
+        folders = resolve_folders(str(out), {})
+        job = make_job(config, Cluster(addresses=CLUSTER), folders, threading.Event())
+        training = _Training(job, devices=["/device:CPU:0"], num_counters=1)
+        self.out, self._parameters, self.results = out, training.parameters, training._results
+        self._num_sums = self.results._objective.num_sums
+        self.results.restore()
+        self.results.open(0, lambda _: {"unfinished": [[self._parameters.num_steps(), -1]]}, None)
+
+    def do_steps(self, count):
+        for _ in range(count):
+            self._parameters.count_step()
+        totals = Totals(steps=count, examples=32 * count, sums=np.zeros(self._num_sums))
+        self.results.after_call(totals)
+
+    def lines(self, split):
+        lines = map(json.loads, (self.out / "logs/metrics.jsonl").read_text().splitlines())
+        return [line["step"] for line in lines if line["split"] == split]
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    evaluation = SlowEvaluation()
+    monkeypatch.setattr(Results, "_evaluation", evaluation)
+    return evaluation
+
+
+def test_steps_go_on_during_an_evaluation(examples_dir, tmp_path, slow):
+    chief = Chief(examples_dir, tmp_path, 2 * STEPS_PER_EPOCH)
+    chief.do_steps(STEPS_PER_EPOCH)
+    chief.do_steps(8)
+    assert chief.results._recorder.step == STEPS_PER_EPOCH + 8
+    assert chief.lines("eval") == []
+
+    slow.may_end.set()
+    chief.do_steps(8)  # the last ones
+
+    assert chief.lines("eval") == [STEPS_PER_EPOCH, 2 * STEPS_PER_EPOCH]
+    chief.results.close()
+    saved = {one.step: one.extra for one in list_checkpoints(f"{tmp_path}/checkpoints")}
+    # Of the best evaluation, with the steps that were unfinished then; and the last one.
+    assert saved == {step: {"unfinished": [[step, -1]]} for step in (16, 32)}
+
+
+def test_a_stopped_job_records_the_evaluation_that_runs(examples_dir, tmp_path, slow):
+    chief = Chief(examples_dir, tmp_path, 1000)
+    chief.do_steps(STEPS_PER_EPOCH)
+    chief.do_steps(3)
+    threading.Timer(0.2, slow.may_end.set).start()
+    assert chief.results.save() == STEPS_PER_EPOCH + 3
+    assert chief.lines("eval") == [STEPS_PER_EPOCH]
+    chief.results.close()
+
+
+def test_an_error_of_an_evaluation_ends_the_job(examples_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(Results, "_evaluation", BadEvaluation())
+    chief = Chief(examples_dir, tmp_path, 2 * STEPS_PER_EPOCH)
+    with pytest.raises(InputError, match="no example has a label"):
+        [chief.do_steps(STEPS_PER_EPOCH) for _ in range(2)]
+    chief.results.close()
