@@ -1,10 +1,11 @@
 """Training without some of a cluster's workers, which join when they become reachable.
 
 TensorFlow's ParameterServerStrategy waits for every worker before the first step. Here it connects
-to the reachable workers only. The thread that its coordinator runs for each other worker waits for
-the worker, then adds it to the cluster as TensorFlow itself does with a restarted worker. That
-needs private names of TensorFlow 2.21; tests/trainer/cluster/test_late_workers.py fails without
-them.
+to the reachable workers only, and in a call that releases Python's lock, so that a thread can end
+the process if one of them is lost meanwhile. The thread that its coordinator runs for each other
+worker waits for the worker, then adds it to the cluster as TensorFlow itself does with a restarted
+worker. That needs private names of TensorFlow 2.21; tests/trainer/cluster/test_late_workers.py
+fails without them.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from trainer.cluster.liveness import is_reachable
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.2
+_NO_TIMEOUT = _NO_RETRIES = 0
 
 
 @contextlib.contextmanager
@@ -30,7 +32,11 @@ def connect_without(missing: Collection[int]) -> Iterator[None]:
 
     The ClusterCoordinator of that strategy lets them join later.
     """
-    connect_to_all = context.set_server_def
+    native, connect_to_all = context.pywrap_tfe, context.set_server_def
+    connect_natively = native.TFE_ContextSetServerDef
+
+    def connect_unlocked(*arguments: Any) -> None:
+        native.TFE_ContextSetServerDefWithTimeoutAndRetries(*arguments, _NO_TIMEOUT, _NO_RETRIES)
 
     def connect(server_def: Any) -> None:
         absent = {index: _workers(server_def).tasks.pop(index) for index in missing}
@@ -38,10 +44,12 @@ def connect_without(missing: Collection[int]) -> Iterator[None]:
         connect_to_all(server_def)
 
     context.set_server_def = connect
+    native.TFE_ContextSetServerDef = connect_unlocked
     try:
         yield
     finally:
         context.set_server_def = connect_to_all
+        native.TFE_ContextSetServerDef = connect_natively
 
 
 def _join(worker: Any, absent: dict[int, str]) -> None:

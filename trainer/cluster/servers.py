@@ -11,7 +11,13 @@ import tensorflow as tf
 
 from trainer import Json
 from trainer.cluster.late_workers import connect_without
-from trainer.cluster.liveness import Watch, end_process, is_reachable, wait_until_reachable
+from trainer.cluster.liveness import (
+    Monitor,
+    Watch,
+    end_process,
+    is_reachable,
+    wait_until_reachable,
+)
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import dump_stacks
 from trainer.errors import EXIT_RESTART, Preempted, ReplicaLostError, TrainerError, first_line
@@ -21,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 _END_FILE = "job-ended.json"
 _POLL_SECONDS = 0.5
+# Time for TensorFlow itself to notice a closed connection.
+_REACTION_SECONDS = 5.0
 
 
 def serve_replica(
@@ -86,8 +94,14 @@ def connect(
         rpc_layer="grpc",
     )
     indices = [int(name.removeprefix("worker/")) for name in missing]
-    with quiet_native_logs(), explain_port_errors(cluster), connect_without(indices):
-        return tf.distribute.ParameterServerStrategy(resolver), list(missing)
+    found = {name: address for name, address in others.items() if name not in missing}
+    # TensorFlow would wait for ever for one that is lost meanwhile.
+    monitor = Monitor(found, on_stuck=end_stuck_process, reaction_seconds=_REACTION_SECONDS)
+    try:
+        with quiet_native_logs(), explain_port_errors(cluster), connect_without(indices):
+            return tf.distribute.ParameterServerStrategy(resolver), list(missing)
+    finally:
+        monitor.close()
 
 
 def _is_enough(cluster: Cluster, missing: Set[str]) -> bool:

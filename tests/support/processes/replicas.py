@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -166,10 +167,13 @@ def start_interpreter(words, *, log_path, **environ):
 
 @pytest.fixture
 def start_cluster(start):
-    """Start a replica for each task of a cluster but those in `without`; return them by name."""
+    """Start a replica for each task of a cluster; return them by name.
+
+    Those in `later` are not started: in their place is a function that starts it.
+    """
 
     def start_all(
-        *args, num_chiefs=1, num_workers=2, num_ps=1, num_evaluators=0, without=frozenset()
+        *args, num_chiefs=1, num_workers=2, num_ps=1, num_evaluators=0, later=frozenset()
     ):
         sizes = {"ps": num_ps, "worker": num_workers, "chief": num_chiefs}
         ports = iter(free_ports(sum(sizes.values())))
@@ -183,8 +187,8 @@ def start_cluster(start):
             for index in range(size):
                 config = {"cluster": cluster, "task": {"type": job, "index": index}}
                 name = f"{job}/{index}"
-                if name not in without:
-                    replicas[name] = start(name, *args, TF_CONFIG=json.dumps(config))
+                begin = partial(start, name, *args, TF_CONFIG=json.dumps(config))
+                replicas[name] = begin if name in later else begin()
         return replicas
 
     return start_all

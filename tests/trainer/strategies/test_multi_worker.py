@@ -86,7 +86,8 @@ def test_sigterm_to_one_replica_stops_all_at_one_step(start_cluster, flags, tmp_
 
 def test_a_replica_that_never_starts_is_named(start_cluster, flags, tmp_path):
     flags += ["--steps", 10, "--output-dir", tmp_path, "--start-timeout-seconds", 2]
-    replicas = start_cluster(*flags, num_ps=0, num_workers=2, without={"worker/1"})
+    replicas = start_cluster(*flags, num_ps=0, num_workers=2, later={"worker/1"})
+    replicas.pop("worker/1")
     # When the first gives up, the others lose it.
     codes = {replica.wait(30) for replica in replicas.values()}
     logs = [replica.log for replica in replicas.values()]
