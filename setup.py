@@ -42,7 +42,10 @@ setup(
     ],
     extras_require={
         "bench": ["fastapi", "flask", "matplotlib", "scikit-learn", "uvicorn[standard]"],
+        "dask": ["dask", "distributed"],
         "dev": [
+            "dask",
+            "distributed",
             "google-cloud-logging",
             "import-linter",
             "mypy",

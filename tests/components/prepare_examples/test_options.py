@@ -165,7 +165,7 @@ def test_dataflow_gets_the_steps_and_the_workers_image():
     environment = DockerEnvironment.from_container_image(image)
     graph = pipeline.to_runner_api(default_environment=environment).components
     names = {step.unique_name for step in graph.transforms.values()}
-    assert {"Start", "Elements", "SpreadOverWorkers", "Work", "Collect", "Finish"} <= names
+    assert {"Elements", "SpreadOverWorkers", "Work", "Collect", "Finish"} <= names
     assert [b"i:1" in found.payload for found in graph.environments.values()] == [True]
 
 
