@@ -4,11 +4,12 @@
 server share another core, so that the ratio has the whole cost of the service. The rates through
 the endpoint and of the server alone are measured in turns. The server is
 `support/instant_server.py`, which takes 16 pipelined requests as the project's own does (other
-servers take one: `--pipelined 1`), or that of an exported model with `--model FOLDER --body FILE`.
+servers take one: `--pipelined 1`), or with `--workload mnist` that of a model.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import statistics
@@ -19,6 +20,7 @@ from pathlib import Path
 import psutil
 import requests
 
+from benchmarks.serving_rate import export, instance_of
 from benchmarks.support.clusters import report, scratch
 from benchmarks.support.local_service import (
     PARENT,
@@ -44,19 +46,19 @@ def main() -> None:
     parser.add_argument("--work-microseconds", type=int, default=100, help="of instant_server")
     parser.add_argument("--pipelined", type=int, default=16, help="of instant_server")
     parser.add_argument("--logging", type=float, default=0.0, help="share of logged requests")
-    parser.add_argument("--model", type=Path, help="folder of an exported model")
-    parser.add_argument("--python", default="python", help="interpreter of its server")
-    parser.add_argument("--body", type=Path, help="JSON of a request to that model")
+    parser.add_argument("--workload", help="serve the model of mnist or taxi")
     arguments = parser.parse_args()
+    model = export(arguments.workload) if arguments.workload else None
+    instance = instance_of(arguments.workload, model) if model else 1.5
     with (
         scratch() as folder,
         running_service(folder / "vertex", core=SERVER_CORE) as (url, service_pid),
     ):
-        body = arguments.body.read_text() if arguments.body else '{"instances": [1.5]}'
-        predict = _deploy(url, folder, arguments)
+        body = json.dumps({"instances": [instance]})
+        predict = _deploy(url, folder, arguments, model)
         requests.post(predict, data=body, timeout=TIMEOUT_SECONDS).raise_for_status()
         direct, server_pids = _direct(folder)
-        server = arguments.model or f"an instant server, {arguments.pipelined} pipelined"
+        server = arguments.workload or f"an instant server, {arguments.pipelined} pipelined"
         for clients in arguments.clients:
             command = ["wrk", "-t1", f"-c{clients}", f"-d{arguments.seconds}s", "--latency"]
             command += ["-s", str(_script(folder, body))]
@@ -73,17 +75,15 @@ def main() -> None:
             report(f"CPU of a prediction {name}", **cpu)
 
 
-def _deploy(url: str, folder: Path, arguments: argparse.Namespace) -> str:
+def _deploy(url: str, folder: Path, arguments: argparse.Namespace, model_dir: Path | None) -> str:
     """Deploy the model on a new endpoint; return the address of its predictions."""
-    artifact = arguments.model or folder / "model"
+    artifact = model_dir or folder / "model"
     artifact.mkdir(exist_ok=True)
-    command = (
-        [arguments.python, "-m", "trainer.serve"] if arguments.model else ["python", INSTANT_SERVER]
-    )
+    command = ["python", *(["-m", "trainer.serve"] if model_dir else [INSTANT_SERVER])]
     env = {"WORK_MICROSECONDS": arguments.work_microseconds, "NUM_PIPELINED": arguments.pipelined}
     variables = [{"name": name, "value": str(value)} for name, value in env.items()]
     container = {"imageUri": "none", "command": list(map(str, command)), "env": variables}
-    if arguments.model:
+    if model_dir:
         container |= {"healthRoute": "/health", "predictRoute": "/predict"}
     model = {"displayName": "m", "artifactUri": str(artifact), "containerSpec": container}
     name = carry_out(url, f"{PARENT}/models:upload", {"model": model})["model"]
