@@ -169,7 +169,8 @@ class Runner:
         else:
             text = " ".join(words[2:])
             small = max((name for name in SMALL if text.startswith(name)), key=len)
-            words = [*words, *SMALL[small].format(**self.raw).split()]
+            cut = words.index("--") if "--" in words else len(words)
+            words = [*words[:cut], *SMALL[small].format(**self.raw).split(), *words[cut:]]
             if "/data/*.csv.gz" in words:
                 words.remove("--dry-run")
                 words[words.index("/data/*.csv.gz")] = self.names["TRIPS"]
