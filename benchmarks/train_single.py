@@ -1,15 +1,18 @@
-"""Throughput of the trainer's step against Keras `fit`, interleaved in one process.
+"""Throughput of the trainer's step against Keras `fit`, in turns.
 
-Model, batch size, optimizer, augmentation and files are the same; the examples are synthetic, in
-the workloads' own format. `fit` runs in three ways: with defaults (`fit`), with the input of public
-samples (one tf.io.parse_single_example per record), and tuned (`tuned_fit`: batches gathered from a
-table in memory, no XLA, many steps in one call).
+Each way has a process of its own, with the threads that it has in practice. Model, batch size,
+optimizer, augmentation and files are the same; the examples are synthetic, in the workloads' own
+format. `fit` runs in three ways: with defaults (`fit`), with the input of public samples (one
+tf.io.parse_single_example per record), and tuned (`tuned_fit`: batches gathered from a table in
+memory, no XLA, many steps in one call).
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +33,8 @@ from trainer.config.train_config import TrainConfig  # noqa: E402
 from trainer.examples.manifest import read_manifest  # noqa: E402
 from trainer.examples.tables import read_table  # noqa: E402
 from trainer.training.facts import find_facts  # noqa: E402
+from trainer.training.model.devices import count_parts, open_devices  # noqa: E402
+from trainer.training.model.embeddings import add  # noqa: E402
 from trainer.training.model.flat_model import FlatModel, build_model  # noqa: E402
 from trainer.training.model.objective import Objective  # noqa: E402
 from trainer.training.optimizers.fused import make_optimizer  # noqa: E402
@@ -38,6 +43,7 @@ from trainer.training.parameters import Parameters  # noqa: E402
 from trainer.training.step import StepPlan, TrainStep  # noqa: E402
 from trainer.workloads import load_workload  # noqa: E402
 
+WAYS = ("ours", "fit", "per_example_fit", "tuned_fit")
 BATCH_SIZE = 128
 STEPS_PER_CALL = 50
 NUM_EXAMPLES = {"mnist": 10_000, "taxi": 50_000}
@@ -59,10 +65,11 @@ class _Timer(keras.callbacks.Callback):
 
 
 class Bench:
-    """Examples of one workload, and the ways to train on them."""
+    """Examples of one workload in a folder, and the ways to train on them."""
 
     def __init__(self, name: str, folder: Path):
-        write_examples(name, folder)
+        if not (folder / "manifest.json").exists():
+            write_examples(name, folder)
         manifest = read_manifest(str(folder), workload=name)
         self.split = manifest.splits["train"]
         self.config = TrainConfig(workload=name, examples_dir=str(folder))
@@ -89,13 +96,19 @@ class Bench:
         objective = Objective(self.workload, model, batch_size=BATCH_SIZE)
         return kind(self.workload, model, objective, parameters, plan)
 
-    def ours(self) -> Way:
+    def ours(self, num_parts: int) -> Way:
         """Return training by the trainer's step, many steps in one call."""
         step = self.step()
 
+        def contribute(table: Any, index: tf.Tensor, rows: tf.Tensor) -> Any:
+            numbers = range(num_parts)
+            return add(
+                [step.contribute(table, index, rows, part=n, num_parts=num_parts) for n in numbers]
+            )
+
         @tf.function(autograph=False)
         def run(table: Any, start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-            return step.run(lambda index, rows: step.contribute(table, index, rows), start, count)
+            return step.run(lambda index, rows: contribute(table, index, rows), start, count)
 
         def train(steps: int) -> float:
             began = time.perf_counter()
@@ -160,16 +173,61 @@ class Bench:
         return self.workload.preprocess(features), labels
 
 
-def compare(ways: dict[str, Way], *, steps: int, rounds: int) -> dict[str, list[float]]:
+def make_way(way: str, name: str, folder: Path) -> Way:
+    """Return one of `WAYS` to train."""
+    if way == "ours":
+        num_parts = open_cores(name)  # before TensorFlow does anything else
+        return Bench(name, folder).ours(num_parts)
+    bench = Bench(name, folder)
+    if way == "tuned_fit":
+        return bench.fit(bench.gathered(), jit_compile=False, steps_per_execution=STEPS_PER_CALL)
+    return bench.fit(bench.records(single=way == "per_example_fit"))
+
+
+def open_cores(name: str) -> int:
+    """Set up the threads as the trainer does; return the number of parts of a batch."""
+    recipe = load_workload(name).recipe_of()
+    num_parts = count_parts(
+        "single", part_size=recipe.part_size, batch_size=BATCH_SIZE, num_trainers=1
+    )
+    return len(open_devices("single", cpu_devices=1, num_parts=num_parts))
+
+
+def run_rounds(way: str, name: str, folder: Path) -> None:
+    """Train as many steps as each line of the input says; print the seconds."""
+    train = make_way(way, name, folder)
+    for line in sys.stdin:
+        sys.stdout.write(f"{train(int(line))}\n")
+        sys.stdout.flush()
+
+
+def compare(name: str, folder: Path, *, steps: int, rounds: int) -> dict[str, list[float]]:
     """Return the examples/s of each way in each round; a round runs each way once.
 
     The first round, which traces the graphs, is not counted.
     """
-    speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds + 1):
-        for name, train in ways.items():
-            speeds[name].append(steps * BATCH_SIZE / train(steps))
-    return {name: values[1:] for name, values in speeds.items()}
+    speeds: dict[str, list[float]] = {way: [] for way in WAYS}
+    command = [sys.executable, "-m", "benchmarks.train_single", "--workload", name]
+    with contextlib.ExitStack() as stack:
+        processes = {
+            way: stack.enter_context(
+                subprocess.Popen(
+                    [*command, "--way", way, "--folder", str(folder)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for way in WAYS
+        }
+        for _ in range(rounds + 1):
+            for way, process in processes.items():
+                assert process.stdin is not None
+                assert process.stdout is not None
+                process.stdin.write(f"{steps}\n")
+                process.stdin.flush()
+                speeds[way].append(steps * BATCH_SIZE / float(process.stdout.readline()))
+    return {way: values[1:] for way, values in speeds.items()}
 
 
 def write_examples(name: str, folder: Path) -> None:
@@ -230,16 +288,9 @@ def make_example(**values: Any) -> bytes:
 def measure(name: str, *, steps: int, rounds: int) -> None:
     """Print one comparison for each way of `fit`."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(name, Path(folder))
-        tuned = {"jit_compile": False, "steps_per_execution": STEPS_PER_CALL}
-        ways = {
-            "ours": bench.ours(),
-            "fit": bench.fit(bench.records(single=False)),
-            "per_example_fit": bench.fit(bench.records(single=True)),
-            "tuned_fit": bench.fit(bench.gathered(), **tuned),
-        }
-        speeds = compare(ways, steps=steps, rounds=rounds)
-    for theirs in ("fit", "per_example_fit", "tuned_fit"):
+        write_examples(name, Path(folder))
+        speeds = compare(name, Path(folder), steps=steps, rounds=rounds)
+    for theirs in WAYS[1:]:
         # The ratio is taken within a round, in which other load slows both ways.
         ratios = [a / b for a, b in zip(speeds["ours"], speeds[theirs], strict=True)]
         line = {
@@ -259,7 +310,12 @@ def main() -> None:
     parser.add_argument("--workload", choices=sorted(NUM_EXAMPLES), action="append")
     parser.add_argument("--steps", type=int, default=100, help="steps in a round (default: 100)")
     parser.add_argument("--rounds", type=int, default=9, help="counted rounds (default: 9)")
+    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # of one process
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.way:
+        run_rounds(args.way, args.workload[0], args.folder)
+        return
     for name in args.workload or sorted(NUM_EXAMPLES):
         measure(name, steps=args.steps, rounds=args.rounds)
 

@@ -114,10 +114,17 @@ def _run_replica(
             stop=stop,
         )
     from trainer.training.job import check_batch_size, make_job
-    from trainer.training.model.devices import open_devices, resolve_strategy
+    from trainer.training.model.devices import count_parts, open_devices, resolve_strategy
 
     strategy = resolve_strategy(strategy, requested=config.strategy, cpu_devices=config.cpu_devices)
-    devices = open_devices(strategy, cpu_devices=config.cpu_devices)
+    num_trainers = len(cluster.trainers()) if strategy == "multi_worker_mirrored" else 1
+    num_parts = count_parts(
+        strategy,
+        part_size=config.recipe().part_size,
+        batch_size=config.batch_size // config.micro_batches,
+        num_trainers=num_trainers,
+    )
+    devices = open_devices(strategy, cpu_devices=config.cpu_devices, num_parts=num_parts)
     if cluster.is_evaluator:
         from trainer.cluster.servers import read_end
         from trainer.training.results.evaluator import evaluate_checkpoints
@@ -126,7 +133,6 @@ def _run_replica(
         return evaluate_checkpoints(make_job(config, cluster, folders, stop), old_end)
     from trainer import loop
 
-    num_trainers = len(cluster.trainers()) if strategy == "multi_worker_mirrored" else 1
     check_batch_size(config, num_devices=len(devices) * num_trainers)
     # Connected first: TensorFlow cannot join other replicas once it is initialised.
     group = _connect(config, cluster, stop) if strategy == "multi_worker_mirrored" else None

@@ -96,6 +96,12 @@ class TrainConfig(ModelSettings):
         default=None,
         at_least=0,
     )
+    part_size: int | None = setting(
+        "without a GPU: least examples of the parts of a batch that the cores compute at the same"
+        " time; 0: the cores compute each operation together; default: the model's own",
+        default=None,
+        at_least=0,
+    )
     micro_batches: int = setting(
         "equal parts in which each batch is computed, accumulating their gradients; saves memory",
         default=1,
@@ -207,7 +213,6 @@ class TrainConfig(ModelSettings):
     def check_workload(self) -> None:
         """Load the workload and check the settings that depend on it."""
         self.recipe()
-        self.chosen_workload()
 
     @classmethod
     def from_settings(cls, values: Mapping[str, Any]) -> Self:
@@ -220,6 +225,10 @@ class TrainConfig(ModelSettings):
         Raises:
             ConfigError: there is no such workload, or its file or a setting of its model is wrong.
         """
+        try:
+            self._workload.recipe_of(self.model)
+        except ValueError as error:
+            raise ConfigError(f"--model: {error}") from error
         return self.adapt(self._workload, self.model)
 
     @cached_property
@@ -232,12 +241,7 @@ class TrainConfig(ModelSettings):
 
     def recipe(self) -> Recipe:
         """Return the model's recipe with the given settings."""
-        try:
-            recipe = self.apply(self._workload.recipe_of(self.model))
-        except ConfigError:
-            raise
-        except ValueError as error:
-            raise ConfigError(f"--model: {error}") from error
+        recipe = self.apply(self.chosen_workload().recipe_of(self.model))
         settings = {field.name: getattr(self, field.name, None) for field in fields(recipe)}
         given = {name: value for name, value in settings.items() if value is not None}
         if self.schedule != "one_cycle":

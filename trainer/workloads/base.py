@@ -30,6 +30,10 @@ class Recipe:
     model's linear part, if it has one; its learning rate None means that optimizer's default. A
     training whose settings give neither steps nor epochs has at least `min_steps` steps: a few
     epochs of few examples would teach nothing.
+
+    With a `part_size` the cores of a replica without GPUs compute parts of a batch at the same
+    time, each of so many examples or more. Otherwise all cores compute each operation together,
+    which takes longer but is what batch normalization needs: its statistics are of the batch.
     """
 
     learning_rate: float
@@ -43,6 +47,7 @@ class Recipe:
     linear_optimizer: str = ""
     linear_learning_rate: float | None = None
     min_steps: int = 0
+    part_size: int = 0
 
 
 class Workload(abc.ABC):

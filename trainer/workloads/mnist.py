@@ -33,7 +33,7 @@ workload = ImageFolder(
     channels=1,
     label=Classes(values=tuple(range(10))),
     model=cnn,
-    recipe=Recipe(learning_rate=4e-3),
+    recipe=Recipe(learning_rate=4e-3, part_size=16),
     augment_with=partial(shift, max_shift=1),
     num_noise=2,
     source=MNIST,

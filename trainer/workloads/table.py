@@ -42,7 +42,9 @@ from trainer.workloads.models.wide_and_deep import Sizes, build_wide_and_deep, l
 
 DEFAULT_MODEL = "wide_and_deep"
 # As good as ridge regression on some hundred rows: `python -m benchmarks.defaults`.
-_RECIPE = Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99, min_steps=500)
+_RECIPE = Recipe(
+    learning_rate=2e-3, weight_decay=2.0, average_decay=0.99, min_steps=500, part_size=128
+)
 _OWN_RECIPE = Recipe(learning_rate=1e-3, min_steps=500)
 _SETTINGS = {"hidden_units": tuple, "crosses": str, "embedding_size": int, "batch_norm": bool}
 
@@ -134,6 +136,11 @@ class Table(DeclaredWorkload):
     def default_recipe(self) -> Recipe:
         """Return the recipe of a model that declares none."""
         return _OWN_RECIPE if self.model else _RECIPE
+
+    def recipe_of(self, model: str = "") -> Recipe:
+        """Return the recipe of a model, "" for the default; ValueError lists the models."""
+        recipe = super().recipe_of(model)
+        return replace(recipe, part_size=0) if self.batch_norm else recipe
 
     def settings_of(self, model: str = "") -> Mapping[str, ModelSetting]:
         """Return the settings of a model, by name."""

@@ -93,5 +93,5 @@ workload = Table(
         ("payment_type", "trip_start_month"),
     ],
     source=TAXI,
-    recipe=Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99),
+    recipe=Recipe(learning_rate=2e-3, weight_decay=2.0, average_decay=0.99, part_size=128),
 )

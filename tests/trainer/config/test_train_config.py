@@ -86,6 +86,13 @@ def test_a_bad_value_names_flag_value_and_what_is_allowed(capsys, flag, value, a
     assert allowed in message
 
 
+def test_batch_normalization_needs_whole_batches():
+    own = TrainConfig(workload="taxi", examples_dir="-").recipe()
+    normalized = TrainConfig(workload="taxi", examples_dir="-", batch_norm=True).recipe()
+    assert own.part_size > 0
+    assert normalized == dataclasses.replace(own, part_size=0)
+
+
 def test_flags_change_the_models_recipe():
     own = TrainConfig(workload="cifar10", examples_dir="-", model="resnet32").recipe()
     assert (own.optimizer, own.learning_rate, own.label_smoothing) == ("sgd", 0.1, 0.0)

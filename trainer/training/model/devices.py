@@ -9,6 +9,8 @@ from trainer.errors import ConfigError
 
 # While one thread waits for the gradients of other replicas, another must be free.
 _LEAST_INTER_OP_THREADS = 2
+# TensorFlow's own; `vertex_local` sets it for the replicas of a job.
+_SHARE_VARIABLE = "TF_NUM_INTRAOP_THREADS"
 # Other CPUs emulate bfloat16, slowly.
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 _BFLOAT16_CAPABILITY = (8, 0)
@@ -37,8 +39,23 @@ def has_bfloat16(*, cpuinfo: str = "/proc/cpuinfo") -> bool:
     return bool(flags & _BFLOAT16_FLAGS)
 
 
-def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
+def count_parts(strategy: str, *, part_size: int, batch_size: int, num_trainers: int) -> int | None:
+    """Return the parts of a batch that the cores of this replica compute at the same time.
+
+    None if all cores compute the whole batch together.
+    """
+    is_possible = strategy in ("single", "multi_worker_mirrored") and part_size
+    if not is_possible or tf.config.list_physical_devices("GPU"):
+        return None
+    return max(1, min(_num_cores(), batch_size // num_trainers // part_size))
+
+
+def open_devices(strategy: str, *, cpu_devices: int, num_parts: int | None = None) -> list[str]:
     """Set up the devices, before any other use of TensorFlow, and return their names.
+
+    With `num_parts` the CPU is as many devices, and a thread executes each operation. A batch
+    takes a fifth less time than if several threads share the work of one operation
+    (`benchmarks.train_single`).
 
     Raises:
         ConfigError: the strategy cannot use these devices; the message names the flag to change.
@@ -48,6 +65,11 @@ def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
             f"--cpu-devices: {cpu_devices} devices cannot be used by --strategy {strategy}; use"
             " mirrored or multi_worker_mirrored"
         )
+    if num_parts and cpu_devices == 1:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        threads = max(_num_cores(), _LEAST_INTER_OP_THREADS)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+        return ["/device:CPU:0"] * num_parts
     tf.config.threading.set_inter_op_parallelism_threads(_inter_op_threads())
     num_gpus = len(tf.config.list_physical_devices("GPU"))
     if num_gpus and cpu_devices == 1:
@@ -64,6 +86,13 @@ def open_devices(strategy: str, *, cpu_devices: int) -> list[str]:
         parts = [tf.config.LogicalDeviceConfiguration() for _ in range(cpu_devices)]
         tf.config.set_logical_device_configuration(cpu, parts)
     return [f"/device:CPU:{index}" for index in range(cpu_devices)]
+
+
+def _num_cores() -> int:
+    """Return this replica's share of the cores: fewer if other replicas compute on them."""
+    num_cores = len(os.sched_getaffinity(0))
+    share = os.environ.get(_SHARE_VARIABLE, "")
+    return min(num_cores, int(share)) if share.isdecimal() and int(share) else num_cores
 
 
 def _inter_op_threads() -> int:

@@ -10,7 +10,11 @@ import_tensorflow()
 import tensorflow as tf  # noqa: E402
 
 from trainer.strategies.collective import _resolver  # noqa: E402
-from trainer.training.model.devices import open_devices, resolve_strategy  # noqa: E402
+from trainer.training.model.devices import (  # noqa: E402
+    count_parts,
+    open_devices,
+    resolve_strategy,
+)
 
 
 @pytest.fixture
@@ -46,3 +50,49 @@ def test_every_gpu_is_used_deterministically(two_gpus, strategy, names):
 def test_several_gpus_are_mirrored_unless_single_is_requested(two_gpus):
     assert resolve_strategy("single", requested="auto", cpu_devices=1) == "mirrored"
     assert resolve_strategy("single", requested="single", cpu_devices=1) == "single"
+
+
+@pytest.fixture
+def four_cores(monkeypatch):
+    """Reports four cores and no GPU; returns the numbers of threads that are set."""
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _kind: [])
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1, 2, 3})
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    threads = {}
+    for name in ("inter", "intra"):
+        setter = f"set_{name}_op_parallelism_threads"
+        monkeypatch.setattr(
+            tf.config.threading, setter, lambda count, name=name: threads.update({name: count})
+        )
+    return threads
+
+
+@pytest.mark.parametrize(
+    ("part_size", "batch_size", "num_trainers", "expected"),
+    [
+        (16, 128, 1, 4),  # a part for each core
+        (16, 48, 1, 3),  # parts that are large enough
+        (16, 48, 2, 1),  # of this replica's half of the batch
+        (128, 64, 1, 1),  # at least one
+        (0, 128, 1, None),  # a model with batch normalization
+    ],
+)
+def test_the_cores_share_a_batch(four_cores, part_size, batch_size, num_trainers, expected):
+    strategy = "single" if num_trainers == 1 else "multi_worker_mirrored"
+    sizes = {"part_size": part_size, "batch_size": batch_size}
+    assert count_parts(strategy, **sizes, num_trainers=num_trainers) == expected
+
+
+def test_a_replica_uses_its_share_of_the_cores(four_cores, monkeypatch):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
+    assert count_parts("single", part_size=16, batch_size=128, num_trainers=1) == 2
+    assert open_devices("single", cpu_devices=1, num_parts=2) == ["/device:CPU:0"] * 2
+    assert four_cores == {"inter": 2, "intra": 1}
+
+
+def test_other_strategies_and_gpus_do_not_share_a_batch_so(four_cores, monkeypatch):
+    sizes = {"part_size": 16, "batch_size": 128, "num_trainers": 1}
+    assert count_parts("parameter_server", **sizes) is None
+    assert count_parts("mirrored", **sizes) is None
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda _kind: ["a GPU"])
+    assert count_parts("single", **sizes) is None
