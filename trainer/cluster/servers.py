@@ -21,6 +21,7 @@ from trainer.cluster.liveness import (
 from trainer.cluster.tf_config import Cluster
 from trainer.cluster.watchdog import dump_stacks
 from trainer.errors import EXIT_RESTART, Preempted, ReplicaLostError, TrainerError, first_line
+from trainer.runtime.cores import num_cores
 from trainer.runtime.tensorflow_logs import quiet_native_logs
 
 logger = logging.getLogger(__name__)
@@ -157,10 +158,11 @@ def explain_port_errors(cluster: Cluster) -> Iterator[None]:
 
 def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
     # With one inter-op thread a server deadlocks: a step waits for a transfer that needs a thread.
-    # One intra-op thread: workers on one machine must not compete for its cores.
+    # Workers on one machine must not compete for its cores.
+    cores = num_cores() // cluster.num_computing_here()
     return tf.compat.v1.ConfigProto(
         inter_op_parallelism_threads=max(2, cluster.count("worker") + 1),
-        intra_op_parallelism_threads=1,
+        intra_op_parallelism_threads=max(1, cores) if cluster.task_type == "worker" else 1,
         device_count={"GPU": 0} if cluster.task_type == "ps" else {},
     )
 

@@ -66,6 +66,13 @@ class Cluster:
         """Returns the replicas that compute gradients, in the order of their ranks."""
         return self.replicas("chief", "worker")
 
+    def num_computing_here(self) -> int:
+        """Returns how many replicas with this one's host in their address compute gradients."""
+        own = self.replicas(self.task_type).get(self.name, "").rpartition(":")[0]
+        computing = self.replicas("worker") if self.count("ps") else self.trainers()
+        hosts = [address.rpartition(":")[0] for address in computing.values()]
+        return max(1, hosts.count(own))
+
     @property
     def chief_name(self) -> str:
         """Name of the replica that writes the results: `chief/0`, or `worker/0` without a chief."""

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from trainer.cluster.tf_config import choose_strategy, parse_tf_config
+from trainer.cluster.tf_config import Cluster, choose_strategy, parse_tf_config
 from trainer.errors import ClusterError
 
 pytestmark = pytest.mark.fast
@@ -194,3 +194,17 @@ def test_any_cluster_has_one_chief_one_strategy_and_distinct_ranks(seed):
     assert chiefs == list(replicas[0].trainers())[:1]
     names = {JOBS[job] + f"/{index}" for job, size in sizes.items() for index in range(size)}
     assert names == {replica.name for replica in replicas}
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [
+        (["10.0.0.1:1", "10.0.0.2:1"], 1),
+        (["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"], 3),
+        (["a:1", "b:1", "a:2"], 2),
+    ],
+)
+def test_the_workers_of_a_host_are_counted(workers, expected):
+    host = workers[0].partition(":")[0]
+    addresses = {"chief": (f"{host}:8",), "ps": (f"{host}:9",), "worker": tuple(workers)}
+    assert Cluster(task_type="worker", addresses=addresses).num_computing_here() == expected

@@ -6,11 +6,10 @@ import pathlib
 import tensorflow as tf
 
 from trainer.errors import ConfigError
+from trainer.runtime.cores import num_cores
 
 # While one thread waits for the gradients of other replicas, another must be free.
 _LEAST_INTER_OP_THREADS = 2
-# TensorFlow's own; `vertex_local` sets it for the replicas of a job.
-_SHARE_VARIABLE = "TF_NUM_INTRAOP_THREADS"
 # Other CPUs emulate bfloat16, slowly.
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 _BFLOAT16_CAPABILITY = (8, 0)
@@ -47,7 +46,7 @@ def count_parts(strategy: str, *, part_size: int, batch_size: int, num_trainers:
     is_possible = strategy in ("single", "multi_worker_mirrored") and part_size
     if not is_possible or tf.config.list_physical_devices("GPU"):
         return None
-    return max(1, min(_num_cores(), batch_size // num_trainers // part_size))
+    return max(1, min(num_cores(), batch_size // num_trainers // part_size))
 
 
 def open_devices(strategy: str, *, cpu_devices: int, num_parts: int | None = None) -> list[str]:
@@ -67,7 +66,7 @@ def open_devices(strategy: str, *, cpu_devices: int, num_parts: int | None = Non
         )
     if num_parts and cpu_devices == 1:
         tf.config.threading.set_intra_op_parallelism_threads(1)
-        threads = max(_num_cores(), _LEAST_INTER_OP_THREADS)
+        threads = max(num_cores(), _LEAST_INTER_OP_THREADS)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         return ["/device:CPU:0"] * num_parts
     tf.config.threading.set_inter_op_parallelism_threads(_inter_op_threads())
@@ -86,13 +85,6 @@ def open_devices(strategy: str, *, cpu_devices: int, num_parts: int | None = Non
         parts = [tf.config.LogicalDeviceConfiguration() for _ in range(cpu_devices)]
         tf.config.set_logical_device_configuration(cpu, parts)
     return [f"/device:CPU:{index}" for index in range(cpu_devices)]
-
-
-def _num_cores() -> int:
-    """Return this replica's share of the cores: fewer if other replicas compute on them."""
-    num_cores = len(os.sched_getaffinity(0))
-    share = os.environ.get(_SHARE_VARIABLE, "")
-    return min(num_cores, int(share)) if share.isdecimal() and int(share) else num_cores
 
 
 def _inter_op_threads() -> int:
