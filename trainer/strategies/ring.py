@@ -164,12 +164,13 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 
 
 def _listen(address: str) -> socket.socket:
-    """Return a socket that listens at host:port, on every interface if the host has another."""
+    """Return a socket that listens at host:port; on every interface if the host is a name.
+
+    Its own name may stand for 127.0.1.1 on a host, but not on the others.
+    """
     host, port = address.rsplit(":", 1)
-    try:
-        return socket.create_server((host, int(port)), backlog=128)
-    except (OSError, socket.gaierror):
-        return socket.create_server(("", int(port)), backlog=128)
+    is_loopback = host == "localhost" or host.startswith("127.")
+    return socket.create_server((host if is_loopback else "", int(port)), backlog=128)
 
 
 def _without_delay(connection: socket.socket) -> socket.socket:

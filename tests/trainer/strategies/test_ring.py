@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.processes.replicas import free_ports
-from trainer.strategies.ring import _HELLO, _MAGIC, Ring
+from trainer.strategies.ring import _HELLO, _MAGIC, Ring, _listen
 
 pytestmark = [pytest.mark.fast, pytest.mark.timeout(60)]
 
@@ -154,3 +154,13 @@ def test_a_closed_ring_leaves_its_port_and_no_thread(connect):
     for ring in rings:
         host, port = ring._addresses[f"worker/{ring.rank}"].split(":")
         socket.create_server((host, int(port))).close()
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("worker-1", "0.0.0.0")],
+)
+def test_a_ring_of_one_host_listens_on_loopback_only(host, expected):
+    [port] = free_ports(1)
+    with _listen(f"{host}:{port}") as listener:
+        assert listener.getsockname() == (expected, port)
