@@ -47,7 +47,9 @@ def write_schedule(folder: Path, *, num_nights: int) -> dict[str, object]:
         "prepare.files": [f"{days}/{{run_date-{num_back}d:%Y-%m-%d}}.csv"],
         "prepare.window": "30d",
         "prepare.baseline": "previous",
-        "train.epochs": 1,
+        # Enough for a model that is better than a constant one, which the first must be.
+        "train.epochs": 30,
+        "gate.baseline": "constant",
         "thresholds.auc": 0,
         "thresholds.accuracy": 0,
     }
