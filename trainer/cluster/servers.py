@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 _END_FILE = "job-ended.json"
 _POLL_SECONDS = 0.5
 # Time for TensorFlow itself to notice a closed connection.
-_REACTION_SECONDS = 5.0
+REACTION_SECONDS = 5.0
 
 
 def serve_replica(
@@ -97,7 +97,7 @@ def connect(
     indices = [int(name.removeprefix("worker/")) for name in missing]
     found = {name: address for name, address in others.items() if name not in missing}
     # TensorFlow would wait for ever for one that is lost meanwhile.
-    monitor = Monitor(found, on_stuck=end_stuck_process, reaction_seconds=_REACTION_SECONDS)
+    monitor = Monitor(found, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
     try:
         with quiet_native_logs(), explain_port_errors(cluster), connect_without(indices):
             return tf.distribute.ParameterServerStrategy(resolver), list(missing)
@@ -159,10 +159,10 @@ def explain_port_errors(cluster: Cluster) -> Iterator[None]:
 def _server_config(cluster: Cluster) -> tf.compat.v1.ConfigProto:
     # With one inter-op thread a server deadlocks: a step waits for a transfer that needs a thread.
     # Workers on one machine must not compete for its cores.
-    cores = num_cores() // cluster.num_computing_here()
+    cores = num_cores(num_sharing=cluster.num_computing_here())
     return tf.compat.v1.ConfigProto(
         inter_op_parallelism_threads=max(2, cluster.count("worker") + 1),
-        intra_op_parallelism_threads=max(1, cores) if cluster.task_type == "worker" else 1,
+        intra_op_parallelism_threads=cores if cluster.task_type == "worker" else 1,
         device_count={"GPU": 0} if cluster.task_type == "ps" else {},
     )
 

@@ -6,8 +6,12 @@ import os
 SHARE_VARIABLE = "TF_NUM_INTRAOP_THREADS"
 
 
-def num_cores() -> int:
-    """Return this replica's share of the cores: fewer if other replicas compute on them."""
+def num_cores(*, num_sharing: int = 1) -> int:
+    """Return this replica's share of the cores, at least 1.
+
+    It is what `SHARE_VARIABLE` says, or else that of one of `num_sharing` replicas.
+    """
     count = len(os.sched_getaffinity(0))
     share = os.environ.get(SHARE_VARIABLE, "")
-    return min(count, int(share)) if share.isdecimal() and int(share) else count
+    is_given = share.isdecimal() and int(share) > 0
+    return min(count, int(share)) if is_given else max(1, count // num_sharing)

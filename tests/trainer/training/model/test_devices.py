@@ -3,6 +3,7 @@
 import pytest
 
 from trainer.cluster.tf_config import Cluster
+from trainer.runtime.cores import num_cores
 from trainer.runtime.tensorflow_logs import import_tensorflow
 
 import_tensorflow()
@@ -88,6 +89,12 @@ def test_a_replica_uses_its_share_of_the_cores(four_cores, monkeypatch):
     assert count_parts("single", part_size=16, batch_size=128, num_trainers=1) == 2
     assert open_devices("single", cpu_devices=1, num_parts=2) == ["/device:CPU:0"] * 2
     assert four_cores == {"inter": 2, "intra": 1}
+
+
+def test_a_share_that_is_given_is_not_divided_again(four_cores, monkeypatch):
+    assert [num_cores(num_sharing=number) for number in (1, 2, 8)] == [4, 2, 1]
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")
+    assert num_cores(num_sharing=2) == 2
 
 
 def test_other_strategies_and_gpus_do_not_share_a_batch_so(four_cores, monkeypatch):
