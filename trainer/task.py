@@ -151,9 +151,8 @@ def _connect(config: TrainConfig, cluster: Cluster, stop: threading.Event) -> "R
     from trainer.strategies.collective import CollectiveGroup
     from trainer.strategies.ring_group import RingGroup
 
-    is_ring = {"ring": True, "collectives": False}.get(config.all_reduce)
-    if is_ring is None:
-        is_ring = not tf.config.list_physical_devices("GPU")
+    has_gpus = bool(tf.config.list_physical_devices("GPU"))
+    is_ring = config.all_reduce == "ring" or (config.all_reduce == "auto" and not has_gpus)
     group = RingGroup if is_ring else CollectiveGroup
     return group(cluster, start_timeout_seconds=config.start_timeout_seconds, stop=stop)
 

@@ -17,7 +17,7 @@ from trainer.cluster.liveness import (
     format_addresses,
     is_reachable,
 )
-from trainer.cluster.servers import end_stuck_process, explain_port_errors
+from trainer.cluster.servers import REACTION_SECONDS, end_stuck_process, explain_port_errors
 from trainer.cluster.tf_config import Cluster
 from trainer.errors import EXIT_RESTART, ReplicaLostError
 from trainer.runtime.tensorflow_logs import quiet_native_logs
@@ -27,8 +27,6 @@ from trainer.strategies.group import ReplicaGroup
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
-# Time for TensorFlow itself to notice a closed connection.
-_REACTION_SECONDS = 5.0
 
 
 class CollectiveGroup(ReplicaGroup):
@@ -45,9 +43,7 @@ class CollectiveGroup(ReplicaGroup):
             raise ReplicaLostError(f"while connecting: {_describe_lost(peers)}") from error
         finally:
             watch.close()
-        self.monitor = Monitor(
-            peers, on_stuck=end_stuck_process, reaction_seconds=_REACTION_SECONDS
-        )
+        self.monitor = Monitor(peers, on_stuck=end_stuck_process, reaction_seconds=REACTION_SECONDS)
 
     def all_reduce(self, vector: tf.Tensor) -> tf.Tensor:
         """Return the sum of the vectors of all replicas, identical on all; to be traced."""

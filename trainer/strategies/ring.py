@@ -104,18 +104,14 @@ class Ring:
         """Send to the next replica while receiving from the one before."""
         assert self._next is not None
         assert self._previous is not None
-        # Two sockets, so that each waits for what it still has to do only.
-        left = {
-            self._next.fileno(): _bytes_of(sent),
-            self._previous.fileno(): _bytes_of(received),
-        }
-        poll = select.poll()
-        poll.register(self._next, select.POLLOUT)
-        poll.register(self._previous, select.POLLIN)
-        for number, data in list(left.items()):
-            if not data:
-                poll.unregister(number)
-                del left[number]
+        poll, left = select.poll(), dict[int, memoryview]()
+        for connection, array, event in (
+            (self._next, sent, select.POLLOUT),
+            (self._previous, received, select.POLLIN),
+        ):
+            if array.size:
+                poll.register(connection, event)
+                left[connection.fileno()] = _bytes_of(array)
         while left:
             for number, _ in poll.poll():
                 is_out = number == self._next.fileno()
