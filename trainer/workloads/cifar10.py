@@ -141,6 +141,7 @@ workload = ImageFolder(
     model={"fast": fast, **RESNETS},
     recipe={"fast": _FAST, **dict.fromkeys(RESNETS, _RESNET)},
     augment_with=augment,
+    num_noise=3,
     learn=learn,
     source=CIFAR10,
 )

@@ -189,6 +189,22 @@ class DeclaredWorkload(Workload):
         return (0, 1) if isinstance(self.label, Binary) else self.class_values()
 
 
+def check_num_noise(num_noise: Any, augment_with: Any) -> int:
+    """Return how many random numbers an augmentation takes for each example; 0 without one.
+
+    Raises:
+        ValueError: there is one, but the number is not positive: it would never be called.
+    """
+    if augment_with is None:
+        return 0
+    if not isinstance(num_noise, int) or num_noise < 1:
+        raise ValueError(
+            f"num_noise is {num_noise!r}; say how many random numbers augment_with takes for each"
+            " example, such as num_noise=2"
+        )
+    return num_noise
+
+
 def without_counts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return facts without the examples of each class."""
     return {name: value for name, value in facts.items() if name != _COUNTS}

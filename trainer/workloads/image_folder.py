@@ -10,7 +10,12 @@ from trainer import Json
 from trainer.workloads.base import Features, Recipe
 from trainer.workloads.declarations.labels import Binary, Classes, Label
 from trainer.workloads.declarations.sources import Source
-from trainer.workloads.declared import Build, DeclaredWorkload, without_counts
+from trainer.workloads.declared import (
+    Build,
+    DeclaredWorkload,
+    check_num_noise,
+    without_counts,
+)
 from trainer.workloads.encoding.image_files import FITS, decode_image
 from trainer.workloads.encoding.images import ImageWorkload, shift
 from trainer.workloads.models.residual import residual
@@ -18,6 +23,7 @@ from trainer.workloads.models.residual import residual
 _WHITE = 255.0
 _CHANNELS = (1, 3, 4)
 _MAX_SHARE = 16  # of the height, by which the default augmentation shifts an image
+_NUM_SHIFTS = 2  # down and to the right
 _RECIPE = Recipe(
     learning_rate=2e-3,
     weight_decay=0.1,
@@ -54,7 +60,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
         augment_with: a function from a training batch, uint8 [batch, height, width] and channels
             if there are several, and random numbers from 0 to 1, [batch, num_noise], to the images
             to train on; default: `shift_a_little`. None: no augmentation.
-        num_noise: the random numbers for each image.
+        num_noise: how many random numbers your `augment_with` takes for each image.
         learn: a function from some thousand images of the train split to facts, as JSON, that the
             model's argument `facts` gets.
         source: where the files come from, unless a run names files.
@@ -67,7 +73,7 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
     fit: str = "stretch"
     label: Label = field(default_factory=Classes)
     augment_with: Augment | None = shift_a_little
-    num_noise: int = 2
+    num_noise: int = 0
     learn: Callable[[np.ndarray], Mapping[str, Any]] | None = None
     source: Source | None = None
     learnt: Mapping[str, Any] = field(default_factory=dict)
@@ -84,8 +90,8 @@ class ImageFolder(DeclaredWorkload, ImageWorkload):
             raise ValueError(f"fit is {self.fit!r}; it must be one of {', '.join(FITS)}")
         if not isinstance(self.label, Classes | Binary):
             raise ValueError("label: images in class folders have the label Classes()")
-        if self.augment_with is None:
-            object.__setattr__(self, "num_noise", 0)
+        given = _NUM_SHIFTS if self.augment_with is shift_a_little else self.num_noise
+        object.__setattr__(self, "num_noise", check_num_noise(given, self.augment_with))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -12,7 +12,13 @@ from trainer import Json
 from trainer.workloads.base import Features, Recipe, check_fields, is_example
 from trainer.workloads.declarations.labels import Classes, Multilabel
 from trainer.workloads.declarations.sources import Source
-from trainer.workloads.declared import WEIGHTS, Build, DeclaredWorkload, without_counts
+from trainer.workloads.declared import (
+    WEIGHTS,
+    Build,
+    DeclaredWorkload,
+    check_num_noise,
+    without_counts,
+)
 from trainer.workloads.encoding.label_values import dense_labels, label_spec, number_labels
 from trainer.workloads.encoding.tokens import decode_text
 
@@ -46,7 +52,7 @@ class Records(DeclaredWorkload):
             name, in TensorFlow; it becomes part of the exported graph.
         augment_with: a function from the encoded features of a training batch, and random numbers
             from 0 to 1, [batch, num_noise], to changed ones.
-        num_noise: the random numbers for each example.
+        num_noise: how many random numbers `augment_with` takes for each example.
         source: where the files come from, unless a run names files.
         learnt: the classes of a label that declares none.
     """
@@ -72,6 +78,7 @@ class Records(DeclaredWorkload):
         if "key" in values:
             raise ValueError("features: 'key' is reserved for the key of a request; rename it")
         object.__setattr__(self, "features", values)
+        check_num_noise(self.num_noise, self.augment_with)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -94,6 +94,7 @@ def test_class_folders_become_a_served_model(tmp_path):
         ({"size": (64, 0)}, r"size is \(64, 0\)"),
         ({"channels": 2}, "channels is 2; it must be 1, 3 or 4"),
         ({"fit": "cut"}, "fit is 'cut'; it must be one of stretch"),
+        ({"augment_with": max}, "num_noise is 0; say how many random numbers augment_with takes"),
         ({"label": Regression("y")}, r"label: images in class folders have the label Classes"),
     ],
 )
@@ -264,6 +265,7 @@ def test_an_example_may_have_any_number_of_labels():
         ({"features": {"x": tf.io.VarLenFeature(tf.int64)}}, "x has any number of values"),
         ({"features": {"y": Values()}}, "'y' is the label"),
         ({"model": None}, "Records need a model"),
+        ({"augment_with": max}, "num_noise is 0; say how many random numbers augment_with takes"),
     ],
 )
 def test_wrong_records_are_named(change, message):

@@ -216,6 +216,17 @@ def test_shifting_and_mirroring_follow_the_noise():
     np.testing.assert_array_equal(flipped[1], images[1])
 
 
+@pytest.mark.parametrize("name", ["mnist", "cifar10"])
+def test_augmented_images_keep_their_shape_and_type_and_differ(name):
+    workload = load_workload(name)
+    random = np.random.default_rng(3)
+    images = random.integers(0, 256, (8, *workload.shape)).astype(np.uint8)
+    noise = tf.constant(random.random((8, workload.num_noise)), tf.float32)
+    found = workload.augment({"image": tf.constant(images)}, noise)["image"]
+    assert (found.shape, found.dtype) == (images.shape, tf.uint8)
+    assert (found.numpy() != images).any()
+
+
 @pytest.mark.parametrize(("model", "num_weights"), [("resnet20", 269_722), ("resnet32", 464_154)])
 def test_a_resnet_has_as_many_weights_as_in_the_paper(model, num_weights):
     built = load_workload("cifar10").build_model(model)
