@@ -3,10 +3,10 @@
 Per-element Beam reads the batches, yields images, makes a tf.train.Example of each and writes them
 with WriteToTFRecord. The plain loop makes the same examples and writes them with
 tf.io.TFRecordWriter, in two processes. The lean loop encodes the batches with prepare_examples' own
-encoder and writes the records with tf.io.TFRecordWriter, in two threads: the least work without
-Beam. Both loops have prepare_examples' gzip settings and do nothing else; prepare_examples also
-checks the labels, computes digests of the raw files and the shards (SHA-256, CRC32C), and computes
-statistics.
+encoder and writes the records with tf.io.TFRecordWriter, in two threads, and once in two processes:
+the least work without Beam. The loops have prepare_examples' gzip settings and do nothing else;
+prepare_examples also checks the labels, computes digests of the raw files and the shards (SHA-256,
+CRC32C), and computes statistics.
 
 Each run is a process of its own; timing starts after the imports of Beam, its runner, TensorFlow
 and the component. The ways alternate; the median of the rounds is reported.
@@ -30,7 +30,6 @@ import numpy as np
 CACHE = Path(".trainyard/cache/cifar10")
 FILES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
 RECORD_BYTES = 3073
-CORES = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
 
 
 def main() -> None:
@@ -89,11 +88,11 @@ def measure(what: str, folder: str, compression: str) -> float:
 
 
 def ours(folder: Path, output: Path, compression: str) -> None:
-    """Run the component on both cores."""
+    """Run the component on all cores."""
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
 
-    options = PrepareOptions(trust_files=True, compression=compression, beam_options=CORES)
+    options = PrepareOptions(trust_files=True, compression=compression)
     prepare("cifar10", output_dir=output, data_dir=folder, options=options)
 
 
@@ -164,6 +163,12 @@ def encoded(path: Path) -> Iterator[bytes]:
         yield from (row.tobytes() for row in rows[:, HEAD_BYTES:-TAIL_BYTES])
 
 
+def lean_processes(folder: Path, output: Path, compression: str) -> None:
+    """Write records of the component's own encoder, in two processes."""
+    with ProcessPoolExecutor(2, get_context("fork")) as pool:
+        loop(pool, folder, output, compression, encode=encoded)
+
+
 def per_element(folder: Path, output: Path, compression: str) -> None:
     """Run a pipeline of single images on one core; more Beam workers make it slower here."""
     import apache_beam as beam
@@ -211,7 +216,13 @@ def write_batches(folder: Path, num_images: int) -> int:
     return share * len(FILES)
 
 
-WAYS = {"ours": ours, "per_element": per_element, "plain_loop": plain_loop, "lean_loop": lean_loop}
+WAYS = {
+    "ours": ours,
+    "per_element": per_element,
+    "plain_loop": plain_loop,
+    "lean_loop": lean_loop,
+    "lean_processes": lean_processes,
+}
 
 if __name__ == "__main__":
     main()

@@ -15,16 +15,19 @@ process, against a process that imports Beam and TensorFlow and then sleeps for 
 import argparse
 import csv
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-CORES = ("--direct_num_workers=2", "--direct_running_mode=multi_threading")
+ONE_CORE = ("--direct_num_workers=1",)
 SAMPLE = Path(".trainyard/cache/taxi")
 
 
@@ -65,15 +68,16 @@ def compare_ways(folder: Path, rows: int, their_rows: int, *, rounds: int) -> No
     write_rows(few, their_rows)
     for compression in ("gzip", "none"):
         inputs = {"ours": (many, rows), "per_element": (few, their_rows)}
-        inputs["without_beam"] = (many, rows)
+        inputs["without_beam"] = inputs["one_core"] = (many, rows)
         speeds: dict[str, list[float]] = {what: [] for what in inputs}
         for _ in range(rounds):
             for what, (path, count) in inputs.items():
                 speeds[what].append(count / in_process(what, path, compression)["seconds"])
-        ours, theirs, plain = (statistics.median(found) for found in speeds.values())
+        ours, theirs, plain, one = (statistics.median(found) for found in speeds.values())
         sizes = {"rows": rows, "their_rows": their_rows}
         report(f"taxi_{compression}_per_element_beam", ours, theirs, **sizes)
         report(f"taxi_{compression}_without_beam", ours, plain, rows=rows)
+        report(f"taxi_{compression}_one_core", ours, one, rows=rows)
     many.unlink()
 
 
@@ -127,7 +131,7 @@ def in_process(what: str, path: Path, compression: str) -> dict[str, float]:
 
 
 def measure(what: str, file: str, compression: str) -> dict[str, float]:
-    """Return the seconds of one way, and the peak memory of the process."""
+    """Return the seconds of one way, and the peak memory of the process and those it started."""
     import resource
 
     import components.prepare_examples.prepare  # noqa: F401
@@ -138,29 +142,36 @@ def measure(what: str, file: str, compression: str) -> dict[str, float]:
         from trainer.runtime import tensorflow_logs
 
         tensorflow_logs.import_tensorflow()
-    ways = {"ours": ours, "per_element": per_element, "without_beam": without_beam}
+    ways: dict[str, Callable[..., None]] = {
+        "ours": ours,
+        "per_element": per_element,
+        "without_beam": without_beam,
+    }
+    ways["one_core"] = partial(ours, flags=ONE_CORE)
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
         started = time.perf_counter()
         ways[what](file, Path(folder, "out"), compression)
         seconds = time.perf_counter() - started
-    return {
-        "seconds": seconds,
-        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
+    own, child = (
+        resource.getrusage(who).ru_maxrss / 1024  # of the largest child
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return {"seconds": seconds, "megabytes": own + child * (os.cpu_count() or 1)}
 
 
-def ours(file: str, output: Path, compression: str) -> None:
-    """Run the component on both cores."""
+def ours(file: str, output: Path, compression: str, *, flags: Sequence[str] = ()) -> None:
+    """Run the component, by default on all cores."""
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
 
-    options = PrepareOptions(files=[file], compression=compression, beam_options=CORES)
+    options = PrepareOptions(files=[file], compression=compression, beam_options=flags)
     prepare("taxi", output_dir=output, options=options)
 
 
 def without_beam(file: str, output: Path, compression: str) -> None:
-    """Write the same parts in two threads, without a pipeline."""
-    from concurrent.futures import ThreadPoolExecutor
+    """Write the same parts in a process per core, without a pipeline."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
 
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.tables import step as table_step
@@ -173,9 +184,11 @@ def without_beam(file: str, output: Path, compression: str) -> None:
         load_workload("taxi"), output, PrepareOptions(files=[file], compression=compression)
     )
     options = plan.options.to_json()
-    with ThreadPoolExecutor(2) as threads:
+    with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as processes:
         done = [
-            threads.submit(write_part, part.to_json(), options_json=options, output_dir=str(output))
+            processes.submit(
+                write_part, part.to_json(), options_json=options, output_dir=str(output)
+            )
             for part in plan.table.parts
         ]
         finish(future.result() for future in done)

@@ -99,14 +99,11 @@ def measure(way: str, file: str, folder: str) -> float:
 
 
 def ours(file: str, project: Path, output: Path) -> None:
-    """Run the component in a thread per core."""
+    """Run the component on all cores."""
     from components.prepare_examples.options import PrepareOptions
     from components.prepare_examples.prepare import prepare
 
-    cores = f"--direct_num_workers={os.cpu_count()}"
-    threads = (cores, "--direct_running_mode=multi_threading")
-    options = PrepareOptions(files=(file,), beam_options=threads)
-    prepare(str(project), output_dir=output, options=options)
+    prepare(str(project), output_dir=output, options=PrepareOptions(files=(file,)))
 
 
 def per_element(file: str, project: Path, output: Path) -> None:

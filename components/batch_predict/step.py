@@ -126,6 +126,7 @@ def _run(
         _finish,
         folder=folder,
         flags=flags,
+        in_processes=False,  # TensorFlow has its own threads
     )
 
 

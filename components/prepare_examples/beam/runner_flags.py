@@ -24,9 +24,8 @@ def runner_flags(runner: str, *, num_workers: int, mode: str) -> tuple[str, ...]
     Args:
         runner: the name of one of Beam's runners; empty for that of other flags.
         num_workers: of the DirectRunner, 0 for its default; a single one runs in this thread.
-        mode: `multi_threading` or `multi_processing`. Threads start at once and suffice, because
-            parsing, encoding and compressing release Python's lock; processes import everything.
-            Decoding of images does not release it (`images.processes`).
+        mode: `multi_threading` or `multi_processing`. Threads start at once and leave the work to
+            as many forked processes (`beam.processes`); Beam's processes import everything.
     """
     flags = (f"--runner={runner}",) if runner else ()
     if num_workers == 0:

@@ -111,8 +111,7 @@ def _add_runner_flags(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="threads or processes of the DirectRunner (default: 1), and processes that decode "
-        "folders of images (default: one per core)",
+        help="processes that do the work of the DirectRunner (default: one per core)",
     )
     runner.add_argument(
         "--direct-mode",

@@ -140,6 +140,7 @@ def write(job: RecordJob, folder: Path) -> None:
         finish,
         folder=folder,
         flags=settings.beam_options,
+        in_processes=False,  # TensorFlow, which parses, does not survive a fork
     )
     quarantine.check_share(result, folder, max_share=settings.max_quarantine, what="records")
     tally = result["tally"]

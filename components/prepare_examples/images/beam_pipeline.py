@@ -7,7 +7,6 @@ data a hundredth (DESIGN.md, fact 17).
 
 import json
 import os
-import zlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from components.prepare_examples.statistics.image_schema import image_facets, im
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.statistics.schema import write_schema
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
-from components.prepare_examples.tfrecords.records import record_file
+from components.prepare_examples.tfrecords.records import compress_images, record_file
 from components.prepare_examples.tfrecords.shards import ENTRY_FIELDS, SPLITS, Shard
 from trainer import Json
 from trainer.workloads.declarations.sources import ImageFormat
@@ -62,14 +61,15 @@ def write_shard(
     described = Shard(*shard)
     path = Path(output_dir, described.file)
     unfinished = path.with_name(f".{path.name}.partial")
-    compression = "GZIP" if path.suffix == ".gz" else ""
+    is_compressed = path.suffix == ".gz"
     channels = num_channels(kind)
     statistics = ImageStatistics(channels)
     encoder = ImageEncoder(num_channels=channels, num_pixels=row_bytes(kind) // channels)
-    with record_file(unfinished, compression=compression, strategy=zlib.Z_RLE) as file:
+    with record_file(unfinished, compression="") as file:  # batches are compressed
         for batch in batches_of(kind, Path(data_dir), described):
             statistics.add(batch)
-            file.write(encoder.encode(*batch))
+            rows = encoder.encode(*batch)
+            file.write(compress_images(rows) if is_compressed else rows)
     _check_count(described, statistics.num_images)
     os.replace(unfinished, path)
     return {

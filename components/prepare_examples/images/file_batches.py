@@ -1,29 +1,24 @@
 """Batches of image files: decoded, encoded as examples, compressed and counted.
 
-Processes that decode images import this module (`processes`), so it needs little.
+Processes that decode images import this module (`beam.processes`), so it needs little.
 """
 
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from components.prepare_examples.statistics.images import ImageStatistics
 from components.prepare_examples.tfrecords.image_encoder import ImageEncoder
-from components.prepare_examples.tfrecords.records import COMPRESSION_LEVEL, compressor
+from components.prepare_examples.tfrecords.records import compress_images
 from trainer import Json
 from trainer.workloads.encoding.image_files import decode_image
 
 MAX_BATCH = 64
 MAX_BATCH_BYTES = 4 << 20
-PIECE_BYTES, PIECES_PER_SAMPLED = 4096, 16
-MAX_COMPRESSED = 7 / 8  # of the size
 
 
 @dataclass(frozen=True)
@@ -90,26 +85,13 @@ def encode_files(lines: Sequence[str], *, options: FolderOptions) -> Encoded:
         labels.append(label)
         good.append(sha256)
     statistics = ImageStatistics(options.channels)
-    rows = b""
+    encoded = b""
     if images:
         batch = np.stack(images).transpose(0, 2, 1), np.array(labels, np.int64)
         statistics.add(batch)
-        rows = compressed(_encoder(options).encode(*batch), options.compression)
-    return Encoded(rows, statistics.to_state(), good, bad, digest)
-
-
-def compressed(rows: NDArray[np.uint8], compression: str) -> bytes:
-    """Return rows as they are, or as one member of a gzip file (RFC 1952, section 2.2).
-
-    Photographs become 3 to 12 % smaller, for a quarter of the time of decoding, so such a member
-    holds its rows uncompressed.
-    """
-    if not compression:
-        return rows.tobytes()
-    pieces = rows.reshape(-1)[: rows.size // PIECE_BYTES * PIECE_BYTES].reshape(-1, PIECE_BYTES)
-    sample = pieces[::PIECES_PER_SAMPLED].tobytes()
-    is_smaller = len(_member(sample, COMPRESSION_LEVEL)) < MAX_COMPRESSED * len(sample)
-    return _member(rows, COMPRESSION_LEVEL if is_smaller else 0)
+        rows = _encoder(options).encode(*batch)
+        encoded = compress_images(rows) if options.compression else rows.tobytes()
+    return Encoded(encoded, statistics.to_state(), good, bad, digest)
 
 
 def _encoder(options: FolderOptions) -> ImageEncoder:
@@ -117,8 +99,3 @@ def _encoder(options: FolderOptions) -> ImageEncoder:
     return ImageEncoder(
         num_channels=options.channels, num_pixels=height * width, num_classes=options.num_classes
     )
-
-
-def _member(data: Any, level: int) -> bytes:
-    member = compressor(level=level, strategy=zlib.Z_RLE)
-    return member.compress(data) + member.flush()

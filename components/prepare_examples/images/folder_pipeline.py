@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from components.prepare_examples.beam.processes import in_order
 from components.prepare_examples.images.beam_pipeline import merge_entries
 from components.prepare_examples.images.file_batches import Encoded, FolderOptions, encode_files
-from components.prepare_examples.images.processes import in_order
 from components.prepare_examples.raw_data.files import digests_of
 from components.prepare_examples.raw_data.progress import Progress
 from components.prepare_examples.statistics.duplicates import KeyCounts, merge_keys

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from components.prepare_examples.beam.options import num_processes, run_pipeline
+from components.prepare_examples.beam.processes import forked
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.images.file_batches import FolderOptions
 from components.prepare_examples.images.folder_pipeline import LISTING, finish, write_shard
 from components.prepare_examples.images.folders import ImageFolder, read_folder
-from components.prepare_examples.images.processes import forked
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.output import quarantine
 from components.prepare_examples.output.manifest import finish_dataset
@@ -153,6 +153,7 @@ def write(job: FolderJob, folder: Path) -> None:
             partial(finish, output_dir=str(folder), refused=list(job.folder.refused)),
             folder=folder,
             flags=flags,
+            in_processes=False,  # a shard's images are spread over them
         )
     (folder / LISTING).unlink()
     settings = job.settings

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from components.prepare_examples.images.beam_pipeline import write_examples, wri
 from components.prepare_examples.images.formats import row_bytes, splits_of
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.raw_data.fetch import fetch
-from components.prepare_examples.raw_data.files import sha256_of
+from components.prepare_examples.raw_data.files import in_threads, sha256_of
 from components.prepare_examples.tfrecords.shards import (
     COMPRESSIONS,
     Rows,
@@ -73,30 +72,28 @@ def explain(job: ImageJob) -> list[str]:
 
 
 def write(job: ImageJob, folder: Path) -> None:
-    """Write the shards and then the manifest; the raw files are digested while Beam starts."""
-    with ThreadPoolExecutor(1) as thread:
-        sources = thread.submit(_sources, job)
-        result = write_examples(
-            job.shards,
-            kind=format_of(job.workload),
-            data_dir=job.data_dir,
-            output_dir=folder,
-            beam_options=job.beam_options,
-        )
-        header = {**job.header, "sources": sources.result()}
+    """Write the shards and then the manifest."""
+    header = {**job.header, "sources": _sources(job)}
+    result = write_examples(
+        job.shards,
+        kind=format_of(job.workload),
+        data_dir=job.data_dir,
+        output_dir=folder,
+        beam_options=job.beam_options,
+    )
     num_bytes = row_bytes(format_of(job.workload))
     write_manifest(result, header=header, folder=folder, num_bytes=num_bytes)
 
 
 def _sources(job: ImageJob) -> list[Json]:
     """Return the raw files' entries; the digests of verified files are known."""
+    files = _source(job.workload).files
+    digests = [file.sha256 for file in files]
+    if not job.is_verified:
+        digests = in_threads(lambda file: sha256_of(job.data_dir / file.name), files)
     return [
-        {
-            "file": file.name,
-            "sha256": file.sha256 if job.is_verified else sha256_of(job.data_dir / file.name),
-            "verified": job.is_verified,
-        }
-        for file in _source(job.workload).files
+        {"file": file.name, "sha256": sha256, "verified": job.is_verified}
+        for file, sha256 in zip(files, digests, strict=True)
     ]
 
 

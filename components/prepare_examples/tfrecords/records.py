@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 COMPRESSION_LEVEL = 1
 MEMORY_LEVEL = 9
 GZIP_WINDOW_BITS = 31
+# Of images, a sample of pieces tells whether they are worth compressing.
+PIECE_BYTES, PIECES_PER_SAMPLED = 4096, 16
+MAX_COMPRESSED = 7 / 8  # of the size
 
 HEAD_BYTES, TAIL_BYTES = 12, 4
 CRC_SHIFT = 0xA282EAD8
@@ -32,10 +35,10 @@ CRC_SHIFT = 0xA282EAD8
 class RecordFile:
     """An open TFRecord file, compressed and digested while it is written."""
 
-    def __init__(self, file: IO[bytes], *, compression: str, strategy: int) -> None:
+    def __init__(self, file: IO[bytes], *, compression: str) -> None:
         self._file = file
         self._sha256, self._crc32c = hashlib.sha256(), 0
-        self._compressor = compressor(strategy=strategy) if compression else None
+        self._compressor = _compressor() if compression else None
 
     def write(self, framed: Any) -> None:
         """Write whole framed records: bytes, a buffer or a contiguous array."""
@@ -58,24 +61,39 @@ class RecordFile:
 
 
 @contextlib.contextmanager
-def record_file(
-    path: Path, *, compression: str, strategy: int = zlib.Z_DEFAULT_STRATEGY
-) -> Iterator[RecordFile]:
+def record_file(path: Path, *, compression: str) -> Iterator[RecordFile]:
     """Open a TFRecord file for writing; it is complete when the context ends.
 
     Args:
         path: the file; an existing one is replaced.
-        compression: `GZIP` or empty.
-        strategy: of zlib; Z_RLE suits images.
+        compression: `GZIP`, or empty, also for rows that `compress_images` has compressed.
     """
     with path.open("wb") as file:
-        found = RecordFile(file, compression=compression, strategy=strategy)
+        found = RecordFile(file, compression=compression)
         yield found
         found.finish()
 
 
-def compressor(*, level: int = COMPRESSION_LEVEL, strategy: int) -> "zlib._Compress":
-    """Return a compressor of a gzip file, or of one member of it."""
+def compress_images(rows: NDArray[np.uint8]) -> bytes:
+    """Return framed images as one member of a gzip file (RFC 1952, section 2.2).
+
+    Photographs become 3 to 12 % smaller, for most of the time of preparing and half of that of
+    reading, so such a member holds its rows uncompressed.
+    """
+    pieces = rows.reshape(-1)[: rows.size // PIECE_BYTES * PIECE_BYTES].reshape(-1, PIECE_BYTES)
+    sample = pieces[::PIECES_PER_SAMPLED].tobytes()
+    is_smaller = len(_member(sample, COMPRESSION_LEVEL)) < MAX_COMPRESSED * len(sample)
+    return _member(rows, COMPRESSION_LEVEL if is_smaller else 0)
+
+
+def _member(data: Any, level: int) -> bytes:
+    member = _compressor(level, zlib.Z_RLE)
+    return member.compress(data) + member.flush()
+
+
+def _compressor(
+    level: int = COMPRESSION_LEVEL, strategy: int = zlib.Z_DEFAULT_STRATEGY
+) -> "zlib._Compress":
     return zlib.compressobj(level, zlib.DEFLATED, GZIP_WINDOW_BITS, MEMORY_LEVEL, strategy)
 
 

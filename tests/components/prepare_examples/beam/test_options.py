@@ -67,6 +67,28 @@ def test_workers_start_from_a_path_with_a_space(tmp_path, monkeypatch):
     assert found["numbers"] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("flags", [(), ("--direct_num_workers=3",)], ids=["default", "three"])
+def test_processes_work_and_their_results_are_those_of_this_process(tmp_path, flags):
+    here = run_pipeline(
+        [3, 1, 2], one_with_pid, pids_of, flags=flags, folder=tmp_path, in_processes=False
+    )
+    found = run_pipeline([3, 1, 2], one_with_pid, pids_of, flags=flags, folder=tmp_path)
+    assert here == {"numbers": [1, 2, 3], "pids": [str(os.getpid())]}
+    assert found["numbers"] == [1, 2, 3]
+    assert str(os.getpid()) not in found["pids"]
+
+
+def fail_for_two(number: int) -> dict:
+    if number >= 2:
+        raise DataError(f"part {number} is damaged")
+    return {"number": number, "pid": ""}
+
+
+def test_the_first_error_of_the_processes_is_raised(tmp_path):
+    with pytest.raises(DataError, match=r"^part 2 is damaged$"):
+        run_pipeline([0, 1, 2, 3], fail_for_two, pids_of, flags=(), folder=tmp_path)
+
+
 def one_with_pid(number: int) -> dict:
     return {"number": number, "pid": str(os.getpid())}
 

@@ -1,6 +1,5 @@
 """Class folders of images of any size and kind."""
 
-import gzip
 import io
 import json
 import multiprocessing
@@ -159,17 +158,6 @@ def test_a_killed_process_is_an_error(tmp_path, run, flowers, monkeypatch):
         run(flowers, beam_options=THREADS)
     assert not (tmp_path / "out").exists()
     assert multiprocessing.active_children() == []
-
-
-@pytest.mark.fast
-def test_examples_are_compressed_if_that_makes_them_smaller():
-    chance = np.random.default_rng(0)
-    noise = chance.integers(0, 256, (20, 2000), np.uint8)
-    for rows, largest in ((np.zeros((20, 2000), np.uint8), 500), (noise, 40_100)):
-        member = file_batches.compressed(rows, "GZIP")
-        assert gzip.decompress(member + member) == rows.tobytes() * 2
-        assert len(member) < largest
-        assert file_batches.compressed(rows, "") == rows.tobytes()
 
 
 def test_an_image_stays_in_its_split_when_others_are_added(tmp_path, run, flowers):

@@ -1,4 +1,4 @@
-"""Processes that decode images."""
+"""Forked processes that prepare examples."""
 
 import multiprocessing
 import os
@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from components.prepare_examples.images.processes import forked, in_order
+from components.prepare_examples.beam.processes import forked, in_order, result, start
+from components.prepare_examples.errors import DataError
 from tests.support.processes.seen import is_running
 from tests.support.processes.waiting import wait_until
 
@@ -69,3 +70,51 @@ def test_processes_exit_when_their_parent_is_killed():
     wait_until(lambda: not any(map(is_running, pids)), "the exit of the processes")
     ours.close()
     theirs.close()
+
+
+def item_and_process(item: str) -> tuple[str, int]:
+    time.sleep(0.1)
+    return item, os.getpid()
+
+
+def test_items_are_started_before_their_results_are_wanted():
+    with forked(2, key=KEY):
+        start(item_and_process, ["a", "b", "c"], key=KEY)
+        found = [result(item_and_process, n, "?", key=KEY) for n in (2, 0, 1)]
+    assert [item for item, _ in found] == ["c", "a", "b"]
+    assert len({pid for _, pid in found}) == 2
+    assert result(item_and_process, 5, "z", key=KEY) == ("z", os.getpid())
+
+
+def sleep_long(seconds: int) -> None:
+    time.sleep(seconds)
+
+
+def start_and_interrupt() -> None:
+    with forked(2, key=KEY):
+        start(sleep_long, [60, 60, 60], key=KEY)
+        raise KeyboardInterrupt
+
+
+def test_an_error_does_not_wait_for_items_in_progress():
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        start_and_interrupt()
+    assert time.monotonic() - began < 30
+    assert multiprocessing.active_children() == []
+
+
+def end_process(item: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def start_and_kill() -> None:
+    with forked(2, key=KEY):
+        start(end_process, ["a", "b"], key=KEY)
+        result(end_process, 0, "a", key=KEY)
+
+
+def test_a_killed_process_is_named_with_what_to_do():
+    with pytest.raises(DataError, match=r"was killed, .*--direct-workers 1"):
+        start_and_kill()
+    assert multiprocessing.active_children() == []
