@@ -15,6 +15,7 @@ from components.prepare_examples.beam.options import run_pipeline
 from components.prepare_examples.errors import DataError
 from components.prepare_examples.options import PrepareOptions
 from components.prepare_examples.prepare import prepare
+from tests.support.processes.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -59,13 +60,28 @@ def summary_of(results: Iterable[dict]) -> dict:
     return {"numbers": numbers, "pids": sorted({one["pid"] for one in every})}
 
 
-def test_elements_are_spread_and_a_killed_worker_loses_none(tmp_path, flags):
+def work_beside_another(number: int, *, folder: str) -> dict:
+    """Work once two processes do."""
+    Path(folder, str(os.getpid())).touch()
+    wait_until(lambda: len(os.listdir(folder)) > 1, "a second worker of Dask")
+    return {"number": number, "pid": os.getpid()}
+
+
+def test_elements_are_spread_over_the_workers(tmp_path, flags):
+    (folder := tmp_path / "pids").mkdir()
+    work = partial(work_beside_another, folder=str(folder))
+    found = run_pipeline(list(range(20)), work, summary_of, flags=flags, folder=tmp_path)
+    assert found["numbers"] == list(range(20))
+    assert os.getpid() not in found["pids"]
+    assert len(found["pids"]) >= 2
+
+
+def test_a_killed_worker_loses_no_element(tmp_path, flags):
     work = partial(work_once_killed, folder=str(tmp_path))
     found = run_pipeline(list(range(20)), work, summary_of, flags=flags, folder=tmp_path)
     assert (tmp_path / "killed").exists()
     assert found["numbers"] == list(range(20))
     assert os.getpid() not in found["pids"]
-    assert len(found["pids"]) >= 2
 
 
 def fail_for_three(number: int) -> dict:
