@@ -57,12 +57,14 @@ def make_curve(lines: list[dict[str, Any]], *, batch_size: int) -> list[dict[str
             seconds += line["step_ms"] / 1000 * (line["step"] - step)
             step, train = line["step"], line
         elif line["step"] > since:
-            spent = seconds - (rows[-1]["minutes"] * 60 if rows else 0.0)
+            # The last steps of an epoch are reported only after its evaluation.
+            now = seconds + train["step_ms"] / 1000 * (line["step"] - step)
+            spent = now - (rows[-1]["minutes"] * 60 if rows else 0.0)
             rows.append(
                 {
                     "epoch": len(rows) + 1,
                     "step": line["step"],
-                    "minutes": seconds / 60,
+                    "minutes": now / 60,
                     "examples_per_second": (line["step"] - since) * batch_size / max(spent, 1e-9),
                     "train_loss": train["loss"],
                     "train_accuracy": train["accuracy"],

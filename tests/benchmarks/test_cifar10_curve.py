@@ -34,6 +34,13 @@ def test_each_epoch_is_a_row_with_the_time_of_its_steps():
     assert second["examples_per_second"] == pytest.approx(256 / 0.3)
 
 
+def test_steps_that_are_reported_after_the_evaluation_count_in_their_epoch():
+    lines = [train_line(100, step_ms=600), eval_line(150, 0.4), train_line(200, step_ms=600)]
+    first, second = make_curve([*lines, eval_line(300, 0.7)], batch_size=256)
+    assert (first["minutes"], second["minutes"]) == (1.5, 3.0)
+    assert first["examples_per_second"] == second["examples_per_second"] == pytest.approx(256 / 0.6)
+
+
 def test_steps_that_a_killed_job_did_again_count_once():
     lines = [train_line(100, step_ms=600), eval_line(100, 0.4), train_line(150, step_ms=9)]
     again = [train_line(150, step_ms=600), train_line(200, step_ms=600), eval_line(200, 0.7)]
