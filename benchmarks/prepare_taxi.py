@@ -1,4 +1,4 @@
-"""Taxi trips to TFRecords: prepare_examples against per-element Beam and against no Beam.
+"""Taxi trips to TFRecords: prepare_examples against per-element Beam, no Beam, and one core.
 
 The rows are the sample's, repeated, with small changes to each fare, distance and time.
 Per-element Beam follows Beam's documentation: ReadFromText, one tf.train.Example per row,
@@ -144,10 +144,10 @@ def measure(what: str, file: str, compression: str) -> dict[str, float]:
         tensorflow_logs.import_tensorflow()
     ways: dict[str, Callable[..., None]] = {
         "ours": ours,
+        "one_core": partial(ours, flags=ONE_CORE),
         "per_element": per_element,
         "without_beam": without_beam,
     }
-    ways["one_core"] = partial(ours, flags=ONE_CORE)
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as folder:
         started = time.perf_counter()
         ways[what](file, Path(folder, "out"), compression)

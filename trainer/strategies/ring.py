@@ -160,9 +160,9 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 
 
 def _listen(address: str) -> socket.socket:
-    """Return a socket that listens at host:port; on every interface if the host is a name.
+    """Return a socket that listens at host:port; on every interface unless that is of loopback.
 
-    Its own name may stand for 127.0.1.1 on a host, but not on the others.
+    On a host its own name may stand for 127.0.1.1, where the others do not reach it.
     """
     host, port = address.rsplit(":", 1)
     is_loopback = host == "localhost" or host.startswith("127.")

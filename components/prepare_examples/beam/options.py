@@ -47,15 +47,16 @@ def num_processes(flags: Sequence[str]) -> int:
 
     Without `--direct_num_workers` it is the number of cores.
     """
+    num_cores = len(os.sched_getaffinity(0))
     if not flags:
-        return len(os.sched_getaffinity(0))  # without the import of Beam
+        return num_cores  # without the import of Beam
     options = pipeline_options(flags).get_all_options()
     is_here = options["direct_running_mode"] != "multi_processing"
     if not is_here or options["runner"] != IN_MEMORY_RUNNER:
         return 1
     is_given = any(flag.startswith("--direct_num_workers") for flag in flags)
     given: int = options["direct_num_workers"] if is_given else 0
-    return given or len(os.sched_getaffinity(0))
+    return given or num_cores
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """Processes beside the workers of Beam that run in this process.
 
-Python runs one thread at a time, so threads write tables and decode images on little more than one
-core. Processes are forked before Beam starts threads, and share what this process has imported.
+Pillow holds Python's lock while it inflates, so threads decode images on little more than one core;
+tables and raw images are written while Beam is still being imported. Processes are forked before
+Beam starts threads, and share what this process has imported.
 """
 
 import contextlib
