@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.processes import seen
 from tests.support.processes.docker_command import docker
 from vertex_local.machine.linux import PR_SET_CHILD_SUBREAPER
 
@@ -70,6 +71,14 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = None
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_left() -> Iterator[None]:
+    """Fail the last test if a process that one of the tests started still runs."""
+    temp_dir = tempfile.gettempdir()
+    yield
+    seen.await_end_of_tests(temp_dir)
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,12 @@ def make_private(folder: Path) -> None:
 
 
 def last_lines(path: Path) -> str:
-    """Return the last 20 lines of a log, at most 4000 bytes; of a progress bar its last state."""
+    """Return the last 20 lines of a log, at most 4000 bytes; of a progress bar its last state.
+
+    None of a pipe, whose other reader has them.
+    """
+    if not path.is_file():
+        return ""  # opening a pipe waits for a writer, who may have been killed
     try:
         with path.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LAST_LINES_BYTES))

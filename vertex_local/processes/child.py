@@ -213,9 +213,12 @@ class Replica:
 
 
 def _open_log(path: Path) -> BinaryIO:
+    """Open a log to append to; a pipe without waiting for its reader, who may have been killed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("ab")
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
+        os.set_blocking(fd, True)
+        return open(fd, "ab")
     except OSError as error:
         raise OSError(f"its log {path} cannot be written: {error.strerror}") from error
 

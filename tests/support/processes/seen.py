@@ -42,6 +42,21 @@ def await_end_of(*words: str, timeout_seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
+def await_end_of_tests(temp_dir: str, *, timeout_seconds: float = 20) -> None:
+    """Wait until this pytest worker's tests run no process; all have a TMPDIR below `temp_dir`."""
+    deadline = time.monotonic() + timeout_seconds
+    while left := [one for one in _live() if _is_of_tests(one, temp_dir)]:
+        commands = [f"{one.name}: {' '.join(_texts(one / 'cmdline'))[:300]}" for one in left]
+        assert time.monotonic() < deadline, f"processes of tests still run: {commands}"
+        time.sleep(0.1)
+
+
+def _is_of_tests(folder: Path, temp_dir: str) -> bool:
+    variables = _texts(folder / "environ")
+    is_below = any(text.startswith(f"TMPDIR={temp_dir}") for text in variables)
+    return is_below and folder.name != str(os.getpid()) and _is_of_this_worker(folder)
+
+
 def _live() -> Iterator[Path]:
     """Yield the /proc folder of each process that is no zombie."""
     for folder in Path("/proc").glob("[0-9]*"):

@@ -44,7 +44,7 @@ def spec(tmp_path: Path) -> Callable[..., ProcessSpec]:
     def make(name: str, code: str, **options: Any) -> ProcessSpec:
         defaults = {"command": ["python", "-c", code], "env": {}, "cwd": str(tmp_path)}
         log_path = tmp_path / "logs" / f"{name.replace('/', '-')}.log"
-        return ProcessSpec(name=name, log_path=log_path, **{**defaults, **options})
+        return ProcessSpec(name=name, **{"log_path": log_path, **defaults, **options})
 
     return make
 
@@ -289,6 +289,25 @@ def test_the_error_names_a_log_that_cannot_be_written(spec, run, tmp_path):
     state = run(ProcessSpec(**{**vars(one), "log_path": log_path})).wait(30)
     assert state["state"] == "failed"
     assert re.search(f"chief/0 .*log {log_path}", state["message"])
+
+
+def test_a_log_pipe_whose_reader_was_killed_does_not_hold_up_the_start(spec, run, tmp_path):
+    pipe = tmp_path / "output"
+    os.mkfifo(pipe)
+    state = run(spec("chief/0", SLEEP, log_path=pipe)).wait(20)
+    assert state["state"] == "failed"
+    assert "cannot be written: No such device or address" in state["message"]
+
+
+def test_a_log_pipe_whose_reader_was_killed_does_not_hold_up_the_end(spec, run, tmp_path):
+    pipe, gone = tmp_path / "output", tmp_path / "gone"
+    os.mkfifo(pipe)
+    code = "import pathlib, time\nwhile not pathlib.Path('gone').exists(): time.sleep(0.01)\n1 / 0"
+    with pipe.open("r+b", buffering=0):
+        group = run(spec("chief/0", code, log_path=pipe))
+        wait_until(lambda: pids(group), "the start of the process")
+    gone.touch()
+    assert group.wait(20)["message"].startswith("chief/0 exited with code")
 
 
 @pytest.mark.parametrize(
