@@ -30,10 +30,13 @@ Element = TypeVar("Element")
 
 
 def pipeline_options(flags: Sequence[str]) -> "PipelineOptions":
-    """Return the options for Beam's flags; without `--runner`, for running in this process."""
+    """Return the options for Beam's flags; without `--runner`, for running in this process.
+
+    Workers import our functions: a pickled session of this process would be uploaded for nothing.
+    """
     from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-    options = PipelineOptions(list(flags))
+    options = PipelineOptions(["--no_save_main_session", *flags])
     standard = options.view_as(StandardOptions)
     if (standard.runner or "") in DIRECT_RUNNERS:
         standard.runner = IN_MEMORY_RUNNER

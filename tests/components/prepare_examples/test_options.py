@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from components.prepare_examples.beam.options import add_steps, pipeline_options
 from components.prepare_examples.beam.runner_flags import checked_flags, runner_flags
 from components.prepare_examples.command_line.cli import main
 from components.prepare_examples.errors import DataError
@@ -150,23 +149,6 @@ def test_dataflow_stages_in_the_bucket_of_the_output():
     assert found == (*DATAFLOW, "--temp_location=gs://bucket/dataflow")
     given = (*DATAFLOW, "--temp_location=gs://other/x")
     assert checked_flags(given, Path("/gcs/bucket/run/examples")) == given
-
-
-def test_dataflow_gets_the_steps_and_the_workers_image():
-    from apache_beam import Pipeline
-    from apache_beam.runners.dataflow.internal import apiclient
-    from apache_beam.transforms.environments import DockerEnvironment
-
-    options = pipeline_options((*DATAFLOW, "--temp_location=gs://bucket/dataflow"))
-    assert options.get_all_options()["runner"] == "DataflowRunner"
-    pipeline = Pipeline(runner="DirectRunner", options=options)
-    add_steps(pipeline, ["a", "b"], len, list)
-    image = apiclient.get_container_image_from_options(options)
-    environment = DockerEnvironment.from_container_image(image)
-    graph = pipeline.to_runner_api(default_environment=environment).components
-    names = {step.unique_name for step in graph.transforms.values()}
-    assert {"Elements", "SpreadOverWorkers", "Work", "Collect", "Finish"} <= names
-    assert [b"i:1" in found.payload for found in graph.environments.values()] == [True]
 
 
 def test_a_dry_run_prints_the_plan_and_writes_nothing(tmp_path, taxi_rows, write_csv, capsys):
