@@ -8,6 +8,7 @@ job reads only the block that its batch is in.
 
 import hashlib
 import logging
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -33,6 +34,13 @@ class Tables(Protocol):
 
     def at(self, step: int, *, stop: int) -> Any:
         """Return the table of the block of this step; the last step is before `stop`."""
+
+
+class Reader(Protocol):
+    """Reader of slices of files: a Decoder, or DecodedRows."""
+
+    def read(self, slices: Iterable[Slice], *, num_expected: int) -> Any:
+        """Return their rows as tensors in memory."""
 
 
 class WholeTable:
@@ -89,10 +97,10 @@ class Stream:
 class BlockTables:
     """Tables of blocks: one in memory, while the next one is read in the background."""
 
-    def __init__(self, stream: Stream, decoder: Decoder):
-        self._stream, self._decoder = stream, decoder
+    def __init__(self, stream: Stream, reader: Reader):
+        self._stream, self._reader = stream, reader
         self.steps_per_block = stream.steps_per_block
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="read-block")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="read-block")
         self._block, self._table = -1, None
         self._next: Future[Any] | None = None
 
@@ -113,7 +121,7 @@ class BlockTables:
     def _read(self, block: int) -> Future[Any]:
         slices = self._stream.slices(block)
         size = self._stream.block_size
-        return self._reader.submit(self._decoder.read, slices, num_expected=size)
+        return self._thread.submit(self._reader.read, slices, num_expected=size)
 
     def _wait(self, reading: Future[Any], block: int) -> Any:
         try:

@@ -114,6 +114,20 @@ class Decoder:
         return traced(self.decode, input_signature=signature)
 
     @cached_property
+    def specs(self) -> Any:
+        """The types of the columns of (features, labels)."""
+        return self.traced_decode.get_concrete_function().structured_outputs
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """The size of a decoded example; 0 if not all have the same."""
+        specs = tf.nest.flatten(self.specs)
+        sizes = [spec.shape[1:].num_elements() for spec in specs]
+        if None in sizes or tf.string in [spec.dtype for spec in specs]:
+            return 0
+        return sum(size * spec.dtype.size for size, spec in zip(sizes, specs, strict=True))
+
+    @cached_property
     def _traced(self) -> Any:
         columns = [tf.TensorSpec([None], kind) for kind in (tf.string, tf.int64, tf.int64)]
         others = [tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.bool)]
@@ -206,10 +220,8 @@ def measure_example(split: Split, decoder: Decoder) -> float:
 
     It follows from the shapes of the columns, or is measured on a split's first examples.
     """
-    specs = tf.nest.flatten(decoder.traced_decode.get_concrete_function().structured_outputs)
-    sizes = [spec.shape[1:].num_elements() for spec in specs]
-    if None not in sizes and tf.string not in [spec.dtype for spec in specs]:
-        return sum(size * spec.dtype.size for size, spec in zip(sizes, specs, strict=True))
+    if decoder.row_bytes:
+        return decoder.row_bytes
     with decoder.explaining_errors(split.shards):
         records = next(iter(decoder.records(as_tensors(whole(split)))))
         first = decoder.traced_decode(records, tf.constant(value=True))

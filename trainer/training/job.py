@@ -9,6 +9,7 @@ from trainer.cluster.tf_config import Cluster, choose_strategy
 from trainer.config.model_settings import FTRL_LEARNING_RATE
 from trainer.config.train_config import Folders, TrainConfig
 from trainer.errors import ConfigError, Preempted
+from trainer.examples.decoded_rows import keep_rows
 from trainer.examples.manifest import Manifest, Split, checked_split, read_manifest
 from trainer.examples.stream import (
     BlockTables,
@@ -46,7 +47,9 @@ class Job:
     def train_tables(self) -> Tables:
         """Return the training examples, read into memory or block by block."""
         if self.stream:
-            return BlockTables(self.stream, self.decoder)
+            has_epochs = self.total_steps * self.config.batch_size > self.train.num_examples
+            reader = keep_rows(self.train, self.decoder) if has_epochs else self.decoder
+            return BlockTables(self.stream, reader)
         return WholeTable(self.decoder.read_split(self.train))
 
     def eval_tables(self) -> Iterable[Any]:

@@ -1,0 +1,135 @@
+"""Decoded rows of a split, kept on the local disk: a stream decodes each record only once.
+
+The rows are in a file without a name, which the system removes with the process, however it ends:
+one array for each column, with the shards in the order of the manifest.
+"""
+
+import itertools
+import logging
+import math
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from trainer.examples.manifest import Split
+from trainer.examples.tables import Decoder, Slice
+
+logger = logging.getLogger(__name__)
+
+_GB = 1e9
+_MAX_SHARE_OF_DISK = 0.5  # of the free space
+_DISK = "/var/tmp"  # unless TMPDIR says otherwise: /tmp may be in memory
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column's place in the file, and the shape and type of its rows."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def view(self, array: NDArray[Any]) -> memoryview:
+        return array.reshape(-1).view(np.uint8).data
+
+    def place(self, row: int) -> int:
+        return self.offset + row * math.prod(self.shape) * self.dtype.itemsize
+
+
+class DecodedRows:
+    """Reader of slices of a split's files, which decodes each row once and then keeps it."""
+
+    def __init__(self, split: Split, decoder: Decoder, file: IO[bytes]):
+        """Keep rows in `file`; the rows of all columns must have a fixed size."""
+        self._decoder, self._file = decoder, file
+        weakref.finalize(self, file.close)
+        sizes = [shard.num_examples for shard in split.shards]
+        starts = itertools.accumulate(sizes, initial=0)
+        self._starts = dict(zip(split.paths, starts, strict=False))
+        self._kept: dict[str, list[tuple[int, int]]] = {path: [] for path in split.paths}
+        self._columns, offset = [], 0
+        for spec in tf.nest.flatten(decoder.specs):
+            shape, dtype = tuple(spec.shape[1:]), np.dtype(spec.dtype.as_numpy_dtype)
+            self._columns.append(_Column(offset, shape, dtype))
+            offset = self._columns[-1].place(split.num_examples)
+
+    def read(self, slices: Iterable[Slice], *, num_expected: int) -> Any:
+        """Return the rows of slices of files as tensors in memory; raise as `Decoder.read` does."""
+        slices = list(slices)
+        if all(self._has(piece) for piece in slices):
+            return self._load(slices, num_expected)
+        rows = self._decoder.read(slices, num_expected=num_expected)
+        try:
+            self._keep(slices, rows)
+        except OSError as error:
+            logger.warning("decoded examples are not kept for later epochs: %s", error.strerror)
+        return rows
+
+    def _has(self, piece: Slice) -> bool:
+        last = piece.skip + piece.take
+        return any(a <= piece.skip and last <= b for a, b in self._kept[piece.shard.path])
+
+    def _load(self, slices: Sequence[Slice], num_rows: int) -> Any:
+        arrays = [np.empty((num_rows, *column.shape), column.dtype) for column in self._columns]
+        at = 0
+        for piece in slices:
+            for column, array in zip(self._columns, arrays, strict=True):
+                self._file.seek(column.place(self._starts[piece.shard.path] + piece.skip))
+                self._file.readinto(column.view(array[at : at + piece.take]))  # type: ignore[attr-defined]
+            at += piece.take
+        with tf.device("/device:CPU:0"):
+            tensors = [tf.convert_to_tensor(array) for array in arrays]
+        return tf.nest.pack_sequence_as(self._decoder.specs, tensors)
+
+    def _keep(self, slices: Sequence[Slice], rows: Any) -> None:
+        arrays = [tensor.numpy() for tensor in tf.nest.flatten(rows)]
+        at = 0
+        for piece in slices:
+            path, last = piece.shard.path, piece.skip + piece.take
+            for column, array in zip(self._columns, arrays, strict=True):
+                self._file.seek(column.place(self._starts[path] + piece.skip))
+                self._file.write(column.view(array[at : at + piece.take]))
+            self._file.flush()
+            self._kept[path] = _merged([*self._kept[path], (piece.skip, last)])
+            at += piece.take
+
+
+def keep_rows(split: Split, decoder: Decoder) -> Decoder | DecodedRows:
+    """Return a reader that keeps a split's decoded rows on the local disk, if it has room.
+
+    Otherwise, and if rows have strings or no fixed size, it is the decoder itself.
+    """
+    row_bytes = decoder.row_bytes
+    if not row_bytes:
+        return decoder
+    needed, folder = row_bytes * split.num_examples, os.environ.get("TMPDIR") or _DISK
+    if not os.path.isdir(folder):
+        folder = tempfile.gettempdir()
+    if needed > (room := _MAX_SHARE_OF_DISK * shutil.disk_usage(folder).free):
+        logger.info(
+            "decoding the examples in every epoch: %.1f GB are more than half of the free space of"
+            " %s, %.1f GB (TMPDIR names another folder)",
+            *(needed / _GB, folder, 2 * room / _GB),
+        )
+        return decoder
+    logger.info("keeping %.2f GB of decoded examples for later epochs in %s", needed / _GB, folder)
+    return DecodedRows(split, decoder, tempfile.TemporaryFile(dir=folder))
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans without overlaps, in order."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    return found
