@@ -24,6 +24,7 @@ Three things differ from Keras.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -89,10 +90,13 @@ class TrainStep:
         count: tf.Tensor,
         *,
         counter: tf.Tensor | None = None,
+        unrolled: int = 1,
     ) -> tf.Tensor:
         """Train on batches start, …, start + count - 1; to be traced in a tf.function.
 
-        `contribute` takes a batch's number and rows and returns the sum of its contributions.
+        `contribute` takes a batch's number and rows and returns the sum of its contributions. The
+        graph has as many steps one after the other as `unrolled` says, in a loop: between devices
+        a loop costs messages.
         Returns the sums of the objective, of which the first is the loss, and then the number of
         steps before the first whose loss is not finite.
         """
@@ -105,11 +109,20 @@ class TrainStep:
             is_good = tf.logical_and(is_good, tf.math.is_finite(sums[0]))
             return offset + 1, is_good, num_good + tf.cast(is_good, tf.float32), totals + sums
 
-        *_, num_good, totals = tf.while_loop(
-            lambda offset, *_: offset < count,
-            run_step,
-            (tf.constant(0), tf.constant(True), tf.zeros([]), tf.zeros([self._objective.num_sums])),
-        )
+        def run_several(steps: int, *state: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            for _ in range(steps):
+                state = run_step(*state)
+            return state
+
+        totals = tf.zeros([self._objective.num_sums])
+        state: tuple[tf.Tensor, ...] = (tf.constant(0), tf.constant(True), tf.zeros([]), totals)
+        for steps in dict.fromkeys([unrolled, 1]):
+            state = tf.while_loop(
+                lambda offset, *_, steps=steps: offset + steps <= count,
+                partial(run_several, steps),
+                state,
+            )
+        *_, num_good, totals = state
         return tf.concat([totals, num_good[tf.newaxis]], 0)
 
     def rows(self, indices: tf.Tensor) -> tf.Tensor:
