@@ -23,8 +23,6 @@ Coordinator: TypeAlias = tf.distribute.coordinator.ClusterCoordinator
 # Enough that a worker finds its next call waiting when it finishes one.
 CALLS_PER_WORKER = 3
 _CHECK_SECONDS = 0.5
-# Of each iteration of the loop, whose condition and order are messages between worker and servers.
-_UNROLLED_STEPS = 5
 
 
 class WorkerTables(Protocol):
@@ -207,7 +205,6 @@ class AsyncDriver:
             start + done,
             count - done,
             counter=counter,
-            unrolled=_UNROLLED_STEPS,
         )
         return tf.concat([results, [tf.cast(count - done, tf.float32)]], 0)
 

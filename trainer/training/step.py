@@ -60,6 +60,8 @@ class StepPlan:
     """Compile with XLA."""
     steps_per_block: int = 0
     """Steps whose examples are in one table, if the examples are streamed; else 0."""
+    num_unrolled: int = 1
+    """Steps in one iteration of the graph's loop: between devices an iteration costs messages."""
 
 
 class TrainStep:
@@ -76,10 +78,10 @@ class TrainStep:
         self._workload, self._model, self._objective = workload, model, objective
         self.parameters, self._plan = parameters, plan
         # Only the pure computation is compiled: XLA supports neither strings nor variables of
-        # other devices.
+        # other devices. With several steps in the graph it is traced once for all of them.
         self._compute = (
-            traced(self._differentiate, jit_compile=True)
-            if plan.is_compiled
+            traced(self._differentiate, jit_compile=plan.is_compiled or None)
+            if plan.is_compiled or plan.num_unrolled > 1
             else self._differentiate
         )
 
@@ -90,13 +92,10 @@ class TrainStep:
         count: tf.Tensor,
         *,
         counter: tf.Tensor | None = None,
-        unrolled: int = 1,
     ) -> tf.Tensor:
         """Train on batches start, …, start + count - 1; to be traced in a tf.function.
 
-        `contribute` takes a batch's number and rows and returns the sum of its contributions. The
-        graph has as many steps one after the other as `unrolled` says, in a loop: between devices
-        a loop costs messages.
+        `contribute` takes a batch's number and rows and returns the sum of its contributions.
         Returns the sums of the objective, of which the first is the loss, and then the number of
         steps before the first whose loss is not finite.
         """
@@ -116,7 +115,7 @@ class TrainStep:
 
         totals = tf.zeros([self._objective.num_sums])
         state: tuple[tf.Tensor, ...] = (tf.constant(0), tf.constant(True), tf.zeros([]), totals)
-        for steps in dict.fromkeys([unrolled, 1]):
+        for steps in dict.fromkeys([self._plan.num_unrolled, 1]):
             state = tf.while_loop(
                 lambda offset, *_, steps=steps: offset + steps <= count,
                 partial(run_several, steps),
