@@ -13,7 +13,8 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from io import FileIO
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -47,7 +48,7 @@ class _Column:
 class DecodedRows:
     """Reader of slices of a split's files, which decodes each row once and then keeps it."""
 
-    def __init__(self, split: Split, decoder: Decoder, file: IO[bytes]):
+    def __init__(self, split: Split, decoder: Decoder, file: FileIO):
         """Keep rows in `file`; the rows of all columns must have a fixed size."""
         self._decoder, self._file = decoder, file
         weakref.finalize(self, file.close)
@@ -83,7 +84,9 @@ class DecodedRows:
         for piece in slices:
             for column, array in zip(self._columns, arrays, strict=True):
                 self._file.seek(column.place(self._starts[piece.shard.path] + piece.skip))
-                self._file.readinto(column.view(array[at : at + piece.take]))  # type: ignore[attr-defined]
+                view = column.view(array[at : at + piece.take])
+                while view:
+                    view = view[self._file.readinto(view) :]
             at += piece.take
         with tf.device("/device:CPU:0"):
             tensors = [tf.convert_to_tensor(array) for array in arrays]
@@ -96,8 +99,9 @@ class DecodedRows:
             path, last = piece.shard.path, piece.skip + piece.take
             for column, array in zip(self._columns, arrays, strict=True):
                 self._file.seek(column.place(self._starts[path] + piece.skip))
-                self._file.write(column.view(array[at : at + piece.take]))
-            self._file.flush()
+                view = column.view(array[at : at + piece.take])
+                while view:
+                    view = view[self._file.write(view) :]
             self._kept[path] = _merged([*self._kept[path], (piece.skip, last)])
             at += piece.take
 
@@ -121,7 +125,7 @@ def keep_rows(split: Split, decoder: Decoder) -> Decoder | DecodedRows:
         )
         return decoder
     logger.info("keeping %.2f GB of decoded examples for later epochs in %s", needed / _GB, folder)
-    return DecodedRows(split, decoder, tempfile.TemporaryFile(dir=folder))
+    return DecodedRows(split, decoder, tempfile.TemporaryFile(dir=folder, buffering=0))
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
