@@ -8,7 +8,6 @@ interrupted run continues, and `--anew` begins again.
 """
 
 import argparse
-import hashlib
 import itertools
 import json
 import sys
@@ -19,35 +18,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.support import dense
 from benchmarks.support.clusters import CACHE, Shape, scratch, train_in
 from benchmarks.support.network import Link, missing, network
 
 MEASUREMENTS = CACHE / "network.jsonl"
-EXAMPLES = CACHE / "network"
-NUM_INPUTS, NUM_EXAMPLES, BATCH_SIZE = 512, 4096, 64
-UNITS = {0.1: 195, 1.0: 1946, 10.0: 19_455}  # of a dense layer, by millions of weights
+BATCH_SIZE = 64
 STEPS = {0.1: 600, 1.0: 300, 10.0: 60}
 DELAYS = (0.1e-3, 0.5e-3, 2e-3)
 RATES = (1e9, 10e9)
 STRATEGIES = ("multi_worker_mirrored", "parameter_server")
 NUM_CORES = 2
-WORKLOAD = f"""
-import keras
-
-from trainer.workloads import Records, Regression, Values
-
-
-def model(inputs, *, units: int = 64):
-    x = keras.layers.Dense(units, activation="relu")(inputs["x"])
-    net = keras.Model(inputs, keras.layers.Dense(1)(x))
-    net.compile(keras.optimizers.SGD(1e-3), keras.losses.MeanSquaredError())
-    return net
-
-
-workload = Records(
-    {{"x": Values("float32", [{NUM_INPUTS}])}}, label=Regression("y"), model=model
-)
-"""
 
 
 @dataclass(frozen=True)
@@ -73,16 +54,17 @@ def main() -> None:
         return
     if arguments.anew:
         MEASUREMENTS.unlink(missing_ok=True)
-    write_examples(EXAMPLES)
+    folder = dense.examples()
     for strategy in arguments.strategies:
         points = [
-            Point(strategy, *values) for values in itertools.product((2, 4), UNITS, DELAYS, RATES)
+            Point(strategy, *values)
+            for values in itertools.product((2, 4), dense.UNITS, DELAYS, RATES)
         ]
-        found = dict(measured(points))
+        found = dict(measured(points, folder))
         report(strategy, found)
 
 
-def measured(points: list[Point]) -> Iterator[tuple[Point, float]]:
+def measured(points: list[Point], folder: Path) -> Iterator[tuple[Point, float]]:
     """Yield each point with its seconds per step; measure those that no earlier run has."""
     earlier = {}
     if MEASUREMENTS.exists():
@@ -90,7 +72,7 @@ def measured(points: list[Point]) -> Iterator[tuple[Point, float]]:
         earlier = {Point(**line["point"]): line["seconds"] for line in lines}
     for number, point in enumerate(points, start=1):
         if point not in earlier:
-            earlier[point] = measure(point)
+            earlier[point] = measure(point, folder)
             with MEASUREMENTS.open("a") as file:
                 line = {"point": asdict(point), "seconds": earlier[point]}
                 file.write(json.dumps(line) + "\n")
@@ -98,7 +80,7 @@ def measured(points: list[Point]) -> Iterator[tuple[Point, float]]:
         yield point, earlier[point]
 
 
-def measure(point: Point) -> float:
+def measure(point: Point, folder: Path) -> float:
     """Return the seconds of a step in the second half of a job."""
     is_async = point.strategy == "parameter_server"
     counts = {"chiefs": int(is_async), "workers": point.workers, "ps": int(is_async)}
@@ -106,12 +88,12 @@ def measure(point: Point) -> float:
     steps = STEPS[point.weights] * (point.workers if is_async else 1)
     batch_size = BATCH_SIZE * (1 if is_async else point.workers)
     flags = [f"--steps={steps}", f"--batch-size={batch_size}", "--steps-per-call=10"]
-    flags += ["--log-every-steps=20", f"--model.units={UNITS[point.weights]}"]
+    flags += ["--log-every-steps=20", f"--model.units={dense.UNITS[point.weights]}"]
     shape = Shape(**counts, cores=cores)
     link = Link(point.delay, point.rate)
     with scratch() as out, network(shape.replicas, link) as machines:
         result = train_in(
-            out, shape, *flags, workload=str(EXAMPLES), examples_dir=EXAMPLES, machines=machines
+            out, shape, *flags, workload=str(folder), examples_dir=folder, machines=machines
         )
     return batch_size / result.examples_per_second
 
@@ -176,36 +158,6 @@ def report(strategy: str, found: dict[Point, float]) -> None:
     fitted = dict(zip(names, map(float, coefficients), strict=True))
     line = {"name": f"network {strategy}", "mean_error": mean, "worst_error": worst, **fitted}
     sys.stdout.write(json.dumps(line) + "\n")
-
-
-def write_examples(folder: Path) -> None:
-    """Write the workload's file, and examples of noise, unless they are there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "workload.py").write_text(WORKLOAD)
-    if (folder / "manifest.json").exists():
-        return
-    from trainer.runtime.tensorflow_logs import import_tensorflow
-
-    import_tensorflow()
-    import tensorflow as tf
-
-    random = np.random.default_rng(0)
-    splits = {}
-    for split, count in (("train", NUM_EXAMPLES), ("eval", BATCH_SIZE)):
-        path = folder / f"{split}-00000-of-00001.tfrecord"
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for row in random.normal(size=(count, NUM_INPUTS)):
-                features = {
-                    name: tf.train.Feature(float_list=tf.train.FloatList(value=values))
-                    for name, values in {"x": row, "y": row[:1]}.items()
-                }
-                example = tf.train.Example(features=tf.train.Features(feature=features))
-                writer.write(example.SerializeToString())
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        shard = {"file": path.name, "num_examples": count, "sha256": digest}
-        splits[split] = {"num_examples": count, "shards": [shard]}
-    manifest = {"workload": folder.name, "compression": "", "splits": splits}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
 if __name__ == "__main__":

@@ -1,65 +1,96 @@
 """Throughput of two workers against one, each pinned to a core of its own.
 
 The batch size per worker is constant: two workers train on batches twice as large. A parameter
-server shares the cores of the workers; the chief dispatches steps and evaluates. Two independent
-jobs, each on a core of its own, show the upper limit on this machine. Jobs are short and long; the
-speed is that of the second half of their steps.
+server shares the cores of the workers; the chief dispatches steps and evaluates. In a case of its
+own a single worker has one core, and the chief and the server have the other. Two independent jobs,
+each on a core of its own, show the upper limit on this machine. Jobs are short and long; the speed
+is that of the second half of their steps.
 """
 
 import argparse
 import statistics
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
+from benchmarks.support import dense
 from benchmarks.support.clusters import Shape, report, train
 
 CORES = (0, 1)
+OWN_CORES = {"worker/0": [0], "worker/1": [1]}
 CASES = {
-    "multi_worker_mirrored": Shape(chiefs=0, workers=2, cores={"worker/0": [0], "worker/1": [1]}),
-    "parameter_server": Shape(workers=2, ps=1, cores={"worker/0": [0], "worker/1": [1]}),
+    "2 workers, multi_worker_mirrored": Shape(chiefs=0, workers=2, cores=OWN_CORES),
+    "2 workers, parameter_server": Shape(workers=2, ps=1, cores=OWN_CORES),
+    "1 worker, parameter_server with a core": Shape(
+        workers=1, ps=1, cores={"worker/0": [0], "chief/0": [1], "ps/0": [1]}
+    ),
 }
-# A workload's model, numbers of steps, and steps in a call and in a report.
-MODELS = {"mnist": ("cnn", (250, 1000), 25), "cifar10": ("resnet20", (120,), 5)}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A workload's model, the numbers of steps of its jobs, and steps in a call and in a report."""
+
+    workload: str
+    flags: Sequence[str]
+    steps: Sequence[int]
+    interval: int
+
+
+MODELS = {
+    "mnist cnn": Model("mnist", ["--model=cnn"], (250, 1000), 25),
+    "cifar10 resnet20": Model("cifar10", ["--model=resnet20"], (120,), 5),
+    "dense, 10 million weights": Model("dense", [f"--model.units={dense.UNITS[10.0]}"], (100,), 5),
+}
 
 
 def main() -> None:
     """Run one worker and two alternately, and print the ratio of their medians."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workloads", nargs="+", choices=list(MODELS), default=["mnist"])
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        choices=list(MODELS),
+        metavar="MODEL",
+        default=["mnist cnn", "dense, 10 million weights"],
+        help="default: %(default)s",
+    )
     parser.add_argument("--rounds", type=int, default=3, help="runs of each; default: %(default)s")
     parser.add_argument(
         "--batch-size", type=int, default=256, help="examples per worker; default: %(default)s"
     )
     arguments = parser.parse_args()
-    for workload in arguments.workloads:
-        for steps in MODELS[workload][1]:
-            _compare(workload, steps, batch_size=arguments.batch_size, rounds=arguments.rounds)
+    for name in arguments.models:
+        for steps in MODELS[name].steps:
+            _compare(name, steps, batch_size=arguments.batch_size, rounds=arguments.rounds)
 
 
-def _compare(workload: str, steps: int, *, batch_size: int, rounds: int) -> None:
-    model, _, interval = MODELS[workload]
-    flags = [f"--model={model}", f"--steps={steps}"]
-    flags += [f"--steps-per-call={interval}", f"--log-every-steps={interval}"]
+def _compare(name: str, steps: int, *, batch_size: int, rounds: int) -> None:
+    model = MODELS[name]
+    flags = [*model.flags, f"--steps={steps}"]
+    flags += [f"--steps-per-call={model.interval}", f"--log-every-steps={model.interval}"]
+    folder = dense.examples() if model.workload == "dense" else None
+    workload = str(folder or model.workload)
 
     def measure(shape: Shape, factor: int = 1) -> float:
         batch = f"--batch-size={batch_size * factor}"
-        return train(shape, *flags, batch, workload=workload).examples_per_second
+        done = train(shape, *flags, batch, workload=workload, examples_dir=folder)
+        return done.examples_per_second
 
     def measure_alone(core: int) -> float:
         return measure(Shape(cores={"chief/0": [core]}))
 
-    speeds: dict[str, list[float]] = {name: [] for name in ("one", "independent", *CASES)}
+    speeds: dict[str, list[float]] = {case: [] for case in ("one", "2 independent jobs", *CASES)}
     for _ in range(rounds):
         speeds["one"].append(measure_alone(CORES[0]))
         with ThreadPoolExecutor() as pool:
-            speeds["independent"].append(sum(pool.map(measure_alone, CORES)))
-        for strategy, shape in CASES.items():
-            factor = shape.workers if strategy == "multi_worker_mirrored" else 1
-            speeds[strategy].append(measure(shape, factor))
+            speeds["2 independent jobs"].append(sum(pool.map(measure_alone, CORES)))
+        for case, shape in CASES.items():
+            speeds[case].append(measure(shape, 1 if shape.ps else shape.workers))
     one = statistics.median(speeds.pop("one"))
-    for name, measured in speeds.items():
-        case = "2 independent jobs" if name == "independent" else f"2 workers, {name},"
+    for case, measured in speeds.items():
         report(
-            f"{workload} {model}, {batch_size} examples each, {steps} steps: {case} against 1",
+            f"{name}, {batch_size} examples each, {steps} steps: {case}, against 1",
             ours=statistics.median(measured),
             theirs=one,
             unit="examples/s",

@@ -239,8 +239,8 @@ class _Training:
         if not steps or self._results is None:
             return calls
         cluster, log_dir = self._job.cluster, self._job.folders.logs
-        workers = cluster.replicas("worker").values() if cluster.count("ps") else ()
-        return profile_calls(calls, start=start, steps=steps, log_dir=log_dir, workers=workers)
+        servers = cluster.replicas("ps", "worker").values() if cluster.count("ps") else ()
+        return profile_calls(calls, start=start, steps=steps, log_dir=log_dir, servers=servers)
 
     @contextlib.contextmanager
     def _record_results(self, start: int, driver: Driver, watchdog: Watchdog) -> Iterator[None]:

@@ -91,10 +91,12 @@ def test_metrics(folder: Path, workload: str) -> dict[str, float]:
     return score(data.predictions, data.labels, predictor.workload).metrics
 
 
-def train(shape: Shape, *flags: str, workload: str = "mnist") -> Result:
+def train(
+    shape: Shape, *flags: str, workload: str = "mnist", examples_dir: Path | None = None
+) -> Result:
     """Run a job to its end in a temporary folder."""
     with scratch() as folder:
-        return train_in(folder, shape, *flags, workload=workload)
+        return train_in(folder, shape, *flags, workload=workload, examples_dir=examples_dir)
 
 
 def train_in(

@@ -164,7 +164,8 @@ class TrainConfig(ModelSettings):
     steps_per_call: int = setting("steps per call of the graph", default=50, at_least=1)
     profile_steps: str = setting(
         "FIRST-LAST, such as 101-150: write a trace of these steps to logs/, for TensorBoard's"
-        " profile plugin, from the replica that writes the results and from a chief's workers",
+        " profile plugin, from the replica that writes the results and from a chief's workers and"
+        " parameter servers",
         default="",
     )
     histograms: bool = setting(

@@ -12,7 +12,7 @@ from trainer.training.results.recorder import Totals
 
 logger = logging.getLogger(__name__)
 
-# Limits of the duration of a trace of workers.
+# Limits of the duration of a trace of servers.
 _MIN_SECONDS, _MAX_SECONDS = 0.5, 30.0
 _STOP_SECONDS = 10.0
 
@@ -23,19 +23,19 @@ def profile_calls(
     start: int,
     steps: range,
     log_dir: str,
-    workers: Collection[str] = (),
+    servers: Collection[str] = (),
 ) -> Iterator[Totals]:
     """Yield the totals of a driver's calls; trace the calls of `steps`, counted from 1.
 
     One call must end just before these steps and one with the last of them. The trace includes
-    what the caller does between calls, such as saving a checkpoint. `workers` are addresses of
+    what the caller does between calls, such as saving a checkpoint. `servers` are addresses of
     TensorFlow servers to trace for the expected duration, because they do not count the steps.
     """
     step, trace, speed = start, None, _StepTimer()
     try:
         while True:
             if trace is None and steps.start <= step + 1 < steps.stop:
-                trace = _Trace(log_dir, workers, seconds=speed.seconds(steps.stop - 1 - step))
+                trace = _Trace(log_dir, servers, seconds=speed.seconds(steps.stop - 1 - step))
             with tf.profiler.experimental.Trace("train", step_num=step + 1, _r=1):
                 totals = next(calls, None)
             if totals is None:
@@ -71,26 +71,28 @@ class _StepTimer:
 class _Trace:
     """A running trace."""
 
-    def __init__(self, log_dir: str, workers: Collection[str], *, seconds: float):
+    def __init__(self, log_dir: str, servers: Collection[str], *, seconds: float):
         self._log_dir, self._seconds = log_dir, seconds
         tf.profiler.experimental.start(log_dir)
-        self._worker_thread = threading.Thread(
-            target=self._trace_workers, args=[workers], daemon=True
+        self._server_thread = threading.Thread(
+            target=self._trace_servers, args=[servers], daemon=True
         )
-        if workers:
-            self._worker_thread.start()
+        if servers:
+            self._server_thread.start()
 
     def stop(self, step: int) -> None:
         """Write the trace, which ends with `step`."""
         tf.profiler.experimental.stop()
-        if self._worker_thread.is_alive():
-            self._worker_thread.join(self._seconds + _STOP_SECONDS)
+        if self._server_thread.is_alive():
+            self._server_thread.join(self._seconds + _STOP_SECONDS)
         logger.info("a trace up to step %d is in %s/plugins/profile", step, self._log_dir)
 
-    def _trace_workers(self, workers: Collection[str]) -> None:
-        urls = ",".join(f"grpc://{address}" for address in workers)
+    def _trace_servers(self, servers: Collection[str]) -> None:
+        urls = ",".join(f"grpc://{address}" for address in servers)
         duration_ms = round(1000 * self._seconds)
         try:
             tf.profiler.experimental.client.trace(urls, self._log_dir, duration_ms)
         except tf.errors.OpError as error:
-            logger.warning("the workers could not be traced: %s", first_line(error))
+            logger.warning(
+                "workers and parameter servers could not be traced: %s", first_line(error)
+            )
