@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 WORKER_VARIABLE = "PYTEST_XDIST_WORKER"
+# Programs that serve all tests, and end when pytest does.
+OF_PYTEST = ("tests.support.processes.forks", "multiprocessing.resource_tracker")
 
 
 def is_running(pid: int) -> bool:
@@ -46,15 +48,20 @@ def await_end_of_tests(temp_dir: str, *, timeout_seconds: float = 20) -> None:
     """Wait until this pytest worker's tests run no process; all have a TMPDIR below `temp_dir`."""
     deadline = time.monotonic() + timeout_seconds
     while left := [one for one in _live() if _is_of_tests(one, temp_dir)]:
-        commands = [f"{one.name}: {' '.join(_texts(one / 'cmdline'))[:300]}" for one in left]
+        commands = [f"{one.name}: {_command(one)}" for one in left]
         assert time.monotonic() < deadline, f"processes of tests still run: {commands}"
         time.sleep(0.1)
 
 
 def _is_of_tests(folder: Path, temp_dir: str) -> bool:
-    variables = _texts(folder / "environ")
-    is_below = any(text.startswith(f"TMPDIR={temp_dir}") for text in variables)
-    return is_below and folder.name != str(os.getpid()) and _is_of_this_worker(folder)
+    is_below = any(text.startswith(f"TMPDIR={temp_dir}") for text in _texts(folder / "environ"))
+    if not is_below or folder.name == str(os.getpid()) or not _is_of_this_worker(folder):
+        return False
+    return not any(program in _command(folder) for program in OF_PYTEST)
+
+
+def _command(folder: Path) -> str:
+    return " ".join(_texts(folder / "cmdline"))[:300]
 
 
 def _live() -> Iterator[Path]:
