@@ -2,8 +2,8 @@
 
 Each replica runs on a machine of its own (`benchmarks.support.network`; needs root), pinned to one
 of this machine's cores. Models are a dense layer of 0.1, 1 and 10 million weights. The model of a
-step's time is fitted on every second measurement and predicts the others; then it draws the
-throughput of up to 64 replicas. Measurements are kept in `.trainyard/bench/network.jsonl`: an
+step's time is fitted on half of the measurements and predicts the others; then it draws the
+speed-up of up to 64 workers. Measurements are kept in `.trainyard/bench/network.jsonl`: an
 interrupted run continues, and `--anew` begins again.
 """
 
@@ -11,8 +11,8 @@ import argparse
 import itertools
 import json
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,26 +21,34 @@ from numpy.typing import NDArray
 from benchmarks.support import dense
 from benchmarks.support.clusters import CACHE, Shape, scratch, train_in
 from benchmarks.support.network import Link, missing, network
+from components.plan_training.speed import Costs, Job, Network, batches_per_second, speed_up
+from trainer.cluster.roles import is_asynchronous
 
 MEASUREMENTS = CACHE / "network.jsonl"
 BATCH_SIZE = 64
 STEPS = {0.1: 600, 1.0: 300, 10.0: 60}
-DELAYS = (0.1e-3, 0.5e-3, 2e-3)
-RATES = (1e9, 10e9)
+WORKERS = (2, 4)
+LATENCIES = (0.1e-3, 0.5e-3, 2e-3)
+BANDWIDTHS = (1e9, 10e9)
 STRATEGIES = ("multi_worker_mirrored", "parameter_server")
 NUM_CORES = 2
+LOCAL = 100e9  # bits per second: of a replica that has nobody to talk to
+# Of the picture: numbers of workers, and the lines of models and networks.
+DRAWN = (1, 2, 4, 8, 16, 32, 64)
+COLOURS = {0.1: "#4c78a8", 1.0: "#f58518", 10.0: "#e45756"}
+NETWORKS = (("-", 0.1e-3, 10e9), ("--", 0.5e-3, 1e9))
 
 
 @dataclass(frozen=True)
 class Point:
-    """A job on a network; times are in seconds, rates in bits per second."""
+    """A job on a network: one-way latency in seconds, bandwidth in bits per second."""
 
     strategy: str
     workers: int
     weights: float
     """Millions."""
-    delay: float
-    rate: float
+    latency: float
+    bandwidth: float
 
 
 def main() -> None:
@@ -48,6 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--anew", action="store_true", help="forget earlier measurements")
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=list(STRATEGIES))
+    parser.add_argument("--picture", type=Path, default=CACHE / "network.png", help="%(default)s")
     arguments = parser.parse_args()
     if lack := missing():
         sys.stderr.write(f"no networks here: {lack}\n")
@@ -55,13 +64,19 @@ def main() -> None:
     if arguments.anew:
         MEASUREMENTS.unlink(missing_ok=True)
     folder = dense.examples()
+    singles = [Point("single", 1, weights, 0.0, LOCAL) for weights in dense.UNITS]
+    alone = {one.weights: seconds for one, seconds in measured(singles, folder)}
+    fitted = {}
     for strategy in arguments.strategies:
         points = [
             Point(strategy, *values)
-            for values in itertools.product((2, 4), dense.UNITS, DELAYS, RATES)
+            for values in itertools.product(WORKERS, dense.UNITS, LATENCIES, BANDWIDTHS)
         ]
         found = dict(measured(points, folder))
-        report(strategy, found)
+        fitted[strategy] = fit({one: found[one] for one in found if is_fitted(one)}, alone)
+        report(fitted[strategy], found, alone)
+    draw(fitted, alone, arguments.picture)
+    sys.stderr.write(f"drawn in {arguments.picture}\n")
 
 
 def measured(points: list[Point], folder: Path) -> Iterator[tuple[Point, float]]:
@@ -82,15 +97,18 @@ def measured(points: list[Point], folder: Path) -> Iterator[tuple[Point, float]]
 
 def measure(point: Point, folder: Path) -> float:
     """Return the seconds of a step in the second half of a job."""
-    is_async = point.strategy == "parameter_server"
-    counts = {"chiefs": int(is_async), "workers": point.workers, "ps": int(is_async)}
-    cores = {f"worker/{index}": [index % NUM_CORES] for index in range(point.workers)}
+    is_async = is_asynchronous(point.strategy)
+    if point.strategy == "single":
+        counts, cores = {"chiefs": 1}, {"chief/0": [0]}
+    else:
+        counts = {"chiefs": int(is_async), "workers": point.workers, "ps": int(is_async)}
+        cores = {f"worker/{index}": [index % NUM_CORES] for index in range(point.workers)}
     steps = STEPS[point.weights] * (point.workers if is_async else 1)
     batch_size = BATCH_SIZE * (1 if is_async else point.workers)
     flags = [f"--steps={steps}", f"--batch-size={batch_size}", "--steps-per-call=10"]
     flags += ["--log-every-steps=20", f"--model.units={dense.UNITS[point.weights]}"]
     shape = Shape(**counts, cores=cores)
-    link = Link(point.delay, point.rate)
+    link = Link(point.latency, point.bandwidth)
     with scratch() as out, network(shape.replicas, link) as machines:
         result = train_in(
             out, shape, *flags, workload=str(folder), examples_dir=folder, machines=machines
@@ -98,66 +116,117 @@ def measure(point: Point, folder: Path) -> float:
     return batch_size / result.examples_per_second
 
 
-def terms(point: Point) -> NDArray[np.float64]:
-    """Return the factors of each coefficient in the seconds of a worker's step.
+def predict(costs: Costs, point: Point, *, alone: float) -> float:
+    """Return the seconds of a step of all workers, or of any of them if they do not wait.
 
-    The coefficients, in order: computing, and computing for a million weights; a message; a
-    message's delay; the bytes on the wire; and copying them.
+    A step of one replica takes `alone` seconds. Replicas that share a core take turns to compute,
+    to handle a message and to copy.
     """
-    workers, megabytes = point.workers, 4 * point.weights
-    shares = max(1, workers / NUM_CORES)  # of a core
-    if point.strategy == "multi_worker_mirrored":
-        num_messages = 2 * (workers - 1)
-        sent = megabytes * num_messages / workers
-    else:
-        num_messages, sent = 2, 2 * megabytes
-    wire = 8e6 * sent / point.rate
-    return np.array(
-        [shares, shares * point.weights, num_messages, num_messages * point.delay, wire, sent]
+    shares = max(1, point.workers / NUM_CORES)
+    shared = replace(costs, message=shares * costs.message, copying=shares * costs.copying)
+    job = job_of(point, computing=shares * alone)
+    per_second = batches_per_second(job, network_of(point), shared)
+    return (1 if job.is_asynchronous else point.workers) / per_second
+
+
+def job_of(point: Point, *, computing: float) -> Job:
+    """Return the job of a point, for the model."""
+    return Job(
+        is_asynchronous=is_asynchronous(point.strategy),
+        workers=point.workers,
+        servers=1,
+        weights=1e6 * point.weights,
+        computing=computing,
     )
 
 
-def predict(coefficients: NDArray[np.float64], point: Point) -> float:
-    """Return the seconds per step: of all workers, or of any of them if they do not wait.
-
-    The link of a parameter server is shared by the workers.
-    """
-    *_, wire, _ = factors = terms(point)
-    seconds = float(factors @ coefficients)
-    if point.strategy == "multi_worker_mirrored":
-        return seconds
-    return max(seconds / point.workers, wire / 2)
+def network_of(point: Point) -> Network:
+    """Return the network of a point, for the model."""
+    return Network(latency=point.latency, bandwidth=point.bandwidth)
 
 
-def fit(found: dict[Point, float]) -> NDArray[np.float64]:
-    """Return the coefficients, none negative, with the smallest relative errors."""
+def fit(found: Mapping[Point, float], alone: Mapping[float, float]) -> Costs:
+    """Return the costs, none negative, with the smallest relative errors."""
     from scipy.optimize import least_squares
 
-    points = list(found)
-    seconds = np.array([found[point] for point in points])
+    seconds = np.array(list(found.values()))
 
     def errors(logarithms: NDArray[np.float64]) -> NDArray[np.float64]:
-        predicted = [predict(np.exp(logarithms), point) for point in points]
+        costs = costs_of(np.exp(logarithms))
+        predicted = [predict(costs, point, alone=alone[point.weights]) for point in found]
         return np.log(np.array(predicted) / seconds)
 
-    start = np.log(np.array([2e-3, 2e-3, 1e-4, 1.0, 1.0, 1e-4]))
-    return np.exp(least_squares(errors, start, bounds=(-20, 3)).x)
+    start = np.log(np.array([1e-4, 1.0, 1.0, 1e-3]))
+    return costs_of(np.exp(least_squares(errors, start, bounds=(-20, 3)).x))
 
 
-def report(strategy: str, found: dict[Point, float]) -> None:
-    """Print the coefficients, and the errors of the half that the fit has not seen."""
-    points = list(found)
-    coefficients = fit({point: found[point] for point in points[::2]})
-    errors = {point: predict(coefficients, point) / found[point] - 1 for point in points[1::2]}
-    for point, error in errors.items():
-        line = {**asdict(point), "ms": 1e3 * found[point], "error": error}
-        sys.stderr.write(json.dumps(line) + "\n")
-    worst = max(map(abs, errors.values()))
-    mean = float(np.mean(np.abs(list(errors.values()))))
-    names = ("computing", "per_million", "message", "delays", "wire", "copying")
-    fitted = dict(zip(names, map(float, coefficients), strict=True))
-    line = {"name": f"network {strategy}", "mean_error": mean, "worst_error": worst, **fitted}
+def costs_of(values: Iterable[float]) -> Costs:
+    """Return costs from their values, in the order of the fields."""
+    names = [field.name for field in fields(Costs)]
+    return Costs(**dict(zip(names, map(float, values), strict=True)))
+
+
+def is_fitted(point: Point) -> bool:
+    """Return whether the fit sees a point: half of them, like one colour of a chess board."""
+    grid = (WORKERS, list(dense.UNITS), LATENCIES, BANDWIDTHS)
+    values = (point.workers, point.weights, point.latency, point.bandwidth)
+    return sum(axis.index(value) for axis, value in zip(grid, values, strict=True)) % 2 == 0
+
+
+def report(costs: Costs, found: Mapping[Point, float], alone: Mapping[float, float]) -> None:
+    """Print the costs, and the errors of the half of the points that the fit has not seen."""
+    unseen = [point for point in found if not is_fitted(point)]
+    errors = []
+    for point in unseen:
+        predicted = predict(costs, point, alone=alone[point.weights])
+        errors.append(predicted / found[point] - 1)
+        line = {**asdict(point), "ms": 1e3 * found[point], "predicted_ms": 1e3 * predicted}
+        sys.stderr.write(json.dumps({**line, "error": errors[-1]}) + "\n")
+    line = {
+        "name": f"network {unseen[0].strategy}",
+        "mean_error": float(np.mean(np.abs(errors))),
+        "worst_error": float(np.max(np.abs(errors))),
+        **asdict(costs),
+    }
     sys.stdout.write(json.dumps(line) + "\n")
+
+
+def draw(fitted: Mapping[str, Costs], alone: Mapping[float, float], picture: Path) -> None:
+    """Draw the predicted speed-up of up to 64 workers, each with a core of its own."""
+    sys.path.append(f"{sys.prefix}/bench")  # the packages that only benchmarks need
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(
+        *(1, len(fitted)), figsize=(9, 4), layout="constrained", sharey=True, squeeze=False
+    )
+    for axis, (strategy, costs) in zip(axes[0], fitted.items(), strict=True):
+        axis.plot(DRAWN, DRAWN, color="0.7", linestyle=":", label="as many times as workers")
+        for (weights, colour), (line, latency, bandwidth) in itertools.product(
+            COLOURS.items(), NETWORKS
+        ):
+            points = [Point(strategy, number, weights, latency, bandwidth) for number in DRAWN]
+            speeds = [
+                speed_up(job_of(one, computing=alone[weights]), network_of(one), costs)
+                for one in points
+            ]
+            label = (
+                f"{weights:g} million weights, {1000 * latency:g} ms, {bandwidth / 1e9:g} Gbit/s"
+            )
+            axis.plot(DRAWN, speeds, color=colour, linestyle=line, label=label)
+        axis.set_title(f"{strategy} (predicted)", loc="left", fontsize=10)
+        axis.set_xscale("log", base=2)
+        axis.set_yscale("log", base=2)
+        axis.set_xticks(DRAWN, list(map(str, DRAWN)))
+        axis.set_yticks(DRAWN, list(map(str, DRAWN)))
+        axis.set_ylim(0.5, DRAWN[-1])
+        axis.set_xlabel("workers")
+    axes[0][0].set_ylabel("times one")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    figure.savefig(picture, dpi=110)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 """The network between namespaces, and the model of a step's time on it."""
 
+import itertools
 import os
 import subprocess
 import sys
+from dataclasses import astuple
 
-import numpy as np
 import pytest
 
-from benchmarks.network import Point, predict
+from benchmarks.network import Point, fit, predict
 from benchmarks.support.network import Link, missing, network
+from components.plan_training.speed import Costs
 
 # Keras would import all of scikit-learn and matplotlib in the tests after these.
 sys.path.remove(f"{sys.prefix}/bench")
@@ -80,18 +82,27 @@ def test_nothing_is_left_when_the_block_raises():
 
 @pytest.mark.fast
 @pytest.mark.parametrize(
-    ("strategy", "workers", "expected"),
+    ("strategy", "workers", "seconds"),
     [
-        # Computing, 2 (n - 1) messages and their delays, and 2 (n - 1) / n vectors of 4 MB.
+        # Two workers have a core each; four share two.
         ("multi_worker_mirrored", 2, 3e-3 + 2 * 1e-4 + 2 * 5e-4 + 32e-3),
-        ("multi_worker_mirrored", 4, 2 * 3e-3 + 6 * 1e-4 + 6 * 5e-4 + 48e-3),
-        # A pull and a push; the workers do not wait for each other.
+        ("multi_worker_mirrored", 4, 2 * (3e-3 + 6 * 1e-4) + 6 * 5e-4 + 48e-3),
+        # Any of the workers takes a step: they do not wait for each other.
         ("parameter_server", 2, (3e-3 + 2 * 1e-4 + 2 * 5e-4 + 64e-3) / 2),
-        # Four workers fill the link of the server.
-        ("parameter_server", 4, 32e-3),
     ],
 )
-def test_a_steps_time_is_computing_messages_and_bytes(strategy, workers, expected):
-    point = Point(strategy, workers, weights=1.0, delay=5e-4, rate=1e9)
-    coefficients = np.array([2e-3, 1e-3, 1e-4, 1.0, 1.0, 0.0])
-    assert predict(coefficients, point) == pytest.approx(expected)
+def test_a_steps_time_is_predicted_for_replicas_that_share_cores(strategy, workers, seconds):
+    point = Point(strategy, workers, weights=1.0, latency=5e-4, bandwidth=1e9)
+    costs = Costs(message=1e-4, latencies=1.0, wire=1.0, copying=0.0)
+    assert predict(costs, point, alone=3e-3) == pytest.approx(seconds)
+
+
+@pytest.mark.fast
+def test_the_fit_finds_the_costs_of_jobs_that_follow_them(monkeypatch):
+    monkeypatch.syspath_prepend(f"{sys.prefix}/bench")  # of SciPy
+    true = Costs(message=2e-4, latencies=1.5, wire=1.2, copying=1e-3)
+    alone = {0.1: 2e-3, 1.0: 5e-3, 10.0: 50e-3}
+    values = itertools.product((2, 4), alone, (1e-4, 2e-3), (1e9, 10e9))
+    points = [Point("multi_worker_mirrored", *one) for one in values]
+    found = fit({one: predict(true, one, alone=alone[one.weights]) for one in points}, alone)
+    assert astuple(found) == pytest.approx(astuple(true), rel=0.01)
