@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from benchmarks.support.network import Link, missing, network
 from components.plan_training.speed import Costs, Job, Network, batches_per_second, speed_up
 from trainer.cluster.roles import is_asynchronous
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 MEASUREMENTS = CACHE / "network.jsonl"
 BATCH_SIZE = 64
 STEPS = {0.1: 600, 1.0: 300, 10.0: 60}
@@ -33,7 +37,8 @@ BANDWIDTHS = (1e9, 10e9)
 STRATEGIES = ("multi_worker_mirrored", "parameter_server")
 NUM_CORES = 2
 LOCAL = 100e9  # bits per second: of a replica that has nobody to talk to
-# Of the picture: numbers of workers, and the lines of models and networks.
+# Of the picture: batch sizes, numbers of workers, and the lines of models and networks.
+DRAWN_BATCHES = (BATCH_SIZE, 1536)
 DRAWN = (1, 2, 4, 8, 16, 32, 64)
 COLOURS = {0.1: "#4c78a8", 1.0: "#f58518", 10.0: "#e45756"}
 NETWORKS = (("-", 0.1e-3, 10e9), ("--", 0.5e-3, 1e9))
@@ -200,33 +205,48 @@ def draw(fitted: Mapping[str, Costs], alone: Mapping[float, float], picture: Pat
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(
-        *(1, len(fitted)), figsize=(9, 4), layout="constrained", sharey=True, squeeze=False
+        *(len(DRAWN_BATCHES), len(fitted)),
+        figsize=(9, 7),
+        layout="constrained",
+        sharex=True,
+        sharey=True,
+        squeeze=False,
     )
-    for axis, (strategy, costs) in zip(axes[0], fitted.items(), strict=True):
-        axis.plot(DRAWN, DRAWN, color="0.7", linestyle=":", label="as many times as workers")
-        for (weights, colour), (line, latency, bandwidth) in itertools.product(
-            COLOURS.items(), NETWORKS
-        ):
-            points = [Point(strategy, number, weights, latency, bandwidth) for number in DRAWN]
-            speeds = [
-                speed_up(job_of(one, computing=alone[weights]), network_of(one), costs)
-                for one in points
-            ]
-            label = (
-                f"{weights:g} million weights, {1000 * latency:g} ms, {bandwidth / 1e9:g} Gbit/s"
-            )
-            axis.plot(DRAWN, speeds, color=colour, linestyle=line, label=label)
-        axis.set_title(f"{strategy} (predicted)", loc="left", fontsize=10)
-        axis.set_xscale("log", base=2)
-        axis.set_yscale("log", base=2)
-        axis.set_xticks(DRAWN, list(map(str, DRAWN)))
-        axis.set_yticks(DRAWN, list(map(str, DRAWN)))
-        axis.set_ylim(0.5, DRAWN[-1])
+    for row, batch_size in zip(axes, DRAWN_BATCHES, strict=True):
+        computing = {one: alone[one] * batch_size / BATCH_SIZE for one in alone}
+        for axis, (strategy, costs) in zip(row, fitted.items(), strict=True):
+            draw_speeds(axis, strategy, costs, computing)
+            title = f"{strategy}, {batch_size:,} examples a step (predicted)"
+            axis.set_title(title, loc="left", fontsize=10)
+    for axis in axes[-1]:
         axis.set_xlabel("workers")
-    axes[0][0].set_ylabel("times one")
+    for row in axes:
+        row[0].set_ylabel("times one")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    figure.savefig(picture, dpi=110)
+    figure.savefig(picture, dpi=100)
+
+
+def draw_speeds(
+    axis: "Axes", strategy: str, costs: Costs, computing: Mapping[float, float]
+) -> None:
+    """Draw a line for each model and network; a step of one replica takes `computing` seconds."""
+    axis.plot(DRAWN, DRAWN, color="0.7", linestyle=":", label="as many times as workers")
+    for (weights, colour), (line, latency, bandwidth) in itertools.product(
+        COLOURS.items(), NETWORKS
+    ):
+        points = [Point(strategy, number, weights, latency, bandwidth) for number in DRAWN]
+        speeds = [
+            speed_up(job_of(one, computing=computing[weights]), network_of(one), costs)
+            for one in points
+        ]
+        label = f"{weights:g} million weights, {1000 * latency:g} ms, {bandwidth / 1e9:g} Gbit/s"
+        axis.plot(DRAWN, speeds, color=colour, linestyle=line, label=label)
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log", base=2)
+    axis.set_xticks(DRAWN, list(map(str, DRAWN)))
+    axis.set_yticks(DRAWN, list(map(str, DRAWN)))
+    axis.set_ylim(0.25, DRAWN[-1])
 
 
 if __name__ == "__main__":
