@@ -21,7 +21,7 @@ from typing import Any
 import requests
 
 from benchmarks.support.clusters import examples, read_metrics, report, scratch
-from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE
+from pipelines.target.local_service import PRELOAD, PRELOAD_VARIABLE, preload_flags
 
 TIMEOUT_SECONDS = 280
 PARENT = "projects/local/locations/us-central1"
@@ -120,14 +120,14 @@ def _cluster_seconds(preload: str, *, is_cold: bool = False) -> dict[str, float]
 def _service(root: Path, preload: str, *, is_cold: bool) -> Iterator[str]:
     """Start a service and yield its URL; unless `is_cold`, wait until its imports are done."""
     root.mkdir()
-    flags = ["--preload", preload] if preload else []
+    flags = preload_flags(preload)
     with (root / "service.log").open("wb") as log:
         serve = [sys.executable, "-m", "vertex_local.cli", "serve", "--root", str(root), *flags]
         process = subprocess.Popen(serve, stdout=log, stderr=log)
     try:
         _await_text(root / "service.log", "is ready at")
         if preload and not is_cold:
-            _await_text(root / "warm.log", "ready: ")
+            _await_text(root / "warm.log", f"ready: {preload.rsplit(maxsplit=1)[-1]}")
         yield json.loads((root / "server.json").read_text())["url"]
     finally:
         process.terminate()

@@ -115,10 +115,12 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     add(
         "--preload",
         type=_modules,
+        action="append",
         default=[],
         metavar="MODULE[,MODULE…]",
         help="import these modules once, in a background process; each `python -m …` of a job, "
-        "deployed model or pipeline step then starts as a fork of it, without the import time",
+        "deployed model or pipeline step then starts as a fork of it, without the import time; "
+        "may be repeated for modules that take long: a second process has them as well",
     )
     add(
         "--clock-speed",
@@ -218,7 +220,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         root=arguments.root,
         port=arguments.port,
         is_while_used=arguments.while_used,
-        preload=tuple(arguments.preload),
+        preload=arguments.preload,
         clock_speed=arguments.clock_speed,
         has_containers=arguments.containers,
         mounts=tuple(arguments.mount),

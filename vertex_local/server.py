@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -72,7 +72,7 @@ class Options:
         port: Port to listen on; None for 8085, or a free port if that is in use.
         is_while_used: Stop when the last user ends, unless one of them keeps the service
             (`users.py`). Schedules run only in a service that stays.
-        preload: Modules that a warm process imports once (`processes/warm.py`).
+        preload: Modules that warm processes import once, by stage (`processes/warm.py`).
         clock_speed: Speed of the clock of schedules, as a multiple of real time.
         has_containers: Run replicas, steps and prediction servers in containers.
         mounts: Folders that containers see, besides the root.
@@ -83,7 +83,7 @@ class Options:
     root: Path
     port: int | None = None
     is_while_used: bool = False
-    preload: tuple[str, ...] = ()
+    preload: Sequence[Sequence[str]] = ()
     clock_speed: float = 1.0
     has_containers: bool = False
     mounts: tuple[Path, ...] = ()
@@ -144,7 +144,7 @@ def _service(
         (root / CONTAINERS_MARK).touch()
     if options.preload:
         log_path = root / "warm.log"
-        service.warm = Warm(list(options.preload), log_path=log_path, closing=service.closing)
+        service.warm = Warm(options.preload, log_path=log_path, closing=service.closing)
         service.warm.start()
     return service
 

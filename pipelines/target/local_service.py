@@ -18,8 +18,9 @@ from pipelines.errors import ServiceError
 from pipelines.target.lease import Lease, LeaseError, keep_service, service_pid, starting
 from trainer import Json
 
-# Slow imports of steps, replicas and prediction servers; the environment may have another list.
-PRELOAD = "kfp.local,kfp.dsl.executor_main,tensorflow"
+# Slow imports: of the runner and light steps, then of replicas and prediction servers. The
+# environment may have other lists.
+PRELOAD = "kfp.local,kfp.dsl.executor_main tensorflow"
 PRELOAD_VARIABLE = "TRAINYARD_PRELOAD"
 SERVE = [sys.executable, "-m", "vertex_local.cli", "serve", "--while-used"]
 START_TIMEOUT_SECONDS = 30
@@ -148,7 +149,7 @@ class LocalService:
 
     def _mode(self) -> list[str]:
         if self._mounts is None:
-            return _preload()
+            return preload_flags(os.environ.get(PRELOAD_VARIABLE, PRELOAD))
         return ["--containers", *(f"--mount={folder}" for folder in self._mounts)]
 
     def _check_mode(self) -> None:
@@ -176,9 +177,9 @@ class LocalService:
         return record
 
 
-def _preload() -> list[str]:
-    modules = os.environ.get(PRELOAD_VARIABLE, PRELOAD)
-    return ["--preload", modules] if modules else []
+def preload_flags(stages: str = PRELOAD) -> list[str]:
+    """Return the flags of `vertex-local serve` for lists of modules, divided by spaces."""
+    return [word for modules in stages.split() for word in ("--preload", modules)]
 
 
 def _is_responding(url: str, *, max_attempts: int = MAX_ATTEMPTS) -> bool:

@@ -115,7 +115,7 @@ def test_nothing_survives_a_service_killed_with_its_supervisor(tmp_path, marker,
 
 
 def test_nothing_survives_a_killed_supervisor_that_was_forked(start, marker, tmp_path):
-    warm = Warm(["tempfile"], log_path=tmp_path / "warm.log")
+    warm = Warm([["tempfile"]], log_path=tmp_path / "warm.log")
     warm.start()
     warm.await_ready(30)
     group, _ = start("sh", "-c", SHELLS["daemon"].format(marker), launch=Launch(warm=warm))

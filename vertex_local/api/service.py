@@ -20,7 +20,7 @@ class Service:
         root: Folder of its files.
         store: The resources.
         url: Its address, `http://127.0.0.1:8085`.
-        warm: Process with preloaded modules, if there is one.
+        warm: Processes with preloaded modules, if there are any.
         engine: If set, replicas, steps and prediction servers run in containers.
         clock: Clock of schedules.
         stays: Set unless the service stops with the command that started it; schedules run only

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from vertex_local.processes.warm import CLIENT_VARIABLE, Warm, WarmClient
+from vertex_local.processes.warm import Warm, WarmClient, client_environment
 
 SUPERVISOR_LOG = "supervisor.log"
 # For processes that would import the same modules, several at a time and so more slowly.
@@ -32,8 +32,8 @@ class Launch:
 
     Attributes:
         warm: Warm process to fork from, if ready.
-        patience_seconds: Time to wait for a warm process that is still importing; worthwhile for
-            processes that would import the same modules.
+        patience_seconds: Time to wait for the last stage of the warm process; worthwhile for
+            processes that would import the same modules. The first stage is always waited for.
         starts_groups: Whether the processes of the group may start groups from the warm process.
     """
 
@@ -48,6 +48,7 @@ class Launch:
             OSError: No process can be started.
         """
         if isinstance(self.warm, Warm):
+            self.warm.await_begun(WARM_PATIENCE_SECONDS)
             self.warm.await_ready(self.patience_seconds)
         with (folder / SUPERVISOR_LOG).open("ab") as log:
             forked = self.warm and self.warm.fork_supervisor(
@@ -56,11 +57,11 @@ class Launch:
             return forked or self._spawn(folder, stdin=stdin, log=log.fileno())
 
     def _spawn(self, folder: Path, *, stdin: int, log: int) -> SupervisorProcess:
-        fds = [self.warm.fd] if self.warm and self.starts_groups else []
+        fds = self.warm.fds if self.warm and self.starts_groups else []
         return subprocess.Popen(
             [sys.executable, "-m", "vertex_local.processes.supervisor", str(folder)],
             cwd=Path(__file__).parents[2],  # to import from a checkout
-            env={**os.environ, **({CLIENT_VARIABLE: str(fds[0])} if fds else {})},
+            env={**os.environ, **client_environment(fds)},
             stdin=stdin,
             stdout=log,
             stderr=log,

@@ -1,9 +1,10 @@
-"""The service's side of the warm process (`warm_process.py`), which forks supervisors of groups.
+"""The service's side of the warm processes (`warm_process.py`), which fork supervisors of groups.
 
-All requests go over one pair of UNIX sockets. A request is a message with the group's folder and,
-as file descriptors, the supervisor's stdin, its log and a socket for the reply: pid and pidfd,
-later the exit code. While the process is ready, the message READY stays unread at the service's
-end.
+There is one for each stage of imports: each has the modules of the stages before it, so that light
+processes need not wait for those that import for long. Requests go over a pair of UNIX sockets for
+each. A request is a message with the group's folder and, as file descriptors, the supervisor's
+stdin, its log and a socket for the reply: pid and pidfd, later the exit code. While the process is
+ready, the message READY stays unread at the service's end.
 """
 
 import json
@@ -16,12 +17,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-CLIENT_VARIABLE = "VERTEX_LOCAL_WARM_FD"
+CLIENT_VARIABLE = "VERTEX_LOCAL_WARM_FDS"
 READY, GO = b"ready", b"g"
 REPLY_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.05
@@ -30,9 +32,14 @@ MAX_DEATHS = 3
 
 
 def inherited_fds() -> tuple[int, ...]:
-    """Return the file descriptor of this process's client, for its children to inherit."""
-    fd = os.environ.get(CLIENT_VARIABLE)
-    return (int(fd),) if fd else ()
+    """Return the file descriptors of this process's client, for its children to inherit."""
+    return tuple(map(int, os.environ.get(CLIENT_VARIABLE, "").split()))
+
+
+def client_environment(fds: Iterable[int]) -> dict[str, str]:
+    """Return the variable that names the file descriptors of a client; none if there are none."""
+    text = " ".join(map(str, fds))
+    return {CLIENT_VARIABLE: text} if text else {}
 
 
 class WarmSupervisor:
@@ -62,46 +69,50 @@ class WarmSupervisor:
 
 
 class WarmClient:
-    """Client of the warm process, in the service and in its children that start groups."""
+    """Client of the warm processes, in the service and in its children that start groups."""
 
-    def __init__(self, requests: socket.socket) -> None:
-        self._requests = requests
+    def __init__(self, requests: Sequence[socket.socket]) -> None:
+        self._requests = requests  # by stage
 
     @classmethod
     def inherited(cls) -> "WarmClient | None":
         """Return the client that this process has inherited; its children inherit none."""
-        fd = os.environ.pop(CLIENT_VARIABLE, "")
-        return cls(socket.socket(fileno=int(fd))) if fd else None
+        fds = inherited_fds()
+        os.environ.pop(CLIENT_VARIABLE, "")
+        return cls([socket.socket(fileno=fd) for fd in fds]) if fds else None
 
     @property
-    def fd(self) -> int:
-        """File descriptor for another process to inherit the client."""
-        return self._requests.fileno()
+    def fds(self) -> list[int]:
+        """File descriptors for another process to inherit the client."""
+        return [requests.fileno() for requests in self._requests]
 
     @property
     def is_ready(self) -> bool:
-        """True if the warm process has imported its modules and is alive."""
-        try:
-            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
-            return self._requests.recv(len(READY), flags) == READY
-        except OSError:
-            return False
+        """True if the process of the last stage has imported its modules and is alive."""
+        return _is_ready(self._requests[-1])
+
+    @property
+    def is_begun(self) -> bool:
+        """True if the process of any stage has imported its modules and is alive."""
+        return any(map(_is_ready, self._requests))
 
     def fork_supervisor(
         self, folder: Path, *, stdin: int, log: int, is_client: bool
     ) -> WarmSupervisor | None:
         """Fork a supervisor for the group in `folder`; return None if that fails.
 
-        With `is_client` the processes of the group inherit a client.
+        It has the modules of the last stage that is ready. With `is_client` the processes of the
+        group inherit a client.
         """
-        if not self.is_ready:
+        ready = [requests for requests in self._requests if _is_ready(requests)]
+        if not ready:
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                fds = [stdin, log, theirs.fileno(), *([self.fd] if is_client else [])]
+                fds = [stdin, log, theirs.fileno(), *(self.fds if is_client else [])]
                 request = json.dumps({"folder": str(folder)}).encode()
-                socket.send_fds(self._requests, [request], fds, socket.MSG_DONTWAIT)
+                socket.send_fds(ready[-1], [request], fds, socket.MSG_DONTWAIT)
             ours.settimeout(REPLY_TIMEOUT_SECONDS)
             pid, pidfds, _, _ = socket.recv_fds(ours, 16, 1)
             supervisor = WarmSupervisor(int(pid), pidfds[0], ours)
@@ -116,17 +127,36 @@ class WarmClient:
         return supervisor
 
 
+def _is_ready(requests: socket.socket) -> bool:
+    try:
+        flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+        return requests.recv(len(READY), flags) == READY
+    except OSError:
+        return False
+
+
 class Warm(WarmClient):
-    """The service's warm process: started in the background, restarted when it ends."""
+    """The service's warm processes: started in the background, restarted when one ends.
+
+    Args:
+        stages: Modules to import, by stage.
+        log_path: File for the output of the processes.
+        closing: Event that is set when the service ends.
+    """
 
     def __init__(
-        self, modules: list[str], *, log_path: Path, closing: threading.Event | None = None
+        self,
+        stages: Sequence[Sequence[str]],
+        *,
+        log_path: Path,
+        closing: threading.Event | None = None,
     ) -> None:
-        ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        super().__init__(ours)
-        self._modules = modules
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in stages]
+        super().__init__([ours for ours, _ in pairs])
+        self._theirs = [theirs for _, theirs in pairs]
+        self._stages = [",".join(modules) for modules in stages]
         self._log_path = log_path
-        self._closing = closing or threading.Event()  # set when the service ends
+        self._closing = closing or threading.Event()
         self._is_closed = False
         self._has_failed = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -134,25 +164,32 @@ class Warm(WarmClient):
         self._thread = threading.Thread(target=self._keep, name="warm process", daemon=True)
 
     def start(self) -> None:
-        """Start the process in the background."""
+        """Start the processes in the background."""
         self._thread.start()
 
     def await_ready(self, timeout_seconds: float) -> None:
-        """Wait until the process is ready, has failed for good, or the time has passed."""
-        deadline = time.monotonic() + timeout_seconds
-        while not (self.is_ready or self._has_failed or time.monotonic() > deadline):
-            if self._closing.wait(POLL_SECONDS):
-                return
+        """Wait until the last stage is ready, has failed for good, or the time has passed."""
+        self._await(lambda: self.is_ready, timeout_seconds)
+
+    def await_begun(self, timeout_seconds: float) -> None:
+        """Wait likewise until any stage is ready."""
+        self._await(lambda: self.is_begun, timeout_seconds)
 
     def close(self) -> None:
-        """End the process."""
+        """End the processes."""
         self._is_closed = True
         if self._process:
             self._process.kill()
         if self._thread.is_alive():
             self._thread.join(REPLY_TIMEOUT_SECONDS)
-        self._theirs.close()
-        self._requests.close()
+        for end in (*self._theirs, *self._requests):
+            end.close()
+
+    def _await(self, is_done: Callable[[], bool], timeout_seconds: float) -> None:
+        deadline = time.monotonic() + timeout_seconds
+        while not (is_done() or self._has_failed or time.monotonic() > deadline):
+            if self._closing.wait(POLL_SECONDS):
+                return
 
     def _keep(self) -> None:
         num_deaths = 0
@@ -170,27 +207,30 @@ class Warm(WarmClient):
         self._has_failed = True
         logger.warning(
             "%s are not preloaded: every process starts as a new interpreter, more slowly; see %s",
-            ", ".join(self._modules),
+            ", ".join(self._stages),
             self._log_path,
         )
 
     def _run(self) -> int:
+        """Run the process of the first stage, which forks that of the next, to its end."""
+        fds = [theirs.fileno() for theirs in self._theirs]
         with self._log_path.open("ab") as log:
-            fd = self._theirs.fileno()
             module = "vertex_local.processes.warm_process"
+            sockets = ",".join(map(str, fds))
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(fd), str(os.getpid()), *self._modules],
+                [sys.executable, "-m", module, sockets, str(os.getpid()), *self._stages],
                 cwd=Path(__file__).parents[2],
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=[fd],
+                pass_fds=fds,
                 start_new_session=True,
             )
         if self._is_closed:  # meanwhile, and `close` has not seen this process
             self._process.kill()
         code = self._process.wait()
-        with suppress(BlockingIOError):
-            self._requests.recv(len(READY), socket.MSG_DONTWAIT)
+        for requests in self._requests:
+            with suppress(BlockingIOError):
+                requests.recv(len(READY), socket.MSG_DONTWAIT)
         return code

@@ -1,8 +1,9 @@
 """The warm process: imports modules once, then forks a supervisor for each request.
 
-`python -m vertex_local.processes.warm_process SOCKET PARENT MODULE…`; `warm.py` starts it and sends
-the requests. It has one thread and no port, calls nothing that it has imported, and is killed when
-the service ends.
+`python -m vertex_local.processes.warm_process SOCKET,… PARENT MODULE,… …`; `warm.py` starts it and
+sends the requests. There is a socket for each list of modules. The process of a list forks that of
+the next, which imports further modules, and ends with it. Each has one thread and no port, calls
+nothing that it has imported, and is killed when the service ends.
 """
 
 import gc
@@ -19,10 +20,10 @@ from pathlib import Path
 from vertex_local.machine import linux
 from vertex_local.processes import forking, programs, supervisor
 from vertex_local.processes.forking import Baseline, ForkSpec
-from vertex_local.processes.warm import CLIENT_VARIABLE, EXIT_CANNOT, EXIT_STALE, GO, READY
+from vertex_local.processes.warm import EXIT_CANNOT, EXIT_STALE, GO, READY, client_environment
 
 MAX_REQUEST_BYTES = 65536
-NUM_REQUEST_FDS = 4
+NUM_REQUEST_FDS = 16
 # A fork starts these again, and they hold no lock of the program while they sleep.
 SAFE_THREADS = {"jemalloc_bg_thd"}
 
@@ -30,9 +31,12 @@ SAFE_THREADS = {"jemalloc_bg_thd"}
 class ForkServer:
     """Forks supervisors on request and reports their exit codes."""
 
-    def __init__(self, requests: socket.socket, preloaded: programs.Preloaded) -> None:
+    def __init__(
+        self, requests: socket.socket, preloaded: programs.Preloaded, *, next_pid: int
+    ) -> None:
         self._requests = requests
         self._preloaded = preloaded
+        self._next_pid = next_pid  # of the next stage; 0 if this is the last
         self._replies: dict[int, socket.socket] = {}
         self._wake_fd = linux.open_wake_fd()
 
@@ -40,6 +44,7 @@ class ForkServer:
         """Serve requests until the files of the modules have changed."""
         self._requests.setblocking(False)
         self._requests.send(READY)
+        self._report_ends()  # of the next stage, before this process could notice
         while True:
             sources = [self._requests.fileno(), self._wake_fd]
             ready, _, _ = select.select(sources, [], [])
@@ -54,7 +59,7 @@ class ForkServer:
                     self._fork(json.loads(request), fds)
 
     def _fork(self, request: dict[str, str], fds: list[int]) -> None:
-        """Fork a supervisor; `fds` are its stdin, log, reply socket and perhaps `requests`."""
+        """Fork a supervisor; `fds` are its stdin, log, reply socket and perhaps a client's."""
         reply_fd = fds[2]
         if not self._preloaded.files.are_unchanged():
             _log("files of imported modules have changed: restarting to import them again")
@@ -79,6 +84,8 @@ class ForkServer:
     def _report_ends(self) -> None:
         while pid := linux.next_dead_child():
             code = linux.reap(pid)
+            if pid == self._next_pid:
+                sys.exit(code if code > 0 else 1)
             with suppress(OSError), self._replies.pop(pid) as reply:
                 reply.send(str(code).encode())
 
@@ -88,8 +95,7 @@ def _supervise(folder: str, reply_fd: int, client_fds: list[int]) -> None:
     if os.read(reply_fd, len(GO)) != GO:
         os._exit(0)
     os.close(reply_fd)
-    if client_fds:
-        os.environ[CLIENT_VARIABLE] = str(client_fds[0])
+    os.environ.update(client_environment(client_fds))
     supervisor.run_group(Path(folder))
     os._exit(0)  # skips the exit handlers of modules that this process has not used
 
@@ -124,21 +130,40 @@ def _log(line: str) -> None:
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line}\n")
 
 
+def _begin(sockets: list[socket.socket], stages: list[list[str]]) -> tuple[socket.socket, int]:
+    """Import the modules of each stage in a process of its own, a fork of the one before.
+
+    Return in each process its socket, and the pid of the next one, 0 in the last.
+    """
+    for number, modules in enumerate(stages):
+        _import(modules)
+        _log(f"ready: {', '.join(modules)}")
+        here, is_last = os.getpid(), number == len(stages) - 1
+        next_pid = 0 if is_last else os.fork()
+        if is_last or next_pid:
+            for later in sockets[number + 1 :]:
+                later.close()
+            return sockets[number], next_pid
+        linux.die_with(here)
+        sockets[number].close()
+    raise ValueError("there are no modules to import")
+
+
 def main() -> None:
-    """Import the modules, then serve the socket; both are named on the command line."""
-    socket_fd, parent, *modules = sys.argv[1:]
+    """Import the modules, then serve the sockets; both are named on the command line."""
+    fds, parent, *stages = sys.argv[1:]
     linux.die_with(int(parent))
     linux.restore_default_signals()
     if not sys.flags.safe_path:
         del sys.path[0]  # a program's own folder takes this place (`Program.run`)
-    _import(modules)
-    _log(f"ready: {', '.join(modules)}")
-    requests = socket.socket(fileno=int(socket_fd))
+    sockets = [socket.socket(fileno=int(fd)) for fd in fds.split(",")]
+    requests, next_pid = _begin(sockets, [modules.split(",") for modules in stages])
     baseline = Baseline.capture(without={requests.fileno()})
     programs.PRELOADED = preloaded = programs.Preloaded.capture()
     gc.collect()
     gc.freeze()  # a collection in a fork would copy shared pages
-    forking.run_to_end(lambda: ForkServer(requests, preloaded).serve(), baseline)
+    server = ForkServer(requests, preloaded, next_pid=next_pid)
+    forking.run_to_end(server.serve, baseline)
 
 
 if __name__ == "__main__":

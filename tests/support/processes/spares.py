@@ -94,8 +94,8 @@ class _Spare:
     def _can_be(self, words: Any) -> bool:
         if not isinstance(words, list) or _without_flag(words)[:2] != ["-m", self._module]:
             return False
-        preloaded = words[5:] if self._module == "vertex_local.processes.warm_process" else []
-        return all(name in sys.modules for name in preloaded)
+        stages = words[5:] if self._module == "vertex_local.processes.warm_process" else []
+        return all(name in sys.modules for modules in stages for name in modules.split(","))
 
     def _become(self, popen: subprocess.Popen, given: dict[str, Any]) -> None:
         fds = [given["p2cread"], given["c2pwrite"]]

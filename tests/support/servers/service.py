@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,10 +59,9 @@ class RunningService:
 
     def _imported(self) -> tuple[str, ...]:
         """Return the modules of the process from which the service and its warm process fork."""
-        if "--preload" not in self.arguments:
-            return IMPORTED
-        preloaded = self.arguments[self.arguments.index("--preload") + 1].split(",")
-        return IMPORTED if set(preloaded) <= set(IMPORTED) else EVERYTHING
+        stages = [words[1] for words in pairwise(self.arguments) if words[0] == "--preload"]
+        preloaded = {name for modules in stages for name in modules.split(",")}
+        return IMPORTED if preloaded <= set(IMPORTED) else EVERYTHING
 
     def _is_announced(self) -> bool:
         try:

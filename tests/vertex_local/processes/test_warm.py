@@ -112,7 +112,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("warm")
-    with ready(Warm(MODULES, log_path=folder / "warm.log")) as warm:
+    with ready(Warm([MODULES], log_path=folder / "warm.log")) as warm:
         yield warm
 
 
@@ -204,7 +204,7 @@ def test_a_program_started_by_a_background_job_ends_on_a_signal(
     run, tmp_path, background_job, name
 ):
     source = f"import os, signal; os.kill(os.getpid(), signal.{name})"
-    with ready(Warm(MODULES, log_path=tmp_path / "warm.log")) as warm:
+    with ready(Warm([MODULES], log_path=tmp_path / "warm.log")) as warm:
         outcomes = [run(source, None), run(source, warm)]
 
     assert [outcome.was_forked for outcome in outcomes] == [False, True]
@@ -254,7 +254,7 @@ def test_sigterm_reaches_the_handler_of_a_fork(start, warm):
 
 @pytest.mark.parametrize("killed", ["supervisor", "warm process"])
 def test_the_descendants_of_a_killed_process_end(start, tmp_path, killed):
-    with ready(Warm(["tempfile"], log_path=tmp_path / "warm.log")) as warm:
+    with ready(Warm([["tempfile"]], log_path=tmp_path / "warm.log")) as warm:
         group = start("import time; time.sleep(60)", warm)
         [pid] = replica_pids(group)
         warm_pid = psutil.Process(group.pid).ppid()
@@ -312,13 +312,67 @@ def test_modules_in_the_working_directory_come_first(run, warm, tmp_path):
     assert outcome.log == "my own\n"
 
 
+@pytest.fixture
+def two_stages(tmp_path, monkeypatch):
+    """Warm processes of which the second imports `slow`, for as long as the file `hold` exists."""
+    library = tmp_path / "lib"
+    library.mkdir()
+    (library / "slow.py").write_text(
+        "import time\nfrom pathlib import Path\n"
+        f"while Path({str(tmp_path / 'hold')!r}).exists(): time.sleep(0.01)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    warm = Warm([MODULES, ["slow"]], log_path=tmp_path / "warm.log")
+    (tmp_path / "hold").touch()
+    warm.start()
+    warm.await_begun(60)
+    yield warm
+    warm.close()
+
+
+def test_programs_do_not_wait_for_the_second_stage(run, two_stages, tmp_path):
+    source = "import sys; print('slow' in sys.modules)"
+    assert not two_stages.is_ready
+    first = run(source, two_stages)
+    (tmp_path / "hold").unlink()
+    two_stages.await_ready(30)
+    second = run(source, two_stages)
+    assert (first.log, second.log) == ("False\n", "True\n")
+    assert first.was_forked
+    assert second.was_forked
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_all_stages_restart_when_one_is_killed(run, two_stages, tmp_path, stage):
+    (tmp_path / "hold").unlink()
+    two_stages.await_ready(30)
+    first = psutil.Process(two_stages._process.pid)
+    killed = [first, *first.children()]
+    assert len(killed) == 2
+    killed[stage].kill()
+    wait_until(lambda: not any(is_running(process.pid) for process in killed))
+    wait_until(lambda: two_stages.is_ready, "the second start")
+    assert run("import sys; print('slow' in sys.modules)", two_stages).log == "True\n"
+
+
+def test_no_stage_is_served_if_the_second_cannot_be_imported(run, two_stages, tmp_path):
+    (tmp_path / "lib" / "slow.py").write_text("import no_such_package")
+    psutil.Process(two_stages._process.pid).kill()
+    wait_until(lambda: "cannot be imported" in (tmp_path / "warm.log").read_text())
+    two_stages.await_ready(30)
+    assert not two_stages.is_begun
+    outcome = run("print('done')", two_stages)
+    assert outcome.log == "done\n"
+    assert not outcome.was_forked
+
+
 def test_changed_modules_are_imported_again(run, tmp_path, monkeypatch):
     module = tmp_path / "lib" / "settings_of_mine.py"
     module.parent.mkdir()
     module.write_text("value = 'old'")
     monkeypatch.setenv("PYTHONPATH", str(module.parent))
     source = "import settings_of_mine; print(settings_of_mine.value)"
-    with ready(Warm(["settings_of_mine"], log_path=tmp_path / "warm.log")) as warm:
+    with ready(Warm([["settings_of_mine"]], log_path=tmp_path / "warm.log")) as warm:
         assert run(source, warm).log == "old\n"
         module.write_text("value = 'new one'")
         assert run(source, warm).log == "new one\n"
@@ -340,7 +394,7 @@ def test_changed_modules_are_imported_again(run, tmp_path, monkeypatch):
 def test_the_log_names_modules_that_cannot_be_preloaded(run, tmp_path, monkeypatch, source, reason):
     (tmp_path / "preloaded_badly.py").write_text(source)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    warm = Warm(["preloaded_badly"], log_path=tmp_path / "warm.log")
+    warm = Warm([["preloaded_badly"]], log_path=tmp_path / "warm.log")
     warm.start()
     warm.await_ready(30)
 
@@ -397,7 +451,7 @@ def kfp_command() -> list[str]:
 def test_the_warm_process_ends_with_the_service(tmp_path):
     script = (
         "import sys, time; from pathlib import Path; from vertex_local.processes.warm import Warm\n"
-        f"warm = Warm(['tempfile'], log_path=Path({str(tmp_path / 'log')!r})); warm.start()\n"
+        f"warm = Warm([['tempfile']], log_path=Path({str(tmp_path / 'log')!r})); warm.start()\n"
         "warm.await_ready(30); print(warm.is_ready, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as service:
