@@ -12,9 +12,6 @@ from benchmarks.network import Point, fit, predict
 from benchmarks.support.network import Link, missing, network
 from components.plan_training.speed import Costs
 
-# Keras would import all of scikit-learn and matplotlib in the tests after these.
-sys.path.remove(f"{sys.prefix}/bench")
-
 SERVER = """
 import socket, sys
 listener = socket.create_server((sys.argv[1], 5000))

@@ -40,8 +40,8 @@ def test_a_cluster_trains_exactly_its_steps_and_all_replicas_end(
     lines = (out / "logs/metrics.jsonl").read_text().splitlines()
     assert max(json.loads(line)["step"] for line in lines) == 151
     assert "a trace up to step 60 is in" in replicas["chief/0"].log
-    # One of the chief and one of each worker.
-    assert len(list(out.glob("logs/plugins/profile/*/*.xplane.pb"))) == 3
+    # Of the chief, each worker and the server.
+    assert len(list(out.glob("logs/plugins/profile/*/*.xplane.pb"))) == 4
     # The servers counted every update: the step of the last checkpoint is theirs.
     assert (out / "checkpoints/step-0000000151/checkpoint.json").exists()
     expect_own_predictions(out)
