@@ -14,6 +14,7 @@ import select
 import socket
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,6 +27,8 @@ MAX_REQUEST_BYTES = 65536
 NUM_REQUEST_FDS = 16
 # A fork starts these again, and they hold no lock of the program while they sleep.
 SAFE_THREADS = {"jemalloc_bg_thd"}
+# Of later stages' imports: what the service has begun with the first stage comes before them.
+LATER_NICENESS = 10
 
 
 class ForkServer:
@@ -100,17 +103,28 @@ def _supervise(folder: str, reply_fd: int, client_fds: list[int]) -> None:
     os._exit(0)  # skips the exit handlers of modules that this process has not used
 
 
-def _import(modules: list[str]) -> None:
+def _import(modules: list[str], *, niceness: int) -> None:
     """Import modules; exit if one cannot be imported or starts a thread."""
     for name in modules:
         try:
-            importlib.import_module(name)
+            _import_in_thread(name, niceness=niceness)
         except Exception as error:
             _log(f"{name} cannot be imported: {type(error).__name__}: {error}")
             sys.exit(EXIT_CANNOT)
         if threads := _threads():
             _log(f"importing {name} starts threads: {', '.join(sorted(threads))}")
             sys.exit(EXIT_CANNOT)
+
+
+def _import_in_thread(name: str, *, niceness: int) -> None:
+    """Import a module in a thread of its own: a process could not end its niceness (nice(2))."""
+
+    def run() -> None:
+        os.nice(niceness)
+        importlib.import_module(name)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(run).result()
 
 
 def _threads() -> set[str]:
@@ -136,7 +150,7 @@ def _begin(sockets: list[socket.socket], stages: list[list[str]]) -> tuple[socke
     Return in each process its socket, and the pid of the next one, 0 in the last.
     """
     for number, modules in enumerate(stages):
-        _import(modules)
+        _import(modules, niceness=LATER_NICENESS if number else 0)
         _log(f"ready: {', '.join(modules)}")
         here, is_last = os.getpid(), number == len(stages) - 1
         next_pid = 0 if is_last else os.fork()
