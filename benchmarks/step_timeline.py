@@ -70,8 +70,9 @@ def trace(strategy: str) -> dict[str, list[Span]]:
         train_in(out, shape, *flags)
         files = sorted(out.glob("logs/plugins/profile/*/*.xplane.pb"))
         found = [spans for file in files if (spans := list(read(file)))]
+    # Neither: a chief that was evaluating.
+    workers = [spans for spans in found if any(span.kind == "backward" for span in spans)]
     servers = [spans for spans in found if not any(span.name == LOSS for span in spans)]
-    workers = [spans for spans in found if spans not in servers]
     return {
         **{f"worker/{index}": spans for index, spans in enumerate(workers)},
         **{f"ps/{index}": spans for index, spans in enumerate(servers)},
@@ -110,17 +111,19 @@ def kind_of(scope: str, name: str) -> str:
 
 
 def budget(spans: list[Span]) -> dict[str, float]:
-    """Return the milliseconds of each group per step; the rest of the time is waiting."""
+    """Return the milliseconds of each group per step; the rest of the time is waiting.
+
+    Of operations at the same time the one that began first counts, so the groups add up.
+    """
     begin, end = min(span.start for span in spans), max(span.end for span in spans)
     one = LOSS if any(span.name == LOSS for span in spans) else "OneHot"  # the counts of a server
     steps = sum(span.name == one for span in spans)
     seconds: dict[str, float] = defaultdict(float)
-    busy, until = 0.0, begin
+    until = begin
     for span in sorted(spans, key=lambda span: span.start):
-        seconds[span.kind] += span.end - span.start
-        busy += max(0.0, span.end - max(span.start, until))
+        seconds[span.kind] += max(0.0, span.end - max(span.start, until))
         until = max(until, span.end)
-    seconds |= {"waiting": end - begin - busy, "step": end - begin}
+    seconds |= {"waiting": end - begin - sum(seconds.values()), "step": end - begin}
     return {kind: round(1000 * value / steps, 2) for kind, value in seconds.items()}
 
 

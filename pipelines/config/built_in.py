@@ -15,7 +15,7 @@ def mnist() -> RunConfig:
         model_name="mnist",
         endpoint_name="mnist",
         cluster=ClusterSpec(strategy="parameter_server", workers=2, parameter_servers=1),
-        train={"epochs": 3, "batch_size": 128},
+        train={"epochs": 2, "batch_size": 128},
         thresholds={"accuracy": 0.985},
     )
 

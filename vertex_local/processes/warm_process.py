@@ -13,6 +13,7 @@ import os
 import select
 import socket
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -119,12 +120,17 @@ def _import(modules: list[str], *, niceness: int) -> None:
 def _import_in_thread(name: str, *, niceness: int) -> None:
     """Import a module in a thread of its own: a process could not end its niceness (nice(2))."""
 
-    def run() -> None:
+    def run() -> Path:
         os.nice(niceness)
         importlib.import_module(name)
+        return Path(f"/proc/self/task/{threading.get_native_id()}")
 
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(run).result()
+        thread = pool.submit(run).result()
+    for _ in range(1000):  # for Python it has ended before it does for the kernel
+        if not thread.exists():
+            return
+        time.sleep(0.001)
 
 
 def _threads() -> set[str]:

@@ -58,7 +58,7 @@ def test_settings_reach_every_group():
     }
     assert json.loads(config.parameters()["trigger"]) == {"new_files": True, "cool_down": "3d"}
     assert "trigger" not in mnist().parameters(), "packages compiled before do not take it"
-    assert mnist().train["epochs"] == 3, "settings change a copy"
+    assert mnist().train["epochs"] == 2, "settings change a copy"
 
 
 @pytest.mark.parametrize(

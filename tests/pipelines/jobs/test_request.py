@@ -93,12 +93,12 @@ def test_every_job_has_a_timeout(workload):
 @pytest.mark.parametrize(
     ("flags", "train"),
     [
-        pytest.param([], {"epochs": 3, "batch_size": 128}, id="none"),
+        pytest.param([], {"epochs": 2, "batch_size": 128}, id="none"),
         pytest.param(["--epochs=5"], {"epochs": 5, "batch_size": 128}, id="one-changed"),
         pytest.param(["--steps", "9"], {"steps": 9, "batch_size": 128}, id="steps-not-epochs"),
         pytest.param(
             ["--fresh", "--batch-size", "128"],
-            {"epochs": 3, "batch_size": 128, "fresh": True},
+            {"epochs": 2, "batch_size": 128, "fresh": True},
             id="as-by-default",
         ),
     ],
