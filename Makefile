@@ -114,7 +114,7 @@ train-cifar10: $(READY) ## train CIFAR-10 to its end and draw the curve (MODEL=f
 clean: ## remove what was built and run; downloads and .venv stay
 	-[ ! -x $(BIN)/vertex-local ] || $(BIN)/vertex-local stop --root .trainyard/vertex
 	rm -rf dist build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
-	rm -rf .trainyard/runs .trainyard/vertex
+	rm -rf .trainyard/runs .trainyard/vertex .trainyard/packages
 
 lock: $(READY) ## pin the newest versions that setup.py allows, with hashes
 	$(BIN)/pip install --quiet uv

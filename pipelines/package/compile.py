@@ -3,13 +3,25 @@
 A package does not depend on the machine that compiled it; its image is named by the source.
 """
 
+import contextlib
+import hashlib
+import json
+import os
+import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from components import IMAGE
 from pipelines.config.run_config import RunConfig
 from pipelines.other_pipelines import PIPELINES
+from pipelines.package.image import SOURCE_ROOT, source_digest
+
+# What a compiled package depends on, besides its image and settings.
+COMPILED = ("components", "pipelines", "trainer")
+LIBRARIES = ("kfp", "google-cloud-pipeline-components")
+NUM_KEPT = 20
 
 
 def compile_pipeline(image: str, *, config: RunConfig) -> str:
@@ -22,6 +34,24 @@ def compile_pipeline(image: str, *, config: RunConfig) -> str:
         pipeline_name=f"train-and-deploy-{config.name}",
         pipeline_parameters=config.parameters(),
     )
+
+
+def compile_once(image: str, *, config: RunConfig, folder: Path) -> str:
+    """Return what `compile_pipeline` does, from `folder` if it is there: without importing KFP."""
+    versions = [sys.version, *(version(name) for name in LIBRARIES)]
+    sources = source_digest(SOURCE_ROOT, COMPILED)
+    key = json.dumps([sources, versions, image, config.name, config.parameters()], sort_keys=True)
+    path = folder / f"{config.name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.yaml"
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text(encoding="utf-8")
+    text = compile_pipeline(image, config=config)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in sorted(folder.glob("*.yaml"), key=lambda one: one.stat().st_mtime)[:-NUM_KEPT]:
+        old.unlink(missing_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+    return text
 
 
 def compile_other(image: str, *, name: str) -> str:

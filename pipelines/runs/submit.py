@@ -12,7 +12,7 @@ from pipelines.config.run_config import RunConfig
 from pipelines.config.settings import with_settings
 from pipelines.config.values import read_value
 from pipelines.config.vertex_checks import check_labels
-from pipelines.package.compile import compile_pipeline
+from pipelines.package.compile import compile_once, compile_pipeline
 from pipelines.package.project_image import image_of
 from pipelines.package.registry import FORM, download, is_address
 from pipelines.package.spec import (
@@ -65,7 +65,12 @@ def read_package_of(source: str, *, image: str | None = None) -> Package:
 
 
 def compile_package(
-    source: str, *, workload: str, image: str | None = None, folder: Path | None = None
+    source: str,
+    *,
+    workload: str,
+    image: str | None = None,
+    folder: Path | None = None,
+    kept_in: Path | None = None,
 ) -> Package:
     """Return the package of a workload, with its defaults.
 
@@ -75,11 +80,14 @@ def compile_package(
             becomes the package's default, so that the package is the same for every machine.
         image: of the steps; default: that of this source and the workload.
         folder: the folder that relative paths start from; default: the current one.
+        kept_in: a folder where the next call finds the package; default: none.
     """
     name = Path(workload).name if SNAPSHOT.fullmatch(Path(workload).name) else workload
     config = dataclasses.replace(find_run(source, folder=folder), workload=name)
-    text = compile_pipeline(image or image_of(name), config=config)
-    return read_package(text, source=source)
+    image = image or image_of(name)
+    if kept_in:
+        return read_package(compile_once(image, config=config, folder=kept_in), source=source)
+    return read_package(compile_pipeline(image, config=config), source=source)
 
 
 def check_source(source: str) -> None:

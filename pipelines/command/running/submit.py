@@ -5,9 +5,8 @@
 
 import argparse
 import dataclasses
-import importlib
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
@@ -44,7 +43,7 @@ from pipelines.runs.submit import (
     run_prefix,
 )
 from pipelines.runs.workload_code import with_code
-from pipelines.target.places import Target
+from pipelines.target.places import Target, make_state_dir
 
 EXIT_CODES = exit_codes_text(OK, FAILED, USAGE, GATED, INTERRUPTED)
 RUN_HELP = f"""\
@@ -156,9 +155,19 @@ def _start(arguments: argparse.Namespace) -> int:
     image = arguments.image or default_image
     check_holds(image, config.workload if config else "")
 
-    def plan() -> Submission:
+    def compile_() -> Package:
+        if package:
+            return package
+        assert config is not None  # None for packages only
+        kept_in = None
+        if arguments.on == "local" and not arguments.dry_run:
+            make_state_dir(target.state_dir)
+            kept_in = target.state_dir / "packages"
+        return compile_package(source, workload=config.workload, image=image, kept_in=kept_in)
+
+    def plan(compiled: Package) -> Submission:
         return plan_run(
-            package or _compile(source, config, image=image),
+            compiled,
             run=run,
             target=target,
             config=config,
@@ -170,32 +179,22 @@ def _start(arguments: argparse.Namespace) -> int:
 
     if arguments.dry_run:
         print(f"POST /v1/{target.parent}/pipelineJobs?pipelineJobId={run}", file=sys.stderr)
-        return print_json(plan().request)
+        return print_json(plan(compile_()).request)
     if config:
         warn_of_restarts(config.cluster)
     if config and arguments.tears_down:
         title = f"[bold]{run}[/]: {config.cluster} ({config.cluster.strategy})"
         Console().print(title, highlight=False)
-    # Import KFP while the service starts: both take about as long.
-    importing = threading.Thread(
-        target=importlib.import_module, args=("pipelines.train_and_deploy",)
-    )
-    if package is None:
-        importing.start()
     mounts = folders_of_files(config.prepare_options().files) if config else []
+    pool = ThreadPoolExecutor(1)
+    compiling = pool.submit(compile_)  # while the service starts: both take about as long
+    pool.shutdown(wait=False)
     with service_of(arguments, target, image=image, mounts=mounts) as service:
         if service and config:
             warn_of_local_limits(config.cluster)
             if arguments.tears_down:
                 _fetch_data(config, target)
-        if package is None:
-            importing.join()
-        return start_run(arguments, plan(), target=target, service=service)
-
-
-def _compile(source: str, config: RunConfig | None, *, image: str) -> Package:
-    assert config is not None  # None for packages only
-    return compile_package(source, workload=config.workload, image=image)
+        return start_run(arguments, plan(compiling.result()), target=target, service=service)
 
 
 def _fetch_data(config: RunConfig, target: Target) -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -14,7 +15,8 @@ from components.vertex.task_details import leaf_tasks
 from pipelines.cli import main
 from pipelines.config.built_in import RUNS, mnist
 from pipelines.config.run_config import RunConfig
-from pipelines.package.compile import compile_pipeline
+from pipelines.package import compile as compiling
+from pipelines.package.compile import NUM_KEPT, compile_once, compile_pipeline
 from pipelines.package.image import SOURCES, default_image
 
 TEST_IMAGE = "trainyard:golden"
@@ -51,6 +53,55 @@ def without_host(pipeline: str) -> str:
 
 def test_the_pipeline_is_the_golden_one(pipeline, pytestconfig):
     assert without_host(pipeline) == golden_path(pytestconfig.rootpath).read_text(), UPDATE
+
+
+@pytest.fixture
+def compiled(monkeypatch, pipeline) -> list[str]:
+    """Return the images of the pipelines that are compiled from now on."""
+    found = []
+
+    def compile_(image: str, *, config: RunConfig) -> str:
+        found.append(image)
+        return pipeline.replace(TEST_IMAGE, image)
+
+    monkeypatch.setattr(compiling, "compile_pipeline", compile_)
+    return found
+
+
+def test_a_pipeline_is_compiled_once(compiled, pipeline, tmp_path):
+    texts = [compile_once(TEST_IMAGE, config=mnist(), folder=tmp_path / "kept") for _ in range(2)]
+    assert texts == [pipeline, pipeline]
+    assert compiled == [TEST_IMAGE]
+    [path] = (tmp_path / "kept").iterdir()
+    assert path.read_text() == pipeline
+
+
+@pytest.mark.parametrize("change", ["image", "settings", "source", "kfp"])
+def test_a_pipeline_is_compiled_again_when_something_changes(
+    compiled, tmp_path, monkeypatch, change
+):
+    image, config = TEST_IMAGE, mnist()
+    compile_once(image, config=config, folder=tmp_path)
+    if change == "image":
+        image = "trainyard:other"
+    if change == "settings":
+        config = dataclasses.replace(config, train={"epochs": 7})
+    if change == "source":
+        (tmp_path / "source" / "pipelines").mkdir(parents=True)
+        (tmp_path / "source" / "pipelines" / "changed.py").touch()
+        monkeypatch.setattr(compiling, "SOURCE_ROOT", tmp_path / "source")
+    if change == "kfp":
+        monkeypatch.setattr(compiling, "version", lambda name: "99.0")
+    compile_once(image, config=config, folder=tmp_path)
+    assert compiled == [TEST_IMAGE, image]
+
+
+def test_the_last_pipelines_are_kept(compiled, tmp_path):
+    for number in range(NUM_KEPT + 3):
+        compile_once(f"trainyard:{number}", config=mnist(), folder=tmp_path)
+    texts = [path.read_text() for path in tmp_path.iterdir()]
+    assert len(texts) <= NUM_KEPT + 1
+    assert any(f"trainyard:{NUM_KEPT + 2}" in text for text in texts)
 
 
 def test_the_pipeline_is_valid_by_the_pipeline_spec_proto(pipeline):
