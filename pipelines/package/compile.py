@@ -37,7 +37,10 @@ def compile_pipeline(image: str, *, config: RunConfig) -> str:
 
 
 def compile_once(image: str, *, config: RunConfig, folder: Path) -> str:
-    """Return what `compile_pipeline` does, from `folder` if it is there: without importing KFP."""
+    """Return what `compile_pipeline` does, from `folder` if it is there: without importing KFP.
+
+    It is kept if the folder that `folder` is in exists: a run that is refused leaves no state.
+    """
     versions = [sys.version, *(version(name) for name in LIBRARIES)]
     sources = source_digest(SOURCE_ROOT, COMPILED)
     key = json.dumps([sources, versions, image, config.name, config.parameters()], sort_keys=True)
@@ -45,7 +48,9 @@ def compile_once(image: str, *, config: RunConfig, folder: Path) -> str:
     with contextlib.suppress(FileNotFoundError):
         return path.read_text(encoding="utf-8")
     text = compile_pipeline(image, config=config)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not folder.parent.is_dir():
+        return text
+    folder.mkdir(mode=0o700, exist_ok=True)
     for old in sorted(folder.glob("*.yaml"), key=lambda one: one.stat().st_mtime)[:-NUM_KEPT]:
         old.unlink(missing_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")

@@ -43,7 +43,7 @@ from pipelines.runs.submit import (
     run_prefix,
 )
 from pipelines.runs.workload_code import with_code
-from pipelines.target.places import Target, make_state_dir
+from pipelines.target.places import Target
 
 EXIT_CODES = exit_codes_text(OK, FAILED, USAGE, GATED, INTERRUPTED)
 RUN_HELP = f"""\
@@ -159,10 +159,8 @@ def _start(arguments: argparse.Namespace) -> int:
         if package:
             return package
         assert config is not None  # None for packages only
-        kept_in = None
-        if arguments.on == "local" and not arguments.dry_run:
-            make_state_dir(target.state_dir)
-            kept_in = target.state_dir / "packages"
+        is_kept = arguments.on == "local" and not arguments.dry_run
+        kept_in = target.state_dir / "packages" if is_kept else None
         return compile_package(source, workload=config.workload, image=image, kept_in=kept_in)
 
     def plan(compiled: Package) -> Submission:

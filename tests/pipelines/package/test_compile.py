@@ -96,6 +96,12 @@ def test_a_pipeline_is_compiled_again_when_something_changes(
     assert compiled == [TEST_IMAGE, image]
 
 
+def test_no_pipeline_is_kept_where_there_is_no_state(compiled, pipeline, tmp_path):
+    folder = tmp_path / "state" / "packages"
+    assert compile_once(TEST_IMAGE, config=mnist(), folder=folder) == pipeline
+    assert not folder.parent.exists()
+
+
 def test_the_last_pipelines_are_kept(compiled, tmp_path):
     for number in range(NUM_KEPT + 3):
         compile_once(f"trainyard:{number}", config=mnist(), folder=tmp_path)
