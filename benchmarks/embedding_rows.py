@@ -5,8 +5,6 @@ weights. Both run in turn on the same machine, which all replicas share.
 """
 
 import argparse
-import hashlib
-import json
 import statistics
 from itertools import pairwise
 from pathlib import Path
@@ -14,11 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.support.clusters import Shape, report, scratch, train_in
-from trainer.runtime.tensorflow_logs import import_tensorflow
-
-import_tensorflow()
-
-import tensorflow as tf  # noqa: E402
+from benchmarks.support.records import write_examples
 
 NUM_ROWS, NUM_IDS, NUM_EXAMPLES, BATCH_SIZE = 1_000_000, 4, 20_000, 256
 # Steps of a job, and steps in a report; the first report is not counted.
@@ -69,36 +63,29 @@ def main() -> None:
     arguments = parser.parse_args()
     with scratch() as parent:
         folder = parent / "clicks"
-        write_examples(folder)
+        write_clicks(folder)
         for optimizer in arguments.optimizers:
             for size in arguments.sizes:
                 for workers in arguments.workers:
                     _compare(folder, optimizer, size, workers, rounds=arguments.rounds)
 
 
-def write_examples(folder: Path) -> None:
+def write_clicks(folder: Path) -> None:
     """Write the workload's file, and examples of ids drawn by Zipf's law and a click."""
     folder.mkdir()
     (folder / "workload.py").write_text(WORKLOAD)
     random = np.random.default_rng(0)
-    splits = {}
-    for split, count in (("train", NUM_EXAMPLES), ("eval", BATCH_SIZE)):
-        path = folder / f"{split}-00000-of-00001.tfrecord"
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            ids = (random.zipf(1.2, (count, NUM_IDS)) * 7919) % NUM_ROWS
-            for row in ids:
-                values = {"ids": row.tolist(), "clicked": [int(row.sum() % 2)]}
-                features = {
-                    name: tf.train.Feature(int64_list=tf.train.Int64List(value=value))
-                    for name, value in values.items()
-                }
-                example = tf.train.Example(features=tf.train.Features(feature=features))
-                writer.write(example.SerializeToString())
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        shard = {"file": path.name, "num_examples": count, "sha256": digest}
-        splits[split] = {"num_examples": count, "shards": [shard]}
-    manifest = {"workload": folder.name, "compression": "", "splits": splits}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    ids = {
+        split: (random.zipf(1.2, (count, NUM_IDS)) * 7919) % NUM_ROWS
+        for split, count in (("train", NUM_EXAMPLES), ("eval", BATCH_SIZE))
+    }
+    write_examples(
+        folder,
+        {
+            split: [{"ids": row, "clicked": row.sum(keepdims=True) % 2} for row in rows]
+            for split, rows in ids.items()
+        },
+    )
 
 
 def measure(folder: Path, *, way: str, optimizer: str, size: int, workers: int) -> float:

@@ -39,6 +39,13 @@ class Costs:
     copying: float
 
 
+# As `benchmarks.network` prints them.
+COSTS = {
+    "multi_worker_mirrored": Costs(message=1.6e-4, latencies=0.87, wire=0.90, copying=1.6e-3),
+    "parameter_server": Costs(message=1.9e-3, latencies=2.8, wire=1.26, copying=1.3e-3),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """A job on CPUs.
@@ -84,13 +91,6 @@ def batches_per_second(job: Job, network: Network, costs: Costs) -> float:
         return job.workers / seconds
     sent = 8 * BYTES_PER_WEIGHT * job.weights * costs.wire / network.bandwidth
     return min(job.workers / seconds, job.servers / sent)
-
-
-# As `benchmarks.network` prints them.
-COSTS = {
-    "multi_worker_mirrored": Costs(message=1.6e-4, latencies=0.87, wire=0.90, copying=1.6e-3),
-    "parameter_server": Costs(message=1.9e-3, latencies=2.8, wire=1.26, copying=1.3e-3),
-}
 
 
 def speed_up(job: Job, network: Network, costs: Costs) -> float:
