@@ -265,9 +265,19 @@ def test_the_descendants_of_a_killed_process_end(start, tmp_path, killed):
             assert "its supervisor ended with code -9" in group.wait(30)["message"]
             wait_until(lambda: not psutil.pid_exists(pid))
         else:
-            wait_until(lambda: warm.is_ready and not is_running(warm_pid))
+            await_restart(warm, warm_pid)
             assert is_running(pid)
             assert group.stop()["state"] == "cancelled"
+
+
+def await_restart(warm: Warm, pid: int) -> None:
+    """Wait until warm processes that follow the one with this PID are ready.
+
+    `is_ready` alone may still be that of the processes before.
+    """
+    wait_until(lambda: warm._process.pid != pid, "a new warm process")
+    warm.await_ready(30)
+    assert warm.is_ready
 
 
 def is_running(pid: int) -> bool:
@@ -351,7 +361,7 @@ def test_all_stages_restart_when_one_is_killed(run, two_stages, tmp_path, stage)
     assert len(killed) == 2
     killed[stage].kill()
     wait_until(lambda: not any(is_running(process.pid) for process in killed))
-    wait_until(lambda: two_stages.is_ready, "the second start")
+    await_restart(two_stages, first.pid)
     assert run("import sys; print('slow' in sys.modules)", two_stages).log == "True\n"
 
 
@@ -374,11 +384,11 @@ def test_changed_modules_are_imported_again(run, tmp_path, monkeypatch):
     source = "import settings_of_mine; print(settings_of_mine.value)"
     with ready(Warm([["settings_of_mine"]], log_path=tmp_path / "warm.log")) as warm:
         assert run(source, warm).log == "old\n"
+        first_pid = warm._process.pid
         module.write_text("value = 'new one'")
         assert run(source, warm).log == "new one\n"
-        wait_until(lambda: "have changed" in (tmp_path / "warm.log").read_text())
-        warm.await_ready(30)
-        assert warm.is_ready
+        await_restart(warm, first_pid)
+        assert "have changed" in (tmp_path / "warm.log").read_text()
         assert run(source, warm).log == "new one\n"
 
 
