@@ -6,6 +6,7 @@ Beam starts threads, and share what this process has imported.
 """
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -57,7 +58,9 @@ def forked(count: int, *, key: str) -> Iterator[None]:
         stopper,
         ProcessPoolExecutor(count, fork, initializer=_start, initargs=(stop, stopper)) as pool,
     ):
-        pool.submit(os.getpid).result(START_TIMEOUT_SECONDS)  # forks all, before there are threads
+        with _without_collection():
+            # Forks all, before there are threads.
+            pool.submit(os.getpid).result(START_TIMEOUT_SECONDS)
         _pools[key] = _Pool(pool, count)
         try:
             yield
@@ -112,6 +115,21 @@ def result(function: Callable[[Item], Result], number: int, item: Item, *, key: 
 
 
 @contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Collect no garbage here, nor in forks until `_start`.
+
+    A fork that destroys an object of this process, such as a TensorFlow function, may crash.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
 def _names_kills() -> Iterator[None]:
     try:
         yield
@@ -129,6 +147,8 @@ def _start(stop: Connection, stopper: Connection) -> None:
     After a large block is freed, glibc no longer returns smaller ones to the system: page faults
     took a twentieth of the time.
     """
+    gc.freeze()  # the objects of the parent, see `_without_collection`
+    gc.enable()
     np.empty(LARGE_BLOCK_BYTES, np.uint8)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

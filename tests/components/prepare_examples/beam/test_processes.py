@@ -1,5 +1,6 @@
 """Forked processes that prepare examples."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -48,6 +49,30 @@ def test_an_error_is_raised_and_the_processes_exit():
     with pytest.raises(FileNotFoundError, match=r"0\.png"), forked(2, key=KEY):
         list(in_order(raise_error, range(9), key=KEY))
     assert multiprocessing.active_children() == []
+
+
+class OfOneProcess:
+    """Crashes another process that destroys it, as functions of TensorFlow do."""
+
+    def __init__(self):
+        self.itself, self.pid = self, os.getpid()
+
+    def __del__(self):
+        if os.getpid() != self.pid:
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def collect(number: int) -> bool:
+    gc.collect()
+    return gc.isenabled()
+
+
+def test_garbage_of_the_parent_is_not_collected_in_the_processes():
+    for _ in range(10):
+        OfOneProcess()  # garbage, as it refers to itself
+    with forked(2, key=KEY):
+        assert all(in_order(collect, range(8), key=KEY))
+    assert gc.isenabled()
 
 
 def work_until_killed(pids) -> None:
