@@ -16,6 +16,7 @@ import psutil
 import pytest
 from kfp import dsl
 
+from tests.support.processes.seen import is_running
 from tests.support.processes.waiting import wait_until
 from vertex_local.cli import main
 from vertex_local.pipelines import step_process
@@ -278,10 +279,6 @@ def await_restart(warm: Warm, pid: int) -> None:
     wait_until(lambda: warm._process.pid != pid, "a new warm process")
     warm.await_ready(30)
     assert warm.is_ready
-
-
-def is_running(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def replica_pids(group: Group) -> list[int]:
