@@ -124,6 +124,17 @@ class TrainConfig(ModelSettings):
         default="auto",
         choices=("auto", "ring", "collectives"),
     )
+    message_dtype: str = setting(
+        "parameter_server: format in which weights and gradients travel; bfloat16 halves the bytes"
+        " and keeps 3 digits, while the server keeps and updates the weights in float32",
+        default="float32",
+        choices=("float32", "bfloat16"),
+    )
+    prefetch_weights: bool = setting(
+        "parameter_server: fetch the weights of the next step while a step computes; they lack"
+        " this step's gradient",
+        default=False,
+    )
     cpu_devices: int = setting(
         "mirrored without a GPU: number of logical CPU devices", default=1, at_least=1
     )

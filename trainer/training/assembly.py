@@ -80,6 +80,7 @@ def assemble(
         steps_per_block=job.stream.steps_per_block if job.stream else 0,
         # The rows of large embeddings are read within the computation, which must be pure.
         num_unrolled=_UNROLLED_STEPS if num_counters and not model.places() else 1,
+        has_prefetch=config.prefetch_weights and num_counters > 0,
     )
     step = TrainStep(job.workload, model, objective, parameters, plan)
     return Assembled(step=step, parameters=parameters, objective=objective, schedule=schedule)
@@ -108,6 +109,7 @@ def _recipe_parameters(
         decay_mask=model.decay_mask(),
         average_decay=recipe.average_decay,
         num_counters=num_counters,
+        message_dtype=job.config.message_dtype,
         embeddings=model.places(),
         linear=LinearPart(
             segments=model.segments(job.workload.linear_variables(model.keras)),
@@ -139,6 +141,7 @@ def _compiled_parameters(
         average_decay=job.config.average_decay or 0.0,
         average=compiled.average,
         num_counters=num_counters,
+        message_dtype=job.config.message_dtype,
         embeddings=model.places(),
         layers=model.keras.trainable_variables,
         rate=compiled.rate.variable,

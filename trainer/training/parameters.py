@@ -34,6 +34,9 @@ class Parameters:
 
     Several workers may pull and update at once. Each call that is in flight to a worker has a
     counter of the steps it has applied, so that its rest can be repeated if the worker is lost.
+
+    With counters, `message_dtype` is the format in which weights and gradients travel: they are
+    rounded where they are sent, and computed with in float32.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Parameters:
         embeddings: Sequence[EmbeddingPlace] = (),
         layers: Sequence[Any] = (),
         rate: tf.Variable | None = None,
+        message_dtype: str = "float32",
     ):
         self._optimizer, self._linear = optimizer or Adam(), linear
         self.weight_decay, self.rate = weight_decay, rate
@@ -59,6 +63,7 @@ class Parameters:
         """The learning rate that a callback wants; the driver sets it between two calls."""
         self.average = average or (Average(decay=average_decay) if average_decay else None)
         self._is_shared = num_counters > 0
+        self._message_dtype = tf.as_dtype(message_dtype if self._is_shared else "float32")
         needs_layers = self._optimizer.needs_layers
         self._layers = (
             divide_layers(layers, len(devices)) if needs_layers else [[] for _ in devices]
@@ -105,8 +110,11 @@ class Parameters:
 
     def pull(self) -> tf.Tensor:
         """Return the current weights without large embeddings."""
-        parts = [piece.weights.read_value() for piece in self._vectors]
-        return self._cut.join(parts, {piece.group for piece in self._vectors})
+        parts = []
+        for piece in self._vectors:
+            with tf.device(piece.device):
+                parts.append(self._pack(piece.weights.read_value()))
+        return _unpack(self._cut.join(parts, {piece.group for piece in self._vectors}))
 
     def fetch(self, number: int, ids: tf.Tensor) -> tf.Tensor:
         """Return rows of a large embedding; only the ids and the rows travel."""
@@ -114,21 +122,26 @@ class Parameters:
         for piece in self._embeddings[number]:
             with tf.device(piece.device):
                 late = piece.late
-                parts.append(late.fetch(ids) if late else tf.gather(piece.weights, ids))
-        return tf.concat(parts, 1) if len(parts) > 1 else parts[0]
+                rows = late.fetch(ids) if late else tf.gather(piece.weights, ids)
+                parts.append(self._pack(rows))
+        return _unpack(tf.concat(parts, 1) if len(parts) > 1 else parts[0])
 
     def pull_state(self) -> tf.Tensor:
         """Return the current state of the model."""
         return self.state.read_value() if self.state.shape[0] else tf.zeros([0])
 
-    def split(
+    def push(
         self, gradient: tf.Tensor, rows: Sequence[tf.IndexedSlices] = ()
     ) -> list[tf.Tensor | tf.IndexedSlices]:
-        """Return the gradient of each piece, given that of the vector and of embeddings' rows."""
-        parts = self._cut.split(gradient, {piece.group for piece in self._vectors})
+        """Return each piece's gradient, on its device, given the vector's and embeddings' rows."""
+        packed = self._pack(gradient)
+        parts = self._cut.split(packed, {piece.group for piece in self._vectors})
         for pieces, slices in zip(self._embeddings, rows, strict=True):
-            columns = self._cut.split_columns(slices.values, pieces[0].group)
+            columns = self._cut.split_columns(self._pack(slices.values), pieces[0].group)
             parts += [tf.IndexedSlices(values, slices.indices) for values in columns]
+        for number, piece in enumerate(self.pieces):
+            with tf.device(piece.device):
+                parts[number] = _unpack(parts[number])
         return parts
 
     def count_step(self, *, counter: tf.Tensor | None = None) -> tf.Tensor:
@@ -228,6 +241,10 @@ class Parameters:
         parts = [found[name] for found in values if name in found]
         return self._cut.join(parts, {piece.group for piece in self._pieces_with(name)})
 
+    def _pack(self, value: tf.Tensor) -> tf.Tensor:
+        """Return values in the format in which they are sent."""
+        return value if self._message_dtype == tf.float32 else tf.cast(value, self._message_dtype)
+
     def _one_hot(self, index: tf.Tensor | int) -> tf.Tensor:
         return tf.one_hot(index, self._counts.shape[0], dtype=tf.int64)
 
@@ -273,3 +290,10 @@ class Parameters:
                 if rule and is_late
                 else None,
             )
+
+
+def _unpack(value: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+    """Return what was sent as float32, on the device of the receiver."""
+    if isinstance(value, tf.IndexedSlices):
+        return tf.IndexedSlices(_unpack(value.values), tf.identity(value.indices))
+    return tf.identity(value) if value.dtype == tf.float32 else tf.cast(value, tf.float32)

@@ -62,6 +62,8 @@ class StepPlan:
     """Steps whose examples are in one table, if the examples are streamed; else 0."""
     num_unrolled: int = 1
     """Steps in one iteration of the graph's loop: between devices an iteration costs messages."""
+    has_prefetch: bool = False
+    """Fetch the weights of a step while the one before computes."""
 
 
 class TrainStep:
@@ -87,7 +89,7 @@ class TrainStep:
 
     def run(
         self,
-        contribute: Callable[[tf.Tensor, tf.Tensor], Contribution],
+        contribute: Callable[[tf.Tensor, tf.Tensor, Sequence[tf.Tensor]], Contribution],
         start: tf.Tensor,
         count: tf.Tensor,
         *,
@@ -95,18 +97,30 @@ class TrainStep:
     ) -> tf.Tensor:
         """Train on batches start, …, start + count - 1; to be traced in a tf.function.
 
-        `contribute` takes a batch's number and rows and returns the sum of its contributions.
+        `contribute` takes a batch's number and rows, and the weights and state to use if these are
+        prefetched, else nothing; it returns the sum of the batch's contributions.
+
         Returns the sums of the objective, of which the first is the loss, and then the number of
         steps before the first whose loss is not finite.
         """
         rows = self.rows(start + tf.range(count))
 
+        def prefetch() -> tuple[tf.Tensor, ...]:
+            return self._pull() if self._plan.has_prefetch else ()
+
         def run_step(
-            offset: tf.Tensor, is_good: tf.Tensor, num_good: tf.Tensor, totals: tf.Tensor
+            offset: tf.Tensor,
+            is_good: tf.Tensor,
+            num_good: tf.Tensor,
+            totals: tf.Tensor,
+            *pulled: tf.Tensor,
         ) -> tuple[tf.Tensor, ...]:
-            sums = self.apply(contribute(start + offset, rows[offset]), counter=counter)
+            following = prefetch()
+            contribution = contribute(start + offset, rows[offset], pulled)
+            sums = self.apply(contribution, counter=counter)
             is_good = tf.logical_and(is_good, tf.math.is_finite(sums[0]))
-            return offset + 1, is_good, num_good + tf.cast(is_good, tf.float32), totals + sums
+            num_good += tf.cast(is_good, tf.float32)
+            return offset + 1, is_good, num_good, totals + sums, *following
 
         def run_several(steps: int, *state: tf.Tensor) -> tuple[tf.Tensor, ...]:
             for _ in range(steps):
@@ -114,14 +128,17 @@ class TrainStep:
             return state
 
         totals = tf.zeros([self._objective.num_sums])
-        state: tuple[tf.Tensor, ...] = (tf.constant(0), tf.constant(True), tf.zeros([]), totals)
+        state: tuple[tf.Tensor, ...] = (
+            *(tf.constant(0), tf.constant(True), tf.zeros([]), totals),
+            *prefetch(),
+        )
         for steps in dict.fromkeys([self._plan.num_unrolled, 1]):
             state = tf.while_loop(
                 lambda offset, *_, steps=steps: offset + steps <= count,
                 partial(run_several, steps),
                 state,
             )
-        *_, num_good, totals = state
+        _, _, num_good, totals, *_ = state
         return tf.concat([totals, num_good[tf.newaxis]], 0)
 
     def rows(self, indices: tf.Tensor) -> tf.Tensor:
@@ -143,10 +160,12 @@ class TrainStep:
         *,
         part: int = 0,
         num_parts: int = 1,
+        pulled: Sequence[tf.Tensor] = (),
     ) -> Contribution:
         """Return the contribution of one of the equal parts of batch `index`.
 
-        The sum over all parts is that of the whole batch.
+        The sum over all parts is that of the whole batch. `pulled` are the weights and the state
+        to use; by default the current ones.
         """
         rows = tf.ensure_shape(rows, [self._plan.batch_size])
         num_micro_batches = self._plan.num_micro_batches
@@ -156,13 +175,22 @@ class TrainStep:
             with tf.control_dependencies([one.vector for one in contributions]):
                 contributions.append(
                     self._contribute_part(
-                        table, index, rows, part=number, num_parts=num_parts * num_micro_batches
+                        *(table, index, rows, pulled),
+                        part=number,
+                        num_parts=num_parts * num_micro_batches,
                     )
                 )
         return add(contributions)
 
     def _contribute_part(
-        self, table: Any, index: tf.Tensor, rows: tf.Tensor, *, part: int, num_parts: int
+        self,
+        table: Any,
+        index: tf.Tensor,
+        rows: tf.Tensor,
+        pulled: Sequence[tf.Tensor],
+        *,
+        part: int,
+        num_parts: int,
     ) -> Contribution:
         size = self._plan.batch_size
         batch = self._load_batch(
@@ -170,8 +198,11 @@ class TrainStep:
         )
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
-        weights, state = self.parameters.pull(), self.parameters.pull_state()
+        weights, state = pulled or self._pull()
         return self._compute(weights, state, batch, seed)
+
+    def _pull(self) -> tuple[tf.Tensor, tf.Tensor]:
+        return self.parameters.pull(), self.parameters.pull_state()
 
     def _load_batch(
         self, table: Any, index: tf.Tensor, rows: tf.Tensor, part: slice
@@ -260,13 +291,13 @@ def apply_gradient(
     section, and runs where its variable is: workers may apply at the same time without losing an
     update.
     """
-    parts, device = parameters.split(gradient, rows), parameters.pieces[0].device
-    arrived = []
+    parts, device = parameters.push(gradient, rows), parameters.pieces[0].device
+    arrived = [
+        getattr(part, "values", part)
+        for piece, part in zip(parameters.pieces, parts, strict=True)
+        if piece.device == device
+    ]
     with tf.device(device):
-        for number, piece in enumerate(parameters.pieces):
-            if piece.device == device:
-                parts[number] = tf.identity(parts[number])
-                arrived.append(getattr(parts[number], "values", parts[number]))
         # Counted once the gradient has arrived: a worker that dies earlier has not done the step.
         with tf.control_dependencies(arrived):
             step = parameters.count_step(counter=counter)

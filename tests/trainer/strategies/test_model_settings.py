@@ -13,6 +13,7 @@ SIZES = {
     "parameter_server": {"num_workers": 1, "num_ps": 2},
     "multi_worker_mirrored": {"num_chiefs": 0, "num_workers": 2, "num_ps": 0},
 }
+MESSAGES = ("--message-dtype", "bfloat16", "--prefetch-weights")
 
 
 def flags(trips_dir, out, *, steps):
@@ -35,7 +36,8 @@ def test_a_cluster_trains_and_resumes_with_every_setting(
 ):
     out = tmp_path / "out"
     for steps in stops:
-        replicas = start_cluster(*flags(trips_dir, out, steps=steps), **SIZES[strategy])
+        messages = MESSAGES if strategy == "parameter_server" else ()
+        replicas = start_cluster(*flags(trips_dir, out, steps=steps), *messages, **SIZES[strategy])
         codes = {name: replica.wait() for name, replica in replicas.items()}
         logs = "\n".join(replica.log for replica in replicas.values())
         assert set(codes.values()) == {0}, logs

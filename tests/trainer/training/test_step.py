@@ -42,7 +42,9 @@ def make_model(*extra):
     return keras.Sequential([keras.Input((28, 28, 1)), *head])
 
 
-def make_step(model, recipe=None, *, num_pieces=1, label_smoothing=0.0, **plan):
+def make_step(
+    model, recipe=None, *, num_pieces=1, label_smoothing=0.0, message_dtype="float32", **plan
+):
     flat_model, recipe = FlatModel(model), recipe or Recipe(learning_rate=0.01)
     objective = Objective(MNIST, flat_model, batch_size=16, label_smoothing=label_smoothing)
     parameters = Parameters(
@@ -53,6 +55,8 @@ def make_step(model, recipe=None, *, num_pieces=1, label_smoothing=0.0, **plan):
         weight_decay=recipe.weight_decay,
         decay_mask=flat_model.decay_mask(),
         average_decay=recipe.average_decay,
+        num_counters=1 if message_dtype != "float32" else 0,
+        message_dtype=message_dtype,
     )
     plan = StepPlan(batch_size=16, num_examples=40, seed=3, schedule=SCHEDULE, **plan)
     return TrainStep(MNIST, flat_model, objective, parameters, plan), parameters
@@ -163,6 +167,48 @@ def test_a_clipped_gradient_has_the_given_norm():
     # Nesterov's first step is 1.9 times the gradient.
     change = tf.norm(parameters.pull() - before) / SCHEDULE.rate(tf.constant(1)) / 1.9
     assert float(change) == pytest.approx(0.5, rel=1e-4)
+
+
+def run(step, count):
+    """Return the loss of each of the first steps, all trained in one graph."""
+    table, losses = make_table(), []
+
+    @tf.function
+    def run_steps(count):
+        def contribute(index, rows, pulled):
+            contribution = step.contribute(table, index, rows, pulled=pulled)
+            tf.py_function(losses.append, [contribution.vector[-step._objective.num_sums]], [])
+            return contribution
+
+        return step.run(contribute, tf.constant(0), count)
+
+    run_steps(tf.constant(count))
+    return [float(loss) for loss in losses]
+
+
+@pytest.mark.parametrize("num_unrolled", [1, 5])
+def test_prefetched_weights_lack_the_gradient_of_one_step(num_unrolled):
+    prefetching, parameters = make_step(
+        make_model(), num_pieces=2, has_prefetch=True, num_unrolled=num_unrolled
+    )
+    step, expected = make_step(make_model(), num_pieces=2)
+    pulled = following = step._pull()
+    for index in range(7):
+        pulled, following = following, step._pull()
+        step.apply(contribute(step, index, pulled=pulled))
+    run(prefetching, 7)
+    np.testing.assert_allclose(parameters.pull(), expected.pull(), atol=1e-6)
+
+
+def test_messages_in_bfloat16_change_no_weights_on_the_server_and_hardly_the_losses():
+    step, parameters = make_step(make_model(), num_pieces=2, message_dtype="bfloat16")
+    weights, pulled = parameters.snapshot()["weights"], parameters.pull()
+    np.testing.assert_array_equal(pulled, tf.cast(tf.cast(weights, tf.bfloat16), tf.float32))
+    assert not np.array_equal(pulled, weights)
+    losses, expected = run(step, 20), run(make_step(make_model(), num_pieces=2)[0], 20)
+    assert losses != expected
+    np.testing.assert_allclose(losses, expected, rtol=0.02)
+    assert expected[-1] < 0.9 * expected[0]
 
 
 def test_bfloat16_is_used_only_where_it_is_fast(monkeypatch, tmp_path, caplog):
