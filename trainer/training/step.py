@@ -79,13 +79,12 @@ class TrainStep:
     ):
         self._workload, self._model, self._objective = workload, model, objective
         self.parameters, self._plan = parameters, plan
-        # Only the pure computation is compiled: XLA supports neither strings nor variables of
-        # other devices. With several steps in the graph it is traced once for all of them.
-        self._compute = (
-            traced(self._differentiate, jit_compile=plan.is_compiled or None)
-            if plan.is_compiled or plan.num_unrolled > 1
-            else self._differentiate
-        )
+        self._load, self._compute = self._load_batch, self._differentiate
+        if plan.num_unrolled > 1:  # traced once for all steps in the graph
+            self._load, self._compute = traced(self._load), traced(self._compute)
+        if plan.is_compiled:
+            # Only what is pure: XLA supports neither strings nor variables of other devices.
+            self._compute = traced(self._differentiate, jit_compile=True)
 
     def run(
         self,
@@ -193,9 +192,8 @@ class TrainStep:
         num_parts: int,
     ) -> Contribution:
         size = self._plan.batch_size
-        batch = self._load_batch(
-            table, index, rows, slice(size * part // num_parts, size * (part + 1) // num_parts)
-        )
+        first, last = size * part // num_parts, size * (part + 1) // num_parts
+        batch = self._load(table, index, rows[first:last], first, last)
         # Distinct for each part, or two parts would drop out the same units.
         seed = tf.stack([self._plan.seed, tf.cast(index, tf.int32) * num_parts + part])
         weights, state = pulled or self._pull()
@@ -205,15 +203,15 @@ class TrainStep:
         return self.parameters.pull(), self.parameters.pull_state()
 
     def _load_batch(
-        self, table: Any, index: tf.Tensor, rows: tf.Tensor, part: slice
+        self, table: Any, index: tf.Tensor, rows: tf.Tensor, first: int, last: int
     ) -> tuple[Any, tf.Tensor, tf.Tensor | None]:
         """Return the model's inputs, labels and examples' weights of a part of a batch."""
-        features, labels = gather_rows(table, rows[part])
+        features, labels = gather_rows(table, rows)
         example_weights = self._workload.example_weights(features, labels)
         if self._workload.num_noise:
             # Drawn for the whole batch: an example's noise does not depend on the parts.
             shape = [self._plan.batch_size, self._workload.num_noise]
-            noise = batch_noise(index, shape, seed=self._plan.seed)[part]
+            noise = batch_noise(index, shape, seed=self._plan.seed)[first:last]
             features = self._workload.augment(features, noise)
         return self._workload.preprocess(features), labels, example_weights
 
