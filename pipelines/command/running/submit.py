@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -128,71 +129,103 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Checked:
+    """A run of which everything has been checked that can be before anything is sent."""
+
+    name: str
+    image: str
+    config: RunConfig | None
+    """None for packages of other pipelines."""
+    package: Package | None
+    """None for workloads, which are compiled while the service starts."""
+
+    @property
+    def workload(self) -> str:
+        """The workload; empty for packages of other pipelines."""
+        return self.config.workload if self.config else ""
+
+
 def _start(arguments: argparse.Namespace) -> int:
     """Run `trainyard run` or `trainyard submit`."""
     check_command(arguments.on_failure, is_waiting=arguments.wait)
-    target, source = target_of(arguments), arguments.source
+    target = target_of(arguments)
+    run = _check(arguments, target)
+    config = run.config
+    if arguments.dry_run:
+        print(f"POST /v1/{target.parent}/pipelineJobs?pipelineJobId={run.name}", file=sys.stderr)
+        package = _compile(arguments, run, target)
+        return print_json(_plan(arguments, run, package, target).request)
+    if config:
+        warn_of_restarts(config.cluster)
+    if config and arguments.tears_down:
+        title = f"[bold]{run.name}[/]: {config.cluster} ({config.cluster.strategy})"
+        Console().print(title, highlight=False)
+    mounts = folders_of_files(config.prepare_options().files) if config else []
+    pool = ThreadPoolExecutor(1)
+    # While the service starts: both take about as long.
+    compiling = pool.submit(_compile, arguments, run, target)
+    pool.shutdown(wait=False)
+    with service_of(arguments, target, image=run.image, mounts=mounts) as service:
+        if service and config:
+            warn_of_local_limits(config.cluster)
+            if arguments.tears_down:
+                _fetch_data(config, target)
+        submission = _plan(arguments, run, compiling.result(), target)
+        return start_run(arguments, submission, target=target, service=service)
+
+
+def _check(arguments: argparse.Namespace, target: Target) -> _Checked:
+    """Read the run's source and settings, and check them."""
+    source, package = arguments.source, None
     options = {"settings": arguments.settings, "cluster": arguments.cluster}
-    package = None
-    if arguments.tears_down or not is_package(source):  # compiled while the service starts
+    config: RunConfig | None
+    if arguments.tears_down or not is_package(source):
         if not arguments.tears_down:
             check_source(source)
-        config: RunConfig | None = configured(find_run(source), **options)
-        prefix = config.name if config else ""
+        config = configured(find_run(source), **options)
+        prefix = config.name
     else:
         package = read_package_of(source, image=arguments.image)
         config = config_of(package, **options)
         prefix = run_prefix(package)
-    run = arguments.name or new_run_name(prefix)
-    check_run_name(run)
+    name = arguments.name or new_run_name(prefix)
+    check_run_name(name)
     if config:
         if arguments.service_account:
             config = dataclasses.replace(config, service_account=arguments.service_account)
         parameters_of(config, target)  # checks the settings before the service starts
         uses_image = arguments.on == "vertex" or arguments.containers
         config = with_code(config, target, uses_image=uses_image)
-    default_image = own_image(package) if package else image_of(config.workload if config else "")
-    image = arguments.image or default_image
-    check_holds(image, config.workload if config else "")
+    workload = config.workload if config else ""
+    image = arguments.image or (own_image(package) if package else image_of(workload))
+    check_holds(image, workload)
+    return _Checked(name=name, image=image, config=config, package=package)
 
-    def compile_() -> Package:
-        if package:
-            return package
-        assert config is not None  # None for packages only
-        is_kept = arguments.on == "local" and not arguments.dry_run
-        kept_in = target.state_dir / "packages" if is_kept else None
-        return compile_package(source, workload=config.workload, image=image, kept_in=kept_in)
 
-    def plan(compiled: Package) -> Submission:
-        return plan_run(
-            compiled,
-            run=run,
-            target=target,
-            config=config,
-            settings=arguments.settings,
-            use_cache=not arguments.no_cache,
-            service_account=arguments.service_account,
-            source=source,
-        )
+def _compile(arguments: argparse.Namespace, run: _Checked, target: Target) -> Package:
+    if run.package:
+        return run.package
+    is_kept = arguments.on == "local" and not arguments.dry_run
+    kept_in = target.state_dir / "packages" if is_kept else None
+    return compile_package(
+        arguments.source, workload=run.workload, image=run.image, kept_in=kept_in
+    )
 
-    if arguments.dry_run:
-        print(f"POST /v1/{target.parent}/pipelineJobs?pipelineJobId={run}", file=sys.stderr)
-        return print_json(plan(compile_()).request)
-    if config:
-        warn_of_restarts(config.cluster)
-    if config and arguments.tears_down:
-        title = f"[bold]{run}[/]: {config.cluster} ({config.cluster.strategy})"
-        Console().print(title, highlight=False)
-    mounts = folders_of_files(config.prepare_options().files) if config else []
-    pool = ThreadPoolExecutor(1)
-    compiling = pool.submit(compile_)  # while the service starts: both take about as long
-    pool.shutdown(wait=False)
-    with service_of(arguments, target, image=image, mounts=mounts) as service:
-        if service and config:
-            warn_of_local_limits(config.cluster)
-            if arguments.tears_down:
-                _fetch_data(config, target)
-        return start_run(arguments, plan(compiling.result()), target=target, service=service)
+
+def _plan(
+    arguments: argparse.Namespace, run: _Checked, package: Package, target: Target
+) -> Submission:
+    return plan_run(
+        package,
+        run=run.name,
+        target=target,
+        config=run.config,
+        settings=arguments.settings,
+        use_cache=not arguments.no_cache,
+        service_account=arguments.service_account,
+        source=arguments.source,
+    )
 
 
 def _fetch_data(config: RunConfig, target: Target) -> None:
