@@ -36,6 +36,15 @@ def restore_default_signals() -> None:
             signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
 
 
+def set_session_niceness(niceness: int) -> None:
+    """Set the niceness of this process's session, if the kernel weighs sessions (sched(7)).
+
+    It then heeds the niceness of a process only against others of its session.
+    """
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(niceness))
+
+
 def become_subreaper() -> None:
     """Adopt orphaned descendants, so that this process can end them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

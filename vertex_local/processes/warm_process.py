@@ -125,8 +125,10 @@ def _import_in_thread(name: str, *, niceness: int) -> None:
         importlib.import_module(name)
         return Path(f"/proc/self/task/{threading.get_native_id()}")
 
+    linux.set_session_niceness(niceness)
     with ThreadPoolExecutor(1) as pool:
         thread = pool.submit(run).result()
+    linux.set_session_niceness(0)
     for _ in range(1000):  # for Python it has ended before it does for the kernel
         if not thread.exists():
             return

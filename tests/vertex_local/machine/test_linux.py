@@ -1,0 +1,23 @@
+"""System calls of Linux."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = """
+from pathlib import Path
+from vertex_local.machine.linux import set_session_niceness
+set_session_niceness(7)
+print(Path("/proc/self/autogroup").read_text())
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/autogroup").exists(), reason="this kernel does not weigh sessions"
+)
+def test_a_session_gets_a_niceness():
+    run = [sys.executable, "-c", SOURCE]
+    found = subprocess.run(run, start_new_session=True, capture_output=True, text=True, check=True)
+    assert found.stdout.split()[-2:] == ["nice", "7"]
