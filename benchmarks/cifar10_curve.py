@@ -34,7 +34,7 @@ def main() -> None:
     _draw(rows, folder / "curve.png", title=f"CIFAR-10, {arguments.model}")
     report(
         f"cifar10 {arguments.model}, {settings['epochs']} epochs",
-        ours=test_metrics(folder, "cifar10")["accuracy"],
+        ours=test_metrics(folder, examples("cifar10"))["accuracy"],
         theirs=GOALS.get(arguments.model, GOALS["resnet20"]),
         unit="test accuracy, theirs is the goal",
     )

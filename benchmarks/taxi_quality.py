@@ -1,8 +1,9 @@
 """Test AUC of the taxi model against logistic regression and gradient-boosted trees.
 
 All are trained on the same columns of the train split and evaluated on the test split, with
-several seeds; the mean is reported. The baselines are scikit-learn's, the trees with defaults and
-with the settings of a grid that are best on the eval split.
+several seeds; the mean is reported. Then the same with each year of the data as the test split,
+for models of the other years. The baselines are scikit-learn's, the trees with defaults and with
+the settings of a grid that are best on the eval split.
 """
 
 import argparse
@@ -11,7 +12,8 @@ import itertools
 import statistics
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, OrdinalEncoder
 
 from benchmarks.support.clusters import Shape, examples, report, scratch, test_metrics, train_in
+from benchmarks.support.records import write_records
 from pipelines.config.built_in import taxi
+from trainer.runtime.tensorflow_logs import import_tensorflow
 from trainer.workloads import load_workload
 from trainer.workloads.encoding.storage import is_float
 
 NUM_BINS = 20
+TIME = "trip_start_timestamp"
 TREE_GRID = {
     "learning_rate": (0.03, 0.1),
     "max_iter": (100, 200),
@@ -46,27 +51,70 @@ def main() -> None:
     )
     seeds = range(parser.parse_args().seeds)
     warnings.filterwarnings("ignore", message="Bins whose width are too small")
-    ours = [_our_auc(seed=seed) for seed in seeds]
-    sys.stderr.write(f"ours: {', '.join(f'{auc:.4f}' for auc in ours)}\n")
-    splits = {name: read_split(name) for name in ("train", "eval", "test")}
+    import_tensorflow()
+    report_aucs("taxi", [compare(examples("taxi"), "test split", seeds)])
+    with scratch() as folder:
+        years = write_years(folder)
+        found = [compare(path, f"{year} by other years", seeds) for year, path in years.items()]
+    report_aucs("taxi, each year by the other years,", found)
+
+
+def compare(folder: Path, title: str, seeds: Sequence[int]) -> dict[str, list[float]]:
+    """Return the test AUC of our model and of each baseline for each seed; log them."""
+    splits = {name: parse(records) for name, records in read_records(folder).items()}
+    found = {"ours": [_our_auc(folder, seed=seed) for seed in seeds]}
     for name, make in _baselines(splits).items():
-        theirs = [auc_of(make(seed), splits["train"], splits["test"]) for seed in seeds]
-        report(
-            f"taxi against {name}",
-            ours=statistics.mean(ours),
-            theirs=statistics.mean(theirs),
-            unit=f"test AUC, mean over {len(seeds)} seeds",
-        )
+        found[name] = [auc_of(make(seed), splits["train"], splits["test"]) for seed in seeds]
+    for name, aucs in found.items():
+        sys.stderr.write(f"{title}, {name}: {', '.join(f'{auc:.4f}' for auc in aucs)}\n")
+    return found
 
 
-def read_split(name: str) -> Split:
-    """Return the columns (numbers, integers, strings) and labels of a split."""
+def report_aucs(title: str, found: Sequence[dict[str, list[float]]]) -> None:
+    """Print our mean AUC of all comparisons against each baseline's."""
+    means = {name: statistics.mean(auc for one in found for auc in one[name]) for name in found[0]}
+    ours, num_seeds = means.pop("ours"), len(found[0]["ours"])
+    for name, theirs in means.items():
+        unit = f"test AUC, mean over {num_seeds} seeds"
+        report(f"{title} against {name}", ours=ours, theirs=theirs, unit=unit)
+
+
+def write_years(folder: Path) -> dict[str, Path]:
+    """Write examples for each year: all its trips are the test split, none is in the others."""
     import tensorflow as tf
 
-    shards = sorted(str(path) for path in examples("taxi").glob(f"{name}-*.tfrecord.gz"))
-    records = tf.data.TFRecordDataset(shards, compression_type="GZIP").batch(1_000_000)
+    records, years = read_records(examples("taxi")), {}
+    for name, serialized in records.items():
+        times = tf.io.parse_example(serialized, {TIME: tf.io.FixedLenFeature([], tf.int64)})[TIME]
+        years[name] = times.numpy().astype("datetime64[s]").astype("datetime64[Y]").astype(str)
+    found = {}
+    for year in sorted(set(np.concatenate(list(years.values())).tolist())):
+        found[year] = folder / year / "taxi"
+        found[year].mkdir(parents=True)
+        splits = {name: records[name][years[name] != year] for name in ("train", "eval")}
+        splits["test"] = np.concatenate([records[name][years[name] == year] for name in records])
+        write_records(found[year], splits)
+    return found
+
+
+def read_records(folder: Path) -> dict[str, np.ndarray]:
+    """Return the serialized examples of each split."""
+    import tensorflow as tf
+
+    from trainer.examples.manifest import read_manifest
+
+    manifest = read_manifest(str(folder), workload="taxi")
+    found = {}
+    for name, split in manifest.splits.items():
+        records = tf.data.TFRecordDataset(split.paths, manifest.compression)
+        found[name] = np.array(list(records.as_numpy_iterator()), object)
+    return found
+
+
+def parse(records: np.ndarray) -> Split:
+    """Return the columns (numbers, integers, strings) and labels of serialized examples."""
     taxi = load_workload("taxi")
-    features, labels = taxi.parse(next(iter(records)))
+    features, labels = taxi.parse(records)
     used = sorted(taxi.used, key=is_float, reverse=True)
     columns = [np.asarray(features[feature.name]).astype(object) for feature in used]
     return np.stack(columns, axis=1), np.asarray(labels)
@@ -79,12 +127,13 @@ def auc_of(model: Any, train: Split, measured: Split) -> float:
     return float(roc_auc_score(labels, model.predict_proba(columns)[:, 1]))
 
 
-def _our_auc(*, seed: int) -> float:
+def _our_auc(examples_dir: Path, *, seed: int) -> float:
     config = dataclasses.asdict(taxi())["train"]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in config.items()]
     with scratch() as folder:
-        train_in(folder, Shape(), *flags, f"--seed={seed}", workload="taxi")
-        return test_metrics(folder, "taxi")["auc"]
+        flags.append(f"--seed={seed}")
+        train_in(folder, Shape(), *flags, workload="taxi", examples_dir=examples_dir)
+        return test_metrics(folder, examples_dir)["auc"]
 
 
 def _baselines(splits: dict[str, Split]) -> dict[str, Callable[[int], Any]]:

@@ -77,7 +77,7 @@ def examples(workload: str) -> Path:
     return folder
 
 
-def test_metrics(folder: Path, workload: str) -> dict[str, float]:
+def test_metrics(folder: Path, examples_dir: Path) -> dict[str, float]:
     """Return the metrics on the test split of a job's model, by the pipeline's evaluation."""
     from components.evaluate.held_out import read_held_out
     from trainer.runtime.tensorflow_logs import import_tensorflow
@@ -87,7 +87,7 @@ def test_metrics(folder: Path, workload: str) -> dict[str, float]:
     from trainer.serving.export import load_predictor
 
     predictor = load_predictor(str(folder / "model"))
-    data = read_held_out(str(examples(workload)), predictor)
+    data = read_held_out(str(examples_dir), predictor)
     return score(data.predictions, data.labels, predictor.workload).metrics
 
 

@@ -1,4 +1,4 @@
-"""Examples of a benchmark's own workload: a TFRecord file for each split, and the manifest.
+"""Examples that a benchmark makes: a TFRecord file for each split, and the manifest.
 
 Not a benchmark itself.
 """
@@ -15,7 +15,7 @@ Row = Mapping[str, NDArray[np.float64] | NDArray[np.int64]]
 
 
 def write_examples(folder: Path, rows_by_split: Mapping[str, Iterable[Row]]) -> None:
-    """Write the rows of each split, uncompressed: whole numbers as int64, others as float."""
+    """Write the rows of each split: whole numbers as int64, others as float."""
     from trainer.runtime.tensorflow_logs import import_tensorflow
 
     import_tensorflow()
@@ -26,14 +26,24 @@ def write_examples(folder: Path, rows_by_split: Mapping[str, Iterable[Row]]) -> 
             return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
         return tf.train.Feature(float_list=tf.train.FloatList(value=values))
 
+    def serialize(row: Row) -> bytes:
+        features = {name: feature(values) for name, values in row.items()}
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        return bytes(example.SerializeToString())
+
+    write_records(folder, {split: map(serialize, rows) for split, rows in rows_by_split.items()})
+
+
+def write_records(folder: Path, records_by_split: Mapping[str, Iterable[bytes]]) -> None:
+    """Write serialized examples, uncompressed; the workload has the folder's name."""
+    import tensorflow as tf
+
     splits = {}
-    for split, rows in rows_by_split.items():
+    for split, records in records_by_split.items():
         path, count = folder / f"{split}-00000-of-00001.tfrecord", 0
         with tf.io.TFRecordWriter(str(path)) as writer:
-            for row in rows:
-                features = {name: feature(values) for name, values in row.items()}
-                example = tf.train.Example(features=tf.train.Features(feature=features))
-                writer.write(example.SerializeToString())
+            for record in records:
+                writer.write(record)
                 count += 1
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         shard = {"file": path.name, "num_examples": count, "sha256": digest}
