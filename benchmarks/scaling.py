@@ -21,10 +21,12 @@ OWN_CORES = {"worker/0": [0], "worker/1": [1]}
 CASES = {
     "2 workers, multi_worker_mirrored": Shape(chiefs=0, workers=2, cores=OWN_CORES),
     "2 workers, parameter_server": Shape(workers=2, ps=1, cores=OWN_CORES),
+    "2 workers, parameter_server, bfloat16": Shape(workers=2, ps=1, cores=OWN_CORES),
     "1 worker, parameter_server with a core": Shape(
         workers=1, ps=1, cores={"worker/0": [0], "chief/0": [1], "ps/0": [1]}
     ),
 }
+FLAGS = {"2 workers, parameter_server, bfloat16": ["--message-dtype=bfloat16"]}
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,9 @@ def _compare(name: str, steps: int, *, batch_size: int, rounds: int) -> None:
     folder = dense.examples() if model.workload == "dense" else None
     workload = str(folder or model.workload)
 
-    def measure(shape: Shape, factor: int = 1) -> float:
+    def measure(shape: Shape, *more: str, factor: int = 1) -> float:
         batch = f"--batch-size={batch_size * factor}"
-        done = train(shape, *flags, batch, workload=workload, examples_dir=folder)
+        done = train(shape, *flags, *more, batch, workload=workload, examples_dir=folder)
         return done.examples_per_second
 
     def measure_alone(core: int) -> float:
@@ -86,7 +88,8 @@ def _compare(name: str, steps: int, *, batch_size: int, rounds: int) -> None:
         with ThreadPoolExecutor() as pool:
             speeds["2 independent jobs"].append(sum(pool.map(measure_alone, CORES)))
         for case, shape in CASES.items():
-            speeds[case].append(measure(shape, 1 if shape.ps else shape.workers))
+            factor = 1 if shape.ps else shape.workers
+            speeds[case].append(measure(shape, *FLAGS.get(case, ()), factor=factor))
     one = statistics.median(speeds.pop("one"))
     for case, measured in speeds.items():
         report(
